@@ -1,0 +1,122 @@
+"""The states of Jobs, Steps and Tasks, and every legal move between them."""
+
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    INIT = "INIT"
+    WAITING = "WAITING"
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    DELETED = "DELETED"
+
+    @property
+    def ended(self) -> bool:
+        return self in _JOB_ENDS
+
+
+class StepState(StrEnum):
+    WAITING = "WAITING"
+    READY = "READY"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    TOLERATED = "TOLERATED"
+    SKIPPED = "SKIPPED"
+    KILLED = "KILLED"
+
+    @property
+    def ended(self) -> bool:
+        return self in _STEP_ENDS
+
+    @property
+    def lets_dependents_run(self) -> bool:
+        return self in (StepState.SUCCESS, StepState.TOLERATED)
+
+
+class TaskState(StrEnum):
+    READY = "READY"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+
+    @property
+    def ended(self) -> bool:
+        return self in _TASK_ENDS
+
+
+_JOB_ENDS = frozenset({JobState.SUCCESS, JobState.FAILED, JobState.KILLED, JobState.DELETED})
+_STEP_ENDS = frozenset(
+    {StepState.SUCCESS, StepState.FAILED, StepState.TOLERATED, StepState.SKIPPED, StepState.KILLED}
+)
+_TASK_ENDS = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.KILLED})
+
+JOB_MOVES: dict[JobState, frozenset[JobState]] = {
+    JobState.INIT: frozenset(
+        {JobState.WAITING, JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.KILLED}
+    ),
+    JobState.WAITING: frozenset({JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.KILLED}),
+    JobState.QUEUED: frozenset(
+        {JobState.RUNNING, JobState.SUSPENDED, JobState.SUCCESS, JobState.FAILED, JobState.KILLED}
+    ),
+    JobState.RUNNING: frozenset({JobState.SUSPENDED, JobState.SUCCESS, JobState.FAILED, JobState.KILLED}),
+    JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED, JobState.KILLED}),
+    JobState.SUCCESS: frozenset({JobState.QUEUED, JobState.DELETED}),
+    JobState.FAILED: frozenset({JobState.QUEUED, JobState.SUCCESS, JobState.DELETED}),
+    JobState.KILLED: frozenset({JobState.QUEUED, JobState.SUCCESS, JobState.DELETED}),
+    JobState.DELETED: frozenset(),
+}
+
+STEP_MOVES: dict[StepState, frozenset[StepState]] = {
+    StepState.WAITING: frozenset(
+        {StepState.READY, StepState.SUSPENDED, StepState.SKIPPED, StepState.FAILED, StepState.KILLED}
+    ),
+    StepState.READY: frozenset(
+        {
+            StepState.RUNNING,
+            StepState.SUSPENDED,
+            StepState.SUCCESS,
+            StepState.FAILED,
+            StepState.TOLERATED,
+            StepState.KILLED,
+        }
+    ),
+    StepState.RUNNING: frozenset(
+        {StepState.SUSPENDED, StepState.SUCCESS, StepState.FAILED, StepState.TOLERATED, StepState.KILLED}
+    ),
+    StepState.SUSPENDED: frozenset({StepState.READY, StepState.RUNNING, StepState.FAILED, StepState.KILLED}),
+    **{state: frozenset() for state in _STEP_ENDS},
+}
+
+TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.READY: frozenset({TaskState.RUNNING, TaskState.SUSPENDED, TaskState.KILLED}),
+    TaskState.RUNNING: frozenset(
+        {
+            TaskState.READY,
+            TaskState.RUNNING,
+            TaskState.SUSPENDED,
+            TaskState.SUCCESS,
+            TaskState.FAILED,
+            TaskState.KILLED,
+        }
+    ),
+    TaskState.SUSPENDED: frozenset({TaskState.READY, TaskState.KILLED}),
+    **{state: frozenset() for state in _TASK_ENDS},
+}
+
+
+def sources_of(target: JobState) -> list[JobState]:
+    """The states from which a Job may move to `target`."""
+    return [state for state, targets in JOB_MOVES.items() if target in targets]
+
+
+def step_sources_of(target: StepState) -> list[StepState]:
+    """The states from which a Step may move to `target`."""
+    return [state for state, targets in STEP_MOVES.items() if target in targets]
