@@ -1,0 +1,33 @@
+"""EventBridge: what happened, for everybody who cares."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types_boto3_events import EventBridgeClient
+
+
+class EventRefused(Exception):
+    """EventBridge did not take an event; the tick will send it again."""
+
+
+class Bus:
+    def __init__(self, client: EventBridgeClient, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def publish(self, kind: str, detail: dict[str, Any]) -> None:
+        answer = self._client.put_events(
+            Entries=[
+                {
+                    "EventBusName": self._name,
+                    "Source": "shardmill",
+                    "DetailType": kind,
+                    "Detail": json.dumps(detail),
+                }
+            ]
+        )
+        if answer.get("FailedEntryCount"):
+            raise EventRefused(str(answer["Entries"]))

@@ -1,0 +1,60 @@
+"""boto3 clients: one session a process, made on first use, with retries that suit short calls."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+if TYPE_CHECKING:
+    from types_boto3_dynamodb import DynamoDBClient
+    from types_boto3_events import EventBridgeClient
+    from types_boto3_s3 import S3Client
+    from types_boto3_sqs import SQSClient
+    from types_boto3_stepfunctions import SFNClient
+
+_CONFIG = Config(
+    retries={"mode": "standard", "max_attempts": 5},
+    connect_timeout=5,
+    read_timeout=30,
+    max_pool_connections=32,
+    tcp_keepalive=True,
+)
+
+
+@cache
+def _session() -> boto3.Session:
+    return boto3.Session()
+
+
+@cache
+def dynamodb() -> DynamoDBClient:
+    return _session().client("dynamodb", config=_CONFIG)
+
+
+@cache
+def sqs() -> SQSClient:
+    return _session().client("sqs", config=_CONFIG)
+
+
+@cache
+def stepfunctions() -> SFNClient:
+    return _session().client("stepfunctions", config=_CONFIG)
+
+
+@cache
+def events() -> EventBridgeClient:
+    return _session().client("events", config=_CONFIG)
+
+
+@cache
+def s3() -> S3Client:
+    return _session().client("s3", config=_CONFIG)
+
+
+def reset() -> None:
+    """Forget the clients, for a process whose endpoint changes (tests)."""
+    for maker in (_session, dynamodb, sqs, stepfunctions, events, s3):
+        maker.cache_clear()

@@ -1,0 +1,12 @@
+"""The outside world's time and randomness, which the engine only takes as arguments."""
+
+import time
+import uuid
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())

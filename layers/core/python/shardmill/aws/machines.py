@@ -1,0 +1,85 @@
+"""Step Functions: starting executions and giving tokens back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+if TYPE_CHECKING:
+    from types_boto3_stepfunctions import SFNClient
+
+_SETTLED_TOKEN = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
+_NAME = re.compile(r"^(?P<job>[0-9a-f-]{36})-r(?P<run>\d+)(-s(?P<step>\d+))?$")
+
+
+def parse_execution_name(name: str) -> tuple[str, int, int | None] | None:
+    """The Job, run and (of a step's execution) step index that an execution's name tells."""
+    match = _NAME.match(name)
+    if not match:
+        return None
+    return match["job"], int(match["run"]), int(match["step"]) if match["step"] else None
+
+
+class Machines:
+    def __init__(self, client: SFNClient, job_machine: str, step_machine: str) -> None:
+        self._client = client
+        self._job_machine = job_machine
+        self._step_machine = step_machine
+
+    def start_job(self, job_id: str, run: int) -> None:
+        self._start(self._job_machine, f"{job_id}-r{run}", {"jobId": job_id, "run": run})
+
+    def start_step(self, job_id: str, run: int, index: int, keys: dict[str, str]) -> None:
+        """Start a step's execution; `keys` is the key of the row that will hold its token."""
+        self._start(
+            self._step_machine,
+            f"{job_id}-r{run}-s{index}",
+            {"jobId": job_id, "run": run, "step": index, **keys},
+        )
+
+    def _start(self, machine: str, name: str, given: dict[str, object]) -> None:
+        """The name makes a second start harmless."""
+        try:
+            self._client.start_execution(
+                stateMachineArn=machine, name=name, input=json.dumps(given, separators=(",", ":"))
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
+                raise
+
+    def status(self, job_id: str, run: int, index: int | None = None) -> str | None:
+        """RUNNING, SUCCEEDED, FAILED, …, of a Job's execution or a step's; None if there never was one."""
+        machine, name = self._job_machine, f"{job_id}-r{run}"
+        if index is not None:
+            machine, name = self._step_machine, f"{name}-s{index}"
+        arn = f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
+        try:
+            return self._client.describe_execution(executionArn=arn)["status"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ExecutionDoesNotExist":
+                raise
+            return None
+
+    def return_token(self, token: str) -> None:
+        """Wake the execution that waits; harmless if the token was returned before."""
+        with _unless_returned():
+            self._client.send_task_success(taskToken=token, output="{}")
+
+    def stop(self, token: str) -> None:
+        """Have the execution that waits sweep its step; harmless if the token was returned before."""
+        with _unless_returned():
+            self._client.send_task_failure(taskToken=token, error="Stop", cause="the step must stop")
+
+
+@contextmanager
+def _unless_returned() -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in _SETTLED_TOKEN:
+            raise

@@ -1,0 +1,7 @@
+"""Structured logs and metrics, one service name for all."""
+
+from __future__ import annotations
+
+from aws_lambda_powertools import Logger
+
+logger = Logger(service="shardmill")

@@ -1,0 +1,183 @@
+"""SQS: the lanes of worker groups. Messages are alarm clocks; the rows are the truth."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+if TYPE_CHECKING:
+    from types_boto3_sqs import SQSClient
+
+LANES = ("high", "normal", "low")
+BATCH = 10
+MAX_HIDE_SECONDS = 43_000  # 12 h count from the receive on, which was a moment ago
+RETENTION_SECONDS = 14 * 86400
+_SEND_TRIES = 5
+_T = TypeVar("_T")
+_GONE = {"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What a message says: this shard of this step may want to run."""
+
+    job_id: str
+    run: int
+    step: int
+    gen: int
+    rank: int
+
+    @property
+    def step_key(self) -> tuple[str, int, int]:
+        return self.job_id, self.run, self.step
+
+    def encode(self) -> str:
+        return json.dumps([self.job_id, self.run, self.step, self.gen, self.rank], separators=(",", ":"))
+
+    @classmethod
+    def decode(cls, body: str) -> Ticket | None:
+        """None if the text is not a ticket."""
+        try:
+            job_id, *numbers = json.loads(body)
+            run, step, gen, rank = numbers
+        except (ValueError, TypeError):
+            return None
+        if not isinstance(job_id, str) or not all(isinstance(number, int) for number in numbers):
+            return None
+        return cls(job_id, run, step, gen, rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    queue: str
+    handle: str
+    body: str
+    id: str = ""
+
+
+class SendRefused(Exception):
+    """SQS kept refusing some messages of a batch; try again later."""
+
+
+class Queues:
+    def __init__(self, client: SQSClient, dead_queue: str) -> None:
+        self._client = client
+        self._dead_queue = dead_queue
+
+    def make_lanes(self, stack: str, group: str, generation: int, lease_seconds: int) -> list[str]:
+        """Create the queues of a group; asking again gives the same ones."""
+        digest = hashlib.sha256(group.encode()).hexdigest()[:16]
+        attributes = {
+            "VisibilityTimeout": str(lease_seconds),
+            "MessageRetentionPeriod": str(RETENTION_SECONDS),
+            "SqsManagedSseEnabled": "true",
+        }
+        return [
+            self._client.create_queue(
+                QueueName=f"{stack[:40]}-{digest}-{lane}-{generation}",
+                Attributes=attributes,  # type: ignore[arg-type]
+                tags={"shardmill:stack": stack, "shardmill:group": group},
+            )["QueueUrl"]
+            for lane in LANES
+        ]
+
+    def remove(self, urls: Iterable[str]) -> None:
+        for url in urls:
+            try:
+                self._client.delete_queue(QueueUrl=url)
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in _GONE:
+                    raise
+
+    def of_stack(self, stack: str) -> Iterator[str]:
+        pages = self._client.get_paginator("list_queues").paginate(QueueNamePrefix=f"{stack[:40]}-")
+        for page in pages:
+            yield from page.get("QueueUrls", [])
+
+    def receive(self, url: str, *, most: int, wait: int, hide: int) -> list[Message]:
+        answer = self._client.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=min(most, BATCH),
+            WaitTimeSeconds=wait,
+            VisibilityTimeout=hide,
+        )
+        return [
+            Message(url, message["ReceiptHandle"], message["Body"], message["MessageId"])
+            for message in answer.get("Messages", [])
+        ]
+
+    def send(self, url: str, tickets: Sequence[Ticket], *, delay: int = 0) -> None:
+        for chunk in _tens(tickets):
+            entries: list[Any] = [
+                {"Id": str(at), "MessageBody": ticket.encode(), "MessageGroupId": ticket.job_id}
+                | ({"DelaySeconds": delay} if delay else {})
+                for at, ticket in enumerate(chunk)
+            ]
+            for _ in range(_SEND_TRIES):
+                failed = self._client.send_message_batch(QueueUrl=url, Entries=entries).get("Failed", [])
+                if not failed:
+                    break
+                refused = {entry["Id"] for entry in failed}
+                entries = [entry for entry in entries if entry["Id"] in refused]
+            else:
+                raise SendRefused
+
+    def delete(self, messages: Iterable[Message]) -> None:
+        """Best effort: a message that stays comes again, is found to be settled, and goes then."""
+        for url, chunk in _by_queue(messages):
+            entries: Any = [{"Id": str(i), "ReceiptHandle": m.handle} for i, m in enumerate(chunk)]
+            self._client.delete_message_batch(QueueUrl=url, Entries=entries)
+
+    def hide(self, messages: Iterable[tuple[Message, int]]) -> None:
+        """Show messages again only after that many seconds. Best effort: rows hold the times."""
+        pairs = list(messages)
+        seconds = {id(message): wait for message, wait in pairs}
+        for url, chunk in _by_queue(message for message, _ in pairs):
+            entries: Any = [
+                {
+                    "Id": str(i),
+                    "ReceiptHandle": m.handle,
+                    "VisibilityTimeout": max(0, min(seconds[id(m)], MAX_HIDE_SECONDS)),
+                }
+                for i, m in enumerate(chunk)
+            ]
+            self._client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
+
+    def bury(self, message: Message) -> None:
+        """Move a message that nobody can read to the dead-letter queue."""
+        self._client.send_message(QueueUrl=self._dead_queue, MessageBody=message.body)
+        self.delete([message])
+
+    def empty(self, url: str) -> bool:
+        """Whether a queue seems to hold nothing: waiting, delayed or in somebody's hands."""
+        names = [
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesDelayed",
+            "ApproximateNumberOfMessagesNotVisible",
+        ]
+        answer = self._client.get_queue_attributes(QueueUrl=url, AttributeNames=names)  # type: ignore[arg-type]
+        return not any(int(value) for value in answer["Attributes"].values())
+
+
+def lane_of(priority: int) -> int:
+    """The lane of a priority, as an index into a group's queues."""
+    return 0 if priority >= 10 else 1 if priority >= 0 else 2
+
+
+def _tens(things: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for at in range(0, len(things), BATCH):
+        yield things[at : at + BATCH]
+
+
+def _by_queue(messages: Iterable[Message]) -> Iterator[tuple[str, Sequence[Message]]]:
+    queues: dict[str, list[Message]] = {}
+    for message in messages:
+        queues.setdefault(message.queue, []).append(message)
+    for url, listed in queues.items():
+        for chunk in _tens(listed):
+            yield url, chunk

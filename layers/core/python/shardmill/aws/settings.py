@@ -1,0 +1,44 @@
+"""What a deployment is called, read from the environment that the template gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class SettingMissing(Exception):
+    """A setting of the deployment is missing from the environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    stack: str
+    table: str
+    bucket: str
+    job_machine: str
+    step_machine: str
+    bus: str
+    lambda_queues: tuple[str, ...]
+    dead_queue: str
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        def need(name: str) -> str:
+            try:
+                return environ[f"SHARDMILL_{name}"]
+            except KeyError:
+                raise SettingMissing(
+                    f"SHARDMILL_{name} is not set: it names a part of the deployment (see template.yaml)"
+                ) from None
+
+        return cls(
+            stack=need("STACK"),
+            table=need("TABLE"),
+            bucket=need("BUCKET"),
+            job_machine=need("JOB_MACHINE"),
+            step_machine=need("STEP_MACHINE"),
+            bus=need("BUS"),
+            lambda_queues=tuple(need("LAMBDA_QUEUES").split(",")),
+            dead_queue=need("DEAD_QUEUE"),
+        )

@@ -1,0 +1,106 @@
+"""One exception a fault; a message says what is wrong, where, and what to do. `api.problems` gives each its
+HTTP status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class MillError(Exception):
+    """Something asked of Shardmill cannot be done."""
+
+    code = "error"
+
+    def __init__(self, detail: str, *, faults: Sequence[dict[str, Any]] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.faults = list(faults)
+
+
+class Invalid(MillError):
+    """The document is not valid."""
+
+    code = "invalid"
+
+
+class DefinitionInvalid(Invalid):
+    """The definition is not valid."""
+
+    code = "invalid-definition"
+
+
+class RequestInvalid(Invalid):
+    """The request is not valid."""
+
+    code = "invalid-request"
+
+
+class NotFound(MillError):
+    """There is no such thing."""
+
+    code = "not-found"
+
+
+class DefinitionNotFound(NotFound):
+    code = "definition-not-found"
+
+    def __init__(self, job_name: str) -> None:
+        super().__init__(
+            f"there is no definition named {job_name!r}; save it with PUT /v1/definitions/{job_name}"
+        )
+
+
+class JobNotFound(NotFound):
+    code = "job-not-found"
+
+    def __init__(self, job_name: str, trigger: str) -> None:
+        super().__init__(f"there is no Job of {job_name!r} with the trigger {trigger!r}")
+
+
+class StepNotFound(NotFound):
+    code = "step-not-found"
+
+
+class TaskNotFound(NotFound):
+    code = "task-not-found"
+
+
+class GroupNotFound(NotFound):
+    code = "group-not-found"
+
+
+class WorkerNotFound(NotFound):
+    code = "worker-not-found"
+
+
+class Conflict(MillError):
+    """What is there does not agree with what was asked."""
+
+    code = "conflict"
+
+
+class TriggerTaken(Conflict):
+    code = "trigger-taken"
+
+    def __init__(self, job_name: str, trigger: str) -> None:
+        super().__init__(
+            f"a Job of {job_name!r} with the trigger {trigger!r} exists already and was requested with other "
+            "content; use another trigger"
+        )
+
+
+class StaleSession(Conflict):
+    code = "stale-session"
+
+
+class GroupFixed(Conflict):
+    code = "group-fixed"
+
+
+class PreconditionFailed(MillError):
+    code = "precondition-failed"
+
+
+class TooLarge(MillError):
+    code = "definition-too-large"

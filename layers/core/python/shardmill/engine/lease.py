@@ -1,0 +1,226 @@
+"""Leasing tasks: from received messages to work, one conditional write a block.
+
+The row is the truth, the message only an alarm clock: a receiver that finds a live lease or a task that must
+wait hides the message again, and deletes it only when nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shardmill.aws.queues import Message, Ticket
+from shardmill.engine import settle
+from shardmill.engine.enqueue import group_rows
+from shardmill.engine.mill import Mill
+from shardmill.engine.rules import End, Rules, Take, Verdict, Wait, on_delivery
+from shardmill.engine.work import Receipt, work_item
+from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
+from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.model.worker import Lease
+from shardmill.store.rows import StepRow
+from shardmill.store.shards import BlockChanged
+
+LOOK_AGAIN_MS = 60_000
+_TRIES = 6
+
+StepKey = tuple[str, int, int]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One receive: who received, when, and what becomes of the messages."""
+
+    worker: str
+    now: int
+    leases: list[Lease] = field(default_factory=list)
+    hide: list[tuple[Message, int]] = field(default_factory=list)
+    delete: list[Message] = field(default_factory=list)
+
+
+def lease(mill: Mill, worker: str, messages: Sequence[Message], now: int) -> list[Lease]:
+    """Lease for a worker's session (`{id}.{session}`) what the messages it received announce."""
+    batch = _Batch(worker, now)
+    tickets = _readable(mill, messages)
+    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
+    blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
+    for ticket, message in tickets:
+        step = steps.get(ticket.step_key)
+        ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
+        if step and _meant(step, ticket) and ticket.rank not in ranks:
+            ranks[ticket.rank] = message
+        else:
+            batch.delete.append(message)
+    for (key, number), ranks in blocks.items():
+        if ranks:
+            _lease_block(mill, batch, steps[key], number, ranks)
+    if batch.hide:
+        mill.queues.hide(batch.hide)
+    if batch.delete:
+        mill.queues.delete(batch.delete)
+    return batch.leases
+
+
+def _readable(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
+    tickets = []
+    for message in messages:
+        ticket = Ticket.decode(message.body)
+        if ticket:
+            tickets.append((ticket, message))
+        else:
+            mill.queues.bury(message)
+    return tickets
+
+
+def _meant(step: StepRow, ticket: Ticket) -> bool:
+    return step.opened and ticket.gen == step.gen and 0 <= ticket.rank < step.total
+
+
+def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
+    """The steps of the tickets; read anew where a remembered row would have us drop a message."""
+    tickets = list(tickets)
+    keys = {ticket.step_key for ticket in tickets}
+    steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
+    doubtful = {t.step_key for t in tickets if t.step_key in steps and not _meant(steps[t.step_key], t)}
+    for key in doubtful:
+        mill.recent_steps.forget(key)
+    return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if doubtful else steps
+
+
+def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: dict[int, Message]) -> None:
+    """Decide on each shard, write them all at once, and look again if the row was not as expected.
+
+    The first guess, that nobody ever touched these shards, costs no read and is nearly always right.
+    """
+    lease_ms = _lease_ms(mill, step, batch.now)
+    block = mill.shards.blocks(step, [number])[number] if step.stopping else None
+    for _ in range(_TRIES):
+        known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
+        verdicts = _judge(mill, batch, step, known, lease_ms)
+        changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
+        try:
+            if changes:
+                expected = {rank: known[rank] if known[rank].attempt else None for rank in changes}
+                block = mill.shards.change(step, number, expected, changes, unswept=_any_taken(verdicts))
+        except BlockChanged as changed:
+            block = changed.block
+            step.stopping |= block.swept
+            continue
+        assert block is not None
+        _carry_out(mill, batch, step, block, known, verdicts, ranks, lease_ms)
+        return
+    batch.hide.extend((message, 1) for message in ranks.values())
+
+
+def _lease_ms(mill: Mill, step: StepRow, now: int) -> int:
+    groups = group_rows(mill, step.groups, now)
+    return 1000 * max((group.lease_seconds for group in groups.values()), default=60)
+
+
+def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
+    return any(isinstance(verdict, Take) for verdict in verdicts.values())
+
+
+def _judge(
+    mill: Mill, batch: _Batch, step: StepRow, known: Mapping[int, Shard], lease_ms: int
+) -> dict[int, Verdict]:
+    rules = Rules.of(step.spec)
+    alive = _live_holders(mill, step, known, batch.now, lease_ms)
+    return {
+        rank: on_delivery(
+            shard,
+            rules,
+            worker=batch.worker,
+            now=batch.now,
+            lease_ms=lease_ms,
+            holder_alive=rank in alive,
+            stopping=step.stopping,
+        )
+        for rank, shard in known.items()
+    }
+
+
+def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: int, lease_ms: int) -> set[int]:
+    """The shards whose lease is young, or whose holder was seen lately and still claims them."""
+    running = {rank: shard for rank, shard in known.items() if shard.state is TaskState.RUNNING}
+    alive = {rank for rank, shard in running.items() if shard.time + lease_ms > now}
+    older = {rank: shard for rank, shard in running.items() if rank not in alive}
+    if older:
+        holders = mill.workers.by_id({shard.worker.split(".")[0] for shard in older.values()})
+        for rank, shard in older.items():
+            holder = holders.get(shard.worker.split(".")[0])
+            if holder and holder.reference == shard.worker and holder.seen + lease_ms > now:
+                if f"{step.job_id}_{step.index}_{rank}" in holder.work:
+                    alive.add(rank)
+    return alive
+
+
+def _carry_out(
+    mill: Mill,
+    batch: _Batch,
+    step: StepRow,
+    block: Block,
+    known: Mapping[int, Shard],
+    verdicts: Mapping[int, Verdict],
+    ranks: Mapping[int, Message],
+    lease_ms: int,
+) -> None:
+    taken = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take)}
+    if taken:
+        _mark_running(mill, step, batch.now)
+    lost = {rank: known[rank] for rank in verdicts if known[rank].losses < block[rank].losses}
+    if lost:
+        mill.shards.keep_attempts(
+            (step, rank, _lost_attempt(shard, batch.now)) for rank, shard in lost.items()
+        )
+    settled = [rank for rank, verdict in verdicts.items() if not isinstance(verdict, Take | Wait)]
+    if settled:
+        settle.after_end(mill, step, block)
+        ended = [rank for rank in settled if block[rank].state.ended]
+        settle.send_next(mill, step, ended, batch.now, repeated=True)
+    for rank, message in ranks.items():
+        verdict = verdicts[rank]
+        if isinstance(verdict, Take):
+            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard.encode())
+            batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
+        elif isinstance(verdict, Wait):
+            batch.hide.append((message, -(-verdict.ms // 1000)))
+        else:
+            batch.delete.append(message)
+
+
+def _lost_attempt(shard: Shard, now: int) -> dict[str, object]:
+    return {
+        "attempt": shard.attempt,
+        "worker": shard.worker.split(".")[0],
+        "startTime": shard.time,
+        "endTime": now,
+        "reason": "lost",
+    }
+
+
+def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
+    if step.state is not StepState.READY:
+        return
+    step.state = StepState.RUNNING
+    mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
+    if step.root:
+        mill.jobs.move(
+            step.job_id, step.run, JobState.RUNNING, now=now, due=now + LOOK_AGAIN_MS, started_time=now
+        )
+
+
+def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
+    """End the tasks of a stopping step whose workers are gone: nobody else will."""
+    lease_ms = _lease_ms(mill, step, now)
+    for block in mill.shards.all_blocks(step):
+        known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
+        verdicts = _judge(mill, _Batch("", now), step, known, lease_ms)
+        ends = {rank: verdict.shard for rank, verdict in verdicts.items() if isinstance(verdict, End)}
+        if not ends:
+            continue
+        try:
+            changed = mill.shards.change(step, block.number, {rank: known[rank] for rank in ends}, ends)
+        except BlockChanged:
+            continue  # somebody reported just now; the next look sees the rest
+        settle.after_end(mill, step, changed)

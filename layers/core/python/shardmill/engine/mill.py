@@ -1,0 +1,66 @@
+"""Everything a use case works with: the stores, the queues, the machines, the bus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from shardmill.aws import clients
+from shardmill.aws.bus import Bus
+from shardmill.aws.machines import Machines
+from shardmill.aws.queues import Queues
+from shardmill.aws.settings import Settings
+from shardmill.engine.cache import Recent
+from shardmill.store import keys
+from shardmill.store.definitions import Definitions
+from shardmill.store.jobs import Jobs
+from shardmill.store.rows import GroupRow, StepRow
+from shardmill.store.shards import Shards
+from shardmill.store.table import Table
+from shardmill.store.workers import Groups, Workers
+
+STEP_CACHE_MS = 2_000
+GROUP_CACHE_MS = 30_000
+
+
+@dataclass(frozen=True)
+class Mill:
+    settings: Settings
+    definitions: Definitions
+    jobs: Jobs
+    shards: Shards
+    workers: Workers
+    groups: Groups
+    queues: Queues
+    machines: Machines
+    bus: Bus
+    recent_steps: Recent[tuple[str, int, int], StepRow]
+    recent_groups: Recent[str, GroupRow]
+
+    @classmethod
+    def connect(cls, settings: Settings) -> Mill:
+        table = Table(clients.dynamodb(), settings.table)
+        return cls(
+            settings=settings,
+            definitions=Definitions(table),
+            jobs=Jobs(table),
+            shards=Shards(table),
+            workers=Workers(table),
+            groups=Groups(table),
+            queues=Queues(clients.sqs(), settings.dead_queue),
+            machines=Machines(clients.stepfunctions(), settings.job_machine, settings.step_machine),
+            bus=Bus(clients.events(), settings.bus),
+            recent_steps=Recent(STEP_CACHE_MS),
+            recent_groups=Recent(GROUP_CACHE_MS),
+        )
+
+    def start_step(self, step: StepRow) -> None:
+        self.machines.start_step(
+            step.job_id, step.run, step.index, keys.step(step.job_id, step.run, step.index)
+        )
+
+
+@cache
+def mill() -> Mill:
+    """The deployment that this process belongs to."""
+    return Mill.connect(Settings.from_environment())

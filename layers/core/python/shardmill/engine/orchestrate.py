@@ -1,0 +1,34 @@
+"""The words that the state machines use, and what each of them does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardmill.engine import plan, steps
+from shardmill.engine.mill import Mill
+
+
+def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
+    """Do what a state machine asks: plan or fail a Job; open, enqueue, sweep, close or fail a step."""
+    job_id, run = event["jobId"], event["run"]
+    action = event["action"]
+    if action == "plan":
+        return {"planned": plan.plan(mill, job_id, run, now)}
+    if action == "fail":
+        cause = f"{event['error'].get('Error', '')}: {event['error'].get('Cause', '')}"
+        if "step" in event:
+            steps.fail_step(mill, job_id, run, event["step"], cause, now)
+        else:
+            steps.fail_job(mill, job_id, run, cause, now)
+        return {"failed": True}
+    index = event["step"]
+    if action == "open":
+        return steps.open_step(mill, job_id, run, index, now)
+    if action == "enqueue":
+        first, end = event["item"]["from"], event["item"]["to"]
+        return {"sent": steps.enqueue_range(mill, job_id, run, index, first, end, now)}
+    if action == "sweep":
+        return {"swept": steps.sweep_set(mill, job_id, run, index, event["item"])}
+    if action == "close":
+        return {"state": steps.close_step(mill, job_id, run, index, now).value}
+    raise ValueError(f"unknown action {action!r}")

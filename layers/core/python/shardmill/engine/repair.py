@@ -1,0 +1,111 @@
+"""What the tick mends: whatever a crash left, found by an index and repeated until it is done."""
+
+from __future__ import annotations
+
+from shardmill.aws.machines import parse_execution_name
+from shardmill.aws.observe import logger
+from shardmill.aws.queues import lane_of
+from shardmill.engine import enqueue, settle, steps
+from shardmill.engine.enqueue import group_rows
+from shardmill.engine.finish import announce, end_job
+from shardmill.engine.lease import end_dead_leases
+from shardmill.engine.mill import Mill
+from shardmill.model.states import JobState
+from shardmill.store.rows import JobRow, StepRow
+
+LOOK_AGAIN_MS = 60_000
+QUIET_MS = 60_000
+MOST_A_TICK = 1_000
+_DEAD = {"FAILED", "TIMED_OUT", "ABORTED"}
+
+
+def tick(mill: Mill, now: int) -> dict[str, int]:
+    """Look at every Job that is due; how many there were, and how many could not be mended now."""
+    looked, failed = 0, 0
+    for job_id, seen in list(mill.jobs.due(now, limit=MOST_A_TICK))[:MOST_A_TICK]:
+        if not mill.jobs.look_again(job_id, seen=seen, due=now + LOOK_AGAIN_MS):
+            continue
+        looked += 1
+        try:
+            repair(mill, job_id, now)
+        except Exception:
+            # One Job that cannot be mended must not keep the others from it; it is due again in a minute.
+            logger.exception("could not repair a job", extra={"action": "repair", "jobId": job_id})
+            failed += 1
+    return {"looked": looked, "failed": failed}
+
+
+def repair(mill: Mill, job_id: str, now: int) -> None:
+    """Repeat whatever of a Job's life is missing; every part is harmless if it is not."""
+    job = mill.jobs.get(job_id)
+    if not job:
+        return
+    if job.event_pending:
+        announce(mill, job)
+    elif job.state is JobState.INIT:
+        mill.machines.start_job(job.id, job.run)
+        _plan_again(mill, job, now)
+    elif job.state in (JobState.QUEUED, JobState.RUNNING):
+        nodes = mill.jobs.steps(job.id, job.run)
+        for node in nodes:
+            _repair_node(mill, job, nodes, node, now)
+        if all(node.state.ended for node in nodes if node.kind == "step"):
+            end_job(mill, job, now)
+
+
+def _plan_again(mill: Mill, job: JobRow, now: int) -> None:
+    """An execution that ended without a plan cannot be started again by its name: fail truthfully."""
+    status = mill.machines.status(job.id, job.run)
+    if status in _DEAD:
+        steps.fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
+
+
+def _repair_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, now: int) -> None:
+    if node.opened:
+        if now - node.update_time > QUIET_MS:
+            _repair_open(mill, node, now)
+    elif not node.state.ended and not node.waiting and node.kind == "step":
+        over = steps.advance(mill, job, node, now)
+        if over:
+            steps.release(mill, over, now)
+    elif node.state.ended or (node.kind == "gate" and not node.waiting):
+        if any(str(node.index) in nodes[index].waiting for index in node.down):
+            steps.release(mill, node, now)
+
+
+def _repair_open(mill: Mill, step: StepRow, now: int) -> None:
+    status = mill.machines.status(step.job_id, step.run, step.index)
+    if status != "RUNNING":
+        cause = f"its execution is {status or 'missing'}"
+        steps.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+        return
+    if step.stopping:
+        end_dead_leases(mill, step, now)
+    settle.wake(mill, step)
+    if step.open and not step.stopping and _queues_empty(mill, step, now):
+        renewed = mill.jobs.raise_generation(step)
+        if renewed:
+            count = enqueue.send_open(mill, renewed, now)
+            extra = {"action": "enqueue", "jobId": step.job_id, "step": step.name, "count": count}
+            logger.warning("enqueued a step again", extra=extra)
+
+
+def _queues_empty(mill: Mill, step: StepRow, now: int) -> bool:
+    groups = group_rows(mill, step.groups, now).values()
+    return all(mill.queues.empty(group.queues[lane_of(step.priority)]) for group in groups)
+
+
+def settle_execution(mill: Mill, name: str, cause: str, now: int) -> bool:
+    """An execution ended without its own Catch: end what it stood for; False if it was none of ours."""
+    parsed = parse_execution_name(name)
+    if not parsed:
+        return False
+    job_id, run, index = parsed
+    job = mill.jobs.get(job_id)
+    if not job or job.run != run or job.state.ended:
+        return False
+    if index is None:
+        steps.fail_job(mill, job_id, run, cause, now)
+    else:
+        steps.fail_step(mill, job_id, run, index, cause, now)
+    return True

@@ -1,0 +1,214 @@
+"""Reporting tasks: one conditional write a block, then what follows from the ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardmill.aws.queues import Message
+from shardmill.engine import settle
+from shardmill.engine.mill import Mill
+from shardmill.engine.rules import DISCARDED, Outcome, Rules, on_report
+from shardmill.engine.work import Receipt, parse_task_id
+from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
+from shardmill.model.states import TaskState
+from shardmill.model.worker import Reported, Result
+from shardmill.store.rows import StepRow
+from shardmill.store.shards import BlockChanged
+
+TAIL = 4096
+_TRIES = 6
+_ENDS = {Outcome.SUCCESS: TaskState.SUCCESS, Outcome.FAILED_PERMANENT: TaskState.FAILED}
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One result on its way: what it says, and what the reporter believes the shard's value to be."""
+
+    result: Result
+    rank: int
+    believed: Shard | None
+    message: Message | None
+    status: str = ""
+    shard: Shard | None = None
+
+    @property
+    def held(self) -> Shard:
+        return self.believed or UNTOUCHED
+
+    @property
+    def ended(self) -> bool:
+        return self.shard is not None and self.shard.state.ended
+
+
+def report(mill: Mill, worker_id: str, results: Sequence[Result], now: int) -> list[Reported]:
+    """Take the results of a worker's attempts; what became of each."""
+    entries: dict[int, _Entry] = {}
+    blocks: dict[tuple[str, int, int], dict[int, list[_Entry]]] = {}
+    for at, result in enumerate(results):
+        place = _place(mill, result)
+        if not place:
+            continue
+        key, entry = place
+        entries[at] = entry
+        blocks.setdefault(key, {}).setdefault(block_of(entry.rank), []).append(entry)
+    steps = mill.recent_steps.get(blocks, mill.jobs.steps_by_key, now)
+    for key, numbers in blocks.items():
+        step = steps.get(key)
+        if step:
+            _report_step(mill, worker_id, step, numbers, now)
+    return [_answer(result, entries.get(at)) for at, result in enumerate(results)]
+
+
+def _place(mill: Mill, result: Result) -> tuple[tuple[str, int, int], _Entry] | None:
+    where = parse_task_id(result.task_id)
+    if not where:
+        return None
+    job_id, index, rank = where
+    receipt = Receipt.decode(result.receipt) if result.receipt else None
+    if receipt:
+        message = Message(receipt.queue, receipt.handle, "")
+        return (job_id, receipt.run, index), _Entry(result, rank, Shard.decode(receipt.entry), message)
+    job = mill.jobs.get(job_id)
+    return ((job_id, job.run, index), _Entry(result, rank, None, None)) if job else None
+
+
+def _answer(result: Result, entry: _Entry | None) -> Reported:
+    return Reported(
+        task_id=result.task_id,
+        attempt=result.attempt,
+        status=entry.status if entry and entry.status else "unknown-task",
+        state=entry.shard.state if entry and entry.shard else None,
+    )
+
+
+def _report_step(
+    mill: Mill, worker_id: str, step: StepRow, numbers: dict[int, list[_Entry]], now: int
+) -> None:
+    numbers = {
+        number: inside
+        for number, listed in numbers.items()
+        if (inside := [entry for entry in listed if entry.rank < step.total])
+    }
+    entries = [entry for listed in numbers.values() for entry in listed]
+    _believe(mill, step, entries)
+    held = [entry for entry in entries if _standing(entry.held, entry.result, worker_id) == "ok"]
+    _keep_attempts(mill, worker_id, step, held, now)
+    for number, listed in numbers.items():
+        _report_block(mill, worker_id, step, number, listed, now)
+    late = [entry for entry in held if entry.status == "stale-attempt"]
+    _keep_attempts(mill, worker_id, step, late, now, reason=DISCARDED)
+    for status in ("ok", "already"):
+        ended = [entry.rank for entry in entries if entry.status == status and entry.ended]
+        settle.send_next(mill, step, ended, now, repeated=status == "already")
+    _part_with_messages(mill, entries, now)
+
+
+def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:
+    """Read what results that came without a receipt are about."""
+    unknown = [entry for entry in entries if entry.believed is None]
+    if unknown:
+        blocks = mill.shards.blocks(step, {block_of(entry.rank) for entry in unknown})
+        for entry in unknown:
+            entry.believed = blocks[block_of(entry.rank)][entry.rank]
+
+
+def _report_block(
+    mill: Mill, worker_id: str, step: StepRow, number: int, entries: list[_Entry], now: int
+) -> None:
+    """Write what the results make of their shards, where the reporter still holds them."""
+    rules = Rules.of(step.spec)
+    block: Block | None = None
+    for _ in range(_TRIES):
+        changes: dict[int, Shard] = {}
+        expected: dict[int, Shard | None] = {}
+        for entry in entries:
+            shard = block[entry.rank] if block else entry.held
+            entry.status = _standing(shard, entry.result, worker_id)
+            entry.shard = shard
+            if entry.status == "ok" and entry.rank not in changes:
+                stopping = step.stopping or bool(block and block.swept)
+                changes[entry.rank] = on_report(
+                    shard,
+                    rules,
+                    Outcome(entry.result.outcome),
+                    reason=entry.result.reason or "",
+                    now=now,
+                    stopping=stopping,
+                )
+                expected[entry.rank] = shard
+        retried = any(shard.state is TaskState.READY for shard in changes.values())
+        try:
+            if changes:
+                block = mill.shards.change(step, number, expected, changes, unswept=retried)
+            elif block is None:
+                block = mill.shards.blocks(step, [number])[number]
+                continue
+        except BlockChanged as changed:
+            block = changed.block
+            continue
+        break
+    else:
+        raise BlockChanged(mill.shards.blocks(step, [number])[number])
+    for entry in entries:
+        if entry.rank in changes and entry.status == "ok":
+            entry.shard = changes[entry.rank]
+    settle.after_end(mill, step, block)
+
+
+def _standing(shard: Shard, result: Result, worker_id: str) -> str:
+    """Whether the reporter holds the task still, has reported the same already, or is too late."""
+    mine = shard.attempt == result.attempt and shard.worker.split(".")[0] == worker_id
+    if not mine:
+        return "stale-attempt"
+    if shard.state is TaskState.RUNNING:
+        return "ok"
+    outcome = Outcome(result.outcome)
+    same = shard.state is _ENDS.get(outcome) or (
+        outcome in (Outcome.FAILED, Outcome.REJECTED)
+        and shard.state in (TaskState.FAILED, TaskState.READY, TaskState.KILLED)
+    )
+    return "already" if same else "stale-attempt"
+
+
+def _keep_attempts(
+    mill: Mill, worker_id: str, step: StepRow, entries: Iterable[_Entry], now: int, *, reason: str = ""
+) -> None:
+    """Keep what there is to say of the attempts, before the rows that end them."""
+    kept: list[tuple[StepRow, int, dict[str, Any]]] = []
+    for entry in entries:
+        result = entry.result
+        failed = result.outcome != Outcome.SUCCESS.value
+        attempt = {
+            "attempt": result.attempt,
+            "worker": worker_id,
+            "outcome": result.outcome,
+            "exitCode": result.exit_code,
+            "reason": reason or result.reason or (result.outcome if failed else None),
+            "startTime": entry.held.time,
+            "endTime": now,
+            "stdout": (result.stdout or "")[-TAIL:] or None,
+            "stderr": (result.stderr or "")[-TAIL:] or None,
+        }
+        if attempt["reason"] or attempt["stdout"] or attempt["stderr"]:
+            kept.append(
+                (step, entry.rank, {name: value for name, value in attempt.items() if value is not None})
+            )
+    if kept:
+        mill.shards.keep_attempts(kept)
+
+
+def _part_with_messages(mill: Mill, entries: Iterable[_Entry], now: int) -> None:
+    """The message of an ended task goes; that of one to be tried again shows when its time has come."""
+    held = [(entry, entry.message) for entry in entries if entry.message and entry.status != "stale-attempt"]
+    settled = [message for entry, message in held if entry.ended]
+    again = [
+        (message, -(-(entry.shard.time - now) // 1000))
+        for entry, message in held
+        if entry.shard and entry.shard.state is TaskState.READY and entry.status == "ok"
+    ]
+    if settled:
+        mill.queues.delete(settled)
+    if again:
+        mill.queues.hide(again)

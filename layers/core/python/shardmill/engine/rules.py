@@ -1,0 +1,127 @@
+"""What becomes of a task: pure decisions, from the value of its shard to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from shardmill.model.blocks import Shard
+from shardmill.model.states import TaskState
+
+
+class Outcome(StrEnum):
+    SUCCESS = "success"
+    FAILED = "failed"
+    FAILED_PERMANENT = "failed-permanent"
+    REJECTED = "rejected"
+
+
+DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How often and when a step's tasks are tried again; seconds."""
+
+    failed_retries: int
+    failed_interval: float
+    failed_backoff: float
+    reject_retries: int
+    reject_interval: float
+    lost_retries: int
+
+    @classmethod
+    def of(cls, spec: dict[str, Any]) -> Rules:
+        return cls(
+            spec["failedRetries"],
+            spec["failedInterval"],
+            spec["failedBackoff"],
+            spec["rejectRetries"],
+            spec["rejectInterval"],
+            spec["lostRetries"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """The receiver leases the task: the shard's new value."""
+
+    shard: Shard
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The task ends here and now, without a worker: the shard's last value."""
+
+    shard: Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Not now: hide the message that long."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing is left to do for this message but to see that the task's end had its consequences."""
+
+
+Verdict = Take | End | Wait | Settled
+
+
+def on_delivery(
+    shard: Shard, rules: Rules, *, worker: str, now: int, lease_ms: int, holder_alive: bool, stopping: bool
+) -> Verdict:
+    """A worker received the message of a task: what follows from the task's row."""
+    if shard.state is TaskState.READY and not stopping:
+        return Wait(shard.time - now) if shard.time > now else Take(_leased(shard, worker, now))
+    if shard.state is not TaskState.RUNNING:
+        return Settled()
+    if holder_alive:
+        return Wait(max(shard.time + lease_ms - now, lease_ms // 3))
+    lost = shard.evolve(losses=shard.losses + 1, span=max(0, now - shard.time))
+    if stopping:
+        return End(lost.evolve(state=TaskState.KILLED))
+    if lost.losses > rules.lost_retries:
+        return End(lost.evolve(state=TaskState.FAILED))
+    return Take(_leased(lost, worker, now))
+
+
+def on_report(
+    shard: Shard, rules: Rules, outcome: Outcome, *, reason: str, now: int, stopping: bool
+) -> Shard:
+    """The worker that holds a task reports how its attempt went: the shard's new value."""
+    ended = shard.evolve(span=max(0, now - shard.time))
+    if outcome is Outcome.SUCCESS:
+        return ended.evolve(state=TaskState.SUCCESS)
+    if outcome is Outcome.FAILED_PERMANENT:
+        return ended.evolve(state=TaskState.FAILED, failures=shard.failures + 1)
+    if stopping:
+        killed = reason == DISCARDED or outcome is Outcome.REJECTED
+        return ended.evolve(state=TaskState.KILLED if killed else TaskState.FAILED)
+    if outcome is Outcome.REJECTED:
+        rejected = ended.evolve(rejections=shard.rejections + 1)
+        return _again(rejected, rejected.rejections <= rules.reject_retries, rules.reject_interval, now)
+    failed = ended.evolve(failures=shard.failures + 1)
+    interval = rules.failed_interval * rules.failed_backoff ** (failed.failures - 1)
+    return _again(failed, failed.failures <= rules.failed_retries, interval, now)
+
+
+def _leased(shard: Shard, worker: str, now: int) -> Shard:
+    return shard.evolve(state=TaskState.RUNNING, attempt=shard.attempt + 1, worker=worker, time=now, span=0)
+
+
+def _again(shard: Shard, retry: bool, interval: float, now: int) -> Shard:
+    if not retry:
+        return shard.evolve(state=TaskState.FAILED)
+    return shard.evolve(state=TaskState.READY, time=now + int(interval * 1000), span=0)
+
+
+def too_many_failures(tolerated: int | str, failures: int, total: int) -> bool:
+    """Whether failures exceed what a step tolerates: a count, or a percentage of its tasks."""
+    if isinstance(tolerated, str):
+        return failures * 100 > float(tolerated.removesuffix("%")) * total
+    return failures > tolerated

@@ -1,0 +1,202 @@
+"""The life of one step: opened, swept when it must stop, closed, and what its end sets free."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from shardmill.engine import enqueue, settle
+from shardmill.engine.finish import end_job
+from shardmill.engine.mill import Mill
+from shardmill.engine.rules import too_many_failures
+from shardmill.engine.work import task_id
+from shardmill.model.blocks import (
+    Block,
+    block_count,
+    blocks_of_set,
+    ranges,
+    set_count,
+)
+from shardmill.model.definition import StepDefine, total
+from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.shards import BlockChanged
+
+DEFAULT_WINDOW = 1_000
+_SWEEP_TRIES = 6
+
+
+class StepLost(Exception):
+    """A state machine speaks of a step that has no row."""
+
+
+class StillOpen(Exception):
+    """A step cannot be closed, or a block swept, because it is still being worked on; try again."""
+
+
+def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[str, Any]:
+    """Settle how many tasks a step has: the ranges of tasks to enqueue, and the sets its blocks lie in."""
+    step = _row(mill, job_id, run, index)
+    job = mill.jobs.get(job_id)
+    if step.state.ended or not job or job.run != run or job.state.ended:
+        return {"ranges": [], "sets": []}
+    if step.state is StepState.WAITING:
+        step = _settle_size(mill, step, now)
+    return {"ranges": ranges(step.window), "sets": list(range(set_count(step.total)))}
+
+
+def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
+    spec = StepDefine.model_validate(step.spec)
+    step.total = total(spec)
+    if step.two_levels:
+        mill.shards.make_sets(step)
+    members = set_count(step.total) if step.two_levels else block_count(step.total)
+    opened = mill.jobs.move_step(
+        step,
+        StepState.READY,
+        now=now,
+        total=step.total,
+        window=min(spec.max_task_count or DEFAULT_WINDOW, step.total),
+        open={str(member) for member in range(members)},
+    )
+    return opened or _row(mill, step.job_id, step.run, step.index)
+
+
+def enqueue_range(mill: Mill, job_id: str, run: int, index: int, first: int, end: int, now: int) -> int:
+    """Send the messages of a range of tasks; how many."""
+    step = _row(mill, job_id, run, index)
+    if not step.opened:
+        return 0
+    enqueue.send(mill, step, range(first, end), now)
+    return end - first
+
+
+def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepState:
+    """Judge a step whose tasks have all ended, and go on with what waits for it."""
+    step = _row(mill, job_id, run, index)
+    if step.opened:
+        if step.open:
+            raise StillOpen(f"step {step.name} has open blocks")
+        state, changes = _judge(mill, step)
+        closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
+        step = closed or _row(mill, job_id, run, index)
+    release(mill, step, now)
+    return step.state
+
+
+def _open_blocks(mill: Mill, step: StepRow, set_number: int) -> list[Block]:
+    if step.two_levels:
+        members = mill.shards.open_blocks_of_set(step, set_number)
+    else:
+        members = {int(member) for member in step.open}
+    wanted = members.intersection(blocks_of_set(step.total, set_number))
+    return list(mill.shards.blocks(step, sorted(wanted)).values())
+
+
+def sweep_set(mill: Mill, job_id: str, run: int, index: int, set_number: int) -> int:
+    """End every task of a stopping step's set that no worker holds; how many blocks were looked at."""
+    step = _row(mill, job_id, run, index)
+    blocks = _open_blocks(mill, step, set_number)
+    for block in blocks:
+        swept = _sweep_block(mill, step, block)
+        if swept.finished:
+            settle.close_block(mill, step, swept)
+    return len(blocks)
+
+
+def _sweep_block(mill: Mill, step: StepRow, block: Block) -> Block:
+    for _ in range(_SWEEP_TRIES):
+        waiting = {
+            rank: shard
+            for rank, shard in block.items()
+            if shard.attempt and shard.state in (TaskState.READY, TaskState.SUSPENDED)
+        }
+        killed = {rank: shard.evolve(state=TaskState.KILLED) for rank, shard in waiting.items()}
+        try:
+            return mill.shards.sweep(step, block, killed)
+        except BlockChanged as changed:
+            block = changed.block
+    raise StillOpen
+
+
+def _judge(mill: Mill, step: StepRow) -> tuple[StepState, dict[str, Any]]:
+    if not too_many_failures(step.spec["toleratedFailures"], step.failed, step.total) and not step.killed:
+        return StepState.SUCCESS, {}
+    failed, reason = _first_failure(mill, step)
+    notes = f"{step.failed} of {step.total} tasks failed"
+    if step.killed:
+        notes += f", {step.killed} were stopped"
+    if failed:
+        notes += f"; the first was {failed}" + (f": {reason}" if reason else "")
+    state = StepState.TOLERATED if step.spec.get("canFail") else StepState.FAILED
+    return state, {"notes": notes, "last_failed": failed or None}
+
+
+def _first_failure(mill: Mill, step: StepRow) -> tuple[str, str]:
+    for block in mill.shards.all_blocks(step):
+        for rank, shard in block.items():
+            if shard.state is TaskState.FAILED:
+                attempts = mill.shards.attempts(step, rank)
+                reason = attempts[-1].get("reason", "") if attempts else ""
+                return task_id(step, rank), reason
+    return "", ""
+
+
+def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: int) -> None:
+    """End a step whose state machine could not go on, truthfully, and go on without it."""
+    step = _row(mill, job_id, run, index)
+    if not step.state.ended:
+        notes = f"the step could not go on: {cause}"[:1000]
+        step = mill.jobs.move_step(
+            step, StepState.FAILED, now=now, completed_time=now, token=None, notes=notes, open=None
+        ) or _row(mill, job_id, run, index)
+    release(mill, step, now)
+
+
+def release(mill: Mill, finished: StepRow, now: int) -> None:
+    """Strike a finished step off what waits for it, and start, skip or end what waits for nothing more."""
+    job = mill.jobs.get(finished.job_id)
+    if not job or job.run != finished.run or job.state.ended:
+        return
+    work = deque([finished])
+    while work:
+        node = work.popleft()
+        spoiled = node.kind == "step" and not node.state.lets_dependents_run
+        for index in node.down:
+            target = mill.jobs.release(node, index, skip=spoiled)
+            if not target.waiting and (over := advance(mill, job, target, now)):
+                work.append(over)
+
+
+def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
+    """Go on with a node that waits for nothing more; gives it back if it is over with that."""
+    if node.kind == "gate":
+        return node
+    if node.kind == "end":
+        end_job(mill, job, now)
+    elif node.skip:
+        return mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
+    elif node.state is StepState.WAITING:
+        mill.start_step(node)
+    return None
+
+
+def _row(mill: Mill, job_id: str, run: int, index: int) -> StepRow:
+    step = mill.jobs.step(job_id, run, index)
+    if not step:
+        raise StepLost(f"job {job_id}, run {run}, step {index}")
+    return step
+
+
+def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
+    """End a Job that could not be planned."""
+    mill.jobs.move(
+        job_id,
+        run,
+        JobState.FAILED,
+        now=now,
+        due=now,
+        completed_time=now,
+        event_pending=True,
+        notes=f"the job could not be planned: {cause}"[:1000],
+    )

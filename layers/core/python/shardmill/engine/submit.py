@@ -1,0 +1,164 @@
+"""From a JobRequest to a Job: one row for each (jobName, trigger), however often it is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws.observe import logger
+from shardmill.engine.enqueue import group_rows
+from shardmill.engine.errors import DefinitionNotFound, RequestInvalid, TriggerTaken
+from shardmill.engine.mill import Mill
+from shardmill.engine.plan import effective
+from shardmill.engine.work import trial
+from shardmill.model.actor import Actor
+from shardmill.model.base import to_ms
+from shardmill.model.definition import JobDefine
+from shardmill.model.fault import Fault, fault
+from shardmill.model.job import JobRequest, check_request
+from shardmill.model.states import JobState
+from shardmill.model.template import TemplateError
+from shardmill.store.rows import JobRow
+
+START_GRACE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    job: JobRow
+    new: bool
+
+
+def submit(
+    mill: Mill,
+    document: object,
+    actor: Actor,
+    *,
+    now: int,
+    new_id: Callable[[], str],
+    default_trigger: str | None = None,
+) -> Submitted:
+    """Accept a request; the same again gives the same Job, other content under its trigger is refused.
+
+    `default_trigger`: for callers such as a rule, which cannot think of a trigger for each event.
+    """
+    if default_trigger and isinstance(document, dict):
+        document = {"trigger": default_trigger, **document}
+    request = _request(document, None)
+    digest = request_hash(request)
+    assert request.trigger is not None
+    existing = _existing(mill, request.job_name, request.trigger, digest)
+    if existing:
+        return Submitted(existing, new=False)
+    saved = mill.definitions.find(request.job_name)
+    if not saved:
+        raise DefinitionNotFound(request.job_name)
+    define = JobDefine.model_validate(saved.document)
+    _request(document, define)
+    job = _job(request, define, saved.version, digest, actor, now=now, job_id=new_id(), jid=0)
+    _check_runnable(mill, define, job, now)
+    job.jid = mill.jobs.next_jid()
+    if not mill.jobs.create(job, due=now + START_GRACE_MS):
+        rival = _existing(mill, request.job_name, request.trigger, digest)
+        if not rival:
+            raise TriggerTaken(request.job_name, request.trigger)
+        return Submitted(rival, new=False)
+    _start(mill, job)
+    return Submitted(job, new=True)
+
+
+def request_hash(request: JobRequest) -> str:
+    """Of the content, whatever the order of its fields."""
+    document = request.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _request(document: object, define: JobDefine | None) -> JobRequest:
+    request, faults = check_request(document, define)
+    if not request:
+        raise _invalid(faults)
+    if request.trigger is None:
+        raise _invalid([fault(("trigger",), "missing-field", "is required: it names this run of the job")])
+    return request
+
+
+def _invalid(faults: list[Fault]) -> RequestInvalid:
+    return RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
+
+
+def _existing(mill: Mill, job_name: str, trigger: str, digest: str) -> JobRow | None:
+    found = mill.jobs.identity(job_name, trigger)
+    if not found:
+        return None
+    job_id, known = found
+    if known != digest:
+        raise TriggerTaken(job_name, trigger)
+    return mill.jobs.get(job_id)
+
+
+def _job(
+    request: JobRequest,
+    define: JobDefine,
+    version: int,
+    digest: str,
+    actor: Actor,
+    *,
+    now: int,
+    job_id: str,
+    jid: int,
+) -> JobRow:
+    info: dict[str, Any] = define.info.model_dump(mode="json", exclude_defaults=True)
+    if request.info:
+        info |= request.info.model_dump(mode="json", exclude_unset=True)
+    return JobRow(
+        id=job_id,
+        jid=jid,
+        job_name=request.job_name,
+        trigger=request.trigger or "",
+        version=version,
+        state=JobState.INIT,
+        request_hash=digest,
+        create_time=now,
+        update_time=now,
+        request=request.model_dump(mode="json", exclude_none=True, exclude_unset=True),
+        params={**define.params, **request.params},
+        info=info,
+        priority=request.priority if request.priority is not None else define.priority,
+        on_failure=define.on_failure,
+        app_name=define.app_name or "",
+        submit_user=actor.name,
+        execute_user=request.execute_user or define.execute_user or "",
+        data_time=to_ms(request.data_time) if request.data_time else None,
+    )
+
+
+def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, now: int) -> None:
+    """A definition that cannot run never becomes a Job."""
+    faults: list[Fault] = []
+    specs = [effective(define, step, job) for step in define.steps]
+    wanted = {name for spec in specs for name in spec.worker_groups}
+    missing = wanted - set(group_rows(mill, wanted, now))
+    faults += [
+        fault((), "unknown-group", f"there is no worker group {name!r}; make it with PUT /v1/groups/{name}")
+        for name in sorted(missing)
+    ]
+    for spec in specs:
+        try:
+            trial(spec, job)
+        except TemplateError as error:
+            faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {error}"))
+    if faults:
+        raise _invalid(faults)
+
+
+def _start(mill: Mill, job: JobRow) -> None:
+    """The Job is written: if it cannot be started now, the tick will."""
+    try:
+        mill.machines.start_job(job.id, job.run)
+    except (ClientError, BotoCoreError):
+        logger.exception("the tick will start this job", extra={"action": "start", "jobId": job.id})

@@ -1,0 +1,150 @@
+"""What a worker is told of the task it leased, and the receipt it gives back."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from shardmill.model.blocks import Shard
+from shardmill.model.definition import StepDefine, pack_of, total
+from shardmill.model.states import StepState
+from shardmill.model.template import as_text, render_value
+from shardmill.model.worker import Lease
+from shardmill.store.rows import JobRow, StepRow
+
+_TASK_ID = re.compile(r"^([0-9a-f-]{36})_(\d{1,4})_(\d{1,7})$")
+# A parameter comes from whoever submits; it must not bend what the step's own program loads or runs.
+_RESERVED = re.compile(
+    r"^(PATH|HOME|SHELL|USER|LOGNAME|IFS|ENV|BASH_.*|LD_.*|DYLD_.*|PYTHON.*|PERL.*|NODE_.*|JAVA_.*|AWS_.*|SHARDMILL_.*)$"
+)
+
+
+def task_id(step: StepRow, rank: int) -> str:
+    return f"{step.job_id}_{step.index}_{rank}"
+
+
+def parse_task_id(text: str) -> tuple[str, int, int] | None:
+    match = _TASK_ID.match(text)
+    return (match[1], int(match[2]), int(match[3])) if match else None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Handed out with a lease and given back with the report, so that reporting needs no reading."""
+
+    run: int
+    queue: str
+    handle: str
+    entry: str
+
+    def encode(self) -> str:
+        return json.dumps([self.run, self.queue, self.handle, self.entry], separators=(",", ":"))
+
+    @classmethod
+    def decode(cls, text: str) -> Receipt | None:
+        try:
+            run, queue, handle, entry = json.loads(text)
+        except (ValueError, TypeError):
+            return None
+        if not isinstance(run, int) or not all(isinstance(part, str) for part in (queue, handle, entry)):
+            return None
+        return cls(run, queue, handle, entry)
+
+
+def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int) -> Lease:
+    spec = StepDefine.model_validate(step.spec)
+    context = _context(step, spec, rank)
+    content, command = _rendered(spec, context)
+    return Lease.model_validate(
+        {
+            "taskId": task_id(step, rank),
+            "attempt": shard.attempt,
+            "receipt": receipt.encode(),
+            "jobName": step.job_name,
+            "trigger": step.trigger,
+            "jobId": step.job_id,
+            "run": step.run,
+            "stepName": step.name,
+            "sharding": context["shard"],
+            "pack": context.get("pack"),
+            "type": spec.type,
+            "content": content,
+            "command": command,
+            "params": spec.params,
+            "environ": _environ(step, spec, context, shard.attempt),
+            "timeoutSeconds": spec.timeout_seconds,
+            "executeUser": spec.execute_user,
+            "leaseSeconds": lease_seconds,
+            "dataTime": context["job"]["dataTime"] or None,
+        }
+    )
+
+
+def trial(spec: StepDefine, job: JobRow) -> None:
+    """Fill in the templates of a step's first task, to see that they can be; raises TemplateError."""
+    step = StepRow(
+        job_id=job.id,
+        run=job.run,
+        index=0,
+        name=spec.step_name,
+        state=StepState.WAITING,
+        job_name=job.job_name,
+        trigger=job.trigger,
+        create_time=job.create_time,
+        total=total(spec),
+    )
+    _rendered(spec, _context(step, spec, 0))
+
+
+def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
+    content = render_value(spec.content, context, spec.type == "shell")
+    if not spec.command:
+        return content, None
+    given = spec.command.model_dump(include={"name", "args", "args_array", "dockerimage"}, exclude_none=True)
+    return content, render_value(given, context, False)
+
+
+def _context(step: StepRow, spec: StepDefine, rank: int) -> dict[str, Any]:
+    data_time = step.context.get("dataTime")
+    context: dict[str, Any] = {
+        "params": spec.params,
+        "shard": {"index": rank + spec.start_shard_id, "total": step.total},
+        "job": {
+            "name": step.job_name,
+            "trigger": step.trigger,
+            "id": step.job_id,
+            "dataTime": data_time or "",
+        },
+        "step": {"name": step.name},
+        "task": {"id": task_id(step, rank)},
+    }
+    if spec.step_type == "PACK":
+        start, end = pack_of(spec, rank)
+        context["pack"] = {"start": start, "end": end}
+    return context
+
+
+def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: int) -> dict[str, str]:
+    params = {name: as_text(value) for name, value in spec.params.items()}
+    environ = {name: text for name, text in params.items() if not _RESERVED.match(name)}
+    if spec.command:
+        environ |= spec.command.environ.public | spec.command.environ.private
+    environ |= {
+        "SHARDMILL_JOB_NAME": step.job_name,
+        "SHARDMILL_TRIGGER": step.trigger,
+        "SHARDMILL_JOB_ID": step.job_id,
+        "SHARDMILL_STEP_NAME": step.name,
+        "SHARDMILL_TASK_ID": context["task"]["id"],
+        "SHARDMILL_ATTEMPT": str(attempt),
+        "SHARDMILL_SHARD_INDEX": str(context["shard"]["index"]),
+        "SHARDMILL_SHARD_TOTAL": str(context["shard"]["total"]),
+        "SHARDMILL_PARAMS": json.dumps(spec.params),
+    }
+    if context["job"]["dataTime"]:
+        environ["SHARDMILL_DATA_TIME"] = context["job"]["dataTime"]
+    if "pack" in context:
+        environ["SHARDMILL_PACK_START"] = str(context["pack"]["start"])
+        environ["SHARDMILL_PACK_END"] = str(context["pack"]["end"])
+    return environ

@@ -1,0 +1,134 @@
+"""What every model shares: camelCase on the wire, names, numbers and times that are safe to keep."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+NAME_PATTERN = r"^[_a-zA-Z][_a-zA-Z0-9-]*$"
+TRIGGER_PATTERN = r"^[_a-zA-Z0-9][_a-zA-Z0-9-]*$"
+MAX_NAME = 64
+
+_NAME = re.compile(NAME_PATTERN[:-1] + r"\Z")
+_TRIGGER = re.compile(TRIGGER_PATTERN[:-1] + r"\Z")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Model(BaseModel):
+    """Something people send: a field nobody knows is refused."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        serialize_by_alias=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+    )
+
+
+class Answer(Model):
+    """Something Shardmill answers: an older client reads past the fields it does not know."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def is_name(text: str) -> bool:
+    return len(text) <= MAX_NAME and _NAME.match(text) is not None
+
+
+def _name(text: str) -> str:
+    if not is_name(text):
+        raise PydanticCustomError(
+            "bad-name",
+            "must start with a letter or _, go on with letters, digits, _ or -, "
+            "and have 64 characters at most",
+        )
+    return text
+
+
+def _trigger(text: str) -> str:
+    if len(text) > MAX_NAME or not _TRIGGER.match(text):
+        raise PydanticCustomError(
+            "bad-trigger",
+            "must start with a letter, a digit or _, go on with letters, digits, _ or -, "
+            "and have 64 characters at most",
+        )
+    return text
+
+
+def _variable(text: str) -> str:
+    if not text or "=" in text or "\0" in text:
+        raise PydanticCustomError(
+            "bad-name", "becomes the name of an environment variable: it cannot be empty or contain = or NUL"
+        )
+    return text
+
+
+def _time(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise PydanticCustomError(
+                "bad-time", "must be an RFC 3339 time such as 2020-01-23T04:14:44.900Z"
+            ) from None
+    if not isinstance(value, datetime):
+        return value
+    try:
+        moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    except OverflowError:
+        raise PydanticCustomError("bad-time", "is outside the years 1 to 9999") from None
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def from_ms(milliseconds: int) -> datetime:
+    """The time that a row keeps as milliseconds since 1970."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def to_ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+Name = Annotated[
+    str, AfterValidator(_name), Field(json_schema_extra={"pattern": NAME_PATTERN, "maxLength": MAX_NAME})
+]
+Trigger = Annotated[
+    str,
+    AfterValidator(_trigger),
+    Field(json_schema_extra={"pattern": TRIGGER_PATTERN, "maxLength": MAX_NAME}),
+]
+Variable = Annotated[str, AfterValidator(_variable)]
+Params = dict[Variable, Any]
+User = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
+
+# What JSON carries without loss everywhere, and what a DynamoDB number holds.
+Whole = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
+Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
+Seconds = Annotated[int, Field(ge=0, le=10 * 366 * 86_400)]
+Limit = Annotated[int, Field(ge=1, le=10 * 366 * 86_400)]
+Retries = Annotated[int, Field(ge=0, le=1_000)]
+
+Time = Annotated[
+    datetime,
+    BeforeValidator(_time),
+    PlainSerializer(_rfc3339, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]

@@ -1,0 +1,151 @@
+"""How the tasks of a step are laid out in rows: 64 shards a block, 256 blocks a set.
+
+A shard's value is a short string, because a block of 64 must stay under 2 KB: DynamoDB bills a write by
+the size of the whole row. A shard that was never leased has no value at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from shardmill.model.states import TaskState
+
+BLOCK_SIZE = 64
+SET_SIZE = 256
+MAX_SHARDS = 1_000_000
+RANGE_SIZE = 1_000
+
+_LETTERS = {
+    TaskState.READY: "Q",
+    TaskState.RUNNING: "R",
+    TaskState.SUSPENDED: "P",
+    TaskState.SUCCESS: "S",
+    TaskState.FAILED: "F",
+    TaskState.KILLED: "K",
+}
+_STATES = {letter: state for state, letter in _LETTERS.items()}
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What a block's row knows of one task.
+
+    `time` is, in milliseconds: of a READY shard, the moment before which it must not run; of a RUNNING one,
+    when it was leased; of an ended one, when its last attempt began. `span` is how long that attempt took.
+    """
+
+    state: TaskState = TaskState.READY
+    attempt: int = 0
+    failures: int = 0
+    losses: int = 0
+    rejections: int = 0
+    worker: str = ""
+    time: int = 0
+    span: int = 0
+
+    def evolve(self, **changes: object) -> Shard:
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def encode(self) -> str:
+        counts = (self.failures, self.losses, self.rejections)
+        parts = [
+            f"{_LETTERS[self.state]}{self.attempt}",
+            ".".join(map(str, counts)) if any(counts) else "",
+            self.worker,
+            base36(self.time) if self.time else "",
+            base36(self.span) if self.span else "",
+        ]
+        return "|".join(parts).rstrip("|")
+
+    @classmethod
+    def decode(cls, text: str) -> Shard:
+        head, counts, worker, time, span = (text.split("|") + [""] * 4)[:5]
+        failures, losses, rejections = map(int, counts.split(".")) if counts else (0, 0, 0)
+        return cls(
+            state=_STATES[head[0]],
+            attempt=int(head[1:]),
+            failures=failures,
+            losses=losses,
+            rejections=rejections,
+            worker=worker,
+            time=int(time, 36) if time else 0,
+            span=int(span, 36) if span else 0,
+        )
+
+
+UNTOUCHED = Shard()
+SWEPT = Shard(state=TaskState.KILLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block's row: the values of the shards that have one, and whether the rest may still be leased."""
+
+    number: int
+    size: int
+    shards: Mapping[int, Shard]
+    swept: bool = False
+
+    def __getitem__(self, rank: int) -> Shard:
+        return self.shards.get(rank % BLOCK_SIZE) or (SWEPT if self.swept else UNTOUCHED)
+
+    def items(self) -> Iterator[tuple[int, Shard]]:
+        first = self.number * BLOCK_SIZE
+        return ((rank, self[rank]) for rank in range(first, first + self.size))
+
+    @property
+    def finished(self) -> bool:
+        return all(shard.state.ended for _, shard in self.items())
+
+    def counts(self) -> Counter[TaskState]:
+        return Counter(shard.state for _, shard in self.items())
+
+    def compute_ms(self) -> int:
+        return sum(shard.span for shard in self.shards.values())
+
+
+def block_of(rank: int) -> int:
+    return rank // BLOCK_SIZE
+
+
+def set_of(block: int) -> int:
+    return block // SET_SIZE
+
+
+def block_count(total: int) -> int:
+    return -(-total // BLOCK_SIZE)
+
+
+def block_size(total: int, block: int) -> int:
+    return min(BLOCK_SIZE, total - block * BLOCK_SIZE)
+
+
+def set_count(total: int) -> int:
+    return -(-block_count(total) // SET_SIZE)
+
+
+def blocks_of_set(total: int, number: int) -> range:
+    return range(number * SET_SIZE, min((number + 1) * SET_SIZE, block_count(total)))
+
+
+def two_levels(total: int) -> bool:
+    """Whether the open blocks need sets of their own, or fit into the step's row."""
+    return block_count(total) > SET_SIZE
+
+
+def ranges(count: int) -> list[dict[str, int]]:
+    """`count` shards cut into the ranges that the state machine maps over."""
+    return [{"from": at, "to": min(at + RANGE_SIZE, count)} for at in range(0, count, RANGE_SIZE)]
+
+
+def base36(number: int) -> str:
+    if number == 0:
+        return "0"
+    digits = []
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))

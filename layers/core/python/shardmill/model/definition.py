@@ -1,0 +1,200 @@
+"""JobDefine and StepDefine: the template of a Job, in its one canonical spelling.
+
+`None` means "not given": a step's setting goes before its Job's, and that before the default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic_core import PydanticCustomError
+
+from shardmill.model.base import Answer, Limit, Model, Name, Params, Retries, Seconds, Time, User, Whole
+from shardmill.model.blocks import MAX_SHARDS
+from shardmill.model.command import Command
+from shardmill.model.files import File, Partition
+
+MAX_STEPS = 2_000
+
+# Seed 001 numbers its types.
+NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}
+
+_PERCENTAGE = re.compile(r"(\d{1,2}(\.\d{1,4})?|100)%\Z", re.ASCII)
+_STRATEGY = re.compile(r"(all|any|last:[1-9]\d{0,3})\Z", re.ASCII)
+
+
+def type_of(step: Mapping[str, Any]) -> Any:
+    """The type of a step document: as given, by its number, or from what else is given."""
+    given = step.get("type")
+    if given is None:
+        if step.get("command") is not None:
+            return "command"
+        return "noop" if step.get("content") is None else "shell"
+    return NUMBERED_TYPES.get(given, given) if type(given) is int else given
+
+
+def _content(value: Any) -> Any:
+    if value is None or isinstance(value, (str, dict)):
+        return value
+    raise PydanticCustomError("bad-type", "must be text or an object")
+
+
+def _tolerance(value: Any) -> int | str:
+    if type(value) is int and 0 <= value <= MAX_SHARDS:
+        return value
+    if isinstance(value, str) and _PERCENTAGE.match(value):
+        return value
+    raise PydanticCustomError("bad-value", "must be a number of tasks such as 3, or a share such as '5%'")
+
+
+def _strategy(value: Any) -> str:
+    if isinstance(value, str) and _STRATEGY.match(value):
+        return value
+    raise PydanticCustomError("bad-value", "must be all, any or last:n")
+
+
+StepType = Literal[
+    "noop", "shell", "python", "command", "java", "hive", "mapreduce", "docker", "http", "lambda"
+]
+Content = Annotated[str | dict[str, Any] | None, BeforeValidator(_content)]
+Tolerance = Annotated[int | str, PlainValidator(_tolerance, json_schema_input_type=int | str)]
+Strategy = Annotated[str, PlainValidator(_strategy, json_schema_input_type=str)]
+
+
+class Info(Model):
+    """What a Job says of itself to people; the engine reads `noretry` and `auth` only."""
+
+    name: str | None = None
+    project: str | None = None
+    user: str | None = None
+    pipeline: str | None = None
+    auth: bool = False
+    noretry: bool = False
+    userattr: dict[str, str] = Field(default_factory=dict)
+
+
+class Window(Model):
+    """Calendar units around the dataTime: from 0 to 0 is the unit that it lies in."""
+
+    unit: Literal["minute", "hour", "day", "week", "month", "year"] = "day"
+    from_: int = Field(default=0, alias="from", ge=-10_000, le=10_000)
+    to: int = Field(default=0, ge=-10_000, le=10_000)
+
+
+class Dependency(Model):
+    """A Job of this definition waits for Jobs of another."""
+
+    job_name: Name
+    window: Window = Window()
+    strategy: Strategy = "all"
+
+
+class PackConf(Model):
+    """Cuts the inclusive range `start` to `end` into packs of `size`, the last one as short as need be."""
+
+    size: Annotated[Whole, Field(ge=1)]
+    start: Whole
+    end: Whole
+
+
+class StepDefine(Model):
+    step_name: Name
+    description: str | None = None
+    type: StepType = "noop"
+    content: Content = None
+    command: Command | None = None
+    step_type: Literal["SHARD", "PACK"] = "SHARD"
+    sharding: int = Field(default=1, ge=1, le=MAX_SHARDS)
+    start_shard_id: Annotated[Whole, Field(ge=0)] = 0
+    pack_conf: PackConf | None = None
+    dependent_steps: list[Name] = Field(default_factory=list)
+    phase: int = Field(default=0, ge=0, le=1_000_000)
+    can_fail: bool = False
+    fail_fast: bool = False
+    tolerated_failures: Tolerance = 0
+    max_task_count: int | None = Field(default=None, ge=1, le=MAX_SHARDS)
+    worker_groups: list[Name] = Field(default_factory=list)
+    priority: Whole | None = None
+    params: Params = Field(default_factory=dict)
+    failed_retries: Retries | None = None
+    failed_interval: Seconds | None = None
+    failed_backoff: float | None = Field(default=None, ge=1, le=100)
+    reject_retries: Retries | None = None
+    reject_interval: Seconds | None = None
+    lost_retries: Retries | None = None
+    timeout_seconds: Limit | None = None
+    execute_user: User | None = None
+    inputs: list[File] = Field(default_factory=list)
+    outputs: list[File] = Field(default_factory=list)
+    predata: list[File] = Field(default_factory=list)
+    partition: Partition | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle_type(cls, data: Any) -> Any:
+        return {**data, "type": type_of(data)} if isinstance(data, dict) else data
+
+
+class JobDefine(Model):
+    job_name: Name
+    description: str | None = None
+    params: Params = Field(default_factory=dict)
+    worker_groups: list[Name] = Field(default_factory=list)
+    priority: Whole = 1
+    app_name: str | None = Field(default=None, min_length=1, max_length=64)
+    failed_retries: Retries = 0
+    failed_interval: Seconds = 3
+    failed_backoff: float = Field(default=1.0, ge=1, le=100)
+    reject_retries: Retries = 10
+    reject_interval: Seconds = 3
+    lost_retries: Retries = 5
+    timeout_seconds: Limit | None = None
+    on_failure: Literal["fail", "suspend"] = "fail"
+    concurrency: int | None = Field(default=None, ge=1, le=1_000_000)
+    dependencies: list[Dependency] = Field(default_factory=list)
+    expired_seconds: Limit = 86_400
+    retention_days: int | None = Field(default=None, ge=1, le=36_600)
+    deadline_seconds: Limit | None = None
+    execute_user: User | None = None
+    info: Info = Info()
+    steps: list[StepDefine] = Field(min_length=1, max_length=MAX_STEPS)
+
+
+class SavedDefine(JobDefine, Answer):
+    """A saved JobDefine: what was sent, and what Shardmill knows of it."""
+
+    version: int
+    create_time: Time
+    update_time: Time
+    submit_user: str
+    update_user: str
+
+
+def total(step: StepDefine) -> int:
+    """How many tasks a step has."""
+    if step.step_type == "SHARD":
+        return step.sharding
+    pack = _pack_conf(step)
+    return pack_count(pack.size, pack.start, pack.end)
+
+
+def pack_count(size: int, start: int, end: int) -> int:
+    return -((start - end - 1) // size)
+
+
+def pack_of(step: StepDefine, rank: int) -> tuple[int, int]:
+    """The inclusive range of the task `rank` of a PACK step."""
+    if not 0 <= rank < total(step):
+        raise ValueError(f"step {step.step_name!r} has {total(step)} tasks, none of rank {rank}")
+    pack = _pack_conf(step)
+    first = pack.start + rank * pack.size
+    return first, min(first + pack.size - 1, pack.end)
+
+
+def _pack_conf(step: StepDefine) -> PackConf:
+    if step.step_type != "PACK" or step.pack_conf is None:
+        raise ValueError(f"step {step.step_name!r} has no packConf")
+    return step.pack_conf

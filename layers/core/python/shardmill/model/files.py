@@ -1,0 +1,64 @@
+"""The files of a step, and how one of them is split among its tasks."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from shardmill.model.base import Count, Limit, Model, Name
+
+_SEPARATOR = re.compile(r"[/\\]")
+_DRIVE = re.compile(r"[a-zA-Z]:")
+
+
+def leaves_work_folder(name: str) -> bool:
+    """Whether a file of this name would not be inside the work folder, on any system."""
+    parts = _SEPARATOR.split(name)
+    inside = [part for part in parts if part not in ("", ".")]
+    return not inside or parts[0] == "" or ".." in parts or _DRIVE.match(name) is not None or "\0" in name
+
+
+def _work_name(name: str) -> str:
+    if leaves_work_folder(name):
+        raise PydanticCustomError(
+            "bad-file-name", "must be a path inside the work folder: relative, and without '..'"
+        )
+    return name
+
+
+WorkName = Annotated[str, AfterValidator(_work_name)]
+
+
+class S3Object(Model):
+    bucket: str = Field(min_length=3)
+    key: str = Field(min_length=1)
+
+
+class File(Model):
+    """An input, output or reference file of a step."""
+
+    name: WorkName
+    host: str | None = None
+    node: str | None = None
+    url: str | None = None
+    s3: S3Object | None = None
+    size: Count | None = None
+    origin: Name | None = None
+    nonzero: bool = False
+    optional: bool = False
+    upload_name: str | None = None
+    upload_index: str | None = None
+    attrfile: WorkName | None = None
+
+
+class Partition(Model):
+    """Splits one input by byte ranges that end where a line or a record ends."""
+
+    input: str = Field(min_length=1)
+    index: Literal["line", "record", "bytes"] = "line"
+    total_index: Count | None = None
+    max_part_size_mb: Limit | None = None
+    options: str | None = None

@@ -1,0 +1,223 @@
+"""A JobRequest, and what comes of it: the Job, its Steps, their Tasks and the Attempts at those."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, computed_field
+
+from shardmill.model.base import Answer, Model, Name, Params, Time, Trigger, User, Whole
+from shardmill.model.command import MaskedCommand
+from shardmill.model.definition import MAX_STEPS, Info, JobDefine, StepType
+from shardmill.model.document import plain_faults
+from shardmill.model.fault import Fault, did_you_mean, fault, faults_of, in_order
+from shardmill.model.files import File, Partition
+from shardmill.model.states import JobState, StepState, TaskState
+
+# Seed 001 numbers the states of a task; a suspended one waits (1).
+_NUMBERS = {
+    TaskState.SUSPENDED: 1,
+    TaskState.READY: 2,
+    TaskState.RUNNING: 3,
+    TaskState.SUCCESS: 4,
+    TaskState.FAILED: 5,
+    TaskState.KILLED: 6,
+}
+_MAX_HINTS = 20
+
+
+class StepRequest(Model):
+    """Parameters for one step of the Job."""
+
+    step_name: Name
+    params: Params = Field(default_factory=dict)
+
+
+class JobRequest(Model):
+    """Asks for one run of a definition."""
+
+    job_name: Name
+    trigger: Trigger | None = None
+    params: Params = Field(default_factory=dict)
+    steps: list[StepRequest] = Field(default_factory=list, max_length=MAX_STEPS)
+    data_time: Time | None = None
+    priority: Whole | None = None
+    execute_user: User | None = None
+    info: Info | None = None
+
+
+class Sharding(Answer):
+    total: int
+    index: int
+
+
+class PackRange(Answer):
+    """The inclusive range of a task of a PACK step."""
+
+    start: int
+    end: int
+
+
+class Attempt(Answer):
+    """One try at a Task; `outcome` is empty while it runs."""
+
+    attempt: int
+    worker: str | None = None
+    start_time: Time | None = None
+    end_time: Time | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    outcome: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+
+
+class Task(Answer):
+    """One shard of a Step; `rank` counts from 0, `sharding.index` from the step's startShardId."""
+
+    id: str
+    job_id: str
+    job_name: str
+    trigger: str
+    step_name: str
+    rank: int
+    sharding: Sharding
+    pack: PackRange | None = None
+    state: TaskState
+    attempt: int = 0
+    attempts: list[Attempt] = Field(default_factory=list)
+    failed: int = 0
+    params: dict[str, Any] = Field(default_factory=dict)
+    command: MaskedCommand | None = None
+    inputs: list[File] = Field(default_factory=list)
+    outputs: list[File] = Field(default_factory=list)
+    predata: list[File] = Field(default_factory=list)
+    info: Info | None = None
+    worker: str | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    submit_user: str | None = None
+    execute_user: str | None = None
+    data_time: Time | None = None
+    create_time: Time
+    update_time: Time | None = None
+    checkout_time: Time | None = None
+    execute_time: Time | None = None
+    completed_time: Time | None = None
+    compute_time: float = Field(default=0, description="seconds")
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def status(self) -> int:
+        """The state by its number: 1 waiting, 2 ready, 3 running, 4 success, 5 failed, 6 killed."""
+        return _NUMBERS[self.state]
+
+
+class Step(Answer):
+    """A StepDefine inside a Job."""
+
+    id: str
+    step_name: str
+    index: int
+    state: StepState
+    type: StepType = "noop"
+    step_type: Literal["SHARD", "PACK"] = "SHARD"
+    phase: int = 0
+    can_fail: bool = False
+    dependent_steps: list[str] = Field(default_factory=list)
+    counts: dict[TaskState, int] = Field(default_factory=dict)
+    task_states: dict[str, TaskState] | None = None
+    total_work: int = 0
+    remain_work: int = 0
+    params: dict[str, Any] = Field(default_factory=dict)
+    command: MaskedCommand | None = None
+    inputs: list[File] = Field(default_factory=list)
+    outputs: list[File] = Field(default_factory=list)
+    predata: list[File] = Field(default_factory=list)
+    partition: Partition | None = None
+    info: Info | None = None
+    worker_groups: list[str] = Field(default_factory=list)
+    priority: int = 1
+    create_time: Time | None = None
+    update_time: Time | None = None
+    started_time: Time | None = None
+    completed_time: Time | None = None
+    compute_time: float = Field(default=0, description="seconds, of all tasks together")
+    notes: str = ""
+    last_failed: str | None = None
+
+
+class Job(Answer):
+    """One run of a definition, known by its jobName and trigger."""
+
+    id: str
+    jid: int
+    job_name: str
+    trigger: str
+    run: int = 1
+    state: JobState
+    definition_version: int
+    params: dict[str, Any] = Field(default_factory=dict)
+    steps: list[Step] = Field(default_factory=list)
+    remain_tasks: int = Field(default=0, description="steps that have not ended")
+    waiting_for: list[str] = Field(default_factory=list)
+    info: Info = Field(default_factory=Info)
+    app_name: str | None = None
+    worker_groups: list[str] = Field(default_factory=list)
+    priority: int = 1
+    submit_user: str
+    execute_user: str | None = None
+    data_time: Time | None = None
+    create_time: Time
+    update_time: Time
+    started_time: Time | None = None
+    completed_time: Time | None = None
+    notes: str = ""
+    last_failed: str | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def registered(self) -> bool:
+        """Whether the engine still works on it."""
+        return not self.state.ended
+
+
+def check_request(document: object, define: JobDefine | None) -> tuple[JobRequest | None, list[Fault]]:
+    """The request that a document describes, or everything that is wrong with it.
+
+    `define`: the definition it names, against which its step names are checked; None if there is none.
+    """
+    if not isinstance(document, dict):
+        return None, [fault((), "bad-type", "a request must be an object")]
+    faults = plain_faults(document)
+    if faults:
+        return None, in_order(faults)
+    try:
+        request = JobRequest.model_validate(document, strict=True, by_alias=True, by_name=False)
+    except ValidationError as error:
+        request = None
+        faults = faults_of(error, JobRequest, {}, {})
+    if define is not None:
+        faults += _step_name_faults(document.get("steps"), define)
+    return (None, in_order(faults)) if faults else (request, [])
+
+
+def _step_name_faults(steps: object, define: JobDefine) -> list[Fault]:
+    known = {step.step_name for step in define.steps}
+    faults: list[Fault] = []
+    seen: set[str] = set()
+    for at, step in enumerate(steps if isinstance(steps, list) else ()):
+        name = step.get("stepName") if isinstance(step, dict) else None
+        if not isinstance(name, str):
+            continue
+        path = ("steps", at, "stepName")
+        if name not in known:
+            hint = did_you_mean(name, known) if len(faults) < _MAX_HINTS else ""
+            message = f"{define.job_name!r} has no step {name[:64]!r}{hint}"
+            faults.append(fault(path, "unknown-step", message))
+        elif name in seen:
+            faults.append(fault(path, "duplicate-step", "is given twice"))
+        seen.add(name)
+    return faults

@@ -1,0 +1,184 @@
+"""Workers, their groups, and the words they exchange with Shardmill, over HTTP and straight to AWS alike."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from shardmill.model.base import Answer, Count, Model, Name, Time, Trigger
+from shardmill.model.command import Command
+from shardmill.model.definition import Content, StepType
+from shardmill.model.job import PackRange, Sharding
+from shardmill.model.states import TaskState
+
+MAX_BATCH = 10
+MAX_WAIT_SECONDS = 20
+
+GroupKind = Literal["pull", "lambda"]
+Outcome = Literal["success", "failed", "failed-permanent", "rejected"]
+Text = Annotated[str, Field(max_length=256)]
+
+
+class WorkerStatus(IntEnum):
+    OFFLINE = 0
+    DRAINING = 1
+    DISCONNECTED = 2
+    ONLINE = 3
+
+
+class Registration(Model):
+    """A worker introduces itself; `apps` are the commands it can run, `*` for any."""
+
+    name: Text = Field(min_length=1)
+    groups: list[Name] = Field(min_length=1, max_length=100)
+    host: Text = ""
+    port: int = Field(default=0, ge=0, le=65_535)
+    cores: int = Field(default=1, ge=1, le=100_000)
+    apps: list[Text] = Field(default_factory=lambda: ["*"], max_length=1_000)
+    slots: int = Field(default=1, ge=1, le=10_000)
+    user: Text | None = None
+    domain: Text | None = None
+    instance_id: Text | None = None
+    instance_type: Text | None = None
+    proxy: bool = False
+    subclients: int = Field(default=0, ge=0, le=100_000)
+
+
+class Worker(Answer):
+    id: str
+    name: str
+    groups: list[str]
+    host: str = ""
+    port: int = 0
+    status: WorkerStatus = WorkerStatus.ONLINE
+    activity: Literal["idle", "busy", "suspended"] = "idle"
+    user: str | None = None
+    domain: str | None = None
+    instance_id: str | None = None
+    instance_type: str | None = None
+    cores: int = 1
+    apps: list[str] = Field(default_factory=lambda: ["*"])
+    slots: int = 1
+    session: int
+    heartbeat_seconds: int
+    create_time: Time
+    update_time: Time
+    serve_time: int = Field(default=0, description="seconds since it first registered")
+    idle_time: int = Field(default=0, description="seconds since it last had work")
+    remain_tasks: int = Field(default=0, description="tasks it holds")
+    total_checkout: int = 0
+    total_completed: int = 0
+    total_failed: int = 0
+    compute_time: float = Field(default=0, description="seconds")
+    current_work: list[str] = Field(default_factory=list)
+    skip_work: list[str] = Field(default_factory=list)
+    proxy: bool = False
+    subclients: int = 0
+
+
+class GroupRequest(Model):
+    """What can be chosen of a group; `types` are the step types bound to it."""
+
+    kind: GroupKind = "pull"
+    lease_seconds: int = Field(default=60, ge=10, le=43_200)
+    types: list[StepType] = Field(default_factory=list)
+
+
+class WorkerGroup(Answer):
+    id: str
+    name: str
+    kind: GroupKind
+    lease_seconds: int
+    types: list[StepType] = Field(default_factory=list)
+    create_time: Time
+    update_time: Time
+
+
+class HeldTask(Model):
+    task_id: str
+    attempt: Count
+    run: Count | None = None
+
+
+class Heartbeat(Model):
+    session: int
+    work: list[HeldTask] = Field(default_factory=list, max_length=10_000)
+    offline: bool = Field(default=False, description="the worker says good-bye")
+
+
+class HeartbeatAnswer(Answer):
+    """`drop`: the tasks whose lease ended or whose Job was stopped; their work must be given up."""
+
+    drop: list[str] = Field(default_factory=list)
+    status: WorkerStatus
+    heartbeat_seconds: int
+
+
+class LeaseRequest(Model):
+    worker_id: str
+    session: int | None = None
+    max: int = Field(default=MAX_BATCH, ge=1, le=MAX_BATCH)
+    wait_seconds: int = Field(default=0, ge=0, le=MAX_WAIT_SECONDS)
+
+
+class Lease(Answer):
+    """A task to run. `environ` is all of its environment; `receipt` goes back with the result."""
+
+    task_id: str
+    attempt: int
+    receipt: str
+    job_name: Name
+    trigger: Trigger
+    job_id: str
+    run: int
+    step_name: Name
+    sharding: Sharding
+    pack: PackRange | None = None
+    type: StepType
+    content: Content = None
+    command: Command | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    environ: dict[str, str] = Field(default_factory=dict, repr=False)
+    timeout_seconds: int | None = None
+    execute_user: str | None = None
+    lease_seconds: int
+    data_time: Time | None = None
+
+
+class LeaseAnswer(Answer):
+    items: list[Lease]
+
+
+class Result(Model):
+    """How an attempt ended; of stdout and stderr the last 4 KB are kept."""
+
+    task_id: str
+    attempt: Count
+    outcome: Outcome
+    receipt: str | None = None
+    exit_code: int | None = Field(default=None, ge=-(2**31), le=2**32)
+    reason: str | None = Field(default=None, max_length=1_000)
+    stdout: str | None = None
+    stderr: str | None = None
+    start_time: Time | None = None
+    end_time: Time | None = None
+
+
+class ReportRequest(Model):
+    worker_id: str
+    results: list[Result] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class Reported(Answer):
+    """What became of a result. Only `ok` and `already` mean that it counts."""
+
+    task_id: str
+    attempt: int
+    status: str = Field(json_schema_extra={"enum": ["ok", "already", "stale-attempt", "unknown-task"]})
+    state: TaskState | None = None
+
+
+class ReportAnswer(Answer):
+    items: list[Reported]

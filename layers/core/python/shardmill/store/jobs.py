@@ -1,0 +1,247 @@
+"""Jobs, their identity, and their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from shardmill.model.states import JobState, StepState, sources_of, step_sources_of
+from shardmill.store import keys
+from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.table import (
+    TRANSACTION_LIMIT,
+    ConditionFailed,
+    Item,
+    Table,
+    TransactionRefused,
+    Update,
+)
+
+_TRANSACTION_BYTES = 3_000_000
+
+
+class Jobs:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def next_jid(self) -> int:
+        answer = self._table.update(Update(keys.counter("jid")).add(value=1), returns="UPDATED_NEW")
+        return int(answer["value"])
+
+    def identity(self, job_name: str, trigger: str) -> tuple[str, str] | None:
+        """The id of the Job of that name and trigger, and the hash of its request."""
+        item = self._table.get(keys.identity(job_name, trigger))
+        return (item["id"], item["request_hash"]) if item else None
+
+    def creation(self, job: JobRow, *, due: int) -> list[Item]:
+        """What a transaction must write to create a Job, refused if its identity is taken."""
+        identity = {"id": job.id, "request_hash": job.request_hash}
+        row = {
+            **keys.job(job.id),
+            **job.to_item(),
+            "lk": "job",
+            "ls": keys.sort_number(job.jid),
+            "nk": job.job_name,
+            "tk": job.state.value,
+            **_due(due),
+        }
+        return [
+            self._table.put_request({**keys.identity(job.job_name, job.trigger), **identity}, new=True),
+            self._table.put_request(row, new=True),
+        ]
+
+    def create(self, job: JobRow, *, due: int) -> bool:
+        """Whether the Job was created; False if its identity is taken."""
+        try:
+            self._table.transact(self.creation(job, due=due))
+        except TransactionRefused:
+            return False
+        return True
+
+    def get(self, job_id: str) -> JobRow | None:
+        item = self._table.get(keys.job(job_id))
+        return JobRow.from_item(item) if item else None
+
+    def find(self, job_name: str, trigger: str) -> JobRow | None:
+        found = self.identity(job_name, trigger)
+        return self.get(found[0]) if found else None
+
+    def move(
+        self, job_id: str, run: int, state: JobState, *, now: int, due: int | None, **changes: Any
+    ) -> JobRow | None:
+        """Move a Job to a state if that is legal from where it is, and give it back; else None."""
+        update = Update(keys.job(job_id)).set(
+            state=state.value, tk=state.value, update_time=now, **changes, **_due(due)
+        )
+        update.if_equal(run=run).if_in("state", [source.value for source in sources_of(state)])
+        try:
+            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def event_sent(self, job_id: str, run: int) -> None:
+        update = Update(keys.job(job_id)).remove("event_pending", "dk", "da")
+        try:
+            self._table.update(update.if_equal(run=run, event_pending=True))
+        except ConditionFailed as lost:
+            if lost.old is None:
+                raise
+
+    def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
+        """Put off the tick's next look at a Job; False if another tick did."""
+        try:
+            self._table.update(Update(keys.job(job_id)).set(da=due).if_equal(da=seen))
+        except ConditionFailed:
+            return False
+        return True
+
+    def due(self, now: int, *, limit: int) -> Iterator[tuple[str, int]]:
+        """The ids of Jobs that the tick should look at, longest due first, and since when."""
+        items = self._table.query(
+            ("dk", keys.DUE_PARTITION), index=keys.DUE, between=("da", 0, now), limit=limit
+        )
+        for item in items:
+            yield item["pk"].removeprefix("JOB#"), item["da"]
+
+    def page(
+        self,
+        *,
+        job_name: str | None,
+        state: str | None,
+        submit_user: str | None,
+        before: int | None,
+        limit: int,
+    ) -> Iterator[JobRow]:
+        """Jobs, newest first, from the index that fits the question best."""
+        partition, index = ("lk", "job"), keys.LIST
+        equals: dict[str, Any] = {"submit_user": submit_user} if submit_user else {}
+        if job_name:
+            partition, index = ("nk", job_name), keys.NAME
+            if state:
+                equals["state"] = state
+        elif state:
+            partition, index = ("tk", state), keys.STATE
+        newest = keys.sort_number(before - 1 if before is not None else 10**12 - 1)
+        items = self._table.query(
+            partition,
+            index=index,
+            between=("ls", keys.sort_number(0), newest),
+            newest_first=True,
+            equals=equals,
+            limit=limit,
+        )
+        return map(JobRow.from_item, items)
+
+    def add_steps(self, job: JobRow, steps: Sequence[StepRow]) -> bool:
+        """Write the step rows that are not there yet; False if the Job has ended or has another run."""
+        check = Update(keys.job(job.id)).if_equal(run=job.run)
+        check.if_in("state", [state.value for state in JobState if not state.ended])
+        guard = self._table.check_request(check)
+        rows = [
+            self._table.put_request(
+                {**keys.step(step.job_id, step.run, step.index), **step.to_item()}, new=True
+            )
+            for step in steps
+        ]
+        return all(self._add_chunk(guard, chunk) for chunk in _chunks(rows))
+
+    def _add_chunk(self, guard: Item, rows: list[Item]) -> bool:
+        while rows:
+            try:
+                self._table.transact([guard, *rows])
+                return True
+            except TransactionRefused as refused:
+                if 0 in refused.failed:
+                    return False
+                there = {at - 1 for at in refused.failed}
+                rows = [row for at, row in enumerate(rows) if at not in there]
+        return True
+
+    def step(self, job_id: str, run: int, index: int) -> StepRow | None:
+        item = self._table.get(keys.step(job_id, run, index))
+        return StepRow.from_item(item) if item else None
+
+    def steps(self, job_id: str, run: int, *, consistent: bool = True) -> list[StepRow]:
+        """Every node of a run in order, gates included."""
+        bounds = ("sk", keys.step(job_id, run, 0)["sk"], keys.step(job_id, run, 99999)["sk"])
+        items = self._table.query(("pk", keys.job(job_id)["pk"]), between=bounds, consistent=consistent)
+        return [StepRow.from_item(item) for item in items]
+
+    def steps_by_key(self, wanted: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], StepRow]:
+        items = self._table.batch_get([keys.step(*key) for key in wanted])
+        rows = (StepRow.from_item(item) for item in items)
+        return {(row.job_id, row.run, row.index): row for row in rows}
+
+    def move_step(self, step: StepRow, state: StepState, *, now: int, **changes: Any) -> StepRow | None:
+        """Move a Step to a state if that is legal from where it is, and give it back; else None."""
+        update = self._step_update(step).set(state=state.value, update_time=now, **changes)
+        update.if_in("state", [source.value for source in step_sources_of(state)])
+        try:
+            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def release(self, finished: StepRow, index: int, *, skip: bool) -> StepRow:
+        """Strike a finished node off what the step `index` downstream of it waits for."""
+        update = Update(keys.step(finished.job_id, finished.run, index))
+        update.delete("waiting", {str(finished.index)})
+        if skip:
+            update.set(skip=True)
+        return StepRow.from_item(self._table.update(update.if_exists("state"), returns="ALL_NEW"))
+
+    def close_block(self, step: StepRow, member: str, counts: dict[str, int]) -> StepRow:
+        """Strike a finished block (or set of blocks) off the step, adding its counts exactly once."""
+        update = self._step_update(step).delete("open", {member}).add(**counts)
+        try:
+            return StepRow.from_item(
+                self._table.update(update.if_contains("open", member), returns="ALL_NEW")
+            )
+        except ConditionFailed as struck:
+            return StepRow.from_item(struck.old or {})
+
+    def count_failures(self, step: StepRow, member: str, failures: int) -> StepRow:
+        """Remember how many tasks of a block have failed; only ever grows, so a repeat is harmless."""
+        update = self._step_update(step).raise_to(failures, "failed_blocks", member)
+        try:
+            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed as known:
+            return StepRow.from_item(known.old or {})
+
+    def stop_step(self, step: StepRow, *, notes: str) -> StepRow | None:
+        """Mark a step as stopping, unless it is already."""
+        update = self._step_update(step).set(stopping=True, notes=notes).if_equal(stopping=False)
+        try:
+            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def raise_generation(self, step: StepRow) -> StepRow | None:
+        """Make every message sent so far for a step void; None if somebody else did."""
+        update = self._step_update(step).set(gen=step.gen + 1).if_equal(gen=step.gen)
+        update.if_in("state", [StepState.READY.value, StepState.RUNNING.value])
+        try:
+            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    @staticmethod
+    def _step_update(step: StepRow) -> Update:
+        return Update(keys.step(step.job_id, step.run, step.index))
+
+
+def _due(due: int | None) -> dict[str, Any]:
+    return {"dk": keys.DUE_PARTITION if due is not None else None, "da": due}
+
+
+def _chunks(rows: list[Item]) -> Iterator[list[Item]]:
+    chunk: list[Item] = []
+    size = 0
+    for row in rows:
+        row_size = len(str(row))
+        if chunk and (len(chunk) == TRANSACTION_LIMIT - 1 or size + row_size > _TRANSACTION_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(row)
+        size += row_size
+    if chunk:
+        yield chunk

@@ -1,0 +1,75 @@
+"""The only place that spells a key.
+
+Only a definition, a group, a worker and the identity of a Job are keyed by names; all other rows of a Job by
+its id and run, so that nothing of an older Job of the same name can be met by accident.
+"""
+
+from __future__ import annotations
+
+from shardmill.model.blocks import block_of, set_of
+
+Key = dict[str, str]
+
+LIST = "list"
+NAME = "name"
+STATE = "state"
+DUE = "due"
+DUE_PARTITION = "due"
+
+
+def definition_head(job_name: str) -> Key:
+    return {"pk": f"DEF#{job_name}", "sk": "head"}
+
+
+def definition_version(job_name: str, version: int) -> Key:
+    return {"pk": f"DEF#{job_name}", "sk": f"v{version:08d}"}
+
+
+def identity(job_name: str, trigger: str) -> Key:
+    return {"pk": f"NAME#{job_name}", "sk": trigger}
+
+
+def counter(name: str) -> Key:
+    return {"pk": "COUNTER", "sk": name}
+
+
+def job(job_id: str) -> Key:
+    return {"pk": f"JOB#{job_id}", "sk": "job"}
+
+
+def step(job_id: str, run: int, index: int) -> Key:
+    return {"pk": f"JOB#{job_id}", "sk": f"r{run:04d}#{index:05d}"}
+
+
+def task_partition(job_id: str, run: int, step: int, set_number: int) -> str:
+    return f"T#{job_id}#{run}#{step}#{set_number}"
+
+
+def block_set(job_id: str, run: int, step: int, number: int) -> Key:
+    return {"pk": task_partition(job_id, run, step, number), "sk": "set"}
+
+
+def block(job_id: str, run: int, step: int, number: int) -> Key:
+    return {"pk": task_partition(job_id, run, step, set_of(number)), "sk": f"b{number:05d}"}
+
+
+def attempt(job_id: str, run: int, step: int, rank: int, attempt: int, worker: str) -> Key:
+    partition = task_partition(job_id, run, step, set_of(block_of(rank)))
+    return {"pk": partition, "sk": f"{attempts_of(rank)}{attempt:05d}#{worker}"}
+
+
+def attempts_of(rank: int) -> str:
+    return f"a{rank:06d}#"
+
+
+def worker(worker_id: str) -> Key:
+    return {"pk": f"WORKER#{worker_id}", "sk": "worker"}
+
+
+def group(name: str) -> Key:
+    return {"pk": f"GROUP#{name}", "sk": "group"}
+
+
+def sort_number(number: int) -> str:
+    """A growing number as text that sorts like it."""
+    return f"{number:012d}"

@@ -1,0 +1,158 @@
+"""The rows that the engine works on, as Python values; times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, Self, cast, get_type_hints
+
+from shardmill.model.blocks import two_levels
+from shardmill.model.states import JobState, StepState
+
+_JSON = "json"
+
+
+def json_field() -> Any:
+    """A value that is kept as JSON text: DynamoDB need not know its inside."""
+    return field(default_factory=dict, metadata={_JSON: True})
+
+
+@cache
+def _plan(row: Any) -> list[tuple[str, bool, Any]]:
+    hints = get_type_hints(row)
+    return [(f.name, _JSON in f.metadata, hints[f.name]) for f in fields(row)]
+
+
+class Row:
+    """A dataclass that is kept as one item, attribute by attribute."""
+
+    @classmethod
+    def from_item(cls, item: dict[str, Any]) -> Self:
+        values: dict[str, Any] = {}
+        for name, is_json, hint in _plan(cast(Hashable, cls)):
+            if name not in item:
+                continue
+            value = item[name]
+            if is_json:
+                value = json.loads(value)
+            elif isinstance(hint, type) and not isinstance(value, hint):
+                value = hint(value)
+            values[name] = value
+        return cls(**values)
+
+    def to_item(self) -> dict[str, Any]:
+        item: dict[str, Any] = {}
+        for name, is_json, _ in _plan(cast(Hashable, type(self))):
+            value = getattr(self, name)
+            if is_json:
+                item[name] = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+            elif value is not None and value != set() and value != "":
+                item[name] = str(value) if isinstance(value, str) else value
+        return item
+
+
+@dataclass(slots=True)
+class JobRow(Row):
+    id: str
+    jid: int
+    job_name: str
+    trigger: str
+    version: int
+    state: JobState
+    request_hash: str
+    create_time: int
+    update_time: int
+    run: int = 1
+    request: dict[str, Any] = json_field()
+    params: dict[str, Any] = json_field()
+    info: dict[str, Any] = json_field()
+    priority: int = 1
+    on_failure: str = "fail"
+    app_name: str = ""
+    submit_user: str = ""
+    execute_user: str = ""
+    data_time: int | None = None
+    started_time: int | None = None
+    completed_time: int | None = None
+    notes: str = ""
+    last_failed: str = ""
+    event_pending: bool = False
+
+
+@dataclass(slots=True)
+class StepRow(Row):
+    """A Step, or a gate: a node without tasks that orders phases and ends the Job."""
+
+    job_id: str
+    run: int
+    index: int
+    name: str
+    state: StepState
+    job_name: str
+    trigger: str
+    create_time: int
+    kind: str = "step"
+    spec: dict[str, Any] = json_field()
+    context: dict[str, Any] = json_field()
+    waiting: set[str] = field(default_factory=set)
+    down: list[int] = field(default_factory=list)
+    root: bool = False
+    skip: bool = False
+    gen: int = 1
+    total: int = 0
+    window: int = 0
+    open: set[str] = field(default_factory=set)
+    priority: int = 1
+    groups: list[str] = field(default_factory=list)
+    token: str = ""
+    stopping: bool = False
+    swept: bool = False
+    failed_blocks: dict[str, int] = field(default_factory=dict)
+    success: int = 0
+    failed: int = 0
+    killed: int = 0
+    compute_ms: int = 0
+    update_time: int = 0
+    started_time: int | None = None
+    completed_time: int | None = None
+    notes: str = ""
+    last_failed: str = ""
+
+    @property
+    def two_levels(self) -> bool:
+        return two_levels(self.total)
+
+    @property
+    def opened(self) -> bool:
+        return self.state in (StepState.READY, StepState.RUNNING)
+
+
+@dataclass(slots=True)
+class WorkerRow(Row):
+    id: str
+    name: str
+    session: int
+    registration: dict[str, Any] = json_field()
+    groups: list[str] = field(default_factory=list)
+    seen: int = 0
+    create_time: int = 0
+    work: list[str] = field(default_factory=list)
+    offline: bool = False
+
+    @property
+    def reference(self) -> str:
+        """How a block names this worker's present session."""
+        return f"{self.id}.{self.session}"
+
+
+@dataclass(slots=True)
+class GroupRow(Row):
+    name: str
+    kind: str
+    lease_seconds: int
+    queues: list[str]
+    generation: int
+    create_time: int
+    update_time: int

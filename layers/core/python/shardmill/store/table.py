@@ -1,0 +1,322 @@
+"""The one table: thin calls that speak Python values and raise the store's own exceptions."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from shardmill.store.codec import decode_item, encode, encode_item
+
+if TYPE_CHECKING:
+    from types_boto3_dynamodb import DynamoDBClient
+
+Item = dict[str, Any]
+TRANSACTION_LIMIT = 100
+_CONFLICT_TRIES = 8
+
+
+class ConditionFailed(Exception):
+    """A conditional write found another value than it expected."""
+
+    def __init__(self, old: Item | None) -> None:
+        super().__init__(self.__doc__)
+        self.old = old
+
+
+class TransactionRefused(Exception):
+    """A transaction was cancelled because a condition in it did not hold."""
+
+    def __init__(self, failed: list[int]) -> None:
+        super().__init__(f"{self.__doc__} (items {failed})")
+        self.failed = failed
+
+
+class Throttled(Exception):
+    """DynamoDB kept refusing part of a batch; try again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One UpdateItem in the making: clauses, a condition, and the names and values they use."""
+
+    key: Item
+    clauses: dict[str, list[str]] = field(default_factory=dict)
+    conditions: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    values: Item = field(default_factory=dict)
+
+    def _name(self, name: str) -> str:
+        alias = f"#n{len(self.names)}"
+        for known, real in self.names.items():
+            if real == name:
+                return known
+        self.names[alias] = name
+        return alias
+
+    def _value(self, value: Any) -> str:
+        alias = f":v{len(self.values)}"
+        self.values[alias] = value
+        return alias
+
+    def set(self, **changes: Any) -> Update:
+        return self.set_all(changes)
+
+    def set_all(self, changes: Mapping[str, Any]) -> Update:
+        for name, value in changes.items():
+            if value is None:
+                self.remove(name)
+            else:
+                self.clauses.setdefault("SET", []).append(f"{self._name(name)} = {self._value(value)}")
+        return self
+
+    def add(self, **amounts: Any) -> Update:
+        for name, amount in amounts.items():
+            self.clauses.setdefault("ADD", []).append(f"{self._name(name)} {self._value(amount)}")
+        return self
+
+    def set_once(self, name: str, value: Any) -> Update:
+        alias = self._name(name)
+        clause = f"{alias} = if_not_exists({alias}, {self._value(value)})"
+        self.clauses.setdefault("SET", []).append(clause)
+        return self
+
+    def delete(self, name: str, members: AbstractSet[str]) -> Update:
+        self.clauses.setdefault("DELETE", []).append(f"{self._name(name)} {self._value(members)}")
+        return self
+
+    def remove(self, *names: str) -> Update:
+        self.clauses.setdefault("REMOVE", []).extend(self._name(name) for name in names)
+        return self
+
+    def if_equal(self, **expected: Any) -> Update:
+        return self.if_all_equal(expected)
+
+    def if_all_equal(self, expected: Mapping[str, Any]) -> Update:
+        """Each attribute has the value given; None means that it is absent."""
+        for name, value in expected.items():
+            if value is None:
+                self.conditions.append(f"attribute_not_exists({self._name(name)})")
+            else:
+                self.conditions.append(f"{self._name(name)} = {self._value(value)}")
+        return self
+
+    def if_in(self, name: str, values: Iterable[Any]) -> Update:
+        listed = ", ".join(self._value(value) for value in values)
+        self.conditions.append(f"{self._name(name)} IN ({listed})")
+        return self
+
+    def if_exists(self, name: str) -> Update:
+        self.conditions.append(f"attribute_exists({self._name(name)})")
+        return self
+
+    def if_contains(self, name: str, member: str) -> Update:
+        self.conditions.append(f"contains({self._name(name)}, {self._value(member)})")
+        return self
+
+    def if_new_or_equal(self, name: str, value: Any) -> Update:
+        alias = self._name(name)
+        self.conditions.append(f"(attribute_not_exists({alias}) OR {alias} = {self._value(value)})")
+        return self
+
+    def raise_to(self, value: int, *path: str) -> Update:
+        """Set a number that only ever grows: refused unless it is absent or below `value`."""
+        where = ".".join(self._name(part) for part in path)
+        self.clauses.setdefault("SET", []).append(f"{where} = {self._value(value)}")
+        self.conditions.append(f"(attribute_not_exists({where}) OR {where} < {self._value(value)})")
+        return self
+
+    def request(self) -> Item:
+        request: Item = {
+            "Key": encode_item(self.key),
+            "UpdateExpression": " ".join(
+                f"{verb} {', '.join(parts)}" for verb, parts in self.clauses.items()
+            ),
+            "ExpressionAttributeNames": self.names,
+        }
+        if self.conditions:
+            request["ConditionExpression"] = " AND ".join(self.conditions)
+        if self.values:
+            request["ExpressionAttributeValues"] = {
+                name: encode(value) for name, value in self.values.items()
+            }
+        return request
+
+
+class Table:
+    def __init__(self, client: DynamoDBClient, name: str) -> None:
+        self._client = client
+        self.name = name
+
+    def get(self, key: Item, *, consistent: bool = True) -> Item | None:
+        answer = self._client.get_item(TableName=self.name, Key=encode_item(key), ConsistentRead=consistent)
+        return decode_item(answer["Item"]) if "Item" in answer else None
+
+    def put(self, item: Item) -> None:
+        self._client.put_item(TableName=self.name, Item=encode_item(item))
+
+    def put_new(self, item: Item) -> None:
+        """Put an item whose key is not taken yet, else raise ConditionFailed with what is there."""
+        try:
+            self._client.put_item(
+                TableName=self.name,
+                Item=encode_item(item),
+                ConditionExpression="attribute_not_exists(pk)",
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except ClientError as error:
+            raise _condition_failed(error) from error
+
+    def update(self, update: Update, *, returns: str = "NONE") -> Item:
+        """Apply an update; `returns` as DynamoDB's ReturnValues."""
+        try:
+            answer = self._client.update_item(
+                TableName=self.name,
+                ReturnValues=returns,  # type: ignore[arg-type]
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                **update.request(),
+            )
+        except ClientError as error:
+            raise _condition_failed(error) from error
+        return decode_item(answer.get("Attributes", {}))
+
+    def delete(self, key: Item) -> None:
+        self._client.delete_item(TableName=self.name, Key=encode_item(key))
+
+    def batch_get(self, keys: Sequence[Item], *, consistent: bool = True) -> list[Item]:
+        found: list[Item] = []
+        for at in range(0, len(keys), 100):
+            wanted: Any = {
+                self.name: {
+                    "Keys": [encode_item(key) for key in keys[at : at + 100]],
+                    "ConsistentRead": consistent,
+                }
+            }
+            for wait in _backoff():
+                answer = self._client.batch_get_item(RequestItems=wanted)
+                found.extend(decode_item(item) for item in answer["Responses"].get(self.name, []))
+                wanted = answer.get("UnprocessedKeys")
+                if not wanted:
+                    break
+                time.sleep(wait)
+            else:
+                raise Throttled
+        return found
+
+    def batch_put(self, items: Sequence[Item]) -> None:
+        for at in range(0, len(items), 25):
+            requests = [{"PutRequest": {"Item": encode_item(item)}} for item in items[at : at + 25]]
+            self._batch_write({self.name: requests})
+
+    def _batch_write(self, wanted: Any) -> None:
+        for wait in _backoff():
+            wanted = self._client.batch_write_item(RequestItems=wanted).get("UnprocessedItems")
+            if not wanted:
+                return
+            time.sleep(wait)
+        raise Throttled
+
+    def query(
+        self,
+        partition: tuple[str, str],
+        *,
+        index: str | None = None,
+        between: tuple[str, Any, Any] | None = None,
+        prefix: tuple[str, str] | None = None,
+        newest_first: bool = False,
+        consistent: bool = False,
+        equals: Mapping[str, Any] | None = None,
+        fields: Sequence[str] = (),
+        limit: int | None = None,
+        start: Item | None = None,
+    ) -> Iterator[Item]:
+        """Every item of a partition (of an index), page by page, as far as the caller goes on reading."""
+        names = {"#p": partition[0]}
+        values: Item = {":p": partition[1]}
+        condition = "#p = :p"
+        if between:
+            names["#s"], values[":a"], values[":b"] = between
+            condition += " AND #s BETWEEN :a AND :b"
+        if prefix:
+            names["#s"], values[":a"] = prefix
+            condition += " AND begins_with(#s, :a)"
+        request: Item = {"TableName": self.name, "ScanIndexForward": not newest_first}
+        if index:
+            request["IndexName"] = index
+        if consistent:
+            request["ConsistentRead"] = True
+        if equals:
+            request["FilterExpression"] = " AND ".join(f"#f{i} = :f{i}" for i in range(len(equals)))
+            for i, (name, value) in enumerate(equals.items()):
+                names[f"#f{i}"], values[f":f{i}"] = name, value
+        if fields:
+            for i, name in enumerate(fields):
+                names[f"#g{i}"] = name
+            request["ProjectionExpression"] = ", ".join(f"#g{i}" for i in range(len(fields)))
+        if limit:
+            request["Limit"] = limit
+        if start:
+            request["ExclusiveStartKey"] = encode_item(start)
+        request |= {
+            "KeyConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": {name: encode(value) for name, value in values.items()},
+        }
+        while True:
+            answer = self._client.query(**request)
+            yield from map(decode_item, answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def put_request(self, item: Item, *, new: bool = False) -> Item:
+        """A Put as a transaction takes it."""
+        put: Item = {"TableName": self.name, "Item": encode_item(item)}
+        if new:
+            put["ConditionExpression"] = "attribute_not_exists(pk)"
+        return {"Put": put}
+
+    def update_request(self, update: Update) -> Item:
+        return {"Update": {"TableName": self.name, **update.request()}}
+
+    def check_request(self, update: Update) -> Item:
+        """Only the conditions of an update, as a transaction takes them."""
+        request = update.request()
+        request.pop("UpdateExpression")
+        return {"ConditionCheck": {"TableName": self.name, **request}}
+
+    def transact(self, requests: Sequence[Item]) -> None:
+        """All or nothing; waits out rivals, raises TransactionRefused if a condition does not hold."""
+        for wait in _backoff(_CONFLICT_TRIES):
+            try:
+                self._client.transact_write_items(TransactItems=list(requests))  # type: ignore[arg-type]
+                return
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "TransactionCanceledException":
+                    raise
+                reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+                failed = [at for at, code in enumerate(reasons) if code == "ConditionalCheckFailed"]
+                if failed:
+                    raise TransactionRefused(failed) from error
+                if "TransactionConflict" not in reasons and "ThrottlingError" not in reasons:
+                    raise
+                last = error
+            time.sleep(wait)
+        raise last
+
+
+def _backoff(tries: int = 8) -> Iterator[float]:
+    for attempt in range(tries):
+        yield random.uniform(0, 0.02 * 2**attempt)
+
+
+def _condition_failed(error: ClientError) -> Exception:
+    if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+        return error
+    old: Any = error.response.get("Item")
+    return ConditionFailed(decode_item(old) if old else None)

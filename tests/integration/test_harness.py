@@ -1,0 +1,301 @@
+"""The harness itself, on the project's real template with small stand-in functions and machines."""
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from support.cloud import Cloud
+from support.faults import Faults
+from support.lambda_server import FunctionError
+from support.moto_cloud import PROJECT, TOKEN, moto_cloud
+from support.waits import NeverHappened
+
+_FUNCTIONS = {
+    "api": """
+import json
+def handler(event, context):
+    authorizer = event["requestContext"].get("authorizer", {}).get("lambda", {})
+    if event["rawPath"] == "/v1/boom":
+        raise ValueError("boom")
+    seen = {"route": event["routeKey"], "path": event["rawPath"], "actor": authorizer.get("actor"),
+            "query": event.get("queryStringParameters"), "body": event.get("body"),
+            "base64": event["isBase64Encoded"], "name": context.function_name}
+    return {"statusCode": 201, "headers": {"Content-Type": "application/json"}, "body": json.dumps(seen)}
+""",
+    "lease": "def handler(event, context):\n    return {'route': event['routeKey']}\n",
+    "authorizer": """
+import hashlib, os
+def handler(event, context):
+    token = event["headers"].get("authorization", "").removeprefix("Bearer ")
+    good = hashlib.sha256(token.encode()).hexdigest() == os.environ["SHARDMILL_ADMIN_TOKEN_HASH"]
+    return {"isAuthorized": True, "context": {"actor": "admin" if good else ""}}
+""",
+    "orchestrate": """
+import boto3, os
+def handler(event, context):
+    if event["action"] == "fail":
+        raise RuntimeError("no such luck")
+    boto3.client("dynamodb").put_item(
+        TableName=os.environ["SHARDMILL_TABLE"],
+        Item={"pk": {"S": event["jobId"]}, "sk": {"S": event["action"]}, "open": {"SS": ["0"]}},
+    )
+    if event["action"] == "close":
+        boto3.client("events").put_events(
+            Entries=[{"Source": "shardmill", "DetailType": "Job ended", "Detail": "{}"}]
+        )
+    return {"items": [{"n": 0}, {"n": 1}]}
+""",
+    "tick": "def handler(event, context):\n    return event['time']\n",
+    "settle": """
+import boto3, os
+def handler(event, context):
+    boto3.client("dynamodb").put_item(
+        TableName=os.environ["SHARDMILL_TABLE"],
+        Item={"pk": {"S": "settled"}, "sk": {"S": event["detail"]["name"]},
+              "status": {"S": event["detail"]["status"]}},
+    )
+""",
+    "runner": """
+def handler(event, context):
+    bad = [r["messageId"] for r in event["Records"] if r["body"] == "bad"]
+    return {"batchItemFailures": [{"itemIdentifier": name} for name in bad]}
+""",
+    "setup": """
+import json, urllib.request
+def handler(event, context):
+    answer = json.dumps({"Status": "SUCCESS", "PhysicalResourceId": "setup"}).encode()
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], data=answer, method="PUT"))
+""",
+}
+
+
+def _call(action: str, then: str | None) -> dict[str, object]:
+    parameters = {
+        "FunctionName": "${OrchestrateFunctionArn}",
+        "Payload": {"action": action, "jobId.$": "$.jobId"},
+    }
+    state: dict[str, object] = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "Parameters": parameters,
+        "ResultPath": "$.result",
+    }
+    return state | ({"Next": then} if then else {"End": True})
+
+
+_JOB = {"StartAt": "Plan", "States": {"Plan": _call("fail", None)}}
+_STEP = {
+    "StartAt": "Open",
+    "States": {
+        "Open": _call("open", "Each"),
+        "Each": {
+            "Type": "Map",
+            "ItemsPath": "$.result.Payload.items",
+            "ItemSelector": {"jobId.$": "$.jobId"},
+            "ResultPath": None,
+            "ItemProcessor": {
+                "ProcessorConfig": {"Mode": "INLINE"},
+                "StartAt": "Enqueue",
+                "States": {"Enqueue": _call("enqueue", None)},
+            },
+            "Next": "Await",
+        },
+        "Await": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::aws-sdk:dynamodb:updateItem.waitForTaskToken",
+            "Parameters": {
+                "TableName": "${TableName}",
+                "Key": {"pk": {"S.$": "$.jobId"}, "sk": {"S": "open"}},
+                "UpdateExpression": "SET #token = :token",
+                "ConditionExpression": "attribute_exists(#open)",
+                "ExpressionAttributeNames": {"#token": "token", "#open": "open"},
+                "ExpressionAttributeValues": {":token": {"S.$": "$$.Task.Token"}},
+            },
+            "ResultPath": None,
+            "Catch": [
+                {
+                    "ErrorEquals": ["DynamoDb.ConditionalCheckFailedException"],
+                    "ResultPath": None,
+                    "Next": "Close",
+                }
+            ],
+            "Next": "Close",
+        },
+        "Close": _call("close", None),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project")
+    shutil.copy(PROJECT / "template.yaml", root)
+    (root / "statemachine").mkdir()
+    for name, document in (("job", _JOB), ("step", _STEP)):
+        (root / "statemachine" / f"{name}.asl.json").write_text(json.dumps(document))
+    for name, code in _FUNCTIONS.items():
+        (root / "functions" / name).mkdir(parents=True)
+        (root / "functions" / name / "app.py").write_text(code)
+    return root
+
+
+@pytest.fixture
+def stand_in(project: Path) -> Iterator[Cloud]:
+    with moto_cloud(project) as cloud:
+        yield cloud
+
+
+def _start(cloud: Cloud, machine: str, name: str) -> str:
+    return cloud.clients.stepfunctions.start_execution(
+        stateMachineArn=cloud.stack.machines[machine], name=name, input=json.dumps({"jobId": name})
+    )["executionArn"]
+
+
+def _token(cloud: Cloud, job: str) -> str | None:
+    key = {"pk": {"S": job}, "sk": {"S": "open"}}
+    item = cloud.clients.dynamodb.get_item(TableName=cloud.table, Key=key, ConsistentRead=True).get(
+        "Item", {}
+    )
+    return item["token"]["S"] if "token" in item else None
+
+
+def test_the_table_is_the_template_s(stand_in: Cloud) -> None:
+    table = stand_in.clients.dynamodb.describe_table(TableName=stand_in.table)["Table"]
+    assert {key["AttributeName"] for key in table["KeySchema"]} == {"pk", "sk"}
+    indexes = {index["IndexName"]: index["Projection"] for index in table["GlobalSecondaryIndexes"]}
+    assert set(indexes) == {"list", "name", "state", "due"}
+    assert indexes["due"]["ProjectionType"] == "KEYS_ONLY"
+    ttl = stand_in.clients.dynamodb.describe_time_to_live(TableName=stand_in.table)
+    assert ttl["TimeToLiveDescription"]["AttributeName"] == "ttl"
+
+
+def test_the_queues_are_the_template_s(stand_in: Cloud) -> None:
+    urls = stand_in.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
+    assert [url.rsplit("/", 1)[-1] for url in urls] == [
+        f"shardmill-test-lambda-{lane}" for lane in ("high", "normal", "low")
+    ]
+    attributes = stand_in.clients.sqs.get_queue_attributes(QueueUrl=urls[0], AttributeNames=["All"])
+    assert attributes["Attributes"]["VisibilityTimeout"] == "5400"
+
+
+def test_the_environment_is_there_and_goes_again(project: Path) -> None:
+    with moto_cloud(project) as cloud:
+        assert os.environ["SHARDMILL_STACK"] == "shardmill-test"
+        assert os.environ["SHARDMILL_JOB_MACHINE"] == cloud.stack.machines["job"]
+        assert os.environ["SHARDMILL_STEP_MACHINE"] == cloud.stack.machines["step"]
+    assert not [name for name in os.environ if name.startswith("SHARDMILL_")]
+    assert "AWS_ENDPOINT_URL_LAMBDA" not in os.environ
+
+
+def test_requests_go_through_the_authorizer_and_the_routes(stand_in: Cloud) -> None:
+    answer = stand_in.http("PUT", "/v1/definitions/a%20b?x=1&x=2", {"k": "v"})
+    assert answer.status == 201
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json == {
+        "route": "$default",
+        "path": "/v1/definitions/a b",
+        "actor": "admin",
+        "query": {"x": "1,2"},
+        "body": '{"k": "v"}',
+        "base64": False,
+        "name": "shardmill-test-api",
+    }
+    assert stand_in.http("GET", "/v1/jobs", token="wrong").json["actor"] == ""
+    assert stand_in.http("GET", "/v1/health", token=None).json["actor"] is None
+    assert stand_in.http("POST", "/v1/work:lease", {}).json == {"route": "POST /v1/work:lease"}
+    assert stand_in.http("POST", "/v1/jobs", b"\xff\xfe").json["base64"] is True
+    assert stand_in.http("GET", "/v1/boom").status == 500
+
+
+def test_a_raising_handler_is_a_function_error(stand_in: Cloud) -> None:
+    with pytest.raises(FunctionError, match="RuntimeError: no such luck"):
+        stand_in.invoke("orchestrate", {"action": "fail"})
+
+
+def test_an_execution_runs_the_real_thing(stand_in: Cloud) -> None:
+    arn = _start(stand_in, "step", "one")
+    token = stand_in.run_until(lambda: _token(stand_in, "one"))
+    stand_in.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
+    stand_in.wait_for_executions()
+    assert [e["status"] for e in stand_in.executions("step")] == ["SUCCEEDED"]
+    assert stand_in.transitions(arn) == 6
+    [event] = stand_in.published()
+    assert event["detail-type"] == "Job ended"
+    assert stand_in.published() == []
+
+
+def test_unhappy_executions_are_settled_once(stand_in: Cloud) -> None:
+    failed = _start(stand_in, "job", "unlucky")
+    aborted = _start(stand_in, "step", "stopped")
+    stand_in.run_until(lambda: _token(stand_in, "stopped"))
+    stand_in.clients.stepfunctions.stop_execution(executionArn=aborted)
+    stand_in.wait_for_executions()
+    assert stand_in.settle() == [failed, aborted]
+    assert stand_in.settle() == []
+    key = {"pk": {"S": "settled"}, "sk": {"S": "unlucky"}}
+    item = stand_in.clients.dynamodb.get_item(TableName=stand_in.table, Key=key)["Item"]
+    assert item["status"] == {"S": "FAILED"}
+
+
+def test_the_tick_has_the_time_it_is_given(stand_in: Cloud) -> None:
+    assert stand_in.tick(datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)) == "2030-01-02T03:04:05Z"
+
+
+def test_lambda_lanes_keep_what_failed(stand_in: Cloud) -> None:
+    url = stand_in.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")[1]
+    for body in ("good", "bad", "good"):
+        stand_in.clients.sqs.send_message(QueueUrl=url, MessageBody=body)
+    assert stand_in.serve_lambda_lanes() == 2
+    left = stand_in.clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    assert left["ApproximateNumberOfMessagesNotVisible"] == "1"
+
+
+def test_waiting_says_where_the_executions_stand(stand_in: Cloud) -> None:
+    _start(stand_in, "job", "unlucky")
+    stand_in.wait_for_executions()
+    with pytest.raises(NeverHappened, match=r"unlucky FAILED RuntimeError.*no such luck"):
+        stand_in.run_until(lambda: False, timeout=0.05)
+
+
+def test_a_cloud_leaves_no_execution_behind(project: Path) -> None:
+    before = threading.active_count()
+    with moto_cloud(project) as cloud:
+        _start(cloud, "step", "waits-for-ever")
+        cloud.run_until(lambda: _token(cloud, "waits-for-ever"))
+    assert threading.active_count() <= before
+
+
+def test_many_executions_at_once(stand_in: Cloud) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: _start(stand_in, "step", f"many-{n}"), range(10)))
+    for n in range(10):
+        token = stand_in.run_until(lambda n=n: _token(stand_in, f"many-{n}"))  # type: ignore[misc]
+        stand_in.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
+    stand_in.wait_for_executions()
+    assert {e["status"] for e in stand_in.executions()} == {"SUCCEEDED"}
+
+
+def test_the_test_s_own_clients_are_not_counted(stand_in: Cloud) -> None:
+    with Faults() as faults:
+        _start(stand_in, "step", "counted")
+        token = stand_in.run_until(lambda: _token(stand_in, "counted"))
+        stand_in.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
+        stand_in.wait_for_executions()
+    assert faults.meter.calls == {
+        "lambda.Invoke": 4,
+        "dynamodb.PutItem": 4,
+        "dynamodb.UpdateItem": 1,
+        "events.PutEvents": 1,
+    }
+
+
+def test_the_admin_token_is_the_template_s_parameter(stand_in: Cloud) -> None:
+    assert stand_in.token == TOKEN
+    assert stand_in.http("GET", "/v1/jobs").json["actor"] == "admin"

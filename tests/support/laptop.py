@@ -1,0 +1,207 @@
+"""`shardmill dev` as a child process: started, used over HTTP, and ended without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+START_SECONDS = 60.0
+STOP_SECONDS = 5.0
+
+
+class LaptopFault(Exception):
+    """The laptop cloud did not start, did not stop, or left a process behind."""
+
+
+@dataclass
+class Process:
+    """A `shardmill …` command running as a child, its messages kept in a file."""
+
+    command: Sequence[str]
+    log: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    popen: subprocess.Popen[str] | None = None
+
+    def start(self) -> Self:
+        with self.log.open("a") as messages:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "shardmill", *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                text=True,
+                env=_clean_environment() | self.environ,
+            )
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self.popen is not None, "not started"
+        return self.popen.pid
+
+    def kill(self) -> None:
+        """SIGKILL: it has no time to say goodbye."""
+        self._end(signal.SIGKILL)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> int:
+        """SIGTERM; the exit code. Too slow is a fault."""
+        return self._end(signal.SIGTERM, seconds)
+
+    def _end(self, sign: signal.Signals, seconds: float = STOP_SECONDS) -> int:
+        assert self.popen is not None, "not started"
+        if self.popen.poll() is None:
+            self.popen.send_signal(sign)
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+            raise LaptopFault(
+                f"{self} did not end within {seconds} s of {sign.name}\n{self.said()}"
+            ) from None
+        finally:
+            if self.popen.stdout is not None:
+                self.popen.stdout.close()
+
+    def read_line(self, seconds: float) -> str:
+        """The next line of its output."""
+        assert self.popen is not None, "not started"
+        assert self.popen.stdout is not None
+        ready, _, _ = select.select([self.popen.stdout], [], [], seconds)
+        line = self.popen.stdout.readline() if ready else ""
+        if not line:
+            state = self.popen.poll()
+            why = f"ended with {state}" if state is not None else f"said nothing for {seconds} s"
+            raise LaptopFault(f"{self} {why}\n{self.said()}")
+        return line
+
+    def said(self) -> str:
+        return self.log.read_text()[-4000:] if self.log.exists() else ""
+
+    def __str__(self) -> str:
+        return f"shardmill {' '.join(self.command)}"
+
+
+@dataclass
+class Laptop:
+    """A running laptop cloud."""
+
+    process: Process
+    url: str
+    token: str
+    aws_endpoint: str
+    state: Path
+    client: httpx.Client
+    workers: list[Process] = field(default_factory=list)
+
+    def request(self, method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
+        """A request with the admin's token; `path` begins with a slash."""
+        return self.client.request(method, self.url.rstrip("/") + path, json=body, **options)
+
+    def worker(self, *options: str) -> Process:
+        """Start `shardmill worker …`; it is ended with the laptop cloud if the test does not."""
+        log = self.state.parent / f"worker-{len(self.workers)}.log"
+        environ = {"SHARDMILL_URL": self.url, "SHARDMILL_TOKEN": self.token}
+        started = Process(["worker", *options], log, environ).start()
+        self.workers.append(started)
+        return started
+
+    def run(self, *command: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """A `shardmill` command that talks to this cloud, run to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "shardmill", *command],
+            env=_clean_environment() | {"SHARDMILL_URL": self.url, "SHARDMILL_TOKEN": self.token},
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+@contextmanager
+def start_laptop(
+    folder: Path, *, workers: int = 1, port: int | None = None, options: Sequence[str] = ()
+) -> Iterator[Laptop]:
+    """Run `shardmill dev` with its state in `folder`/state until the end of the block."""
+    state = folder / "state"
+    command = ["dev", "--json", "--state", str(state), "--workers", str(workers), *options]
+    if port is not None:
+        command += ["--port", str(port)]
+    own = {"XDG_CACHE_HOME": str(folder / "cache")}
+    process = Process(command, folder / "dev.log", own).start()
+    children: set[int] = set()
+    try:
+        ready = json.loads(process.read_line(START_SECONDS))
+        headers = {"Authorization": f"Bearer {ready['token']}"}
+        with httpx.Client(headers=headers, timeout=30.0, trust_env=False) as client:
+            laptop = Laptop(process, ready["url"], ready["token"], ready["awsEndpoint"], state, client)
+            try:
+                yield laptop
+            finally:
+                for worker in laptop.workers:
+                    worker.kill()
+    finally:
+        children |= descendants(process.pid)
+        process.stop()
+    left = still_alive(children, STOP_SECONDS)
+    if left:
+        raise LaptopFault(f"{process} left processes behind: {left}\n{process.said()}")
+
+
+def _clean_environment() -> dict[str, str]:
+    """The environment of a user who has no AWS at all."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "SHARDMILL_"))}
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below `pid`, from /proc."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            parent = _parent(entry)
+            if parent is not None:
+                parents.setdefault(parent, []).append(int(entry.name))
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for child in parents.get(waiting.pop(), []):
+            found.add(child)
+            waiting.append(child)
+    return found
+
+
+def still_alive(pids: set[int], seconds: float) -> dict[int, str]:
+    """Those of `pids` that are still there after `seconds`, and what they run."""
+    deadline = time.monotonic() + seconds
+    while True:
+        alive = {pid: command for pid in pids if (command := _command(pid))}
+        if not alive or time.monotonic() >= deadline:
+            return alive
+        time.sleep(0.05)
+
+
+def _parent(entry: Path) -> int | None:
+    try:
+        return int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    except FileNotFoundError:
+        return None
+
+
+def _command(pid: int) -> str:
+    """Empty for a process that is gone, or is a zombie."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,165 @@
+"""Where moto is not like AWS in a way that would make tests lie; tests/unit/test_support_moto.py
+fails when one of these is no longer needed."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from threading import RLock, Thread
+from typing import Any, cast
+from unittest.mock import patch
+
+import boto3
+from botocore.client import BaseClient
+from moto.core.botocore_stubber import BotocoreStubber
+from moto.sqs.models import SQSBackend
+from moto.stepfunctions.parser import utils as parser_utils
+from moto.stepfunctions.parser.api import ExecutionStatus
+from moto.stepfunctions.parser.asl.utils import boto_client
+from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
+from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
+
+from support.watch import belongs_to_aws
+
+Method = Callable[..., Any]
+
+_WAIT_STEP_SECONDS = 0.02
+_SQS_MOVES = (
+    "send_message",
+    "delete_message",
+    "delete_message_batch",
+    "change_message_visibility",
+    "change_message_visibility_batch",
+)
+
+
+@contextmanager
+def repaired_moto() -> Iterator[None]:
+    with (
+        one_request_at_a_time(),
+        one_queue_move_at_a_time(),
+        executions_that_are_ready(),
+        executions_that_can_be_stopped(),
+        executions_that_keep_their_clients(),
+    ):
+        yield
+
+
+@contextmanager
+def one_request_at_a_time() -> Iterator[None]:
+    """AWS checks a condition and writes in one move; moto's threads get in between."""
+    locks: defaultdict[str, RLock] = defaultdict(RLock)
+    original: Method = BotocoreStubber.process_request
+
+    def process_request(self: BotocoreStubber, request: Any) -> Any:
+        service = request.url.split("/", 3)[2].split(".")[0]
+        if service == "sqs":
+            return original(self, request)
+        with locks[service]:
+            return original(self, request)
+
+    with patch.object(BotocoreStubber, "process_request", process_request):
+        yield
+
+
+@contextmanager
+def one_queue_move_at_a_time() -> Iterator[None]:
+    """The same for queues, where a waiting receive must not hold up the others."""
+    lock = RLock()
+    receive: Method = SQSBackend.receive_message
+
+    def locked(original: Method) -> Method:
+        def move(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                return original(*args, **kwargs)
+
+        return move
+
+    def receive_message(
+        self: SQSBackend, queue_name: str, count: int, wait: int, visibility: int, *rest: Any
+    ) -> Any:
+        deadline = time.monotonic() + wait
+        while True:
+            with lock:
+                messages = receive(self, queue_name, count, 0, visibility, *rest)
+            if messages or time.monotonic() >= deadline:
+                return messages
+            time.sleep(_WAIT_STEP_SECONDS)
+
+    with ExitStack() as stack:
+        for name in _SQS_MOVES:
+            stack.enter_context(patch.object(SQSBackend, name, locked(getattr(SQSBackend, name))))
+        stack.enter_context(patch.object(SQSBackend, "receive_message", receive_message))
+        yield
+
+
+@contextmanager
+def executions_that_are_ready() -> Iterator[None]:
+    """Until its thread has begun, an execution breaks every SendTaskSuccess and StopExecution."""
+    original: Method = ExecutionWorker.start
+
+    def start(self: ExecutionWorker) -> None:
+        original(self)
+        while self.env is None or self.env.program_state() is None:
+            time.sleep(0.001)
+
+    with patch.object(ExecutionWorker, "start", start):
+        yield
+
+
+@contextmanager
+def executions_that_can_be_stopped() -> Iterator[None]:
+    """StopExecution does not reach a state that waits on a task token."""
+    original: Method = Execution.stop
+    reflect: Method = BaseExecutionWorkerCommunication._reflect_execution_status
+
+    def stop(self: Execution, stop_date: datetime, error: str | None, cause: str | None) -> None:
+        if self.exec_status != ExecutionStatus.RUNNING:
+            return
+        original(self, stop_date=stop_date, error=error, cause=cause)
+        self.exec_status = ExecutionStatus.ABORTED
+        self.stop_date = datetime.now(UTC)
+        assert self.exec_worker is not None and self.exec_worker.env is not None
+        for endpoint in list(self.exec_worker.env.callback_pool_manager._pool.values()):
+            endpoint.interrupt_all()
+
+    def keep_aborted(self: BaseExecutionWorkerCommunication) -> None:
+        if self.execution.exec_status != ExecutionStatus.ABORTED:
+            reflect(self)
+
+    with (
+        patch.object(Execution, "stop", stop),
+        patch.object(BaseExecutionWorkerCommunication, "_reflect_execution_status", keep_aborted),
+    ):
+        yield
+
+
+@contextmanager
+def executions_that_keep_their_clients() -> Iterator[None]:
+    """Every task makes a client of its own, which is slow, and breaks when two threads do so at once."""
+    made: dict[str, BaseClient] = {}
+    lock = RLock()
+
+    class KeptClients:
+        @staticmethod
+        def client(service_name: str, **kwargs: Any) -> BaseClient:
+            with lock:
+                if service_name not in made:
+                    made[service_name] = boto3.client(service_name, **kwargs)  # type: ignore[call-overload]
+                    belongs_to_aws(made[service_name])
+                return made[service_name]
+
+    with patch.object(boto_client, "boto3", KeptClients):
+        yield
+
+
+def join_execution_threads(timeout: float) -> list[Thread]:
+    """Wait for the threads of executions, so that none goes on without the mock; the ones left."""
+    threads = cast(list[Thread], parser_utils.TMP_THREADS)
+    deadline = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    alive = [thread for thread in threads if thread.is_alive()]
+    threads.clear()
+    return alive

@@ -1,0 +1,74 @@
+"""Every field of the three seeds has its place in the API."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from shardmill.model.command import Command
+from shardmill.model.definition import Dependency, Info, JobDefine, SavedDefine, StepDefine
+from shardmill.model.files import File, Partition
+from shardmill.model.job import Job, JobRequest, Step, Task
+from shardmill.model.schedule import DependencyStatus, Schedule
+from shardmill.model.worker import Worker, WorkerGroup
+
+TESTS = Path(__file__).parents[1]
+MODELS: dict[str, type[BaseModel]] = {
+    model.__name__: model
+    for model in (
+        *(JobDefine, SavedDefine, StepDefine, Dependency, Info, Command, File, Partition),
+        *(JobRequest, Job, Step, Task, Worker, WorkerGroup, Schedule, DependencyStatus),
+    )
+}
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+SEED_FIELDS = _rows(TESTS / "data" / "seed-fields.csv")
+SEED_MAP = _rows(TESTS.parent / "docs" / "seed-map.csv")
+
+
+def _key(row: dict[str, str]) -> tuple[str, str, str]:
+    return row["seed"], row["entity"], row["field"]
+
+
+def _resolve(where: str) -> dict[str, Any]:
+    """The schema at a path such as `Task.sharding.total`; a KeyError if there is none."""
+    name, *parts = where.split(".")
+    root = MODELS[name].model_json_schema(mode="serialization", by_alias=True)
+    at = root
+    for part in parts:
+        at = _plain(at, root)["properties"][part]
+    return _plain(at, root)
+
+
+def _plain(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """Through references, optional values and lists to the schema that says something."""
+    if "$ref" in schema:
+        return _plain(root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root)
+    for option in schema.get("anyOf", ()):
+        if option.get("type") != "null":
+            return _plain(option, root)
+    return _plain(schema["items"], root) if schema.get("type") == "array" else schema
+
+
+def test_no_row_is_missing_extra_or_doubled() -> None:
+    assert [_key(row) for row in SEED_MAP] == [_key(row) for row in SEED_FIELDS]
+    assert len(SEED_MAP) == 180
+
+
+@pytest.mark.parametrize("row", SEED_MAP, ids=lambda row: ".".join(_key(row)))
+def test_every_field_of_the_seeds_resolves(row: dict[str, str]) -> None:
+    assert _resolve(row["where"])
+
+
+def test_a_wrong_place_does_not_resolve() -> None:
+    with pytest.raises(KeyError):
+        _resolve("Job.lastfailed")
