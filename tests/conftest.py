@@ -1,4 +1,4 @@
-"""What every test has: no AWS account, no way off this machine, a time limit, and the fixtures of support/."""
+"""What every test has: no AWS account, no way off this machine, a time limit, and support's fixtures."""
 
 import os
 import socket
@@ -51,7 +51,7 @@ def _leave_the_developer_s_aws() -> None:
 
 _leave_the_developer_s_aws()
 
-from support.fixtures import cloud, faults, laptop  # noqa: E402  boto3 reads the environment when imported
+from support.fixtures import cloud, faults, laptop  # noqa: E402  after the environment is clean
 
 __all__ = ["cloud", "faults", "laptop"]
 

@@ -49,5 +49,6 @@ class Call:
             "ResponseMetadata": {"HTTPStatusCode": 400, "RetryAttempts": 0},
             **more,
         }
-        kind: type[ClientError] = self.client.exceptions.from_code(code)  # type: ignore[assignment]
+        known = code.rsplit(".", 1)[-1]
+        kind: type[ClientError] = self.client.exceptions.from_code(known)  # type: ignore[assignment]
         return kind(answer, self.operation)  # type: ignore[arg-type]

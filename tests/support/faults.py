@@ -132,7 +132,11 @@ class Faults:
         self, seed: int = 0, duplicates: float = 0.3, shuffled: bool = True, partial: bool = True
     ) -> None:
         """From now on, receives bring some messages twice, out of order, and fewer than asked for."""
-        self._around.append(Unruly(Random(seed), duplicates, shuffled, partial).around)
+        self.add_rule(Unruly(Random(seed), duplicates, shuffled, partial).around)
+
+    def add_rule(self, around: Around) -> None:
+        """`around` gets each call, and a way to make it."""
+        self._around.append(around)
 
     def _watched(self, call: Call) -> dict[str, Any]:
         self.meter.count(call)

@@ -1,18 +1,23 @@
-"""The fixtures that every test may ask for."""
+"""The fixtures that every test may ask for. Heavy imports are theirs alone: unit tests start quickly."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cloud import Cloud
-from support.faults import Faults
-from support.laptop import Laptop, start_laptop
-from support.moto_cloud import moto_cloud
+if TYPE_CHECKING:
+    from support.cloud import Cloud
+    from support.faults import Faults
+    from support.laptop import Laptop
 
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
     """The whole stack on moto, empty."""
+    from support.moto_cloud import moto_cloud
+
     with moto_cloud() as started:
         yield started
 
@@ -20,6 +25,8 @@ def cloud() -> Iterator[Cloud]:
 @pytest.fixture
 def faults() -> Iterator[Faults]:
     """AWS's harsher rules, for every call that the test causes from here on."""
+    from support.faults import Faults
+
     with Faults() as rules:
         yield rules
 
@@ -27,5 +34,7 @@ def faults() -> Iterator[Faults]:
 @pytest.fixture(scope="session")
 def laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
     """`shardmill dev`, one for each process that runs tests, with one worker."""
+    from support.laptop import start_laptop
+
     with start_laptop(tmp_path_factory.mktemp("laptop")) as started:
         yield started

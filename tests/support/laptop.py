@@ -75,8 +75,8 @@ class Process:
             if self.popen.stdout is not None:
                 self.popen.stdout.close()
 
-    def read_line(self, seconds: float) -> str:
-        """The next line of its output."""
+    def first_line(self, seconds: float) -> str:
+        """The first line of its output."""
         assert self.popen is not None, "not started"
         assert self.popen.stdout is not None
         ready, _, _ = select.select([self.popen.stdout], [], [], seconds)
@@ -143,7 +143,7 @@ def start_laptop(
     process = Process(command, folder / "dev.log", own).start()
     children: set[int] = set()
     try:
-        ready = json.loads(process.read_line(START_SECONDS))
+        ready = json.loads(process.first_line(START_SECONDS))
         headers = {"Authorization": f"Bearer {ready['token']}"}
         with httpx.Client(headers=headers, timeout=30.0, trust_env=False) as client:
             laptop = Laptop(process, ready["url"], ready["token"], ready["awsEndpoint"], state, client)

@@ -16,6 +16,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 from moto.sqs.models import SQSBackend
 from moto.stepfunctions.parser import utils as parser_utils
 from moto.stepfunctions.parser.api import ExecutionStatus
+from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -42,6 +43,7 @@ def repaired_moto() -> Iterator[None]:
         executions_that_are_ready(),
         executions_that_can_be_stopped(),
         executions_that_keep_their_clients(),
+        executions_that_retry_at_once(),
     ):
         yield
 
@@ -151,6 +153,19 @@ def executions_that_keep_their_clients() -> Iterator[None]:
                 return made[service_name]
 
     with patch.object(boto_client, "boto3", KeptClients):
+        yield
+
+
+@contextmanager
+def executions_that_retry_at_once() -> Iterator[None]:
+    """A retrier sleeps for its whole interval, a second at least; here, for a fiftieth of it."""
+
+    class HurriedTime:
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            time.sleep(seconds / 50)
+
+    with patch.object(retrier_decl, "time", HurriedTime):
         yield
 
 

@@ -27,7 +27,6 @@ def run_until(
         if value:
             return value
         if time.monotonic() >= deadline:
-            name = getattr(predicate, "__name__", repr(predicate))
-            seen = f"; last seen: {describe()}" if describe is not None else f"; last value: {value!r}"
-            raise NeverHappened(f"{name} was not true within {timeout} s{seen}")
+            seen = describe() if describe is not None else f"last value {value!r}"
+            raise NeverHappened(f"not true within {timeout} s; {seen}")
         time.sleep(interval)

@@ -202,6 +202,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (job(step(content="{{ params.x }}")), "/steps/0/content", "bad-template"),
     (job(step(content="{{ pack.start }}")), "/steps/0/content", "bad-template"),
     (job(step(type="http", content={"a": ["{{"]})), "/steps/0/content/a/0", "bad-template"),
+    (
+        job(step(command={"name": "x", "dockerimage": "{{ a }}"})),
+        "/steps/0/command/dockerimage",
+        "bad-template",
+    ),
     (job(step(command={"name": "x", "args": "{{}}"})), "/steps/0/command/args", "bad-template"),
     (job(step(inputs=[{"name": "../x"}])), "/steps/0/inputs/0/name", "bad-file-name"),
     (job(step(outputs=[{"name": "a/../../x"}])), "/steps/0/outputs/0/name", "bad-file-name"),
@@ -227,6 +232,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (job(params={"a": datetime.date(2020, 1, 1)}), "/params/a", "not-json"),
     (job(params={"a": 10**40}), "/params/a", "out-of-range"),
     (job(dependencies=[{"jobName": "x", "strategy": "most"}]), "/dependencies/0/strategy", "bad-value"),
+    (
+        job(dependencies=[{"jobName": "x", "window": {"from": 1, "to": 0}}]),
+        "/dependencies/0/window",
+        "bad-value",
+    ),
     (job(dependencies=[{"window": {}}]), "/dependencies/0/jobName", "missing-field"),
     (job(steps=[]), "/steps", "out-of-range"),
     ({"jobName": "j"}, "/steps", "missing-field"),

@@ -30,7 +30,7 @@ anything = st.recursive(
 )
 variables = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,10}", fullmatch=True)
 params = st.dictionaries(variables, anything, max_size=3)
-secrets = st.text("abcdefgh", min_size=12, max_size=20)
+secrets = st.uuids().map(lambda each: f"secret {each}")
 
 
 def maybe(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

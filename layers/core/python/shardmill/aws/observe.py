@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Metrics
 
 logger = Logger(service="shardmill")
+metrics = Metrics(namespace="Shardmill", service="shardmill")

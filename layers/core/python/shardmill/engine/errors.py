@@ -12,10 +12,14 @@ class MillError(Exception):
 
     code = "error"
 
-    def __init__(self, detail: str, *, faults: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(
+        self, detail: str, *, faults: Sequence[dict[str, Any]] = (), extra: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.faults = list(faults)
+        self.extra = extra or {}
+        self.headers: dict[str, str] = {}
 
 
 class Invalid(MillError):
@@ -90,6 +94,12 @@ class TriggerTaken(Conflict):
         )
 
 
+class StaleAttempt(Conflict):
+    """The attempt is not the task's present one, or another worker holds it."""
+
+    code = "stale-attempt"
+
+
 class StaleSession(Conflict):
     code = "stale-session"
 
@@ -104,3 +114,38 @@ class PreconditionFailed(MillError):
 
 class TooLarge(MillError):
     code = "definition-too-large"
+
+
+class Unauthorized(MillError):
+    code = "unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("no valid token; send the header `Authorization: Bearer <token>`")
+        self.headers = {"www-authenticate": "Bearer"}
+
+
+class BadRequest(MillError):
+    """The request cannot be read."""
+
+    code = "bad-request"
+
+
+class BodyTooLarge(MillError):
+    code = "body-too-large"
+
+
+class UnsupportedMedia(MillError):
+    code = "unsupported-media-type"
+
+
+class NoSuchPath(MillError):
+    code = "no-such-path"
+
+
+class MethodNotAllowed(MillError):
+    code = "method-not-allowed"
+
+    def __init__(self, method: str, path: str, allowed: Sequence[str]) -> None:
+        listed = ", ".join(sorted(allowed))
+        super().__init__(f"{method} is not allowed on {path}; allowed: {listed}")
+        self.headers = {"allow": listed}

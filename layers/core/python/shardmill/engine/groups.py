@@ -60,5 +60,7 @@ def set_up(mill: Mill, now: int) -> None:
 
 
 def tear_down(mill: Mill) -> None:
-    """Remove the queues that were made at run time."""
-    mill.queues.remove(url for url in mill.queues.of_stack(mill.settings.stack) if "-lambda-" not in url)
+    """Remove what was made at run time: CloudFormation does not know it."""
+    mine = {*mill.settings.lambda_queues, mill.settings.dead_queue}
+    mill.queues.remove(url for url in mill.queues.of_stack(mill.settings.stack) if url not in mine)
+    mill.files.remove_all()

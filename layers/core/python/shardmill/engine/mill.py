@@ -7,6 +7,7 @@ from functools import cache
 
 from shardmill.aws import clients
 from shardmill.aws.bus import Bus
+from shardmill.aws.files import Files
 from shardmill.aws.machines import Machines
 from shardmill.aws.queues import Queues
 from shardmill.aws.settings import Settings
@@ -34,6 +35,7 @@ class Mill:
     queues: Queues
     machines: Machines
     bus: Bus
+    files: Files
     recent_steps: Recent[tuple[str, int, int], StepRow]
     recent_groups: Recent[str, GroupRow]
 
@@ -50,6 +52,7 @@ class Mill:
             queues=Queues(clients.sqs(), settings.dead_queue),
             machines=Machines(clients.stepfunctions(), settings.job_machine, settings.step_machine),
             bus=Bus(clients.events(), settings.bus),
+            files=Files(clients.s3(), settings.bucket),
             recent_steps=Recent(STEP_CACHE_MS),
             recent_groups=Recent(GROUP_CACHE_MS),
         )

@@ -102,8 +102,11 @@ def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str,
     content = render_value(spec.content, context, spec.type == "shell")
     if not spec.command:
         return content, None
-    given = spec.command.model_dump(include={"name", "args", "args_array", "dockerimage"}, exclude_none=True)
-    return content, render_value(given, context, False)
+    command = spec.command.model_dump(include={"name", "args_array", "dockerimage"}, exclude_none=True)
+    command = render_value(command, context, False)
+    if spec.command.args:  # the worker splits it into words, so a value must stay one word
+        command["args"] = render_value(spec.command.args, context, True)
+    return content, command
 
 
 def _context(step: StepRow, spec: StepDefine, rank: int) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Model(BaseModel):
         serialize_by_alias=True,
         extra="forbid",
         hide_input_in_errors=True,
+        defer_build=True,  # a Lambda that starts cold builds only the models it uses
     )
 
 
@@ -45,12 +46,8 @@ class Answer(Model):
     model_config = ConfigDict(extra="ignore")
 
 
-def is_name(text: str) -> bool:
-    return len(text) <= MAX_NAME and _NAME.match(text) is not None
-
-
 def _name(text: str) -> str:
-    if not is_name(text):
+    if len(text) > MAX_NAME or not _NAME.match(text):
         raise PydanticCustomError(
             "bad-name",
             "must start with a letter or _, go on with letters, digits, _ or -, "

@@ -21,7 +21,7 @@ class Command(Model):
     args: str | None = None
     args_array: list[str] | None = None
     dockerimage: str | None = None
-    environ: Environ = Environ()
+    environ: Environ = Field(default_factory=Environ)
     description: str | None = None
 
     @computed_field  # type: ignore[prop-decorator]

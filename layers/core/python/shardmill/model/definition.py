@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
@@ -83,12 +83,18 @@ class Window(Model):
     from_: int = Field(default=0, alias="from", ge=-10_000, le=10_000)
     to: int = Field(default=0, ge=-10_000, le=10_000)
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.from_ > self.to:
+            raise PydanticCustomError("bad-value", "from must not be after to")
+        return self
+
 
 class Dependency(Model):
     """A Job of this definition waits for Jobs of another."""
 
     job_name: Name
-    window: Window = Window()
+    window: Window = Field(default_factory=Window)
     strategy: Strategy = "all"
 
 
@@ -159,7 +165,7 @@ class JobDefine(Model):
     retention_days: int | None = Field(default=None, ge=1, le=36_600)
     deadline_seconds: Limit | None = None
     execute_user: User | None = None
-    info: Info = Info()
+    info: Info = Field(default_factory=Info)
     steps: list[StepDefine] = Field(min_length=1, max_length=MAX_STEPS)
 
 

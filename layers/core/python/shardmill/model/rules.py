@@ -16,7 +16,7 @@ from shardmill.model.graph import cycles
 Found = tuple[Path, str, str]
 
 _FILES = ("inputs", "outputs", "predata")
-_COMMAND_TEMPLATES = ("name", "args", "argsArray")
+_COMMAND_TEMPLATES = ("name", "args", "argsArray", "dockerimage")
 _SOURCES = ("url", "s3", "origin")
 _TEXT_TYPES = ("shell", "python", "hive")
 _PYTHON_CONTENT = re.compile(r"[\w.]+:[\w.]+\Z")

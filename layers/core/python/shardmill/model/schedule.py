@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -14,7 +15,7 @@ from shardmill.model.base import Answer, Limit, Model, Name, Params, Seconds, Ti
 _MACROS = frozenset({"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"})
 _FIELDS = re.compile(r"[\w*/,#?-]+( +[\w*/,#?-]+){4}\Z", re.ASCII)
 _CHANCE = re.compile(r"(^|[ ,])[hr]([ ,(/]|\Z)", re.IGNORECASE)
-_LEAP_START = datetime(2000, 1, 1)
+_LEAP_START = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def _cron(expression: str) -> str:
@@ -35,8 +36,6 @@ def _cron(expression: str) -> str:
 
 
 def _timezone(name: str) -> str:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # only who saves a schedule pays for it
-
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -1,0 +1,23 @@
+"""Each minute: repairs whatever a crash left."""
+
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.parser import event_parser
+from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from shardmill.aws.observe import logger, metrics
+from shardmill.engine.mill import mill
+from shardmill.engine.repair import tick
+from shardmill.model.base import to_ms
+
+
+@metrics.log_metrics
+@event_parser(model=EventBridgeModel)
+def handler(event: EventBridgeModel, context: LambdaContext) -> dict[str, Any]:
+    result = tick(mill(), to_ms(event.time))
+    metrics.add_metric("JobsLookedAt", MetricUnit.Count, result["looked"])
+    metrics.add_metric("JobsNotRepaired", MetricUnit.Count, result["failed"])
+    logger.info("ticked", extra={"action": "tick", **result})
+    return result

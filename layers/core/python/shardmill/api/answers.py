@@ -1,0 +1,44 @@
+"""What routes share: who asks, what time it is, ETags."""
+
+from __future__ import annotations
+
+import re
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from shardmill.api.gate import actor_of
+from shardmill.aws.clock import now_ms
+from shardmill.engine.errors import PreconditionFailed
+from shardmill.model.actor import Actor
+
+JSON = "application/json"
+_ETAG = re.compile(r'^"v(\d{1,9})"$')
+
+
+def actor(router: APIGatewayHttpRouter) -> Actor:
+    return actor_of(router.current_event.raw_event)
+
+
+def now() -> int:
+    return now_ms()
+
+
+def no_content() -> Response[None]:
+    return Response(status_code=204, content_type=JSON, body=None)
+
+
+def etag(version: int) -> str:
+    return f'"v{version}"'
+
+
+def expected_version(if_match: str | None, if_none_match: str | None) -> int | None:
+    """The version that a caller's preconditions name; 0: none may exist; None: any."""
+    if if_none_match == "*":
+        return 0
+    if if_match is None or if_match == "*":
+        return None
+    match = _ETAG.match(if_match)
+    if not match:
+        raise PreconditionFailed(f"If-Match {if_match!r} is no ETag of a definition")
+    return int(match[1])

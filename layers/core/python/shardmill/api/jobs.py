@@ -1,0 +1,122 @@
+"""/v1/jobs, their steps, tasks and logs"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from shardmill.api import pages
+from shardmill.api.answers import JSON, actor, now
+from shardmill.api.pages import Cursor, Limit, Page
+from shardmill.aws.clock import new_id
+from shardmill.engine import logs, view
+from shardmill.engine.mill import mill
+from shardmill.engine.submit import submit as submit_request
+from shardmill.model.base import Answer
+from shardmill.model.job import Job, Step, Task
+from shardmill.model.states import JobState, TaskState
+
+router = APIGatewayHttpRouter()
+
+Document = Annotated[Any, Body(description="a JobRequest")]
+Index = Annotated[int, Path(ge=0, description="the task's index, from startShardId on")]
+
+
+class Log(Answer):
+    """A piece of a log; `offset` is where the next one begins, `complete` whether nothing more will come."""
+
+    text: str
+    offset: int
+    complete: bool
+
+
+@router.post("/v1/jobs", tags=["jobs"])
+def submit(document: Document) -> Response[Job]:
+    """Ask for a run: 202 for a new Job, 200 for the same request again, 409 for other content."""
+    submitted = submit_request(mill(), document, actor(router), now=now(), new_id=new_id)
+    job = submitted.job
+    body = view.summary(job) if submitted.new else view.job_view(mill(), job)
+    headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
+    return Response(status_code=202 if submitted.new else 200, content_type=JSON, body=body, headers=headers)
+
+
+@router.get("/v1/jobs", tags=["jobs"])
+def list_jobs(
+    job_name: Annotated[str | None, Query(alias="jobName")] = None,
+    state: Annotated[JobState | None, Query()] = None,
+    submit_user: Annotated[str | None, Query(alias="submitUser")] = None,
+    limit: Limit = pages.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Page[Job]:
+    """Jobs, newest first, without their steps."""
+    found = mill().jobs.page(
+        job_name=job_name,
+        state=state,
+        submit_user=submit_user,
+        before=pages.decode(cursor, int),
+        limit=limit + 1,
+    )
+    listed, more = pages.cut(found, limit)
+    return Page(
+        items=[view.summary(job) for job in listed], cursor=pages.encode(listed[-1].jid) if more else None
+    )
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>", tags=["jobs"])
+def read(job_name: str, trigger: str) -> Job:
+    """A Job with its steps and how many of their tasks are in which state."""
+    return view.job_view(mill(), view.read_job(mill(), job_name, trigger))
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>", tags=["jobs"])
+def read_step(job_name: str, trigger: str, step_name: str) -> Step:
+    """A step, with the state of each task if there are not more than a thousand."""
+    job = view.read_job(mill(), job_name, trigger)
+    return view.full_step_view(mill(), *view.read_step(mill(), job, step_name))
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks", tags=["jobs"])
+def list_tasks(
+    job_name: str,
+    trigger: str,
+    step_name: str,
+    state: Annotated[TaskState | None, Query()] = None,
+    limit: Limit = pages.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Page[Task]:
+    """Every task of a step, leased or not, in the order of their index."""
+    job = view.read_job(mill(), job_name, trigger)
+    step, _ = view.read_step(mill(), job, step_name)
+    found = view.tasks(mill(), job, step, start=pages.decode(cursor, int) or 0, state=state)
+    listed = list(islice(found, limit + 1))
+    more = len(listed) > limit
+    return Page(items=listed[:limit], cursor=pages.encode(listed[limit].rank) if more else None)
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks/<index>", tags=["jobs"])
+def read_task(job_name: str, trigger: str, step_name: str, index: Index) -> Task:
+    """A task with all its attempts and the last of its output."""
+    job = view.read_job(mill(), job_name, trigger)
+    step, _ = view.read_step(mill(), job, step_name)
+    return view.task(mill(), job, step, index)
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks/<index>/logs", tags=["jobs"])
+def read_log(
+    job_name: str,
+    trigger: str,
+    step_name: str,
+    index: Index,
+    stream: Annotated[Literal["stdout", "stderr"], Query()] = "stdout",
+    offset: Annotated[int, Query(ge=0)] = 0,
+    attempt: Annotated[int | None, Query(ge=1, description="the last one unless given")] = None,
+) -> Log:
+    """The log of a task's attempt, from a byte offset on."""
+    job = view.read_job(mill(), job_name, trigger)
+    step, _ = view.read_step(mill(), job, step_name)
+    page = logs.read(mill(), step, view.task(mill(), job, step, index), stream, offset, attempt)
+    return Log(text=page.text, offset=page.offset, complete=page.complete)

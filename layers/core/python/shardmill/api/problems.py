@@ -1,0 +1,57 @@
+"""Every refusal as problem+json (RFC 9457); the one place that gives an exception its HTTP status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from shardmill.engine import errors
+
+MEDIA_TYPE = "application/problem+json"
+
+STATUS: dict[type[errors.MillError], HTTPStatus] = {
+    errors.Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.Conflict: HTTPStatus.CONFLICT,
+    errors.PreconditionFailed: HTTPStatus.PRECONDITION_FAILED,
+    errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.Unauthorized: HTTPStatus.UNAUTHORIZED,
+    errors.BadRequest: HTTPStatus.BAD_REQUEST,
+    errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    errors.NoSuchPath: HTTPStatus.NOT_FOUND,
+    errors.MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
+}
+
+
+def status_of(error: errors.MillError) -> HTTPStatus:
+    for kind in type(error).__mro__:
+        if kind in STATUS:
+            return STATUS[kind]
+    return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def problem(error: errors.MillError) -> dict[str, Any]:
+    status = status_of(error)
+    body: dict[str, Any] = {
+        "type": f"urn:shardmill:problem:{error.code}",
+        "title": status.phrase,
+        "status": status.value,
+        "code": error.code,
+        "detail": error.detail,
+    }
+    if error.faults:
+        body["faults"] = error.faults
+    return body | error.extra
+
+
+def answer(error: errors.MillError, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """A problem as a Lambda behind an HTTP API answers it."""
+    return {
+        "statusCode": status_of(error).value,
+        "headers": {"content-type": MEDIA_TYPE, **(headers or {}), **error.headers},
+        "body": json.dumps(problem(error)),
+        "isBase64Encoded": False,
+    }

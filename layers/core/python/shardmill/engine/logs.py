@@ -1,0 +1,57 @@
+"""The logs of tasks: short ones are in the attempt's row, long ones in S3 in chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shardmill.engine.errors import StaleAttempt, TaskNotFound
+from shardmill.engine.mill import Mill
+from shardmill.engine.work import parse_task_id
+from shardmill.model.blocks import block_of
+from shardmill.model.job import Task
+from shardmill.model.states import TaskState
+from shardmill.store.rows import StepRow
+
+PAGE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    text: str
+    offset: int
+    complete: bool
+
+
+def log_prefix(job_id: str, run: int, step: int, rank: int, attempt: int, stream: str) -> str:
+    return f"logs/{job_id}/{run}/{step}/{rank}/{attempt}/{stream}/"
+
+
+def read(mill: Mill, step: StepRow, task: Task, stream: str, offset: int, attempt: int | None) -> LogPage:
+    """A page of the log of a task's attempt (the last one unless given) from a byte offset on."""
+    number = attempt or task.attempt
+    over = task.state.ended or number < task.attempt
+    prefix = log_prefix(step.job_id, step.run, step.index, task.rank, number, stream)
+    stored = mill.files.read_chunks(prefix, offset=offset, most=PAGE_BYTES)
+    if stored is None:
+        texts = [getattr(kept, stream) or "" for kept in task.attempts if kept.attempt == number]
+        data, more = (texts[-1].encode()[offset:] if texts else b""), False
+    else:
+        data, more = stored
+    return LogPage(data.decode(errors="replace"), offset + len(data), complete=over and not more)
+
+
+def upload_urls(
+    mill: Mill, worker_id: str, task: str, attempt: int, run: int, stream: str, chunks: int
+) -> list[dict[str, object]]:
+    """Presigned addresses for the chunks of a log, for the worker that holds the task."""
+    place = parse_task_id(task)
+    step = mill.jobs.step(place[0], run, place[1]) if place else None
+    if not place or not step or place[2] >= step.total:
+        raise TaskNotFound(f"there is no task {task!r}")
+    rank = place[2]
+    shard = mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
+    holds = shard.attempt == attempt and shard.worker.split(".")[0] == worker_id
+    if not holds or shard.state is not TaskState.RUNNING:
+        raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of {task}")
+    prefix = log_prefix(step.job_id, run, step.index, rank, attempt, stream)
+    return [{"chunk": n, "url": mill.files.put_url(f"{prefix}{n:06d}")} for n in range(chunks)]

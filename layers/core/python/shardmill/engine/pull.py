@@ -1,0 +1,53 @@
+"""Leasing over HTTP: look into every lane, then wait where work usually comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shardmill.aws.queues import LANES
+from shardmill.engine import workers
+from shardmill.engine.enqueue import group_rows
+from shardmill.engine.errors import StaleSession
+from shardmill.engine.lease import lease
+from shardmill.engine.mill import Mill
+from shardmill.model.worker import Lease, LeaseRequest
+from shardmill.store.rows import GroupRow, WorkerRow
+
+USUAL_LANE = LANES.index("normal")
+ROUND_SECONDS = 5
+
+
+def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Lease]:
+    """Lease up to `max` tasks for a worker, waiting for them if there are none yet."""
+    worker = workers.read(mill, request.worker_id)
+    if request.session is not None and request.session != worker.session:
+        raise StaleSession(f"worker {worker.name!r} was registered again since; stop, or register again")
+    groups = list(group_rows(mill, worker.groups, clock()).values())
+    deadline = clock() + request.wait_seconds * 1000
+    while True:
+        leases = _look(mill, worker, groups, request.max, clock)
+        left = (deadline - clock()) // 1000
+        if leases or left <= 0 or not groups:
+            return leases
+        group = groups[0]
+        leases = _take(mill, worker, group, USUAL_LANE, request.max, min(left, ROUND_SECONDS), clock)
+        if leases:
+            return leases
+
+
+def _look(
+    mill: Mill, worker: WorkerRow, groups: list[GroupRow], most: int, clock: Callable[[], int]
+) -> list[Lease]:
+    leases: list[Lease] = []
+    for lane in range(len(LANES)):
+        for group in groups:
+            if len(leases) < most:
+                leases += _take(mill, worker, group, lane, most - len(leases), 0, clock)
+    return leases
+
+
+def _take(
+    mill: Mill, worker: WorkerRow, group: GroupRow, lane: int, most: int, wait: int, clock: Callable[[], int]
+) -> list[Lease]:
+    messages = mill.queues.receive(group.queues[lane], most=most, wait=wait, hide=group.lease_seconds)
+    return lease(mill, worker.reference, messages, clock()) if messages else []

@@ -1,0 +1,246 @@
+"""Jobs, Steps and Tasks as people see them, put together from rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from shardmill.engine.errors import JobNotFound, StepNotFound, TaskNotFound
+from shardmill.engine.mill import Mill
+from shardmill.engine.work import task_id
+from shardmill.model.base import from_ms
+from shardmill.model.blocks import Shard, block_count, block_of
+from shardmill.model.definition import StepDefine, pack_of, total
+from shardmill.model.job import Attempt, Job, PackRange, Sharding, Step, Task
+from shardmill.model.states import StepState, TaskState
+from shardmill.store.rows import JobRow, StepRow
+
+MAX_TASK_STATES = 1_000
+
+
+def read_job(mill: Mill, job_name: str, trigger: str) -> JobRow:
+    job = mill.jobs.find(job_name, trigger)
+    if not job:
+        raise JobNotFound(job_name, trigger)
+    return job
+
+
+def read_step(mill: Mill, job: JobRow, step_name: str) -> tuple[StepRow, list[StepRow]]:
+    nodes = mill.jobs.steps(job.id, job.run)
+    for node in nodes:
+        if node.kind == "step" and node.name == step_name:
+            return node, nodes
+    raise StepNotFound(f"the Job {job.job_name}/{job.trigger} has no step {step_name!r} (yet)")
+
+
+def summary(job: JobRow) -> Job:
+    """A Job without its steps, as lists show it."""
+    return Job(
+        id=job.id,
+        jid=job.jid,
+        job_name=job.job_name,
+        trigger=job.trigger,
+        run=job.run,
+        state=job.state,
+        definition_version=job.version,
+        params=job.params,
+        info=job.info,
+        app_name=job.app_name or None,
+        priority=job.priority,
+        submit_user=job.submit_user,
+        execute_user=job.execute_user or None,
+        data_time=job.data_time if job.data_time is None else from_ms(job.data_time),
+        create_time=from_ms(job.create_time),
+        update_time=from_ms(job.update_time),
+        started_time=_time(job.started_time),
+        completed_time=_time(job.completed_time),
+        notes=job.notes,
+        last_failed=job.last_failed or None,
+    )
+
+
+def job_view(mill: Mill, job: JobRow) -> Job:
+    nodes = mill.jobs.steps(job.id, job.run, consistent=False)
+    steps = [node for node in nodes if node.kind == "step"]
+    view = summary(job)
+    view.steps = [step_view(step, nodes, counts(mill, step)) for step in steps]
+    view.remain_tasks = sum(not step.state.ended for step in steps)
+    view.worker_groups = sorted({group for step in steps for group in step.groups})
+    view.waiting_for = [step.name for step in steps if step.opened]
+    return view
+
+
+def counts(mill: Mill, step: StepRow) -> dict[TaskState, int]:
+    """How many tasks of a step are in each state; of an ended one its row knows."""
+    if step.opened:
+        found: Counter[TaskState] = Counter()
+        for block in mill.shards.all_blocks(step):
+            found.update(block.counts())
+    else:
+        found = Counter(
+            {
+                TaskState.SUCCESS: step.success,
+                TaskState.FAILED: step.failed,
+                TaskState.KILLED: step.killed,
+            }
+        )
+    return {state: number for state, number in found.items() if number}
+
+
+def step_view(step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) -> Step:
+    spec = StepDefine.model_validate(step.spec)
+    size = step.total or total(spec)
+    ended = sum(number for state, number in found.items() if state.ended)
+    return Step(
+        id=f"{step.job_id}_{step.index}",
+        step_name=step.name,
+        index=step.index,
+        state=step.state,
+        type=spec.type,
+        step_type=spec.step_type,
+        phase=spec.phase,
+        can_fail=spec.can_fail,
+        dependent_steps=spec.dependent_steps,
+        counts=found,
+        total_work=size,
+        remain_work=0 if step.state.ended else size - ended,
+        params=spec.params,
+        command=spec.command,
+        inputs=spec.inputs,
+        outputs=spec.outputs,
+        predata=spec.predata,
+        partition=spec.partition,
+        worker_groups=step.groups,
+        priority=step.priority,
+        create_time=from_ms(step.create_time),
+        update_time=from_ms(step.update_time),
+        started_time=_time(step.started_time),
+        completed_time=_time(step.completed_time),
+        compute_time=step.compute_ms / 1000,
+        notes=step.notes or _waiting_note(step, nodes),
+        last_failed=step.last_failed or None,
+    )
+
+
+def _waiting_note(step: StepRow, nodes: list[StepRow]) -> str:
+    if step.state is not StepState.WAITING or not step.waiting:
+        return ""
+    names = [nodes[int(index)].name for index in sorted(step.waiting, key=int)]
+    return "waits for " + ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def full_step_view(mill: Mill, step: StepRow, nodes: list[StepRow]) -> Step:
+    """A step with the state of each of its tasks, if they are not too many."""
+    view = step_view(step, nodes, counts(mill, step))
+    if 0 < step.total <= MAX_TASK_STATES:
+        first = _first_index(step)
+        view.task_states = {
+            str(rank + first): _settled(step, shard).state
+            for block in mill.shards.all_blocks(step)
+            for rank, shard in block.items()
+        }
+    return view
+
+
+def tasks(mill: Mill, job: JobRow, step: StepRow, *, start: int, state: TaskState | None) -> Iterator[Task]:
+    """Every task of a step from a rank on, in order, leased or not."""
+    spec = StepDefine.model_validate(step.spec)
+    for first in range(block_of(start), block_count(step.total), 100):
+        numbers = range(first, min(first + 100, block_count(step.total)))
+        for block in mill.shards.blocks(step, numbers).values():
+            for rank, shard in block.items():
+                shard = _settled(step, shard)
+                if rank >= start and (state is None or shard.state is state):
+                    yield _task_view(job, step, spec, rank, shard)
+
+
+def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
+    """One task with all its attempts."""
+    rank = rank_of(step, index)
+    spec = StepDefine.model_validate(step.spec)
+    shard = _settled(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
+    view = _task_view(job, step, spec, rank, shard)
+    view.attempts = [_attempt(kept) for kept in mill.shards.attempts(step, rank)]
+    holder = shard.worker.split(".")[0]
+    current = next((a for a in view.attempts if a.attempt == shard.attempt and a.worker == holder), None)
+    if current:
+        view.exit_code, view.reason = current.exit_code, current.reason
+        view.stdout, view.stderr = current.stdout, current.stderr
+    elif shard.attempt and shard.state is not TaskState.READY:
+        view.attempts.append(_bare_attempt(shard))
+    return view
+
+
+def rank_of(step: StepRow, index: int) -> int:
+    rank = index - _first_index(step)
+    if not 0 <= rank < step.total:
+        raise TaskNotFound(f"step {step.name!r} has no task {index}; it has {step.total} tasks")
+    return rank
+
+
+def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: Shard) -> Task:
+    started = shard.time if shard.attempt and shard.state is not TaskState.READY else None
+    ended = started is not None and shard.state.ended
+    pack = pack_of(spec, rank) if spec.step_type == "PACK" else None
+    return Task(
+        id=task_id(step, rank),
+        job_id=job.id,
+        job_name=job.job_name,
+        trigger=job.trigger,
+        step_name=step.name,
+        rank=rank,
+        sharding=Sharding(total=step.total, index=rank + spec.start_shard_id),
+        pack=PackRange(start=pack[0], end=pack[1]) if pack else None,
+        state=shard.state,
+        attempt=shard.attempt,
+        failed=shard.failures,
+        params=spec.params,
+        command=spec.command,
+        inputs=spec.inputs,
+        outputs=spec.outputs,
+        predata=spec.predata,
+        worker=shard.worker.split(".")[0] or None,
+        submit_user=job.submit_user,
+        execute_user=spec.execute_user,
+        data_time=_time(job.data_time),
+        create_time=from_ms(step.create_time),
+        update_time=_time((started or 0) + shard.span or None),
+        checkout_time=_time(started),
+        execute_time=_time(started),
+        completed_time=_time((started or 0) + shard.span if ended else None),
+        compute_time=shard.span / 1000,
+    )
+
+
+def _settled(step: StepRow, shard: Shard) -> Shard:
+    """What never ran in a step that is over was killed with it."""
+    if step.state.ended and not shard.state.ended:
+        return shard.evolve(state=TaskState.KILLED)
+    return shard
+
+
+def _attempt(kept: dict[str, Any]) -> Attempt:
+    times = {name: from_ms(kept[name]) for name in ("startTime", "endTime") if name in kept}
+    return Attempt.model_validate({**kept, **times})
+
+
+def _bare_attempt(shard: Shard) -> Attempt:
+    """An attempt that had nothing to say of itself."""
+    ended = shard.state.ended
+    return Attempt(
+        attempt=shard.attempt,
+        worker=shard.worker.split(".")[0] or None,
+        start_time=from_ms(shard.time),
+        end_time=from_ms(shard.time + shard.span) if ended else None,
+        exit_code=0 if shard.state is TaskState.SUCCESS else None,
+        outcome="success" if shard.state is TaskState.SUCCESS else None,
+    )
+
+
+def _first_index(step: StepRow) -> int:
+    return int(step.spec.get("startShardId", 0))
+
+
+def _time(milliseconds: int | None) -> Any:
+    return None if milliseconds is None else from_ms(milliseconds)

@@ -1,0 +1,119 @@
+"""The emulator as a child process: started, waited for, and stopped with everything it started."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+
+from shardmill.local.environment import LOOPBACK, REGION, aws_environment, clean_environment
+from shardmill.local.errors import CloudFailed, Refused
+from shardmill.local.leash import leashed
+from shardmill.local.state import StateFolder
+
+START_SECONDS = 60.0
+STOP_SECONDS = 3.5
+
+
+def bind(port: int) -> socket.socket:
+    """A socket on loopback; port 0 takes any free one."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError as error:
+        listener.close()
+        raise Refused(
+            f"port {port} on {LOOPBACK} cannot be used ({error.strerror}); perhaps another shardmill dev "
+            "runs there: stop it, or choose another port with --port"
+        ) from error
+    return listener
+
+
+def emulator_environment(folder: StateFolder, port: int) -> dict[str, str]:
+    endpoint = f"http://{LOOPBACK}:{port}"
+    return {
+        **clean_environment(),
+        **aws_environment(endpoint),
+        "BIND_HOST": LOOPBACK,
+        "GATEWAY_PORT": str(port),
+        "MINISTACK_HOST": LOOPBACK,
+        "MINISTACK_REGION": REGION,
+        "PERSIST_STATE": "1",
+        "STATE_DIR": str(folder.cloud / "state"),
+        "S3_PERSIST": "1",
+        "S3_DATA_DIR": str(folder.cloud / "s3"),
+        "TMPDIR": str(folder.scratch),
+        "IOT_MTLS_ENABLED": "0",
+        "SFTP_ENABLED": "0",
+        "LOG_LEVEL": "WARNING",
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    endpoint: str
+    folder: StateFolder
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def start(cls, folder: StateFolder, listener: socket.socket, lock: int) -> Cloud:
+        """It holds the lock too, until it has saved; a session of its own keeps Ctrl-C away from it."""
+        port = listener.getsockname()[1]
+        folder.clear_scratch()
+        with folder.log("cloud").open("ab") as log:
+            process = subprocess.Popen(
+                leashed("shardmill.local.emulator", str(listener.fileno())),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=emulator_environment(folder, port),
+                cwd=folder.path,
+                pass_fds=(listener.fileno(), lock),
+                start_new_session=True,
+            )
+        listener.close()
+        return cls(f"http://{LOOPBACK}:{port}", folder, process)
+
+    def wait_until_up(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            self.check()
+            if self._answers():
+                return
+            time.sleep(0.02)
+        raise self._failed(f"did not answer within {START_SECONDS:.0f} s")
+
+    def check(self) -> None:
+        if (code := self.process.poll()) is not None:
+            raise self._failed(f"ended by itself (exit code {code})")
+
+    def _failed(self, what: str) -> CloudFailed:
+        return CloudFailed(f"the laptop cloud {what}; its log is {self.folder.log('cloud')}")
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=5)
+        try:
+            connection.request("GET", "/_ministack/health")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        """Let it save and end; then make sure that nothing of its process group is left."""
+        self.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOP_SECONDS)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        if self.process.stdin:
+            self.process.stdin.close()
+        self.folder.clear_scratch()

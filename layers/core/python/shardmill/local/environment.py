@@ -1,0 +1,35 @@
+"""The environment of the processes of the laptop cloud: nothing of the user's AWS set-up reaches them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+REGION = "us-east-1"
+LOOPBACK = "127.0.0.1"
+_OURS = ("AWS_", "SHARDMILL_", "MINISTACK_", "LAMBDA_", "LOCALSTACK_", "POWERTOOLS_")
+_NO_PROXY = ("NO_PROXY", "no_proxy")
+
+
+def clean_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The caller's environment without anything that could lead a process to another AWS, or astray."""
+    source = os.environ if base is None else base
+    kept = {name: value for name, value in source.items() if not name.startswith(_OURS)}
+    for name in _NO_PROXY:
+        others = [host for host in kept.get(name, "").split(",") if host]
+        kept[name] = ",".join(dict.fromkeys([*others, LOOPBACK, "localhost"]))
+    return kept
+
+
+def aws_environment(endpoint: str) -> dict[str, str]:
+    """What makes an AWS SDK talk to the laptop cloud and to nothing else."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }

@@ -1,0 +1,104 @@
+"""What MiniStack does otherwise than AWS, and what we do about it: one function each, with its reason.
+
+tests/e2e/test_dev_quirks.py shows each on a plain MiniStack and fails when one is no longer needed. The
+functions that take a module of MiniStack are called inside its process, before it serves.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+START_DELAY = 0.15
+RESTARTED = "States.ServiceRestart"
+SAVED_SERVICES = frozenset(
+    {"apigateway", "cloudformation", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs", "stepfunctions"}
+)
+
+
+def local_api_url(endpoint: str, api_id: str) -> str:
+    """The API's own address is a host under `localhost`, which not every resolver knows: we use its path."""
+    return f"{endpoint}/_aws/execute-api/{api_id}"
+
+
+def scheduled_event(now: str) -> bytes:
+    """After a restart, rules wait a whole period before they fire: `dev` sends the tick this at once."""
+    event = {
+        "source": "aws.events",
+        "detail-type": "Scheduled Event",
+        "time": now,
+        "resources": [],
+        "detail": {},
+    }
+    return json.dumps(event).encode()
+
+
+class _Clock:
+    """The time module, but for one sleep."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    def sleep(self, seconds: float) -> None:
+        if seconds != START_DELAY:
+            self._clock.sleep(seconds)
+
+
+def start_executions_at_once(stepfunctions: Any) -> None:
+    """Every execution begins with a fixed sleep of 0.15 s: a chain of 100 steps would sleep for 15 s."""
+    stepfunctions.time = _Clock(stepfunctions.time)
+
+
+def keep_executions(stepfunctions: Any) -> Callable[[], None]:
+    """Executions that ran when the emulator stopped come back as FAILED, with no event and their tokens gone.
+    On AWS nothing of the kind happens. They run again from their first state, which is harmless: every state
+    of ours can be repeated. The function returned does that, and is called when the server answers."""
+    restore = stepfunctions._restore_state
+    interrupted: list[Any] = []
+
+    def restore_and_note(data: dict[str, Any]) -> None:
+        restore(data)
+        for execution in stepfunctions._executions.all_values():
+            if execution.get("error") == RESTARTED:
+                execution.update(status="RUNNING", stopDate=None)
+                del execution["error"], execution["cause"]
+                interrupted.append(execution)
+
+    def run_again() -> None:
+        while interrupted:
+            execution = interrupted.pop()
+            _in_scope_of(execution["executionArn"], stepfunctions._run_execution)
+
+    stepfunctions._restore_state = restore_and_note
+    return run_again
+
+
+def _in_scope_of(arn: str, run: Callable[[str], None]) -> None:
+    """Account and region are context variables in MiniStack; a thread of its own starts without them."""
+    from importlib import import_module
+
+    responses = import_module("ministack.core.responses")
+    region, account = arn.split(":")[3:5]
+    context = contextvars.copy_context()
+    context.run(responses.set_request_account_id, account)
+    context.run(responses.set_request_region, region)
+    threading.Thread(target=context.run, args=(run, arn), daemon=True, name=arn).start()
+
+
+def save_only(app: Any, services: Iterable[str]) -> None:
+    """It saves and loads every service that CloudFormation knows, which slows start and stop; and its log
+    service keeps every line ever logged, for ever."""
+    wanted = set(services)
+    for key in set(app._state_map) - wanted:
+        del app._state_map[key]
+
+
+def without_docker(app: Any) -> None:
+    """Where there is a Docker daemon, it removes containers there at start and stop. We never use it."""
+    app._docker_socket_present = lambda: False

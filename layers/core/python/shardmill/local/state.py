@@ -1,0 +1,127 @@
+"""The folder in which a laptop cloud keeps its state, and the lock that gives it to one `dev` at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shardmill.local.errors import Refused
+
+DEFAULT_FOLDER = Path(".shardmill")
+STOPPING_SECONDS = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path | None) -> StateFolder:
+        """Make the folder if need be; only its owner can look into it."""
+        folder = (path or DEFAULT_FOLDER).expanduser().absolute()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in ("cloud", "logs"):
+                (folder / name).mkdir(exist_ok=True)
+            (folder / ".gitignore").write_text("*\n")
+        except OSError as error:
+            raise Refused(
+                f"cannot use the state folder {folder}: {error.strerror}; choose another with --state"
+            ) from error
+        return cls(folder)
+
+    @property
+    def cloud(self) -> Path:
+        return self.path / "cloud"
+
+    @property
+    def scratch(self) -> Path:
+        return self.cloud / "tmp"
+
+    @property
+    def session_file(self) -> Path:
+        return self.path / "dev.json"
+
+    def log(self, name: str) -> Path:
+        return self.path / "logs" / f"{name}.log"
+
+    def clear_scratch(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir(exist_ok=True)
+
+    def admin_token(self) -> str:
+        """The deployment's admin token: made once, readable by its owner only."""
+        file = self.path / "admin-token"
+        with contextlib.suppress(FileNotFoundError):
+            if token := file.read_text().strip():
+                return token
+        token = secrets.token_urlsafe(32)
+        write_private(file, token + "\n")
+        return token
+
+    def remembered(self) -> dict[str, Any]:
+        """What the last `dev` here left for the next one."""
+        try:
+            known = json.loads((self.path / "deployment.json").read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def remember(self, **facts: Any) -> None:
+        write_private(self.path / "deployment.json", json.dumps(self.remembered() | facts))
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[int]:
+        """Own the folder; gives the lock's descriptor, which the emulator holds too until it has saved."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._acquire(descriptor)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _acquire(self, descriptor: int) -> None:
+        deadline = time.monotonic() + STOPPING_SECONDS
+        while True:
+            try:
+                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = os.pread(descriptor, 20, 0).decode() or "0"
+                if alive(int(owner)) or time.monotonic() > deadline:
+                    raise Refused(
+                        f"another shardmill dev (process {owner}) already uses the state folder {self.path}; "
+                        "stop it, or choose another folder with --state"
+                    ) from None
+            time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file whole or not at all, for its owner's eyes only."""
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+    os.replace(fresh, file)

@@ -1,0 +1,51 @@
+"""A worker in the test's own hands: it takes, holds and reports exactly when the test says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from shardmill.aws.queues import Message
+from shardmill.engine import workers
+from shardmill.engine.lease import lease
+from shardmill.engine.mill import Mill
+from shardmill.engine.report import report
+from shardmill.model.worker import Lease, Registration, Reported, Result
+from shardmill.store.rows import WorkerRow
+
+
+class Hands:
+    def __init__(self, mill: Mill, name: str = "hands", groups: Iterable[str] = ("default",)) -> None:
+        self.mill = mill
+        self.clock = lambda: int(time.time() * 1000)
+        self.worker: WorkerRow = workers.register(
+            mill, Registration(name=name, groups=list(groups)), self.clock()
+        )
+
+    def receive(self, most: int = 10) -> list[Message]:
+        found: list[Message] = []
+        for name in self.worker.groups:
+            group = self.mill.groups.get(name)
+            assert group is not None
+            for queue in group.queues:
+                found += self.mill.queues.receive(queue, most=most, wait=0, hide=group.lease_seconds)
+        return found
+
+    def take(self, most: int = 10) -> list[Lease]:
+        return lease(self.mill, self.worker.reference, self.receive(most), self.clock())
+
+    def report(self, leases: Iterable[Lease], outcome: str = "success", **more: object) -> list[Reported]:
+        results = [
+            Result.model_validate(
+                {"taskId": held.task_id, "attempt": held.attempt, "receipt": held.receipt, "outcome": outcome, **more}
+            )
+            for held in leases
+        ]
+        return report(self.mill, self.worker.id, results, self.clock()) if results else []
+
+    def work(self, judge: Callable[[Lease], str] = lambda _: "success") -> int:
+        """Take what there is and report each by what `judge` says of it; how many there were."""
+        leases = self.take()
+        for outcome in sorted({judge(held) for held in leases}):
+            self.report([held for held in leases if judge(held) == outcome], outcome)
+        return len(leases)

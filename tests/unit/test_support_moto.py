@@ -1,0 +1,211 @@
+"""Each repair of moto: it works, and it is still needed."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.stepfunctions.parser.asl.utils.boto_client import boto_client_for
+from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
+
+from support import moto_repairs
+from support.waits import run_until
+
+ROLE = "arn:aws:iam::123456789012:role/r"
+
+
+@pytest.fixture(autouse=True)
+def _endpoint() -> Iterator[None]:
+    with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
+        yield
+
+
+@pytest.fixture
+def _eager_threads() -> Iterator[None]:
+    """Threads change places as often as Python can make them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def _winners_of_conditional_puts() -> int:
+    """How many of 8 threads each time, 40 times, believe that they wrote a new item."""
+    client = boto3.client("dynamodb")
+    client.create_table(
+        TableName="t",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+    def put(n: int) -> int:
+        try:
+            client.put_item(
+                TableName="t",
+                Item={"pk": {"S": str(n // 8)}, "n": {"N": str(n)}},
+                ConditionExpression="attribute_not_exists(pk)",
+            )
+        except client.exceptions.ConditionalCheckFailedException:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(8) as pool:
+        return sum(pool.map(put, range(320)))
+
+
+def _receipts_of_60_messages() -> int:
+    """How many messages 8 threads received of the 60 that there are."""
+    client = boto3.client("sqs")
+    url = client.create_queue(QueueName="q")["QueueUrl"]
+    for _ in range(6):
+        client.send_message_batch(
+            QueueUrl=url, Entries=[{"Id": str(n), "MessageBody": "m"} for n in range(10)]
+        )
+
+    def receive(_: int) -> int:
+        return len(client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []))
+
+    with ThreadPoolExecutor(8) as pool:
+        return sum(pool.map(receive, range(16)))
+
+
+@pytest.mark.usefixtures("_eager_threads")
+def test_a_condition_and_its_write_are_one_move() -> None:
+    with moto_repairs.one_request_at_a_time():
+        assert _winners_of_conditional_puts() == 40
+
+
+@pytest.mark.usefixtures("_eager_threads")
+def test_a_message_is_given_to_one_receiver() -> None:
+    with moto_repairs.one_queue_move_at_a_time():
+        assert _receipts_of_60_messages() == 60
+
+
+@pytest.mark.usefixtures("_eager_threads")
+@pytest.mark.parametrize(
+    ("race", "right"), [(_winners_of_conditional_puts, 40), (_receipts_of_60_messages, 60)]
+)
+def test_moto_alone_still_mixes_up_its_threads(race: Callable[[], int], right: int) -> None:
+    for _ in range(10):
+        with mock_aws():
+            if race() != right:
+                return
+    pytest.fail("moto seems to be atomic by now: drop the repair")
+
+
+def test_a_waiting_receive_does_not_hold_up_a_send() -> None:
+    client = boto3.client("sqs")
+    with moto_repairs.one_queue_move_at_a_time():
+        url = client.create_queue(QueueName="q")["QueueUrl"]
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(client.receive_message, QueueUrl=url, WaitTimeSeconds=5)
+            time.sleep(0.1)
+            began = time.monotonic()
+            client.send_message(QueueUrl=url, MessageBody="m")
+            assert len(waiting.result()["Messages"]) == 1
+        assert time.monotonic() - began < 2
+        assert "Messages" not in client.receive_message(QueueUrl=url, WaitTimeSeconds=1)
+
+
+def _start(state: dict[str, Any], name: str = "n") -> str:
+    client = boto3.client("stepfunctions")
+    definition = {"StartAt": "Only", "States": {"Only": state}}
+    machine = client.create_state_machine(name="m", definition=json.dumps(definition), roleArn=ROLE)
+    return client.start_execution(stateMachineArn=machine["stateMachineArn"], name=name)["executionArn"]
+
+
+def _status(arn: str) -> str:
+    return boto3.client("stepfunctions").describe_execution(executionArn=arn)["status"]
+
+
+def _wait_on_a_token() -> str:
+    """An execution that waits on a token, and would go on if the wait were caught."""
+    url = boto3.client("sqs").create_queue(QueueName="tokens")["QueueUrl"]
+    arn = _start(
+        {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+            "Parameters": {"QueueUrl": url, "MessageBody": {"token.$": "$$.Task.Token"}},
+            "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Only"}],
+            "End": True,
+        }
+    )
+    run_until(lambda: boto3.client("sqs").receive_message(QueueUrl=url).get("Messages"))
+    return arn
+
+
+def test_an_execution_waiting_on_a_token_can_be_stopped() -> None:
+    with moto_repairs.executions_that_can_be_stopped():
+        arn = _wait_on_a_token()
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+        assert _status(arn) == "ABORTED"
+        assert moto_repairs.join_execution_threads(5.0) == []
+        assert _status(arn) == "ABORTED"
+
+
+def test_moto_alone_still_lets_it_wait() -> None:
+    arn = _wait_on_a_token()
+    boto3.client("stepfunctions").stop_execution(executionArn=arn)
+    assert _status(arn) == "RUNNING", "moto stops it by now: drop the repair"
+    with moto_repairs.executions_that_can_be_stopped():
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+    assert moto_repairs.join_execution_threads(5.0) == []
+
+
+def test_stopping_what_has_ended_changes_nothing() -> None:
+    with moto_repairs.repaired_moto():
+        arn = _start({"Type": "Pass", "End": True})
+        run_until(lambda: _status(arn) == "SUCCEEDED")
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+        assert _status(arn) == "SUCCEEDED"
+
+
+@pytest.fixture
+def _slow_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executions whose threads take a moment before they begin."""
+    original: Callable[..., None] = ExecutionWorker._execution_logic
+
+    def slowly(self: ExecutionWorker) -> None:
+        time.sleep(0.2)
+        original(self)
+
+    monkeypatch.setattr(ExecutionWorker, "_execution_logic", slowly)
+
+
+@pytest.mark.usefixtures("_slow_starts")
+def test_an_execution_just_started_can_be_talked_to() -> None:
+    with moto_repairs.repaired_moto():
+        arn = _start({"Type": "Wait", "Seconds": 60, "End": True})
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+        assert _status(arn) == "ABORTED"
+
+
+@pytest.mark.usefixtures("_slow_starts")
+def test_moto_alone_still_breaks_then() -> None:
+    arn = _start({"Type": "Pass", "End": True})
+    with pytest.raises(AttributeError):
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+    run_until(lambda: _status(arn) == "SUCCEEDED")
+
+
+def test_tasks_share_their_clients() -> None:
+    with moto_repairs.executions_that_keep_their_clients():
+        made: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: made.append(boto_client_for("us-east-1", "dynamodb")))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 8
+        assert len(set(map(id, made))) == 1
+    assert boto_client_for("us-east-1", "dynamodb") is not boto_client_for("us-east-1", "dynamodb")
