@@ -4,18 +4,22 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import pytest
+from botocore.exceptions import ClientError
 
 from support.cloud import Cloud
-from support.faults import Faults
+from support.faults import Faults, How, everywhere_once
 from support.lambda_server import FunctionError
-from support.moto_cloud import PROJECT, TOKEN, moto_cloud
-from support.waits import NeverHappened
+from support.moto_cloud import PROJECT, TOKEN, moto_cloud, shuffle_queues
+from support.waits import NeverHappened, run_until
 
 _FUNCTIONS = {
     "api": """
@@ -39,17 +43,16 @@ def handler(event, context):
 """,
     "orchestrate": """
 import boto3, os
+dynamodb, events = boto3.client("dynamodb"), boto3.client("events")
 def handler(event, context):
     if event["action"] == "fail":
         raise RuntimeError("no such luck")
-    boto3.client("dynamodb").put_item(
+    dynamodb.put_item(
         TableName=os.environ["SHARDMILL_TABLE"],
         Item={"pk": {"S": event["jobId"]}, "sk": {"S": event["action"]}, "open": {"SS": ["0"]}},
     )
     if event["action"] == "close":
-        boto3.client("events").put_events(
-            Entries=[{"Source": "shardmill", "DetailType": "Job ended", "Detail": "{}"}]
-        )
+        events.put_events(Entries=[{"Source": "shardmill", "DetailType": "Job ended", "Detail": "{}"}])
     return {"items": [{"n": 0}, {"n": 1}]}
 """,
     "tick": "def handler(event, context):\n    return event['time']\n",
@@ -86,6 +89,7 @@ def _call(action: str, then: str | None) -> dict[str, object]:
         "Resource": "arn:aws:states:::lambda:invoke",
         "Parameters": parameters,
         "ResultPath": "$.result",
+        "Retry": [{"ErrorEquals": ["States.TaskFailed"], "MaxAttempts": 2}],
     }
     return state | ({"Next": then} if then else {"End": True})
 
@@ -119,6 +123,10 @@ _STEP = {
                 "ExpressionAttributeValues": {":token": {"S.$": "$$.Task.Token"}},
             },
             "ResultPath": None,
+            "Retry": [
+                {"ErrorEquals": ["DynamoDb.ConditionalCheckFailedException"], "MaxAttempts": 0},
+                {"ErrorEquals": ["States.TaskFailed"], "MaxAttempts": 2},
+            ],
             "Catch": [
                 {
                     "ErrorEquals": ["DynamoDb.ConditionalCheckFailedException"],
@@ -164,6 +172,13 @@ def _token(cloud: Cloud, job: str) -> str | None:
         "Item", {}
     )
     return item["token"]["S"] if "token" in item else None
+
+
+def _answer_token(cloud: Cloud, job: str) -> None:
+    token = _token(cloud, job)
+    if token is not None:
+        with suppress(ClientError):
+            cloud.clients.stepfunctions.send_task_success(taskToken=token, output="{}")
 
 
 def test_the_table_is_the_template_s(stand_in: Cloud) -> None:
@@ -269,7 +284,7 @@ def test_a_cloud_leaves_no_execution_behind(project: Path) -> None:
     with moto_cloud(project) as cloud:
         _start(cloud, "step", "waits-for-ever")
         cloud.run_until(lambda: _token(cloud, "waits-for-ever"))
-    assert threading.active_count() <= before
+    run_until(lambda: threading.active_count() <= before)
 
 
 def test_many_executions_at_once(stand_in: Cloud) -> None:
@@ -294,6 +309,45 @@ def test_the_test_s_own_clients_are_not_counted(stand_in: Cloud) -> None:
         "dynamodb.UpdateItem": 1,
         "events.PutEvents": 1,
     }
+
+
+@pytest.mark.parametrize("how", ["before", "after", "crash"])
+def test_any_single_call_may_fail(project: Path, how: How) -> None:
+    """The stand-ins are repeatable, so whatever fails once, the execution succeeds."""
+    runs = 0
+    for run in everywhere_once(hows=[how]):
+        with run, moto_cloud(project) as cloud:
+            with run.armed():
+                _start(cloud, "step", "x")
+                while cloud.executions(status="RUNNING"):
+                    _answer_token(cloud, "x")
+                    time.sleep(0.01)
+            assert [e["status"] for e in cloud.executions()] == ["SUCCEEDED"]
+            assert run.hit or run.fault is None
+            assert len(cloud.published()) in (1, 2)
+        runs += 1
+    assert runs == 11
+
+
+def test_the_calls_of_the_machines_fail_in_aws_s_words(stand_in: Cloud, faults: Faults) -> None:
+    faults.fail("lambda", "Invoke", how="before", times=3)
+    arn = _start(stand_in, "step", "x")
+    stand_in.wait_for_executions()
+    described = stand_in.clients.stepfunctions.describe_execution(executionArn=arn)
+    assert described["error"] == "Lambda.SdkClientException"
+
+
+def test_queues_can_be_shuffled(stand_in: Cloud) -> None:
+    url = stand_in.environment["SHARDMILL_DEAD_QUEUE"]
+    for n in range(20):
+        stand_in.clients.sqs.send_message(QueueUrl=url, MessageBody=str(n))
+    shuffle_queues(Random(1))
+    bodies = []
+    while messages := stand_in.clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
+        "Messages"
+    ):
+        bodies += [int(message["Body"]) for message in messages]
+    assert bodies != sorted(bodies) == list(range(20))
 
 
 def test_the_admin_token_is_the_template_s_parameter(stand_in: Cloud) -> None:

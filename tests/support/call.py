@@ -46,7 +46,11 @@ class Call:
         """The error that the service would answer, of the class that the client has for it."""
         answer: Mapping[str, Any] = {
             "Error": {"Code": code, "Message": message},
-            "ResponseMetadata": {"HTTPStatusCode": 400, "RetryAttempts": 0},
+            "ResponseMetadata": {
+                "HTTPStatusCode": 400,
+                "RequestId": "refused-by-the-test",
+                "RetryAttempts": 0,
+            },
             **more,
         }
         known = code.rsplit(".", 1)[-1]

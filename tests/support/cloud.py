@@ -101,7 +101,7 @@ class Cloud:
         return told
 
     def transitions(self, execution_arn: str) -> int:
-        """State transitions that AWS would bill for an execution (a retry is one more)."""
+        """The states that an execution entered, which is what AWS bills (but for retries)."""
         pages = self.clients.stepfunctions.get_paginator("get_execution_history")
         return sum(
             event["type"].endswith("StateEntered")

@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from botocore.client import BaseClient
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+from botocore.response import StreamingBody
 
 from support.aws_rules import Executions, TransactionConflicts, check_size_limits
 from support.call import Call, ProcessKilled
@@ -148,21 +149,21 @@ class Faults:
         return self._failing(call, faults[0].how)
 
     def _failing(self, call: Call, how: How) -> dict[str, Any]:
-        url = call.client.meta.endpoint_url
         match how:
             case "before":
-                raise EndpointConnectionError(endpoint_url=url)
+                raise _unreachable(call)
             case "throttle":
                 raise call.refused(*_THROTTLES.get(call.service, _THROTTLED))
             case "partial":
                 taken, finish = part_of(call)
                 return finish(self._make(taken))
         answer = self._make(call)
+        _throw_away(answer)
         match how:
             case "crash" if not is_of_aws(call.client):
                 raise ProcessKilled(call.name)
             case "after" | "crash":
-                raise ReadTimeoutError(endpoint_url=url)
+                raise _no_answer(call)
             case "repeat":
                 answer = self._make(call)
         return answer
@@ -177,6 +178,25 @@ class Faults:
             return Call.make
         inner = self._through(around[:-1])
         return lambda call: around[-1](call, inner)
+
+
+def _throw_away(answer: dict[str, Any]) -> None:
+    """An answer that nobody will read gives its connection back."""
+    for value in answer.values():
+        if isinstance(value, StreamingBody):
+            value.close()
+
+
+def _unreachable(call: Call) -> Exception:
+    if is_of_aws(call.client):
+        return call.refused("SdkClientException", "Unable to execute HTTP request")
+    return EndpointConnectionError(endpoint_url=call.client.meta.endpoint_url)
+
+
+def _no_answer(call: Call) -> Exception:
+    if is_of_aws(call.client):
+        return call.refused("SdkClientException", "Read timed out")
+    return ReadTimeoutError(endpoint_url=call.client.meta.endpoint_url)
 
 
 @dataclass

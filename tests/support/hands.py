@@ -10,7 +10,7 @@ from shardmill.engine import workers
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
-from shardmill.model.worker import Lease, Registration, Reported, Result
+from shardmill.model.worker import HeldTask, Lease, Registration, Reported, Result
 from shardmill.store.rows import WorkerRow
 
 
@@ -37,11 +37,25 @@ class Hands:
     def report(self, leases: Iterable[Lease], outcome: str = "success", **more: object) -> list[Reported]:
         results = [
             Result.model_validate(
-                {"taskId": held.task_id, "attempt": held.attempt, "receipt": held.receipt, "outcome": outcome, **more}
+                {
+                    "taskId": held.task_id,
+                    "attempt": held.attempt,
+                    "receipt": held.receipt,
+                    "outcome": outcome,
+                    **more,
+                }
             )
             for held in leases
         ]
         return report(self.mill, self.worker.id, results, self.clock()) if results else []
+
+    def beat(self, held: Iterable[Lease]) -> list[str]:
+        """A heartbeat with these tasks in hand; what it is told to drop."""
+        work = [HeldTask(task_id=lease.task_id, attempt=lease.attempt, run=lease.run) for lease in held]
+        session = self.worker.session
+        return workers.heartbeat(
+            self.mill, self.worker.id, session, work, offline=False, now=self.clock()
+        ).drop
 
     def work(self, judge: Callable[[Lease], str] = lambda _: "success") -> int:
         """Take what there is and report each by what `judge` says of it; how many there were."""

@@ -58,7 +58,8 @@ def load_handlers(root: Path) -> dict[str, Handler]:
 def load_handler(path: Path) -> Handler:
     name = f"function_{path.parent.name}_{next(_fresh)}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

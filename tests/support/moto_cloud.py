@@ -4,16 +4,20 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
+from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import boto3
 from botocore.client import BaseClient
+from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 from moto.core.config import DefaultConfig
+from moto.sqs.models import sqs_backends
 
 from support.cfn import Template
 from support.cloud import Cloud
@@ -51,6 +55,7 @@ def moto_cloud(
     hashed = {"AdminTokenHash": hashlib.sha256(TOKEN.encode()).hexdigest()}
     with ExitStack() as resources:
         resources.enter_context(_quiet_moto())
+        resources.enter_context(patch.object(JSONFileLoader, "load_file", _read_once))
         resources.enter_context(mock_aws(config=_MOTO))
         resources.enter_context(repaired_moto())
         template = Template.read(root / "template.yaml", _PSEUDO, hashed | dict(parameters or {}))
@@ -70,6 +75,12 @@ def moto_cloud(
         yield cloud
 
 
+def shuffle_queues(random: Random) -> None:
+    """Mix the messages in all queues: fully scattered, as SQS may deliver them."""
+    for queue in sqs_backends[ACCOUNT][REGION].queues.values():
+        random.shuffle(queue._messages)
+
+
 @cache
 def _clients() -> Clients:
     """Made once a process: moto answers them in whichever mock is on."""
@@ -84,6 +95,19 @@ def _clients() -> Clients:
 
 def _as_on_lambda(variables: Mapping[str, str]) -> dict[str, str]:
     return {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION, **variables}
+
+
+_read: Callable[..., Any] = JSONFileLoader.load_file
+
+
+@cache
+def _model(path: str) -> Any:
+    return _read(JSONFileLoader(), path)
+
+
+def _read_once(self: JSONFileLoader, file_path: str) -> Any:
+    """Each cloud has new sessions, which would all read botocore's large service models again."""
+    return _model(file_path)
 
 
 @contextmanager

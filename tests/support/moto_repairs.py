@@ -122,7 +122,8 @@ def executions_that_can_be_stopped() -> Iterator[None]:
         original(self, stop_date=stop_date, error=error, cause=cause)
         self.exec_status = ExecutionStatus.ABORTED
         self.stop_date = datetime.now(UTC)
-        assert self.exec_worker is not None and self.exec_worker.env is not None
+        assert self.exec_worker is not None
+        assert self.exec_worker.env is not None
         for endpoint in list(self.exec_worker.env.callback_pool_manager._pool.values()):
             endpoint.interrupt_all()
 
@@ -154,6 +155,8 @@ def executions_that_keep_their_clients() -> Iterator[None]:
 
     with patch.object(boto_client, "boto3", KeptClients):
         yield
+    for client in made.values():
+        client.close()
 
 
 @contextmanager

@@ -14,12 +14,15 @@ from shardmill.api.answers import JSON, no_content, now
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.engine import groups, logs, workers
 from shardmill.engine.errors import StaleAttempt, TaskNotFound
+from shardmill.engine.hand_back import hand_back
 from shardmill.engine.mill import mill
 from shardmill.engine.report import report
 from shardmill.engine.view_workers import worker_view
-from shardmill.model.base import Answer, Count, Model, Name, from_ms
+from shardmill.model.base import Answer, Count, Model, from_ms
 from shardmill.model.worker import (
     GroupRequest,
+    HandBackAnswer,
+    HandBackRequest,
     Heartbeat,
     HeartbeatAnswer,
     Registration,
@@ -65,7 +68,7 @@ def _group(row: GroupRow) -> WorkerGroup:
 
 
 @router.put("/v1/groups/<name>", tags=["workers"])
-def save_group(name: Name, group: Annotated[GroupRequest, Body()]) -> Response[WorkerGroup]:
+def save_group(name: str, group: Annotated[GroupRequest, Body()]) -> Response[WorkerGroup]:
     """Make a worker group with its queues, or change it."""
     row, new = groups.save(mill(), name, kind=group.kind, lease_seconds=group.lease_seconds, now=now())
     return Response(status_code=201 if new else 200, content_type=JSON, body=_group(row))
@@ -133,6 +136,13 @@ def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
             raise StaleAttempt("a newer attempt or another worker has these tasks", extra={"items": items})
         raise TaskNotFound("there are no such tasks", extra={"items": items})
     return ReportAnswer(items=reported)
+
+
+@router.post("/v1/work:release", tags=["work"])
+def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
+    """Give tasks back that a worker which stops cannot finish; they count as nothing."""
+    workers.read(mill(), request.worker_id)
+    return HandBackAnswer(items=hand_back(mill(), request.worker_id, request.tasks, now()))
 
 
 @router.post("/v1/work:urls", tags=["work"])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LANES = ("high", "normal", "low")
 BATCH = 10
 MAX_HIDE_SECONDS = 43_000  # 12 h count from the receive on, which was a moment ago
+MAX_DELAY_SECONDS = 900
 RETENTION_SECONDS = 14 * 86400
 _SEND_TRIES = 5
 _T = TypeVar("_T")

@@ -16,23 +16,25 @@ class Recent(Generic[K, V]):
         self._rows: dict[K, tuple[int, V]] = {}
 
     def get(self, wanted: Iterable[K], read: Callable[[list[K]], Mapping[K, V]], now: int) -> dict[K, V]:
-        """The rows of `wanted` that exist; those not read within the keeping time are read together."""
-        wanted = set(wanted)
-        missing = [key for key in wanted if self._age(key, now) > self._keep_ms]
+        """The rows of `wanted` that exist; those not read within the keeping time are read together.
+
+        Threads may share it: each answers from what it looked up itself.
+        """
+        known: dict[K, V] = {}
+        missing: list[K] = []
+        for key in set(wanted):
+            kept = self._rows.get(key)
+            if kept and now - kept[0] <= self._keep_ms:
+                known[key] = kept[1]
+            else:
+                missing.append(key)
         if missing:
+            found = dict(read(missing))
             if len(self._rows) > _MOST:
                 self._rows.clear()
-            found = read(missing)
-            for key in missing:
-                self._rows.pop(key, None)
             self._rows.update({key: (now, row) for key, row in found.items()})
-        return {key: self._rows[key][1] for key in wanted if key in self._rows}
-
-    def put(self, key: K, row: V, now: int) -> None:
-        self._rows[key] = (now, row)
+            known |= found
+        return known
 
     def forget(self, key: K) -> None:
         self._rows.pop(key, None)
-
-    def _age(self, key: K, now: int) -> float:
-        return now - self._rows[key][0] if key in self._rows else float("inf")

@@ -18,7 +18,17 @@ def group_rows(mill: Mill, names: Iterable[str], now: int) -> dict[str, GroupRow
     return mill.recent_groups.get(names, read, now)
 
 
-def send(mill: Mill, step: StepRow, ranks: Iterable[int], now: int) -> None:
+def lease_time(mill: Mill, step: StepRow, now: int) -> int:
+    """How long a lease of a step's tasks holds without a sign of life, in milliseconds."""
+    groups = group_rows(mill, step.groups, now)
+    return 1000 * max((group.lease_seconds for group in groups.values()), default=60)
+
+
+def seconds_until(moment: int, now: int) -> int:
+    return max(0, -(-(moment - now) // 1000))
+
+
+def send(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, delay: int = 0) -> None:
     """Send one message a task, spread over the groups of the step."""
     groups = group_rows(mill, step.groups, now)
     queues = [groups[name].queues[lane_of(step.priority)] for name in step.groups if name in groups]
@@ -31,7 +41,7 @@ def send(mill: Mill, step: StepRow, ranks: Iterable[int], now: int) -> None:
         ticket = Ticket(step.job_id, step.run, step.index, step.gen, rank)
         tickets.setdefault(queues[rank % len(queues)], []).append(ticket)
     for queue, listed in tickets.items():
-        mill.queues.send(queue, listed)
+        mill.queues.send(queue, listed, delay=delay)
 
 
 def next_of(step: StepRow, rank: int) -> int | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from shardmill.engine.errors import GroupFixed, GroupNotFound
+from pydantic import ValidationError
+
+from shardmill.engine.errors import GroupFixed, GroupNotFound, RequestInvalid
 from shardmill.engine.mill import Mill
+from shardmill.model.fault import faults_of
+from shardmill.model.worker import GroupName
 from shardmill.store.rows import GroupRow
 
 DEFAULT_LEASE_SECONDS = 60
@@ -13,6 +17,7 @@ ALWAYS_THERE = {"default": "pull", "lambda": "lambda"}
 
 def save(mill: Mill, name: str, *, kind: str, lease_seconds: int | None, now: int) -> tuple[GroupRow, bool]:
     """Make a group with its queues, or change its lease time; whether it is new."""
+    _check_name(name)
     lambda_kind = kind == "lambda"
     seconds = lease_seconds or (LAMBDA_LEASE_SECONDS if lambda_kind else DEFAULT_LEASE_SECONDS)
     known = mill.groups.get(name)
@@ -32,6 +37,14 @@ def save(mill: Mill, name: str, *, kind: str, lease_seconds: int | None, now: in
     if not lambda_kind:
         mill.queues.remove(queues)
     return read(mill, name), False
+
+
+def _check_name(name: str) -> None:
+    try:
+        GroupName(name=name)
+    except ValidationError as error:
+        faults = [fault.model_dump() for fault in faults_of(error, GroupName, {}, {})]
+        raise RequestInvalid(f"{name!r} is no name for a group", faults=faults) from None
 
 
 def read(mill: Mill, name: str) -> GroupRow:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from shardmill.aws.queues import Message, Ticket
 from shardmill.engine import settle
-from shardmill.engine.enqueue import group_rows
+from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import End, Rules, Take, Verdict, Wait, on_delivery
 from shardmill.engine.work import Receipt, work_item
@@ -92,7 +92,7 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
 
     The first guess, that nobody ever touched these shards, costs no read and is nearly always right.
     """
-    lease_ms = _lease_ms(mill, step, batch.now)
+    lease_ms = lease_time(mill, step, batch.now)
     block = mill.shards.blocks(step, [number])[number] if step.stopping else None
     for _ in range(_TRIES):
         known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
@@ -110,11 +110,6 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
         _carry_out(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
     batch.hide.extend((message, 1) for message in ranks.values())
-
-
-def _lease_ms(mill: Mill, step: StepRow, now: int) -> int:
-    groups = group_rows(mill, step.groups, now)
-    return 1000 * max((group.lease_seconds for group in groups.values()), default=60)
 
 
 def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
@@ -175,6 +170,7 @@ def _carry_out(
         )
     settled = [rank for rank, verdict in verdicts.items() if not isinstance(verdict, Take | Wait)]
     if settled:
+        settle.wake(mill, step)
         settle.after_end(mill, step, block)
         ended = [rank for rank in settled if block[rank].state.ended]
         settle.send_next(mill, step, ended, batch.now, repeated=True)
@@ -184,7 +180,7 @@ def _carry_out(
             receipt = Receipt(step.run, message.queue, message.handle, verdict.shard.encode())
             batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
         elif isinstance(verdict, Wait):
-            batch.hide.append((message, -(-verdict.ms // 1000)))
+            batch.hide.append((message, seconds_until(verdict.ms, 0)))
         else:
             batch.delete.append(message)
 
@@ -212,7 +208,7 @@ def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
 
 def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
     """End the tasks of a stopping step whose workers are gone: nobody else will."""
-    lease_ms = _lease_ms(mill, step, now)
+    lease_ms = lease_time(mill, step, now)
     for block in mill.shards.all_blocks(step):
         known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
         verdicts = _judge(mill, _Batch("", now), step, known, lease_ms)

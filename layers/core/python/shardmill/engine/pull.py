@@ -21,7 +21,7 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
     """Lease up to `max` tasks for a worker, waiting for them if there are none yet."""
     worker = workers.read(mill, request.worker_id)
     if request.session is not None and request.session != worker.session:
-        raise StaleSession(f"worker {worker.name!r} was registered again since; stop, or register again")
+        raise _stale(worker)
     groups = list(group_rows(mill, worker.groups, clock()).values())
     deadline = clock() + request.wait_seconds * 1000
     while True:
@@ -30,9 +30,15 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
         if leases or left <= 0 or not groups:
             return leases
         group = groups[0]
-        leases = _take(mill, worker, group, USUAL_LANE, request.max, min(left, ROUND_SECONDS), clock)
-        if leases:
-            return leases
+        wait = min(left, ROUND_SECONDS)
+        messages = mill.queues.receive(
+            group.queues[USUAL_LANE], most=request.max, wait=wait, hide=group.lease_seconds
+        )
+        if workers.read(mill, worker.id).session != worker.session:
+            mill.queues.hide((message, 0) for message in messages)
+            raise _stale(worker)
+        if messages:
+            return lease(mill, worker.reference, messages, clock())
 
 
 def _look(
@@ -42,12 +48,13 @@ def _look(
     for lane in range(len(LANES)):
         for group in groups:
             if len(leases) < most:
-                leases += _take(mill, worker, group, lane, most - len(leases), 0, clock)
+                free = most - len(leases)
+                messages = mill.queues.receive(
+                    group.queues[lane], most=free, wait=0, hide=group.lease_seconds
+                )
+                leases += lease(mill, worker.reference, messages, clock()) if messages else []
     return leases
 
 
-def _take(
-    mill: Mill, worker: WorkerRow, group: GroupRow, lane: int, most: int, wait: int, clock: Callable[[], int]
-) -> list[Lease]:
-    messages = mill.queues.receive(group.queues[lane], most=most, wait=wait, hide=group.lease_seconds)
-    return lease(mill, worker.reference, messages, clock()) if messages else []
+def _stale(worker: WorkerRow) -> StaleSession:
+    return StaleSession(f"worker {worker.name!r} was registered again since; stop, or register again")

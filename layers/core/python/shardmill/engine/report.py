@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shardmill.aws.queues import Message
-from shardmill.engine import settle
+from shardmill.aws.queues import MAX_DELAY_SECONDS, Message
+from shardmill.engine import enqueue, settle
+from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import DISCARDED, Outcome, Rules, on_report
 from shardmill.engine.work import Receipt, parse_task_id
@@ -102,7 +103,7 @@ def _report_step(
     for status in ("ok", "already"):
         ended = [entry.rank for entry in entries if entry.status == status and entry.ended]
         settle.send_next(mill, step, ended, now, repeated=status == "already")
-    _part_with_messages(mill, entries, now)
+    _part_with_messages(mill, step, entries, now)
 
 
 def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:
@@ -199,16 +200,26 @@ def _keep_attempts(
         mill.shards.keep_attempts(kept)
 
 
-def _part_with_messages(mill: Mill, entries: Iterable[_Entry], now: int) -> None:
-    """The message of an ended task goes; that of one to be tried again shows when its time has come."""
-    held = [(entry, entry.message) for entry in entries if entry.message and entry.status != "stale-attempt"]
-    settled = [message for entry, message in held if entry.ended]
+def _part_with_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now: int) -> None:
+    """The message of an ended task goes; that of one to be tried again shows when its time has come.
+
+    A task that ran longer than its lease may have lost its message to another receiver, who hid it for long:
+    it gets a new one.
+    """
+    counted = [entry for entry in entries if entry.status != "stale-attempt"]
+    settled = [entry.message for entry in counted if entry.message and entry.ended]
     again = [
-        (message, -(-(entry.shard.time - now) // 1000))
-        for entry, message in held
+        (entry, entry.shard)
+        for entry in counted
         if entry.shard and entry.shard.state is TaskState.READY and entry.status == "ok"
     ]
+    lease_ms = lease_time(mill, step, now)
+    fresh = [(e, shard) for e, shard in again if e.message and now - e.held.time < lease_ms * 0.8]
     if settled:
         mill.queues.delete(settled)
-    if again:
-        mill.queues.hide(again)
+    if fresh:
+        mill.queues.hide((e.message, seconds_until(shard.time, now)) for e, shard in fresh if e.message)
+    for entry, shard in again:
+        if (entry, shard) not in fresh:
+            delay = min(seconds_until(shard.time, now), MAX_DELAY_SECONDS)
+            enqueue.send(mill, step, [entry.rank], now, delay=delay)

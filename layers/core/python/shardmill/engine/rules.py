@@ -99,8 +99,10 @@ def on_report(
         return ended.evolve(state=TaskState.SUCCESS)
     if outcome is Outcome.FAILED_PERMANENT:
         return ended.evolve(state=TaskState.FAILED, failures=shard.failures + 1)
+    if reason == DISCARDED:
+        return ended.evolve(state=TaskState.KILLED) if stopping else on_hand_back(shard, now)
     if stopping:
-        killed = reason == DISCARDED or outcome is Outcome.REJECTED
+        killed = outcome is Outcome.REJECTED
         return ended.evolve(state=TaskState.KILLED if killed else TaskState.FAILED)
     if outcome is Outcome.REJECTED:
         rejected = ended.evolve(rejections=shard.rejections + 1)
@@ -108,6 +110,11 @@ def on_report(
     failed = ended.evolve(failures=shard.failures + 1)
     interval = rules.failed_interval * rules.failed_backoff ** (failed.failures - 1)
     return _again(failed, failed.failures <= rules.failed_retries, interval, now)
+
+
+def on_hand_back(shard: Shard, now: int) -> Shard:
+    """A worker that stops gives a task back: it counts as nothing, but the attempt stays fenced."""
+    return shard.evolve(state=TaskState.READY, time=now, span=0)
 
 
 def _leased(shard: Shard, worker: str, now: int) -> Shard:

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from shardmill.engine import settle
 from shardmill.engine.enqueue import group_rows
 from shardmill.engine.errors import Conflict, GroupNotFound, StaleSession, WorkerNotFound
 from shardmill.engine.mill import Mill
@@ -95,6 +96,8 @@ def _to_drop(mill: Mill, worker: WorkerRow, held: Iterable[HeldTask]) -> list[st
         step = steps.get(key)
         if not step or not step.opened or step.stopping:
             drop += [task.task_id for task, _ in tasks]
+            if step:
+                settle.wake(mill, step)  # it may have been told to stop before it had a token
             continue
         inside = [(task, rank) for task, rank in tasks if rank < step.total]
         blocks = mill.shards.blocks(step, {block_of(rank) for _, rank in inside})

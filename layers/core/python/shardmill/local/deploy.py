@@ -15,6 +15,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from shardmill.local import quirks
 from shardmill.local.environment import REGION
 from shardmill.local.errors import DeployFailed
 from shardmill.local.package import function_files, layer_files, with_bytecode, zipped
@@ -116,6 +117,7 @@ class Package:
             properties = template["Resources"][name]["Properties"]
             del properties["DefinitionUri"]
             properties["Definition"] = definition
+        quirks.authorizers_without_source(template)
         return template
 
 
@@ -133,19 +135,26 @@ class Deployer:
 
     def deploy(self, package: Package, parameters: dict[str, str]) -> dict[str, str]:
         keys = self._upload(package)
-        stack = self._stack()
-        change = self._cloudformation.create_stack if stack is None else self._cloudformation.update_stack
-        change(
-            StackName=STACK,
-            TemplateBody=json.dumps(package.deployable(keys)),
-            Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
-            Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
-        )
+        self._change(json.dumps(package.deployable(keys)), parameters)
         self._wait()
         outputs = self.outputs()
         if outputs is None:
             raise DeployFailed(f"template.yaml could not be deployed: {self._reasons()}")
         return outputs
+
+    def _change(self, template: str, parameters: dict[str, str]) -> None:
+        there = self._stack() is not None
+        change = self._cloudformation.update_stack if there else self._cloudformation.create_stack
+        try:
+            change(
+                StackName=STACK,
+                TemplateBody=template,
+                Parameters=[{"ParameterKey": key, "ParameterValue": parameters[key]} for key in parameters],
+                Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+            )
+        except ClientError as error:
+            if "No updates are to be performed" not in str(error):
+                raise DeployFailed(f"template.yaml was refused: {error}") from error
 
     def _upload(self, package: Package) -> dict[str, str]:
         """Put each archive under a name that follows from its content."""
@@ -171,7 +180,9 @@ class Deployer:
             if stack is None or not stack["StackStatus"].endswith("_IN_PROGRESS"):
                 return
             time.sleep(0.03)
-        raise DeployFailed(f"template.yaml was not deployed within {DEPLOY_SECONDS:.0f} s")
+        raise DeployFailed(
+            f"template.yaml was not deployed within {DEPLOY_SECONDS:.0f} s; does functions/setup answer?"
+        )
 
     def _reasons(self) -> str:
         events = self._cloudformation.describe_stack_events(StackName=STACK)["StackEvents"]

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -115,26 +114,23 @@ def _listener(folder: StateFolder, port: int | None) -> socket.socket:
 
 def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
     """Deploy what changed since the last time."""
-    from shardmill.local.deploy import Deployer, Endpoint, Package  # heavy: after the emulator is on its way
+    from shardmill.local import deploy, warm  # heavy: after the emulator is on its way
 
     token = folder.admin_token()
     token_hash = hashlib.sha256(token.encode()).hexdigest()
-    package = Package(root)
+    package = deploy.Package(root)
     version = f"{package.digest}-{token_hash[:16]}"
     cloud.wait_until_up()
-    endpoint = Endpoint(cloud.endpoint)
-    deployer = Deployer(endpoint)
+    endpoint = deploy.Endpoint(cloud.endpoint)
+    deployer = deploy.Deployer(endpoint)
+    functions = endpoint.client("lambda")
     outputs = deployer.outputs() if folder.remembered().get("version") == version else None
-    if outputs is None:
-        say("deploying template.yaml")
-        outputs = deployer.deploy(package, {"AdminTokenHash": token_hash})
-    else:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        endpoint.client("lambda").invoke(
-            FunctionName=f"{outputs['StackName']}-tick",
-            InvocationType="Event",
-            Payload=quirks.scheduled_event(now),
-        )
+    with warm.warming(functions, deploy.STACK):
+        if outputs is None:
+            say("deploying template.yaml")
+            outputs = deployer.deploy(package, {"AdminTokenHash": token_hash})
+        else:
+            quirks.tick_now(functions, deploy.STACK)
     folder.remember(version=version, port=urlsplit(cloud.endpoint).port)
     return Session(
         url=quirks.local_api_url(cloud.endpoint, outputs["ApiId"]),

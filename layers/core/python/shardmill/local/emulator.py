@@ -61,6 +61,7 @@ def main() -> None:
         app._get_module(name)
     stepfunctions = import_module("ministack.services.stepfunctions")
     quirks.without_docker(app)
+    quirks.release_stacks(import_module("ministack.services.cloudformation"))
     quirks.save_only(app, quirks.SAVED_SERVICES)
     quirks.start_executions_at_once(stepfunctions)
     run_again = quirks.keep_executions(stepfunctions)

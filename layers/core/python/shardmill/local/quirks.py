@@ -9,8 +9,12 @@ from __future__ import annotations
 import contextvars
 import json
 import threading
+import uuid
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
+
+from shardmill.local.environment import REGION
 
 START_DELAY = 0.15
 RESTARTED = "States.ServiceRestart"
@@ -19,21 +23,33 @@ SAVED_SERVICES = frozenset(
 )
 
 
+def authorizers_without_source(template: dict[str, Any]) -> None:
+    """An authorizer that names no identity source gets the Authorization header as one, and with it the
+    gateway's own 401 for requests without a token; on AWS it has none, and is asked every time."""
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::ApiGatewayV2::Authorizer":
+            resource["Properties"].setdefault("IdentitySource", [])
+
+
 def local_api_url(endpoint: str, api_id: str) -> str:
     """The API's own address is a host under `localhost`, which not every resolver knows: we use its path."""
     return f"{endpoint}/_aws/execute-api/{api_id}"
 
 
-def scheduled_event(now: str) -> bytes:
-    """After a restart, rules wait a whole period before they fire: `dev` sends the tick this at once."""
+def tick_now(functions: Any, stack: str) -> None:
+    """Over a restart, rules forget when they last fired, and wait a whole period first."""
     event = {
+        "version": "0",
+        "id": str(uuid.uuid4()),
         "source": "aws.events",
-        "detail-type": "Scheduled Event",
-        "time": now,
+        "account": "000000000000",
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "region": REGION,
         "resources": [],
+        "detail-type": "Scheduled Event",
         "detail": {},
     }
-    return json.dumps(event).encode()
+    functions.invoke(FunctionName=f"{stack}-tick", InvocationType="Event", Payload=json.dumps(event).encode())
 
 
 class _Clock:
@@ -89,6 +105,19 @@ def _in_scope_of(arn: str, run: Callable[[str], None]) -> None:
     context.run(responses.set_request_account_id, account)
     context.run(responses.set_request_region, region)
     threading.Thread(target=context.run, args=(run, arn), daemon=True, name=arn).start()
+
+
+def release_stacks(cloudformation: Any) -> None:
+    """A stack that was being updated when the emulator ended would be so for ever: allow a new update."""
+    restore = cloudformation._restore_state
+
+    def restore_and_release(data: dict[str, Any]) -> None:
+        restore(data)
+        for stack in cloudformation._stacks.all_values():
+            if stack["StackStatus"].endswith("_IN_PROGRESS"):
+                stack["StackStatus"] = "UPDATE_ROLLBACK_COMPLETE"
+
+    cloudformation._restore_state = restore_and_release
 
 
 def save_only(app: Any, services: Iterable[str]) -> None:

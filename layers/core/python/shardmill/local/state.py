@@ -30,8 +30,7 @@ class StateFolder:
         folder = (path or DEFAULT_FOLDER).expanduser().absolute()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for name in ("cloud", "logs"):
-                (folder / name).mkdir(exist_ok=True)
+            (folder / "logs").mkdir(exist_ok=True)
             (folder / ".gitignore").write_text("*\n")
         except OSError as error:
             raise Refused(
@@ -55,8 +54,9 @@ class StateFolder:
         return self.path / "logs" / f"{name}.log"
 
     def clear_scratch(self) -> None:
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir(exist_ok=True)
+        """Remove what Lambda processes left lying about; or everything, if nothing was ever deployed."""
+        shutil.rmtree(self.scratch if "version" in self.remembered() else self.cloud, ignore_errors=True)
+        self.scratch.mkdir(parents=True, exist_ok=True)
 
     def admin_token(self) -> str:
         """The deployment's admin token: made once, readable by its owner only."""

@@ -78,6 +78,10 @@ class Worker(Answer):
     subclients: int = 0
 
 
+class GroupName(Model):
+    name: Name
+
+
 class GroupRequest(Model):
     """What can be chosen of a group; `types` are the step types bound to it."""
 
@@ -169,6 +173,25 @@ class Result(Model):
 class ReportRequest(Model):
     worker_id: str
     results: list[Result] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+class HandedBack(Model):
+    """A task that a worker gives back, so that another can take it at once."""
+
+    task_id: str
+    attempt: Count
+    receipt: str
+
+
+class HandBackRequest(Model):
+    worker_id: str
+    tasks: list[HandedBack] = Field(min_length=1, max_length=1000)
+
+
+class HandBackAnswer(Answer):
+    """The ids of the tasks that were given back; the others it did not hold."""
+
+    items: list[str]
 
 
 class Reported(Answer):

@@ -1,0 +1,73 @@
+"""All the commands; what they need is imported when they run, so that --help is quick."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from shardmill.cli import definitions, jobs, laptop, output, tasks, workers
+from shardmill.cli.exits import Commands
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        output.line(version("shardmill"))
+        raise typer.Exit
+
+
+@app.callback()
+def shardmill(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Sharded batch jobs on AWS, or on this machine.
+
+    \b
+    Examples:
+      shardmill demo
+      shardmill dev
+      shardmill define examples/balance-report.yaml
+      shardmill submit balance-report --wait
+
+    Data goes to standard output, messages to standard error; every command has --json.
+
+    \b
+    Exit codes: 0 fine, 1 other errors, 2 usage, 3 not found, 4 the job failed, 5 timed out
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+for _command in (
+    laptop.dev,
+    laptop.demo,
+    definitions.validate,
+    definitions.define,
+    definitions.definitions,
+    jobs.submit,
+    jobs.jobs,
+    jobs.job,
+    tasks.tasks,
+    tasks.logs,
+    jobs.watch,
+    definitions.graph,
+    workers.worker,
+):
+    app.command()(_command)
+app.add_typer(workers.groups_app, name="groups")
+app.command()(workers.workers)

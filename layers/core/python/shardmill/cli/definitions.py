@@ -1,0 +1,149 @@
+"""validate, define, definitions, graph"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from shardmill.cli import output
+from shardmill.cli.exits import OTHER
+from shardmill.cli.options import Json, Token, Url
+
+if TYPE_CHECKING:
+    from shardmill.model.definition import JobDefine
+    from shardmill.model.fault import Fault
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="A definition in JSON or YAML; - is standard input.")]
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE…", help="Definitions in JSON or YAML; - is standard input.")
+]
+Drawn = Annotated[str, typer.Argument(metavar="JOB|FILE", help="A saved definition, or a file with one.")]
+Format = Annotated[Literal["text", "mermaid", "dot"], typer.Option("--format", help="How to draw it.")]
+_SUFFIXES = {".json", ".yaml", ".yml"}
+
+
+def validate(file: File, as_json: Json = False) -> None:
+    """Check a definition and say every fault at once; needs no server.
+
+    \b
+    Examples:
+      shardmill validate examples/balance-report.yaml
+      shardmill validate job.json --json
+      generate-job | shardmill validate -
+    """
+    define, faults = _checked(file)
+    if as_json:
+        output.json_document({"valid": not faults, "faults": [fault.model_dump() for fault in faults]})
+    elif define:
+        output.line(f"{define.job_name} is valid: {_extent(define)}")
+    if faults:
+        if not as_json:
+            raise _invalid(file, faults)
+        raise typer.Exit(OTHER)
+
+
+def define(files: Files, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+    """Save definitions, each as the next version of its name.
+
+    All files are checked before the first is saved.
+
+    \b
+    Examples:
+      shardmill define examples/balance-report.yaml
+      shardmill define jobs/*.yaml
+    """
+    from shardmill.client import Client
+    from shardmill.client.documents import load_document
+
+    documents = {file: load_document(file) for file in files}
+    with Client(url, token) as client:
+        for file, document in documents.items():
+            if faults := client.validate(document):
+                raise _invalid(file, faults)
+        for document in documents.values():
+            saved = client.define(document)
+            if as_json:
+                output.json_line(saved)
+            else:
+                output.line(f"{saved.job_name} version {saved.version} saved: {_extent(saved)}")
+
+
+def definitions(url: Url = None, token: Token = None, as_json: Json = False) -> None:
+    """List the saved definitions.
+
+    \b
+    Examples:
+      shardmill definitions
+      shardmill definitions --json
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        found = client.definitions()
+        if as_json:
+            return output.json_list(found)
+        output.table(
+            ("JOB", "VERSION", "STEPS", "UPDATED", "BY", "DESCRIPTION"),
+            (
+                (each.job_name, each.version, len(each.steps), each.update_time, each.update_user, each.description)
+                for each in found
+            ),
+        )
+
+
+def graph(
+    name: Drawn, form: Format = "text", url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """Draw the steps of a definition and what they wait for.
+
+    \b
+    Examples:
+      shardmill graph balance-report
+      shardmill graph examples/balance-report.yaml --format mermaid
+      shardmill graph balance-report --format dot | dot -Tsvg > graph.svg
+    """
+    from shardmill.cli import drawing
+
+    drawn = _define_of(name, url, token)
+    text = drawing.FORMATS[form](drawn)
+    if as_json:
+        output.json_document({**drawing.graph(drawn), "format": form, "text": text})
+    else:
+        output.line(text)
+
+
+def _define_of(name: str, url: str | None, token: str | None) -> JobDefine:
+    """A file if it looks like one: by its ending, a folder in its path, or because it is there."""
+    path = Path(name)
+    if name == "-" or path.suffix.lower() in _SUFFIXES or len(path.parts) > 1 or path.is_file():
+        found, faults = _checked(name)
+        if not found:
+            raise _invalid(name, faults)
+        return found
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        return client.definition(name)
+
+
+def _checked(file: str) -> tuple[JobDefine | None, list[Fault]]:
+    from shardmill.client.documents import load_document
+    from shardmill.model.validate import check_definition
+
+    return check_definition(load_document(file))
+
+
+def _invalid(file: str, faults: list[Fault]) -> Exception:
+    from shardmill.client import Invalid
+
+    number = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    return Invalid(f"{file} is not a valid definition: it has {number}", faults=faults)
+
+
+def _extent(define: JobDefine) -> str:
+    from shardmill.model.definition import total
+
+    steps, tasks = len(define.steps), sum(total(step) for step in define.steps)
+    return f"{steps} step{'s' if steps != 1 else ''}, {tasks} task{'s' if tasks != 1 else ''}"

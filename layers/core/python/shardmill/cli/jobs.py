@@ -1,0 +1,205 @@
+"""submit, jobs, job, watch"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from shardmill.cli import output
+from shardmill.cli.assignments import params, step_params
+from shardmill.cli.exits import INTERRUPTED
+from shardmill.cli.options import JobName, Json, Timeout, Token, Trigger, Url
+from shardmill.cli.verdict import show_job, verdict
+from shardmill.model.states import JobState
+
+if TYPE_CHECKING:
+    from shardmill.client import Client
+    from shardmill.model.job import Job
+
+OwnTrigger = Annotated[
+    str | None,
+    typer.Option(
+        "--trigger", metavar="TRIGGER", show_default=False, help="Names this run; without it, the time."
+    ),
+]
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", metavar="NAME=VALUE", show_default=False, help="A parameter; repeatable."),
+]
+StepParam = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--step-param",
+        metavar="STEP.NAME=VALUE",
+        show_default=False,
+        help="A parameter of one step; repeatable.",
+    ),
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit code 4 if it failed.")]
+Named = Annotated[
+    str | None, typer.Option("--job", metavar="JOB", show_default=False, help="Only of this definition.")
+]
+State = Annotated[
+    JobState | None,
+    typer.Option("--state", case_sensitive=False, show_default=False, help="Only in this state."),
+]
+User = Annotated[
+    str | None,
+    typer.Option("--user", metavar="USER", show_default=False, help="Only those this user submitted."),
+]
+Most = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")]
+
+
+def submit(
+    job_name: JobName,
+    trigger: OwnTrigger = None,
+    param: Param = None,
+    step_param: StepParam = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Ask for a run of a definition. The same request again gives the same Job.
+
+    \b
+    Examples:
+      shardmill submit balance-report
+      shardmill submit balance-report --trigger 20200121 --param reportDate=2020-01-21
+      shardmill submit balance-report --step-param merge_files.title="January" --wait --timeout 600
+    """
+    from shardmill.client import Client
+
+    if timeout is not None and not wait:
+        raise typer.BadParameter("is for --wait only", param_hint="--timeout")
+    job_params, steps = params(param or ()), step_params(step_param or ())
+    with Client(url, token) as client:
+        job = client.submit(job_name, trigger, job_params, steps)
+        if wait:
+            output.message(f"submitted {job.job_name}/{job.trigger}")
+            _wait(client, job.job_name, job.trigger, timeout, as_json)
+    if as_json:
+        output.json_document(job)
+    else:
+        output.line(f"{job.job_name} {job.trigger} {job.state.value}")
+
+
+def watch(
+    job_name: JobName,
+    trigger: Trigger,
+    timeout: Timeout = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Watch a Job until it has ended, with a live progress bar for each step.
+
+    Exit code 4 if it failed, 5 if the time was over. With --json, one line for every change.
+
+    \b
+    Examples:
+      shardmill watch balance-report 20200121
+      shardmill watch balance-report 20200121 --json | jq -r .state
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        if as_json:
+            _watch_lines(client, job_name, trigger, timeout)
+        else:
+            _wait(client, job_name, trigger, timeout, as_json=False)
+
+
+def jobs(
+    job_name: Named = None,
+    state: State = None,
+    user: User = None,
+    limit: Most = 50,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """List Jobs, newest first.
+
+    \b
+    Examples:
+      shardmill jobs
+      shardmill jobs --job balance-report --state FAILED
+      shardmill jobs --limit 1000 --json | jq -r '.[].trigger'
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        found = islice(client.jobs(job_name, state, user, page=min(limit, 200)), limit)
+        if as_json:
+            return output.json_list(found)
+        output.table(
+            ("JOB", "TRIGGER", "STATE", "SUBMITTED", "TOOK", "BY"),
+            (
+                (
+                    each.job_name,
+                    each.trigger,
+                    each.state.value,
+                    each.create_time,
+                    output.took(each.create_time, each.completed_time),
+                    each.submit_user,
+                )
+                for each in found
+            ),
+        )
+
+
+def job(
+    job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """Show a Job and its steps.
+
+    \b
+    Examples:
+      shardmill job balance-report 20200121
+      shardmill job balance-report 20200121 --json | jq '.steps[].counts'
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        found = client.job(job_name, trigger)
+    if as_json:
+        output.json_document(found)
+    else:
+        show_job(found)
+
+
+def _wait(client: Client, job_name: str, trigger: str, timeout: float | None, as_json: bool) -> NoReturn:
+    """Show progress until the end, then the Job; ends the command."""
+    from shardmill.cli.progress import shown_progress
+    from shardmill.client import WaitTimedOut
+
+    try:
+        with shown_progress() as show:
+            found = client.wait(job_name, trigger, timeout, show)
+    except WaitTimedOut as error:
+        if as_json:
+            output.json_document(error.job)
+        raise
+    except KeyboardInterrupt:
+        output.message(f"the Job goes on; see it with: shardmill watch {job_name} {trigger}")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        output.json_document(found)
+    else:
+        show_job(found)
+    raise typer.Exit(verdict(client, found))
+
+
+def _watch_lines(client: Client, job_name: str, trigger: str, timeout: float | None) -> NoReturn:
+    before: list[Job] = []
+
+    def show(found: Job) -> None:
+        if before != [found]:
+            output.json_line(found)
+            before[:] = [found]
+
+    raise typer.Exit(verdict(client, client.wait(job_name, trigger, timeout, show)))

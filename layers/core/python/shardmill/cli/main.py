@@ -1,0 +1,16 @@
+"""The command `shardmill`."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, if the packages it needs are there."""
+    try:
+        from shardmill.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.exit(f"shardmill: the command line needs {error.name}; install it with pip install 'shardmill[cli]'")
+    app()

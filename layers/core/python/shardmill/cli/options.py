@@ -1,0 +1,38 @@
+"""The options that many commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        envvar="SHARDMILL_URL",
+        show_default=False,
+        help="Address of the API; without it, the running `shardmill dev`.",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token", metavar="TOKEN", envvar="SHARDMILL_TOKEN", show_default=False, help="The bearer token."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="The name of the definition.")]
+Trigger = Annotated[str, typer.Argument(metavar="TRIGGER", help="The trigger of the run.")]
+StepName = Annotated[str, typer.Argument(metavar="STEP", help="The name of the step.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        show_default=False,
+        help="Stop waiting after this time (exit code 5); the Job goes on.",
+    ),
+]

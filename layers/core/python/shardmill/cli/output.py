@@ -1,0 +1,124 @@
+"""What commands print: data on standard output, messages on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain, islice
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+SAMPLE = 200
+GAP = "  "
+_COLOURS = {
+    "SUCCESS": 32,
+    "ONLINE": 32,
+    "TOLERATED": 33,
+    "SUSPENDED": 33,
+    "DRAINING": 33,
+    "RUNNING": 36,
+    "FAILED": 31,
+    "KILLED": 31,
+    "DISCONNECTED": 31,
+    "SKIPPED": 2,
+    "WAITING": 2,
+    "OFFLINE": 2,
+}
+
+
+def message(text: str) -> None:
+    sys.stderr.write(f"shardmill: {printable(text)}\n")
+    sys.stderr.flush()
+
+
+def line(text: str = "") -> None:
+    sys.stdout.write(text + "\n")
+
+
+def json_document(value: Any) -> None:
+    """One JSON document, of a model or of plain values."""
+    sys.stdout.write(_json(value, indent=2) + "\n")
+
+
+def json_line(value: Any) -> None:
+    """One of many JSON documents, each in its line, readable at once."""
+    sys.stdout.write(_json(value, indent=None) + "\n")
+    sys.stdout.flush()
+
+
+def json_list(items: Iterable[BaseModel]) -> None:
+    """One JSON array, printed while it comes, so that it may be longer than memory."""
+    before = "[\n"
+    for item in items:
+        sys.stdout.write(f"{before}{_json(item, indent=None)}")
+        before = ",\n"
+    sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns as wide as the first rows need, printed while the rows come."""
+    texts: Iterator[list[str]] = ([cell(value) for value in row] for row in rows)
+    sample = list(islice(texts, SAMPLE))
+    widths = [max(len(row[at]) for row in [list(headings), *sample]) for at in range(len(headings))]
+    line(paint(_joined(headings, widths), 1))
+    for row in chain(sample, texts):
+        line(_joined(row, widths, colours=True))
+
+
+def cell(value: object) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+    if isinstance(value, float):
+        return seconds(value)
+    if isinstance(value, (list, tuple)):
+        return ",".join(printable(str(each)) for each in value) or "-"
+    return printable(str(value))
+
+
+def seconds(duration: float) -> str:
+    if duration < 60:
+        return f"{duration:.1f} s"
+    minutes, left = divmod(round(duration), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes}:{left:02d} min"
+
+
+def took(start: datetime | None, end: datetime | None) -> float | None:
+    return (end - start).total_seconds() if start and end else None
+
+
+def printable(text: str) -> str:
+    """What others wrote, without what could move the cursor or spoil a table."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def paint(text: str, colour: int, stream: IO[str] | None = None) -> str:
+    return f"\033[{colour}m{text}\033[0m" if coloured(stream or sys.stdout) else text
+
+
+def paint_state(state: str) -> str:
+    return paint(state, _COLOURS[state]) if state in _COLOURS else state
+
+
+def coloured(stream: IO[str]) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int], colours: bool = False) -> str:
+    padded = [
+        (paint_state(text) if colours else text) + " " * (width - len(text))
+        for text, width in zip(cells, widths, strict=True)
+    ]
+    return GAP.join(padded).rstrip()
+
+
+def _json(value: Any, indent: int | None) -> str:
+    plain = value.model_dump(mode="json") if hasattr(value, "model_dump") else value
+    return json.dumps(plain, indent=indent, ensure_ascii=False)

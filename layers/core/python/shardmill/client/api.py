@@ -1,0 +1,316 @@
+"""The Python SDK: Shardmill's HTTP API as methods, with the same models as the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from urllib.parse import quote
+
+from pydantic import TypeAdapter, ValidationError
+
+from shardmill.client.connection import connection
+from shardmill.client.documents import load_document
+from shardmill.client.errors import BadAnswer, BadName, Invalid
+from shardmill.client.follow import LogPage, follow_log, read_log, wait_for
+from shardmill.client.http import Http
+from shardmill.client.trigger import new_trigger
+from shardmill.model.base import Answer, Name, Time, Trigger
+from shardmill.model.definition import Info, JobDefine, SavedDefine, StepType
+from shardmill.model.fault import Fault, fault
+from shardmill.model.job import Job, Step, Task
+from shardmill.model.states import JobState, TaskState
+from shardmill.model.worker import GroupKind, Worker, WorkerGroup
+
+if TYPE_CHECKING:
+    import httpx
+
+Document = Mapping[str, Any] | JobDefine | str | Path
+Stream = Literal["stdout", "stderr"]
+T = TypeVar("T", bound=Answer)
+
+PAGE = 200
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
+_TIME: TypeAdapter[datetime] = TypeAdapter(Time)
+
+
+class Verdict(Answer):
+    """What validation found."""
+
+    valid: bool
+    faults: list[Fault]
+
+
+class Client:
+    """One Shardmill: at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
+
+    Every refusal is a `ShardmillError`. Reading and submitting are tried again when the connection or the
+    server fails; what changes something else is not.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        found = connection(url, token)
+        self.url = found.url
+        self._http = Http(found, timeout=timeout, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    @property
+    def calls(self) -> int:
+        """How many requests were sent."""
+        return self._http.calls
+
+    # definitions
+
+    def define(self, document: Document, *, expected: int | None = None) -> SavedDefine:
+        """Save a definition: a document, a JobDefine, or the path of a JSON or YAML file.
+
+        `expected`: refuse unless the newest version is this one; 0: unless there is none.
+        """
+        content = _document(document)
+        job_name = content.get("jobName") if isinstance(content, dict) else None
+        if not isinstance(job_name, str):
+            faults = [fault(("jobName",), "missing-field", "is required")]
+            raise Invalid("the definition has no name", code="invalid-definition", faults=faults)
+        path = f"/v1/definitions/{_name(job_name, 'jobName')}"
+        return _read(
+            SavedDefine, self._http.send("PUT", path, document=content, headers=_precondition(expected))
+        )
+
+    def validate(self, document: Document) -> list[Fault]:
+        """Everything that is wrong with a definition; nothing is saved."""
+        answer = self._http.send("POST", "/v1/definitions:validate", document=_document(document), again=True)
+        return _read(Verdict, answer).faults
+
+    def definitions(self) -> Iterator[SavedDefine]:
+        return self._list(SavedDefine, "/v1/definitions")
+
+    def definition(self, job_name: str) -> SavedDefine:
+        """The newest version of a definition."""
+        return _read(SavedDefine, self._http.get(f"/v1/definitions/{_name(job_name, 'jobName')}"))
+
+    def delete_definition(self, job_name: str, *, expected: int | None = None) -> None:
+        path = f"/v1/definitions/{_name(job_name, 'jobName')}"
+        self._http.send("DELETE", path, headers=_precondition(expected))
+
+    # jobs
+
+    def submit(
+        self,
+        job_name: str,
+        trigger: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        steps: Mapping[str, Mapping[str, Any]] | None = None,
+        data_time: datetime | str | None = None,
+        *,
+        priority: int | None = None,
+        execute_user: str | None = None,
+        info: Info | None = None,
+    ) -> Job:
+        """Ask for a run; asking again with the same trigger and content gives the same Job.
+
+        `steps`: parameters for steps, by their names. A missing trigger is the present time.
+        """
+        given = {
+            "jobName": job_name,
+            "trigger": new_trigger() if trigger is None else trigger,
+            "params": dict(params) if params else None,
+            "steps": [{"stepName": name, "params": dict(values)} for name, values in (steps or {}).items()]
+            or None,
+            "dataTime": None if data_time is None else _time_text(data_time),
+            "priority": priority,
+            "executeUser": execute_user,
+            "info": info and info.model_dump(mode="json", exclude_unset=True),
+        }
+        request = {name: value for name, value in given.items() if value is not None}
+        return _read(Job, self._http.send("POST", "/v1/jobs", document=request, again=True))
+
+    def job(self, job_name: str, trigger: str) -> Job:
+        return _read(Job, self._http.get(_job_path(job_name, trigger)))
+
+    def jobs(
+        self,
+        job_name: str | None = None,
+        state: JobState | None = None,
+        submit_user: str | None = None,
+        *,
+        page: int = PAGE,
+    ) -> Iterator[Job]:
+        """Jobs, newest first, without their steps; read `page` at a time."""
+        query = {"jobName": job_name, "state": state and state.value, "submitUser": submit_user}
+        return self._list(Job, "/v1/jobs", query, page)
+
+    def wait(
+        self,
+        job_name: str,
+        trigger: str,
+        timeout: float | None = None,
+        on_update: Callable[[Job], None] | None = None,
+    ) -> Job:
+        """The Job when it is over: ended, or suspended by a failure (`onFailure: suspend`).
+
+        `on_update` is called after every look at the Job. Raises `WaitTimedOut` after `timeout` seconds.
+        """
+        return wait_for(lambda: self.job(job_name, trigger), timeout, on_update)
+
+    def steps(self, job_name: str, trigger: str) -> list[Step]:
+        return self.job(job_name, trigger).steps
+
+    def step(self, job_name: str, trigger: str, step_name: str) -> Step:
+        """A step with the states of its tasks, if they are a thousand at most."""
+        return _read(Step, self._http.get(_step_path(job_name, trigger, step_name)))
+
+    def tasks(
+        self,
+        job_name: str,
+        trigger: str,
+        step_name: str,
+        state: TaskState | None = None,
+        *,
+        page: int = PAGE,
+    ) -> Iterator[Task]:
+        """Every task of a step, in the order of their index."""
+        path = f"{_step_path(job_name, trigger, step_name)}/tasks"
+        return self._list(Task, path, {"state": state and state.value}, page)
+
+    def task(self, job_name: str, trigger: str, step_name: str, index: int) -> Task:
+        """A task with its attempts and the last of its output."""
+        return _read(Task, self._http.get(_task_path(job_name, trigger, step_name, index)))
+
+    def logs(
+        self,
+        job_name: str,
+        trigger: str,
+        step_name: str,
+        index: int,
+        stream: Stream = "stdout",
+        *,
+        follow: bool = False,
+    ) -> Iterator[str]:
+        """The output of a task's last attempt, in pieces; with `follow` until the task has ended."""
+        path = f"{_task_path(job_name, trigger, step_name, index)}/logs"
+
+        def page(offset: int, attempt: int | None) -> LogPage:
+            query = {"stream": stream, "offset": offset, "attempt": attempt}
+            return _read(LogPage, self._http.get(path, query))
+
+        if follow:
+            return follow_log(lambda: self.task(job_name, trigger, step_name, index), page)
+        return read_log(page)
+
+    # groups and workers
+
+    def groups(self) -> Iterator[WorkerGroup]:
+        return self._list(WorkerGroup, "/v1/groups")
+
+    def group(self, name: str) -> WorkerGroup:
+        return _read(WorkerGroup, self._http.get(f"/v1/groups/{_name(name, 'name')}"))
+
+    def create_group(
+        self,
+        name: str,
+        *,
+        kind: GroupKind = "pull",
+        lease_seconds: int | None = None,
+        types: list[StepType] | None = None,
+    ) -> WorkerGroup:
+        """Make a worker group with its queues, or change the one of this name."""
+        given = {"kind": kind, "leaseSeconds": lease_seconds, "types": types}
+        document = {field: value for field, value in given.items() if value is not None}
+        return _read(
+            WorkerGroup, self._http.send("PUT", f"/v1/groups/{_name(name, 'name')}", document=document)
+        )
+
+    def delete_group(self, name: str) -> None:
+        self._http.send("DELETE", f"/v1/groups/{_name(name, 'name')}")
+
+    def workers(self) -> Iterator[Worker]:
+        return self._list(Worker, "/v1/workers")
+
+    def _list(
+        self, model: type[T], path: str, query: Mapping[str, Any] | None = None, page: int = PAGE
+    ) -> Iterator[T]:
+        cursor: str | None = None
+        while True:
+            answer = self._http.get(path, {**(query or {}), "limit": page, "cursor": cursor})
+            if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+                raise BadAnswer(f"the answer of GET {path} is not a list")
+            for item in answer["items"]:
+                yield _read(model, item)
+            cursor = answer.get("cursor")
+            if not cursor:
+                return
+
+
+def _read(model: type[T], answer: Any) -> T:
+    try:
+        return model.model_validate(answer)
+    except ValidationError as error:
+        place = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
+        raise BadAnswer(
+            f"the answer is not a {model.__name__} as this version knows it"
+            + (f" (see {place})" if place else "")
+        ) from error
+
+
+def _document(document: Document) -> Any:
+    if isinstance(document, (str, Path)):
+        return load_document(document)
+    if isinstance(document, JobDefine):
+        return document.model_dump(
+            mode="json", exclude_unset=True, exclude_none=True, exclude_computed_fields=True
+        )
+    return document
+
+
+def _precondition(expected: int | None) -> dict[str, str]:
+    if expected is None:
+        return {}
+    return {"if-match": f'"v{expected}"'} if expected else {"if-none-match": "*"}
+
+
+def _time_text(moment: datetime | str) -> str:
+    try:
+        return _TIME.dump_python(_TIME.validate_python(moment), mode="json")  # type: ignore[no-any-return]
+    except ValidationError as error:
+        faults = [fault(("dataTime",), "bad-time", error.errors()[0]["msg"])]
+        raise Invalid("the request is not valid", code="invalid-request", faults=faults) from None
+
+
+def _name(text: str, field: str, kind: TypeAdapter[str] = _NAME) -> str:
+    """A part of an address; what can name nothing is not even asked for."""
+    try:
+        return quote(kind.validate_python(text, strict=True), safe="")
+    except ValidationError as error:
+        raise BadName(f"{text!r} cannot be a {field}: it {error.errors()[0]['msg']}") from None
+
+
+def _job_path(job_name: str, trigger: str) -> str:
+    return f"/v1/jobs/{_name(job_name, 'jobName')}/{_name(trigger, 'trigger', _TRIGGER)}"
+
+
+def _step_path(job_name: str, trigger: str, step_name: str) -> str:
+    return f"{_job_path(job_name, trigger)}/steps/{_name(step_name, 'stepName')}"
+
+
+def _task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
+    return f"{_step_path(job_name, trigger, step_name)}/tasks/{int(index)}"

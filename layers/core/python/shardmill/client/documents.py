@@ -1,0 +1,173 @@
+"""Documents as people write them, in JSON or YAML: read as plain JSON values, or refused with the line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shardmill.client.errors import Invalid
+
+MAX_VALUES = 1_000_000
+STANDARD_INPUT = "-"
+_MERGE = "tag:yaml.org,2002:merge"
+_STRING = "tag:yaml.org,2002:str"
+# 2020-01-21 and 12:30 are texts here: JSON has no dates, and nobody means 750 by 12:30.
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+class DocumentError(Invalid):
+    """A file cannot be read as a document."""
+
+    code = "bad-document"
+
+
+def load_document(path: str | Path) -> Any:
+    """The document in a file, or on standard input if the path is `-`."""
+    name = "standard input" if str(path) == STANDARD_INPUT else str(path)
+    text = _text(path, name)
+    try:
+        if Path(path).suffix.lower() == ".json" or (text.lstrip().startswith("{") and _is_json(text)):
+            return _json(text, name)
+        return _yaml(text, name)
+    except RecursionError:
+        raise DocumentError(f"{name} is nested too deeply") from None
+
+
+def _text(path: str | Path, name: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DocumentError(f"cannot read {name}: {reason}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DocumentError(f"{name}, line {line}: this is not UTF-8 text") from None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _json(text: str, name: str) -> Any:
+    twice: list[str] = []
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(found)
+        if len(document) < len(found):
+            seen: set[str] = set()
+            twice.extend(key for key, _ in found if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        return document
+
+    def constant(word: str) -> Any:
+        raise DocumentError(f"{name}: {word} is no JSON value")
+
+    try:
+        document = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"{name}, line {error.lineno}: this is not JSON: {error.msg}") from None
+    if twice:
+        _yaml(text.replace("\t", " "), name)  # JSON is YAML too, whose parser knows the line
+        raise DocumentError(f"{name}: the key {twice[0]!r} is given twice")
+    return document
+
+
+def _yaml(text: str, name: str) -> Any:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise DocumentError(f"{name} is empty")
+        _check(node, name)
+        return loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        raise DocumentError(f"{name}{line}: this is not YAML: {_reason(error)}") from None
+    except yaml.YAMLError as error:
+        raise DocumentError(f"{name}: this is not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise DocumentError(f"{name}: {error}") from None
+    finally:
+        loader.dispose()
+
+
+def _reason(error: yaml.MarkedYAMLError) -> str:
+    if error.context == "expected a single document in the stream":
+        return "a file holds one document, this one several"
+    return " ".join(part for part in (error.problem, error.context) if part)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, and without the values that JSON has not."""
+
+
+def _construct_text(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+def _construct_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+    text = str(loader.construct_scalar(node))
+    if ":" in text:
+        return text
+    return loader.construct_yaml_int(node) if node.tag == _NUMBERS[0] else loader.construct_yaml_float(node)
+
+
+_Loader.add_constructor(_TIMESTAMP, _construct_text)
+for _tag in _NUMBERS:
+    _Loader.add_constructor(_tag, _construct_number)
+
+
+def _check(root: yaml.Node, name: str) -> None:
+    """Refuse keys that are given twice or are no text, and anchors that contain themselves or multiply."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+
+    def size(node: yaml.Node) -> int:
+        if id(node) in sizes:
+            return sizes[id(node)]
+        line = f"{name}, line {node.start_mark.line + 1}"
+        if id(node) in open_nodes:
+            raise DocumentError(f"{line}: this value contains itself")
+        open_nodes.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            _check_keys(node, name)
+            found = 1 + sum(size(value) for _, value in node.value)
+        else:
+            found = 1 + sum(size(each) for each in node.value) if isinstance(node, yaml.SequenceNode) else 1
+        if found > MAX_VALUES:
+            raise DocumentError(f"{line}: more than {MAX_VALUES:,} values are too many for a document")
+        open_nodes.discard(id(node))
+        sizes[id(node)] = found
+        return found
+
+    size(root)
+
+
+def _check_keys(node: yaml.MappingNode, name: str) -> None:
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        line = key.start_mark.line + 1
+        if key.tag == _MERGE:
+            continue
+        if key.tag != _STRING:
+            raise DocumentError(f"{name}, line {line}: the key {_shown(key)} is no text; put it in quotes")
+        if key.value in lines:
+            raise DocumentError(
+                f"{name}, line {line}: the key {key.value!r} is given twice, first in line {lines[key.value]}"
+            )
+        lines[key.value] = line
+
+
+def _shown(key: yaml.Node) -> str:
+    return str(key.value) if isinstance(key, yaml.ScalarNode) else "here"

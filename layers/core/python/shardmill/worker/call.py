@@ -1,0 +1,92 @@
+"""Calls `module:function` for a python task, in an interpreter of its own.
+
+It is run by its path, so that the interpreter needs nothing of Shardmill: only the standard library here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+USAGE = 2
+
+
+def task_of(environ: dict[str, str]) -> dict[str, Any]:
+    """The task as a python function sees it, from the environment that every task has."""
+
+    def text(name: str) -> str:
+        return environ.get(f"SHARDMILL_{name}", "")
+
+    def number(name: str) -> int:
+        return int(text(name) or 0)
+
+    task: dict[str, Any] = {
+        "taskId": text("TASK_ID"),
+        "attempt": number("ATTEMPT"),
+        "jobName": text("JOB_NAME"),
+        "trigger": text("TRIGGER"),
+        "jobId": text("JOB_ID"),
+        "stepName": text("STEP_NAME"),
+        "sharding": {"index": number("SHARD_INDEX"), "total": number("SHARD_TOTAL")},
+        "pack": None,
+        "params": json.loads(text("PARAMS") or "{}"),
+        "dataTime": text("DATA_TIME") or None,
+    }
+    if text("PACK_START"):
+        task["pack"] = {"start": number("PACK_START"), "end": number("PACK_END")}
+    return task
+
+
+def find(spec: str) -> Callable[..., Any]:
+    """The function that `module:function` names; raises LookupError with what is wrong."""
+    module_name, _, path = spec.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise LookupError(f"there is no module {error.name!r} on this worker") from error
+        raise
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise LookupError(f"module {module_name!r} has no {path!r}") from None
+    if not callable(found):
+        raise LookupError(f"{spec!r} is not a function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def takes_task(function: Callable[..., Any]) -> bool:
+    """Whether a function wants the task: it does if it can take an argument by position."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return False
+    positional = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
+    return any(parameter.kind in positional for parameter in parameters)
+
+
+def main(spec: str) -> int:
+    """The exit code: what the function returned if that is a number, else 0."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        function = find(spec)
+    except LookupError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE
+    returned = function(task_of(dict(os.environ))) if takes_task(function) else function()
+    return returned if type(returned) is int else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,86 @@
+"""What a task wrote: its end goes into the result, all of it, where that is more, into S3 in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws import clients
+from shardmill.engine.logs import log_prefix
+from shardmill.engine.work import parse_task_id
+from shardmill.model.worker import Lease
+
+TAIL_BYTES = 4096
+CHUNK_BYTES = 1_000_000
+MAX_CHUNKS = 1_000
+
+Stream = Literal["stdout", "stderr"]
+
+
+class LogsNotStored(Exception):
+    """The log of a task could not be stored."""
+
+
+class LogStore(Protocol):
+    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
+        """Keep a whole stream; raises LogsNotStored."""
+
+
+def tail(path: Path) -> str:
+    """The last 4 KB as text: begins with a whole character, and what is no UTF-8 is replaced."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - TAIL_BYTES))
+        data = file.read(TAIL_BYTES)
+    if size > TAIL_BYTES:
+        data = data[_first_whole(data) :]
+    return fitting(data.decode(errors="replace"))
+
+
+def fitting(text: str) -> str:
+    """The end of a text that has 4 KB at most as UTF-8 (a byte that is replaced becomes three)."""
+    data = text.encode()
+    if len(data) <= TAIL_BYTES:
+        return text
+    data = data[-TAIL_BYTES:]
+    return data[_first_whole(data) :].decode()
+
+
+def _first_whole(data: bytes) -> int:
+    """Where the first character begins; a text cut anywhere begins with three continuation bytes at most."""
+    return next((at for at in range(min(4, len(data))) if data[at] & 0xC0 != 0x80), 0)
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """A stream in chunks of 1 MB, the first thousand of them."""
+    with path.open("rb") as file:
+        for _ in range(MAX_CHUNKS):
+            data = file.read(CHUNK_BYTES)
+            if not data:
+                return
+            yield data
+
+
+def chunk_count(path: Path) -> int:
+    return min(MAX_CHUNKS, -(-path.stat().st_size // CHUNK_BYTES))
+
+
+class BucketLogs:
+    """Straight to S3, for workers with a role."""
+
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+
+    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
+        place = parse_task_id(lease.task_id)
+        if not place:
+            raise LogsNotStored(f"{lease.task_id!r} is not the id of a task")
+        prefix = log_prefix(place[0], lease.run, place[1], place[2], lease.attempt, stream)
+        try:
+            for number, data in enumerate(chunks(path)):
+                clients.s3().put_object(Bucket=self._bucket, Key=f"{prefix}{number:06d}", Body=data)
+        except (BotoCoreError, ClientError) as error:
+            raise LogsNotStored(str(error)) from error

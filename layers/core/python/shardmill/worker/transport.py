@@ -1,0 +1,51 @@
+"""How a worker talks to Shardmill: one protocol, over HTTP or straight to AWS, and what can go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
+from shardmill.worker.logs import LogStore
+
+
+class TransportError(Exception):
+    """Shardmill could not be told, or did not like what it was told."""
+
+
+class Unreachable(TransportError):
+    """Nobody answers, or nobody can just now: try again."""
+
+
+class Refused(TransportError):
+    """Shardmill said no; asking again changes nothing."""
+
+    def __init__(self, detail: str, code: str = "refused") -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+class Stale(TransportError):
+    """This worker's session is over: another of its name was registered, or it was forgotten."""
+
+
+class Transport(Protocol):
+    """`register` comes first; lease, report and heartbeat are each called by one thread of their own."""
+
+    @property
+    def logs(self) -> LogStore: ...
+
+    def register(self, registration: Registration) -> Worker: ...
+
+    def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer: ...
+
+    def lease(self, most: int, wait_seconds: int) -> list[Lease]:
+        """Up to `most` tasks; waits that long for the first."""
+
+    def report(self, results: Sequence[Result]) -> list[Reported]: ...
+
+    def hand_back(self, leases: Sequence[Lease]) -> None:
+        """Give up tasks that were not run to their end, so that others can take them."""
+
+    def close(self) -> None:
+        """No more leases: a waiting `lease` returns, and what still arrives for it is given back."""

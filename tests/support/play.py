@@ -1,0 +1,102 @@
+"""Jobs played through on moto: real handlers, the real state machines, and workers in the test's hands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shardmill.engine.mill import Mill, mill
+from shardmill.model.worker import Lease
+from shardmill.store.rows import StepRow
+from support.cloud import Cloud
+from support.hands import Hands
+
+ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
+Judge = Callable[[Lease], str]
+
+
+def succeed(_: Lease) -> str:
+    return "success"
+
+
+def fail_shards(*indices: int, step: str | None = None, outcome: str = "failed-permanent") -> Judge:
+    """Tasks of these shards (of one step, or of any) fail, the others succeed."""
+
+    def judge(lease: Lease) -> str:
+        chosen = lease.sharding.index in indices and step in (None, lease.step_name)
+        return outcome if chosen else "success"
+
+    return judge
+
+
+class Play:
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+        self.mill: Mill = mill()
+        self.hands = Hands(self.mill)
+        self.leased: list[Lease] = []
+
+    def define(self, *steps: dict[str, Any], name: str = "play", **job: Any) -> None:
+        answer = self.cloud.http("PUT", f"/v1/definitions/{name}", {"steps": list(steps), **job})
+        assert answer.status in (200, 201), answer.json
+
+    def submit(self, trigger: str = "t1", name: str = "play", **request: Any) -> dict[str, Any]:
+        answer = self.cloud.http("POST", "/v1/jobs", {"jobName": name, "trigger": trigger, **request})
+        assert answer.status in (200, 202), answer.json
+        return answer.json
+
+    def job(self, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+        return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}").json
+
+    def step(self, step_name: str, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+        return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}").json
+
+    def task(self, step_name: str, index: int, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+        return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}/tasks/{index}").json
+
+    def states(self, trigger: str = "t1", name: str = "play") -> dict[str, str]:
+        return {step["stepName"]: step["state"] for step in self.job(trigger, name)["steps"]}
+
+    def row(self, index: int, trigger: str = "t1", name: str = "play") -> StepRow:
+        job = self.mill.jobs.find(name, trigger)
+        assert job is not None
+        step = self.mill.jobs.step(job.id, job.run, index)
+        assert step is not None
+        return step
+
+    def work(self, judge: Judge = succeed) -> None:
+        leases = self.hands.take()
+        self.leased += leases
+        for outcome in sorted({judge(lease) for lease in leases}):
+            self.hands.report([lease for lease in leases if judge(lease) == outcome], outcome)
+
+    def run(
+        self, judge: Judge = succeed, trigger: str = "t1", name: str = "play", timeout: float = 30
+    ) -> dict[str, Any]:
+        """Work until the Job has ended; the Job as it is then."""
+        self.cloud.run_until(
+            lambda: self.job(trigger, name)["state"] in ENDS, timeout, meanwhile=lambda: self.work(judge)
+        )
+        return self.job(trigger, name)
+
+    def take(self, count: int, timeout: float = 10) -> list[Lease]:
+        """Lease until there are that many tasks in hand."""
+        held: list[Lease] = []
+
+        def more() -> None:
+            held.extend(self.hands.take(most=min(10, count - len(held))))
+
+        self.cloud.run_until(lambda: len(held) >= count, timeout, meanwhile=more)
+        self.leased += held
+        return held
+
+    def tick(self, minutes: float = 0) -> Any:
+        """The tick, as if so many minutes had passed."""
+        return self.cloud.tick(datetime.now(UTC) + timedelta(minutes=minutes))
+
+    def later(self, seconds: float) -> None:
+        """From now on the hands' clock is so many seconds ahead."""
+        offset = int(seconds * 1000)
+        self.hands.clock = lambda: int(time.time() * 1000) + offset
