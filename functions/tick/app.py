@@ -13,11 +13,11 @@ from shardmill.engine.repair import tick
 from shardmill.model.base import to_ms
 
 
-@metrics.log_metrics
 @event_parser(model=EventBridgeModel)
 def handler(event: EventBridgeModel, context: LambdaContext) -> dict[str, Any]:
     result = tick(mill(), to_ms(event.time))
     metrics.add_metric("JobsLookedAt", MetricUnit.Count, result["looked"])
     metrics.add_metric("JobsNotRepaired", MetricUnit.Count, result["failed"])
+    metrics.flush_metrics()
     logger.info("ticked", extra={"action": "tick", **result})
     return result

@@ -287,6 +287,14 @@ def test_a_cloud_leaves_no_execution_behind(project: Path) -> None:
     run_until(lambda: threading.active_count() <= before)
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.04, 0.08, 0.12])
+def test_a_cloud_can_end_at_any_moment(project: Path, seconds: float) -> None:
+    with moto_cloud(project) as cloud:
+        for name in ("a", "b"):
+            _start(cloud, "step", name)
+        time.sleep(seconds)
+
+
 def test_many_executions_at_once(stand_in: Cloud) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: _start(stand_in, "step", f"many-{n}"), range(10)))

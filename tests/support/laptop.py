@@ -55,21 +55,21 @@ class Process:
         """SIGKILL: it has no time to say goodbye."""
         self._end(signal.SIGKILL)
 
-    def stop(self, seconds: float = STOP_SECONDS) -> int:
+    def stop(self) -> int:
         """SIGTERM; the exit code. Too slow is a fault."""
-        return self._end(signal.SIGTERM, seconds)
+        return self._end(signal.SIGTERM)
 
-    def _end(self, sign: signal.Signals, seconds: float = STOP_SECONDS) -> int:
+    def _end(self, sign: signal.Signals) -> int:
         assert self.popen is not None, "not started"
         if self.popen.poll() is None:
             self.popen.send_signal(sign)
         try:
-            return self.popen.wait(seconds)
+            return self.popen.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
             raise LaptopFault(
-                f"{self} did not end within {seconds} s of {sign.name}\n{self.said()}"
+                f"{self} did not end within {STOP_SECONDS} s of {sign.name}\n{self.said()}"
             ) from None
         finally:
             if self.popen.stdout is not None:
@@ -82,8 +82,7 @@ class Process:
         ready, _, _ = select.select([self.popen.stdout], [], [], seconds)
         line = self.popen.stdout.readline() if ready else ""
         if not line:
-            state = self.popen.poll()
-            why = f"ended with {state}" if state is not None else f"said nothing for {seconds} s"
+            why = f"ended with {self.popen.wait(STOP_SECONDS)}" if ready else f"said nothing for {seconds} s"
             raise LaptopFault(f"{self} {why}\n{self.said()}")
         return line
 

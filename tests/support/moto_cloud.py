@@ -4,17 +4,15 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 from unittest.mock import patch
 
 import boto3
 from botocore.client import BaseClient
-from botocore.loaders import JSONFileLoader
 from moto import mock_aws
 from moto.core.config import DefaultConfig
 from moto.sqs.models import sqs_backends
@@ -24,6 +22,7 @@ from support.cloud import Cloud
 from support.http_api import HttpApi
 from support.lambda_server import Functions, Handler, lambda_server, load_handlers
 from support.moto_repairs import join_execution_threads, repaired_moto
+from support.service_models import service_models_read_once
 from support.stack import ACCOUNT, REGION, Clients, Stack
 from support.watch import unwatch
 
@@ -55,7 +54,7 @@ def moto_cloud(
     hashed = {"AdminTokenHash": hashlib.sha256(TOKEN.encode()).hexdigest()}
     with ExitStack() as resources:
         resources.enter_context(_quiet_moto())
-        resources.enter_context(patch.object(JSONFileLoader, "load_file", _read_once))
+        resources.enter_context(service_models_read_once())
         resources.enter_context(mock_aws(config=_MOTO))
         resources.enter_context(repaired_moto())
         template = Template.read(root / "template.yaml", _PSEUDO, hashed | dict(parameters or {}))
@@ -95,19 +94,6 @@ def _clients() -> Clients:
 
 def _as_on_lambda(variables: Mapping[str, str]) -> dict[str, str]:
     return {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION, **variables}
-
-
-_read: Callable[..., Any] = JSONFileLoader.load_file
-
-
-@cache
-def _model(path: str) -> Any:
-    return _read(JSONFileLoader(), path)
-
-
-def _read_once(self: JSONFileLoader, file_path: str) -> Any:
-    """Each cloud has new sessions, which would all read botocore's large service models again."""
-    return _model(file_path)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from threading import RLock, Thread
 from typing import Any, cast
 from unittest.mock import patch
@@ -17,6 +18,13 @@ from moto.sqs.models import SQSBackend
 from moto.stepfunctions.parser import utils as parser_utils
 from moto.stepfunctions.parser.api import ExecutionStatus
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_callback
+from moto.stepfunctions.parser.asl.eval.callback.callback import (
+    CallbackEndpoint,
+    CallbackOutcomeTimedOut,
+)
+from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -24,8 +32,10 @@ from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 from support.watch import belongs_to_aws
 
 Method = Callable[..., Any]
+StateTaskServiceCallback = state_task_service_callback.StateTaskServiceCallback
 
 _WAIT_STEP_SECONDS = 0.02
+_STOP_STEP_SECONDS = 0.1
 _SQS_MOVES = (
     "send_message",
     "delete_message",
@@ -44,6 +54,7 @@ def repaired_moto() -> Iterator[None]:
         executions_that_can_be_stopped(),
         executions_that_keep_their_clients(),
         executions_that_retry_at_once(),
+        definitions_parsed_once(),
     ):
         yield
 
@@ -115,6 +126,7 @@ def executions_that_can_be_stopped() -> Iterator[None]:
     """StopExecution does not reach a state that waits on a task token."""
     original: Method = Execution.stop
     reflect: Method = BaseExecutionWorkerCommunication._reflect_execution_status
+    beating: Method = StateTaskServiceCallback._eval_wait_for_task_token
 
     def stop(self: Execution, stop_date: datetime, error: str | None, cause: str | None) -> None:
         if self.exec_status != ExecutionStatus.RUNNING:
@@ -122,10 +134,22 @@ def executions_that_can_be_stopped() -> Iterator[None]:
         original(self, stop_date=stop_date, error=error, cause=cause)
         self.exec_status = ExecutionStatus.ABORTED
         self.stop_date = datetime.now(UTC)
-        assert self.exec_worker is not None
-        assert self.exec_worker.env is not None
-        for endpoint in list(self.exec_worker.env.callback_pool_manager._pool.values()):
-            endpoint.interrupt_all()
+
+    def wait(
+        self: StateTaskServiceCallback,
+        env: Any,
+        timeout_seconds: float,
+        callback_endpoint: CallbackEndpoint,
+        heartbeat_endpoint: Any,
+    ) -> Any:
+        if heartbeat_endpoint is not None:
+            return beating(self, env, timeout_seconds, callback_endpoint, heartbeat_endpoint)
+        deadline = time.monotonic() + timeout_seconds
+        while env.is_running() and time.monotonic() < deadline:
+            outcome = callback_endpoint.wait(timeout=_STOP_STEP_SECONDS)
+            if outcome is not None:
+                return outcome
+        return CallbackOutcomeTimedOut(callback_id=callback_endpoint.callback_id)
 
     def keep_aborted(self: BaseExecutionWorkerCommunication) -> None:
         if self.execution.exec_status != ExecutionStatus.ABORTED:
@@ -133,6 +157,7 @@ def executions_that_can_be_stopped() -> Iterator[None]:
 
     with (
         patch.object(Execution, "stop", stop),
+        patch.object(StateTaskServiceCallback, "_eval_wait_for_task_token", wait),
         patch.object(BaseExecutionWorkerCommunication, "_reflect_execution_status", keep_aborted),
     ):
         yield
@@ -169,6 +194,26 @@ def executions_that_retry_at_once() -> Iterator[None]:
             time.sleep(seconds / 50)
 
     with patch.object(retrier_decl, "time", HurriedTime):
+        yield
+
+
+_parse: Method = AmazonStateLanguageParser.parse
+
+
+@cache
+def _tree(definition: str) -> Any:
+    return _parse(definition)[1]
+
+
+@contextmanager
+def definitions_parsed_once() -> Iterator[None]:
+    """Each execution parses its definition anew, which takes longer than most executions."""
+
+    def parse(definition: str) -> tuple[Any, Any]:
+        tree = _tree(definition)
+        return Preprocessor().visit(tree), tree
+
+    with patch.object(AmazonStateLanguageParser, "parse", staticmethod(parse)):
         yield
 
 

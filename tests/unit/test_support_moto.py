@@ -11,6 +11,7 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
 from moto.stepfunctions.parser.asl.utils.boto_client import boto_client_for
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
@@ -125,8 +126,8 @@ def _status(arn: str) -> str:
     return boto3.client("stepfunctions").describe_execution(executionArn=arn)["status"]
 
 
-def _wait_on_a_token() -> str:
-    """An execution that waits on a token, and would go on if the wait were caught."""
+def _wait_on_a_token() -> tuple[str, str]:
+    """An execution that waits on a token, and would go on if the wait were caught; and the token."""
     url = boto3.client("sqs").create_queue(QueueName="tokens")["QueueUrl"]
     arn = _start(
         {
@@ -137,13 +138,14 @@ def _wait_on_a_token() -> str:
             "End": True,
         }
     )
-    run_until(lambda: boto3.client("sqs").receive_message(QueueUrl=url).get("Messages"))
-    return arn
+    messages = run_until(lambda: boto3.client("sqs").receive_message(QueueUrl=url).get("Messages"))
+    assert messages is not None
+    return arn, json.loads(messages[0]["Body"])["token"]
 
 
 def test_an_execution_waiting_on_a_token_can_be_stopped() -> None:
     with moto_repairs.executions_that_can_be_stopped():
-        arn = _wait_on_a_token()
+        arn, _ = _wait_on_a_token()
         boto3.client("stepfunctions").stop_execution(executionArn=arn)
         assert _status(arn) == "ABORTED"
         assert moto_repairs.join_execution_threads(5.0) == []
@@ -151,11 +153,11 @@ def test_an_execution_waiting_on_a_token_can_be_stopped() -> None:
 
 
 def test_moto_alone_still_lets_it_wait() -> None:
-    arn = _wait_on_a_token()
+    arn, token = _wait_on_a_token()
     boto3.client("stepfunctions").stop_execution(executionArn=arn)
+    time.sleep(0.3)
     assert _status(arn) == "RUNNING", "moto stops it by now: drop the repair"
-    with moto_repairs.executions_that_can_be_stopped():
-        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+    boto3.client("stepfunctions").send_task_success(taskToken=token, output="{}")
     assert moto_repairs.join_execution_threads(5.0) == []
 
 
@@ -209,3 +211,59 @@ def test_tasks_share_their_clients() -> None:
         assert len(made) == 8
         assert len(set(map(id, made))) == 1
     assert boto_client_for("us-east-1", "dynamodb") is not boto_client_for("us-east-1", "dynamodb")
+
+
+def _seconds_of_one_retry(interval: int) -> float:
+    began = time.monotonic()
+    arn = _start(
+        {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::sqs:sendMessage",
+            "Parameters": {
+                "QueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/none",
+                "MessageBody": "m",
+            },
+            "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": interval, "MaxAttempts": 1}],
+            "End": True,
+        }
+    )
+    run_until(lambda: _status(arn) == "FAILED")
+    return time.monotonic() - began
+
+
+def test_retries_do_not_wait() -> None:
+    with moto_repairs.executions_that_retry_at_once():
+        assert _seconds_of_one_retry(8) < 8
+
+
+def test_moto_alone_still_waits() -> None:
+    assert _seconds_of_one_retry(1) > 1
+
+
+def _times_parsed(monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often three executions of a definition never seen before have it parsed."""
+    counted = []
+    original: Callable[..., Any] = ASLParser.state_machine
+
+    def state_machine(self: ASLParser) -> Any:
+        counted.append(1)
+        return original(self)
+
+    monkeypatch.setattr(ASLParser, "state_machine", state_machine)
+    client = boto3.client("stepfunctions")
+    states = {"Only": {"Type": "Pass", "Comment": str(time.monotonic()), "End": True}}
+    definition = json.dumps({"StartAt": "Only", "States": states})
+    machine = client.create_state_machine(name="m", definition=definition, roleArn=ROLE)["stateMachineArn"]
+    for n in range(3):
+        arn = client.start_execution(stateMachineArn=machine, name=str(n))["executionArn"]
+        run_until(lambda arn=arn: _status(arn) == "SUCCEEDED")  # type: ignore[misc]
+    return len(counted)
+
+
+def test_a_definition_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with moto_repairs.definitions_parsed_once():
+        assert _times_parsed(monkeypatch) == 1
+
+
+def test_moto_alone_still_parses_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _times_parsed(monkeypatch) == 4

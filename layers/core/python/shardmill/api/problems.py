@@ -17,6 +17,8 @@ STATUS: dict[type[errors.MillError], HTTPStatus] = {
     errors.Conflict: HTTPStatus.CONFLICT,
     errors.PreconditionFailed: HTTPStatus.PRECONDITION_FAILED,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.Internal: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.Unauthorized: HTTPStatus.UNAUTHORIZED,
     errors.BadRequest: HTTPStatus.BAD_REQUEST,
     errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

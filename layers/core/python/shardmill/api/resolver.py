@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.api import gate, problems
 from shardmill.api.paths import allowed_methods
 from shardmill.aws.observe import logger
-from shardmill.engine.errors import MethodNotAllowed, MillError, NoSuchPath, RequestInvalid
+from shardmill.engine.errors import Internal, MethodNotAllowed, MillError, NoSuchPath, RequestInvalid
 from shardmill.model.fault import pointer
 
 OPENAPI = Path(__file__).with_name("openapi.json")
@@ -50,6 +50,12 @@ def resolve_with(
         answer = app.resolve(event, context)
     except MillError as error:
         answer = problems.answer(error)
+    except Exception:
+        logger.exception("a request failed", extra={"action": "http", "path": event["rawPath"]})
+        request_id = context.aws_request_id
+        fault = Internal("this is a defect of Shardmill, or AWS did not answer; its log has the request id")
+        fault.extra = {"requestId": request_id}
+        answer = problems.answer(fault)
     http = event["requestContext"]["http"]
     extra = {
         "action": "http",

@@ -30,7 +30,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def shardmill(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001  its callback has seen to it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,20 +13,32 @@ from shardmill.cli.exits import OTHER
 from shardmill.cli.options import Json, Token, Url
 
 if TYPE_CHECKING:
-    from shardmill.model.definition import JobDefine
+    from shardmill.model.definition import JobDefine, SavedDefine
     from shardmill.model.fault import Fault
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="A definition in JSON or YAML; - is standard input.")]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="A definition in JSON or YAML; - is standard input.")
+]
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE…", help="Definitions in JSON or YAML; - is standard input.")
 ]
 Drawn = Annotated[str, typer.Argument(metavar="JOB|FILE", help="A saved definition, or a file with one.")]
 Format = Annotated[Literal["text", "mermaid", "dot"], typer.Option("--format", help="How to draw it.")]
 _SUFFIXES = {".json", ".yaml", ".yml"}
+_COLUMNS: dict[str, Callable[[SavedDefine], object]] = {
+    "JOB": lambda saved: saved.job_name,
+    "VERSION": lambda saved: saved.version,
+    "STEPS": lambda saved: len(saved.steps),
+    "UPDATED": lambda saved: saved.update_time,
+    "BY": lambda saved: saved.update_user,
+    "DESCRIPTION": lambda saved: saved.description,
+}
 
 
 def validate(file: File, as_json: Json = False) -> None:
-    """Check a definition and say every fault at once; needs no server.
+    """Check a definition; needs no server.
+
+    Says every fault at once, each with its JSON pointer.
 
     \b
     Examples:
@@ -45,9 +58,9 @@ def validate(file: File, as_json: Json = False) -> None:
 
 
 def define(files: Files, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """Save definitions, each as the next version of its name.
+    """Save definitions.
 
-    All files are checked before the first is saved.
+    Each is saved as the next version of its name. All files are checked before the first is saved.
 
     \b
     Examples:
@@ -81,22 +94,13 @@ def definitions(url: Url = None, token: Token = None, as_json: Json = False) -> 
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        found = client.definitions()
-        if as_json:
-            return output.json_list(found)
-        output.table(
-            ("JOB", "VERSION", "STEPS", "UPDATED", "BY", "DESCRIPTION"),
-            (
-                (each.job_name, each.version, len(each.steps), each.update_time, each.update_user, each.description)
-                for each in found
-            ),
-        )
+        output.listing(client.definitions(), _COLUMNS, as_json)
 
 
 def graph(
     name: Drawn, form: Format = "text", url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Draw the steps of a definition and what they wait for.
+    """Draw the steps of a definition.
 
     \b
     Examples:

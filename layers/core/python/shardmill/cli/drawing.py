@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from shardmill.model.definition import JobDefine, StepDefine, total
@@ -30,7 +30,9 @@ def text(define: JobDefine) -> str:
             lines.append(f"phase {phase}")
         depths: dict[str, int] = {}
         for step in in_order(steps):
-            depth = depths[step.step_name] = max((depths[b] + 1 for b in _before(step) if b in depths), default=0)
+            depth = depths[step.step_name] = max(
+                (depths[b] + 1 for b in _before(step) if b in depths), default=0
+            )
             after = f"  after {', '.join(_before(step))}" if step.dependent_steps else ""
             lines.append(f"{'  ' * (depth + 1)}{_label(step)} {step.type}{after}")
     return "\n".join(lines)
@@ -110,4 +112,4 @@ def _phases(define: JobDefine) -> list[tuple[int, list[StepDefine]]]:
 def _gates(phases: list[tuple[int, list[StepDefine]]]) -> list[tuple[int, int]]:
     """A later phase starts when the earlier is over, whatever its outcome."""
     numbers = [phase for phase, _ in phases]
-    return list(zip(numbers, numbers[1:], strict=False))
+    return list(pairwise(numbers))

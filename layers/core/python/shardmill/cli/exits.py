@@ -7,15 +7,12 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import typer
 from typer.core import TyperGroup
 
 from shardmill.cli.output import message
-
-if TYPE_CHECKING:
-    from shardmill.client import ShardmillError
 
 OTHER = 1
 USAGE = 2
@@ -51,7 +48,7 @@ def orderly_end() -> Iterator[None]:
     except Exception as error:
         if _is_for_typer(error):
             raise
-        raise typer.Exit(_told(error)) from None
+        raise typer.Exit(tell(error)) from None
 
 
 def _is_for_typer(error: Exception) -> bool:
@@ -59,26 +56,22 @@ def _is_for_typer(error: Exception) -> bool:
     return isinstance(error, (typer.Exit, typer.Abort, typer.TyperException))
 
 
-def _told(error: Exception) -> int:
+def tell(error: Exception) -> int:
+    """Say what went wrong, and below it every fault with its place; gives the exit code."""
     from shardmill.client import BadName, NotFound, ShardmillError, WaitTimedOut
 
     if not isinstance(error, ShardmillError):
         place = traceback.extract_tb(error.__traceback__)[-1]
         message(
-            f"unexpected {type(error).__name__}: {error} ({os.path.basename(place.filename)}, line {place.lineno}); "
-            "this is a defect of Shardmill: please report it"
+            f"unexpected {type(error).__name__}: {error} (in {place.name}, line {place.lineno} of "
+            f"{os.path.basename(place.filename)}); this is a defect of Shardmill: please report it"
         )
         return OTHER
-    tell(error)
-    codes = {NotFound: NOT_FOUND, BadName: USAGE, WaitTimedOut: TIMED_OUT}
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), OTHER)
-
-
-def tell(error: ShardmillError) -> None:
-    """The sentence, and below it every fault with its place."""
     message(error.detail)
     for fault in error.faults:
         message(f"  {fault.pointer or '(document)'}: {fault.message}")
+    codes = {NotFound: NOT_FOUND, BadName: USAGE, WaitTimedOut: TIMED_OUT}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), OTHER)
 
 
 def _forget(stream: IO[str]) -> None:

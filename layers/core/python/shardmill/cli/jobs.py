@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -51,6 +52,15 @@ User = Annotated[
 ]
 Most = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")]
 
+_COLUMNS: dict[str, Callable[[Job], object]] = {
+    "JOB": lambda job: job.job_name,
+    "TRIGGER": lambda job: job.trigger,
+    "STATE": lambda job: job.state.value,
+    "SUBMITTED": lambda job: job.create_time,
+    "TOOK": lambda job: output.took(job.create_time, job.completed_time),
+    "BY": lambda job: job.submit_user,
+}
+
 
 def submit(
     job_name: JobName,
@@ -95,9 +105,10 @@ def watch(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Watch a Job until it has ended, with a live progress bar for each step.
+    """Watch a Job until it has ended.
 
-    Exit code 4 if it failed, 5 if the time was over. With --json, one line for every change.
+    Shows a live progress bar for each step; with --json, one line for every change. Exit code 4 if it
+    failed, 5 if the time was over.
 
     \b
     Examples:
@@ -134,22 +145,7 @@ def jobs(
 
     with Client(url, token) as client:
         found = islice(client.jobs(job_name, state, user, page=min(limit, 200)), limit)
-        if as_json:
-            return output.json_list(found)
-        output.table(
-            ("JOB", "TRIGGER", "STATE", "SUBMITTED", "TOOK", "BY"),
-            (
-                (
-                    each.job_name,
-                    each.trigger,
-                    each.state.value,
-                    each.create_time,
-                    output.took(each.create_time, each.completed_time),
-                    each.submit_user,
-                )
-                for each in found
-            ),
-        )
+        output.listing(found, _COLUMNS, as_json)
 
 
 def job(

@@ -12,25 +12,35 @@ from shardmill.cli.options import Json
 Port = Annotated[
     int | None,
     typer.Option(
-        "--port", metavar="N", min=1, max=65_535, show_default=False, help="Port on loopback; without it, a free one."
+        "--port",
+        metavar="N",
+        min=1,
+        max=65_535,
+        show_default=False,
+        help="Port on loopback; without it, a free one.",
     ),
 ]
 State = Annotated[
     Path | None,
     typer.Option(
-        "--state", metavar="DIR", show_default=False, help="Folder that keeps the state; without it, .shardmill."
+        "--state",
+        metavar="DIR",
+        show_default=False,
+        help="Folder that keeps the state; without it, .shardmill.",
     ),
 ]
 Workers = Annotated[
-    int, typer.Option("--workers", metavar="N", min=0, max=64, help="Pull workers of 4 slots for group default.")
+    int,
+    typer.Option("--workers", metavar="N", min=0, max=64, help="Pull workers of 4 slots for group default."),
 ]
 JsonReady = Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")]
 
 
 def dev(port: Port = None, state: State = None, workers: Workers = 1, as_json: JsonReady = False) -> None:
-    """Run Shardmill on this machine: a local AWS with this repository's template.yaml deployed to it.
+    """Run Shardmill on this machine.
 
-    It listens on loopback only and runs until Ctrl-C. Other commands find it by themselves.
+    Starts a local AWS with this repository's template.yaml deployed to it, on loopback only, and runs until
+    Ctrl-C. Other commands find it by themselves.
 
     \b
     Examples:
@@ -44,9 +54,10 @@ def dev(port: Port = None, state: State = None, workers: Workers = 1, as_json: J
 
 
 def demo(as_json: Json = False) -> None:
-    """Run the balance-report job with 12 shards on a laptop cloud of its own, then stop it.
+    """Run an example job, with everything it needs.
 
-    Shows live progress, the result, and what it would have cost on AWS. Exit code 0 only if it succeeded.
+    The balance-report job with 12 shards, on a laptop cloud of its own, which is stopped afterwards. Shows
+    live progress, the result, and what it would have cost on AWS. Exit code 0 only if it succeeded.
 
     \b
     Examples:

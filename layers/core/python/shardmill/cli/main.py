@@ -12,5 +12,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        sys.exit(f"shardmill: the command line needs {error.name}; install it with pip install 'shardmill[cli]'")
+        sys.exit(
+            f"shardmill: the command line needs {error.name}; install it with pip install 'shardmill[cli]'"
+        )
     app()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, islice
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, TypeVar
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+T = TypeVar("T")
 
 SAMPLE = 200
 GAP = "  "
@@ -51,13 +50,21 @@ def json_line(value: Any) -> None:
     sys.stdout.flush()
 
 
-def json_list(items: Iterable[BaseModel]) -> None:
+def json_list(items: Iterable[Any]) -> None:
     """One JSON array, printed while it comes, so that it may be longer than memory."""
     before = "[\n"
     for item in items:
         sys.stdout.write(f"{before}{_json(item, indent=None)}")
         before = ",\n"
     sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
+
+
+def listing(items: Iterable[T], columns: Mapping[str, Callable[[T], object]], as_json: bool) -> None:
+    """A list for programs or for people, who see these columns of it."""
+    if as_json:
+        json_list(items)
+    else:
+        table(list(columns), ([column(item) for column in columns.values()] for item in items))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,17 +13,32 @@ from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, StepName, Token, Trigger, Url
 from shardmill.model.states import TaskState
 
+if TYPE_CHECKING:
+    from shardmill.client.api import Stream
+    from shardmill.model.job import Task
+
 State = Annotated[
     TaskState | None,
     typer.Option("--state", case_sensitive=False, show_default=False, help="Only in this state."),
 ]
 Most = Annotated[
     int | None,
-    typer.Option("--limit", metavar="N", min=1, show_default=False, help="How many at most; without it, all."),
+    typer.Option(
+        "--limit", metavar="N", min=1, show_default=False, help="How many at most; without it, all."
+    ),
 ]
 Index = Annotated[int, typer.Argument(metavar="INDEX", min=0, help="The index of the task.")]
 Stderr = Annotated[bool, typer.Option("--stderr", help="Its standard error, not its standard output.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")]
+
+_COLUMNS: dict[str, Callable[[Task], object]] = {
+    "INDEX": lambda task: task.sharding.index,
+    "STATE": lambda task: task.state.value,
+    "ATTEMPT": lambda task: task.attempt,
+    "WORKER": lambda task: task.worker,
+    "STARTED": lambda task: task.execute_time,
+    "TOOK": lambda task: output.took(task.execute_time, task.completed_time),
+}
 
 
 def tasks(
@@ -35,7 +51,7 @@ def tasks(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List the tasks of a step in the order of their index.
+    """List the tasks of a step.
 
     \b
     Examples:
@@ -47,22 +63,7 @@ def tasks(
     with Client(url, token) as client:
         page = min(limit or 200, 200)
         found = islice(client.tasks(job_name, trigger, step_name, state, page=page), limit)
-        if as_json:
-            return output.json_list(found)
-        output.table(
-            ("INDEX", "STATE", "ATTEMPT", "WORKER", "STARTED", "TOOK"),
-            (
-                (
-                    each.sharding.index,
-                    each.state.value,
-                    each.attempt,
-                    each.worker,
-                    each.execute_time,
-                    output.took(each.execute_time, each.completed_time),
-                )
-                for each in found
-            ),
-        )
+        output.listing(found, _COLUMNS, as_json)
 
 
 def logs(
@@ -76,7 +77,9 @@ def logs(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Print the output of a task: of its last attempt, or with --follow from this attempt on.
+    """Print the output of a task.
+
+    That of its last attempt; with --follow, of this attempt and those that come.
 
     \b
     Examples:
@@ -85,11 +88,11 @@ def logs(
     """
     from shardmill.client import Client
 
-    stream = "stderr" if stderr else "stdout"
+    stream: Stream = "stderr" if stderr else "stdout"
     with Client(url, token) as client:
         pieces = client.logs(job_name, trigger, step_name, index, stream, follow=follow)
         if as_json and not follow:
-            return output.json_document({"stream": stream, "text": "".join(pieces)})
+            pieces = iter(["".join(pieces)])
         for piece in pieces:
             if as_json:
                 output.json_line({"stream": stream, "text": piece})

@@ -83,23 +83,22 @@ def _json(text: str, name: str) -> Any:
 
 
 def _yaml(text: str, name: str) -> Any:
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             raise DocumentError(f"{name} is empty")
         _check(node, name)
         return loader.construct_document(node)
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DocumentError(f"{name}, line {line}: this is not YAML: {error.reason}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise DocumentError(f"{name}{line}: this is not YAML: {_reason(error)}") from None
-    except yaml.YAMLError as error:
-        raise DocumentError(f"{name}: this is not YAML: {' '.join(str(error).split())}") from None
+        place = f"{name}, line {mark.line + 1}" if mark else name
+        raise DocumentError(f"{place}: this is not YAML: {_reason(error)}") from None
     except ValueError as error:
         raise DocumentError(f"{name}: {error}") from None
-    finally:
-        loader.dispose()
 
 
 def _reason(error: yaml.MarkedYAMLError) -> str:

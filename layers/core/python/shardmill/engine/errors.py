@@ -116,6 +116,18 @@ class TooLarge(MillError):
     code = "definition-too-large"
 
 
+class Busy(MillError):
+    code = "busy"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.headers = {"retry-after": "1"}
+
+
+class Internal(MillError):
+    code = "internal-error"
+
+
 class Unauthorized(MillError):
     code = "unauthorized"
 

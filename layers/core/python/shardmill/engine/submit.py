@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observe import logger
 from shardmill.engine.enqueue import group_rows
-from shardmill.engine.errors import DefinitionNotFound, RequestInvalid, TriggerTaken
+from shardmill.engine.errors import Busy, DefinitionNotFound, RequestInvalid, TriggerTaken
 from shardmill.engine.mill import Mill
 from shardmill.engine.plan import effective
 from shardmill.engine.work import trial
@@ -26,6 +26,7 @@ from shardmill.model.template import TemplateError
 from shardmill.store.rows import JobRow
 
 START_GRACE_MS = 60_000
+_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,14 @@ def submit(
     job = _job(request, define, saved.version, digest, actor, now=now, job_id=new_id(), jid=0)
     _check_runnable(mill, define, job, now)
     job.jid = mill.jobs.next_jid()
-    if not mill.jobs.create(job, due=now + START_GRACE_MS):
+    for _ in range(_TRIES):
+        if mill.jobs.create(job, due=now + START_GRACE_MS):
+            _start(mill, job)
+            return Submitted(job, new=True)
         rival = _existing(mill, request.job_name, request.trigger, digest)
-        if not rival:
-            raise TriggerTaken(request.job_name, request.trigger)
-        return Submitted(rival, new=False)
-    _start(mill, job)
-    return Submitted(job, new=True)
+        if rival:
+            return Submitted(rival, new=False)
+    raise Busy("too many requests for this trigger at once; ask again")
 
 
 def request_hash(request: JobRequest) -> str:

@@ -162,8 +162,7 @@ def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     shard = _settled(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
     view = _task_view(job, step, spec, rank, shard)
     view.attempts = [_attempt(kept) for kept in mill.shards.attempts(step, rank)]
-    holder = shard.worker.split(".")[0]
-    current = next((a for a in view.attempts if a.attempt == shard.attempt and a.worker == holder), None)
+    current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
         view.exit_code, view.reason = current.exit_code, current.reason
         view.stdout, view.stderr = current.stdout, current.stderr
@@ -223,6 +222,12 @@ def _settled(step: StepRow, shard: Shard) -> Shard:
 def _attempt(kept: dict[str, Any]) -> Attempt:
     times = {name: from_ms(kept[name]) for name in ("startTime", "endTime") if name in kept}
     return Attempt.model_validate({**kept, **times})
+
+
+def _is_of(attempt: Attempt, shard: Shard) -> bool:
+    """Whether this is the attempt that made a shard what it is."""
+    same = attempt.attempt == shard.attempt and attempt.worker == shard.worker.split(".")[0]
+    return same and (attempt.outcome == "success") == (shard.state is TaskState.SUCCESS)
 
 
 def _bare_attempt(shard: Shard) -> Attempt:

@@ -17,7 +17,7 @@ from shardmill.local.leash import leashed
 from shardmill.local.state import StateFolder
 
 START_SECONDS = 60.0
-STOP_SECONDS = 3.5
+STOP_SECONDS = 3.0
 
 
 def bind(port: int) -> socket.socket:

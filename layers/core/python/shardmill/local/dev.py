@@ -84,8 +84,12 @@ def stoppable() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def laptop(port: int | None, state: Path | None, workers: int, root: Path = ROOT) -> Iterator[Laptop]:
-    """A cloud with this repository deployed to it, and workers; stopped at the end, with all it started."""
+def laptop(
+    port: int | None, state: Path | None, workers: int, root: Path = ROOT, *, publish: bool = True
+) -> Iterator[Laptop]:
+    """A cloud with this repository deployed to it, and workers; stopped at the end, with all it started.
+
+    Published, the command line finds it by itself."""
     folder = StateFolder.at(state)
     with folder.locked() as lock, contextlib.ExitStack() as ending:
         listener = _listener(folder, port)
@@ -97,8 +101,9 @@ def laptop(port: int | None, state: Path | None, workers: int, root: Path = ROOT
         ending.callback(crew.stop)
         crew.start(workers)
         _wait_until_ready(session, cloud)
-        ending.callback(session.withdraw)
-        session.publish()
+        if publish:
+            ending.callback(session.withdraw)
+            session.publish()
         yield Laptop(session, cloud, crew)
 
 

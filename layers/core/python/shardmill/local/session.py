@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -45,33 +44,40 @@ class Session:
         }
 
     def publish(self) -> None:
-        text = json.dumps(asdict(self), indent=2) + "\n"
-        write_private(Path(self.state) / "dev.json", text)
-        pointer_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(pointer_file(), text)
+        pointers().mkdir(mode=0o700, parents=True, exist_ok=True)
+        for file in self._files():
+            write_private(file, json.dumps(asdict(self), indent=2) + "\n")
 
     def withdraw(self) -> None:
-        """Take back what was published, but not what a later `dev` published in its place."""
-        for file in (Path(self.state) / "dev.json", pointer_file()):
-            known = _read(file)
-            if known is not None and known.pid == self.pid:
-                with contextlib.suppress(FileNotFoundError):
-                    file.unlink()
+        for file in self._files():
+            file.unlink(missing_ok=True)
+
+    def _files(self) -> tuple[Path, Path]:
+        return Path(self.state) / "dev.json", pointers() / f"{self.pid}.json"
 
 
-def pointer_file() -> Path:
-    """The user's last started `dev`, wherever its state folder is."""
+def pointers() -> Path:
+    """The user's running `dev`s, wherever their state folders are: a file each, named by process."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "shardmill" / "dev.json"
+    return Path(cache) / "shardmill" / "dev"
 
 
 def find_session() -> Session | None:
-    """The `dev` of this folder, else the user's last started one; None if none runs."""
-    for file in (DEFAULT_FOLDER / "dev.json", pointer_file()):
+    """The `dev` of this folder, else the one that the user started last; None if none runs."""
+    started = sorted(pointers().glob("*.json"), key=_age)
+    for file in (DEFAULT_FOLDER / "dev.json", *started):
         session = _read(file)
         if session is not None and alive(session.pid):
             return session
     return None
+
+
+def _age(file: Path) -> float:
+    """Less is younger; a file that has just gone is oldest."""
+    try:
+        return -file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _read(file: Path) -> Session | None:

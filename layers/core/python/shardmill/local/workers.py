@@ -16,12 +16,24 @@ from shardmill.local.session import Session
 from shardmill.local.state import StateFolder
 
 SLOTS = 4
-STOP_SECONDS = 1.0
+STOP_SECONDS = 1.5
 RESTART_SECONDS = 2.0
 
 
-def worker_command() -> list[str]:
-    return leashed("shardmill", "worker", "--group", "default", "--slots", str(SLOTS), "--aws")
+def worker_command(number: int) -> list[str]:
+    """A worker of the group `default` that goes straight to AWS; its name is kept over restarts."""
+    options = (
+        "--group",
+        "default",
+        "--slots",
+        str(SLOTS),
+        "--name",
+        f"dev-{number}",
+        "--grace",
+        "0.5",
+        "--aws",
+    )
+    return leashed("shardmill", "worker", *options)
 
 
 @dataclass(slots=True)
@@ -39,7 +51,7 @@ class Workers:
     def _start_one(self, number: int) -> None:
         with self.folder.log(f"worker-{number}").open("ab") as log:
             self._running[number] = subprocess.Popen(
-                worker_command(),
+                worker_command(number),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -54,6 +66,7 @@ class Workers:
         for number, process in list(self._running.items()):
             if (code := process.poll()) is not None:
                 del self._running[number]
+                _let_go(process)
                 self._due[number] = now + RESTART_SECONDS
                 self.say(
                     f"worker {number} ended by itself (exit code {code}) and is started again; "
@@ -75,6 +88,10 @@ class Workers:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            if process.stdin:
-                process.stdin.close()
+            _let_go(process)
         self._running.clear()
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin:
+        process.stdin.close()

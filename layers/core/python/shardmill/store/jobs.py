@@ -11,6 +11,7 @@ from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.table import (
     TRANSACTION_LIMIT,
     ConditionFailed,
+    Contended,
     Item,
     Table,
     TransactionRefused,
@@ -51,10 +52,10 @@ class Jobs:
         ]
 
     def create(self, job: JobRow, *, due: int) -> bool:
-        """Whether the Job was created; False if its identity is taken."""
+        """Whether the Job was created; False if its identity is taken, or just being taken."""
         try:
-            self._table.transact(self.creation(job, due=due))
-        except TransactionRefused:
+            self._table.transact(self.creation(job, due=due), tries=2)
+        except (TransactionRefused, Contended):
             return False
         return True
 

@@ -53,9 +53,10 @@ def block(job_id: str, run: int, step: int, number: int) -> Key:
     return {"pk": task_partition(job_id, run, step, set_of(number)), "sk": f"b{number:05d}"}
 
 
-def attempt(job_id: str, run: int, step: int, rank: int, attempt: int, worker: str) -> Key:
+def attempt(job_id: str, run: int, step: int, rank: int, attempt: int, worker: str, outcome: str) -> Key:
+    """Worker and outcome are in it, so that what a late or lying reporter says covers up nothing."""
     partition = task_partition(job_id, run, step, set_of(block_of(rank)))
-    return {"pk": partition, "sk": f"{attempts_of(rank)}{attempt:05d}#{worker}"}
+    return {"pk": partition, "sk": f"{attempts_of(rank)}{attempt:05d}#{worker}#{outcome}"}
 
 
 def attempts_of(rank: int) -> str:

@@ -114,8 +114,8 @@ class Shards:
         """Keep what there is to say of attempts: `(step, rank, {"attempt": n, …})`."""
         items: list[Item] = []
         for step, rank, attempt in attempts:
-            number, worker = attempt["attempt"], attempt["worker"]
-            key = keys.attempt(step.job_id, step.run, step.index, rank, number, worker)
+            told = attempt["attempt"], attempt["worker"], attempt.get("outcome", "")
+            key = keys.attempt(step.job_id, step.run, step.index, rank, *told)
             items.append({**key, "attempt": json.dumps(attempt)})
         self._table.batch_put(items)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,10 @@ class TransactionRefused(Exception):
 
 class Throttled(Exception):
     """DynamoDB kept refusing part of a batch; try again later."""
+
+
+class Contended(Exception):
+    """Rivals kept writing the same items; look at what they wrote, or try again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,28 +166,27 @@ class Table:
 
     def put_new(self, item: Item) -> None:
         """Put an item whose key is not taken yet, else raise ConditionFailed with what is there."""
-        try:
-            self._client.put_item(
-                TableName=self.name,
-                Item=encode_item(item),
-                ConditionExpression="attribute_not_exists(pk)",
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
-        except ClientError as error:
-            raise _condition_failed(error) from error
+        self._write(
+            self._client.put_item,
+            Item=encode_item(item),
+            ConditionExpression="attribute_not_exists(pk)",
+        )
 
     def update(self, update: Update, *, returns: str = "NONE") -> Item:
         """Apply an update; `returns` as DynamoDB's ReturnValues."""
-        try:
-            answer = self._client.update_item(
-                TableName=self.name,
-                ReturnValues=returns,  # type: ignore[arg-type]
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                **update.request(),
-            )
-        except ClientError as error:
-            raise _condition_failed(error) from error
+        answer = self._write(self._client.update_item, ReturnValues=returns, **update.request())
         return decode_item(answer.get("Attributes", {}))
+
+    def _write(self, call: Callable[..., Any], **request: Any) -> Any:
+        """A conditional write; waits while a transaction holds the item."""
+        for wait in _backoff(_CONFLICT_TRIES):
+            try:
+                return call(TableName=self.name, ReturnValuesOnConditionCheckFailure="ALL_OLD", **request)
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "TransactionConflictException":
+                    raise _condition_failed(error) from error
+            time.sleep(wait)
+        raise Contended
 
     def delete(self, key: Item) -> None:
         self._client.delete_item(TableName=self.name, Key=encode_item(key))
@@ -290,9 +293,9 @@ class Table:
         request.pop("UpdateExpression")
         return {"ConditionCheck": {"TableName": self.name, **request}}
 
-    def transact(self, requests: Sequence[Item]) -> None:
+    def transact(self, requests: Sequence[Item], *, tries: int = _CONFLICT_TRIES) -> None:
         """All or nothing; waits out rivals, raises TransactionRefused if a condition does not hold."""
-        for wait in _backoff(_CONFLICT_TRIES):
+        for wait in _backoff(tries):
             try:
                 self._client.transact_write_items(TransactItems=list(requests))  # type: ignore[arg-type]
                 return
@@ -305,9 +308,8 @@ class Table:
                     raise TransactionRefused(failed) from error
                 if "TransactionConflict" not in reasons and "ThrottlingError" not in reasons:
                     raise
-                last = error
             time.sleep(wait)
-        raise last
+        raise Contended
 
 
 def _backoff(tries: int = 8) -> Iterator[float]:

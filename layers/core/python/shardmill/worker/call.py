@@ -56,10 +56,10 @@ def find(spec: str) -> Callable[..., Any]:
             found = getattr(found, part)
         except AttributeError:
             raise LookupError(f"module {module_name!r} has no {path!r}") from None
-    if not callable(found):
-        raise LookupError(f"{spec!r} is not a function")
-    function: Callable[..., Any] = found
-    return function
+    if callable(found):
+        function: Callable[..., Any] = found
+        return function
+    raise LookupError(f"{spec!r} is not a function")
 
 
 def takes_task(function: Callable[..., Any]) -> bool:

@@ -60,10 +60,10 @@ class Desk:
         """How many tasks to ask for, once there is room for any; 0 when no more are to be taken."""
         with self._lock:
             while self._open and self._left != 0:
+                if self._room() > 0 and self._quick():
+                    full = min(MAX_BATCH, self._limit())
+                    self._ended.wait_for(lambda: self._room() in (0, full), _FULL_LEASE_SECONDS)  # noqa: B023
                 room = self._room()
-                if 0 < room < MAX_BATCH and room < self._limit() and self._quick():
-                    self._ended.wait(_FULL_LEASE_SECONDS)
-                    room = self._room()
                 if room > 0:
                     return room if self._left is None else min(room, self._left)
                 self._ended.wait()
@@ -93,8 +93,13 @@ class Desk:
             self._waiting.extend(accepted)
             if self._left is not None:
                 self._left -= len(accepted)
-            self._work.notify(len(accepted))
+            self._work.notify(sum(held.lease.type != "noop" for held in accepted))
             return accepted
+
+    def await_idle(self) -> None:
+        """Until everything is reported, or the desk is closed."""
+        with self._lock:
+            self._ended.wait_for(lambda: self._idle or not self._open)
 
     # the slots
 
@@ -121,7 +126,8 @@ class Desk:
         with self._lock:
             self._running.discard(held)
             took = time.monotonic() - (held.began or 0.0)
-            self._average = took if self._average is None else self._average + _WEIGHT * (took - self._average)
+            before = took if self._average is None else self._average
+            self._average = before + _WEIGHT * (took - before)
             if result:
                 self._results.append((held, result))
                 self.unsent += 1
@@ -159,7 +165,7 @@ class Desk:
             return [HeldTask(task_id=task, attempt=attempt, run=run) for task, attempt, run in self._held]
 
     def drop(self, sent: Iterable[HeldTask], dropped: Iterable[str]) -> list[Held]:
-        """Stop those tasks of a heartbeat that its answer names; the attempts that were sent, no newer ones."""
+        """Stop the tasks that the answer to a heartbeat names: the attempts it was told of, no newer ones."""
         names = set(dropped)
         keys = {(task.task_id, task.attempt, task.run) for task in sent if task.task_id in names}
         with self._lock:
@@ -173,7 +179,17 @@ class Desk:
     @property
     def idle(self) -> bool:
         with self._lock:
-            return not (self._waiting or self._running or self.unsent)
+            return self._idle
+
+    @property
+    def _idle(self) -> bool:
+        return not (self._waiting or self._running or self.unsent)
+
+    @property
+    def busy(self) -> int:
+        """How many tasks want a slot or have one."""
+        with self._lock:
+            return len(self._waiting) + len(self._running)
 
     def close(self) -> list[Lease]:
         """Take no more; the tasks that were not begun."""

@@ -13,6 +13,7 @@ from shardmill.aws.settings import Settings
 from shardmill.engine import workers
 from shardmill.engine.enqueue import group_rows
 from shardmill.engine.errors import MillError, StaleSession, WorkerNotFound
+from shardmill.engine.hand_back import hand_back
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
@@ -22,51 +23,55 @@ from shardmill.store.shards import BlockChanged
 from shardmill.store.table import Throttled
 from shardmill.worker.lanes import Lane, Lanes
 from shardmill.worker.logs import BucketLogs, LogStore
-from shardmill.worker.transport import Refused, Stale, Unreachable
+from shardmill.worker.transport import Refused, Stale, Unreachable, handed_back
 
 
 class DirectTransport:
-    """Each of the worker's threads has a Mill of its own: what a Mill remembers is not shared."""
-
     def __init__(self, settings: Settings) -> None:
-        self._leasing = Mill.connect(settings)
-        self._reporting = Mill.connect(settings)
-        self._beating = Mill.connect(settings)
-        self._lanes = Lanes(self._leasing.queues)
+        self._mill = Mill.connect(settings)
+        self._lanes = Lanes(self._mill.queues)
         self._worker: Worker | None = None
         self.logs: LogStore = BucketLogs(settings.bucket)
 
     def register(self, registration: Registration) -> Worker:
         with _spoken():
-            row = workers.register(self._beating, registration, now_ms())
-            self._worker = worker_view(self._beating, row, now_ms())
+            row = workers.register(self._mill, registration, now_ms())
+            self._worker = worker_view(self._mill, row, now_ms())
         return self._worker
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
         me = self._me
         with _spoken():
-            beat = workers.heartbeat(self._beating, me.id, me.session, held, offline=offline, now=now_ms())
-            view = worker_view(self._beating, beat.worker, now_ms())
+            beat = workers.heartbeat(self._mill, me.id, me.session, held, offline=offline, now=now_ms())
+            view = worker_view(self._mill, beat.worker, now_ms())
         return HeartbeatAnswer(drop=beat.drop, status=view.status, heartbeat_seconds=view.heartbeat_seconds)
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self._me
         with _spoken():
-            self._lanes.serve(self._lanes_of(me.groups))
+            lanes = list(self._lanes_of(me.groups))
+            if not lanes:
+                raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
+            self._lanes.serve(lanes)
             messages = self._lanes.take(most, wait_seconds)
             if not messages:
                 return []
-            return lease(self._leasing, f"{me.id}.{me.session}", messages, now_ms())
+            return lease(self._mill, f"{me.id}.{me.session}", messages, now_ms())
 
     def report(self, results: Sequence[Result]) -> list[Reported]:
         with _spoken():
-            return report(self._reporting, self._me.id, results, now_ms())
+            return report(self._mill, self._me.id, results, now_ms())
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
-        """Their messages show again after the lease, when the row no longer names a living holder."""
+        with _spoken():
+            hand_back(self._mill, self._me.id, [handed_back(task) for task in leases], now_ms())
 
     def close(self) -> None:
         self._lanes.close()
+
+    def join(self, timeout: float) -> None:
+        """After closing: wait for the receives that are still in flight."""
+        self._lanes.join(timeout)
 
     @property
     def _me(self) -> Worker:
@@ -75,7 +80,7 @@ class DirectTransport:
         return self._worker
 
     def _lanes_of(self, names: Sequence[str]) -> Iterator[Lane]:
-        for group in group_rows(self._leasing, names, now_ms()).values():
+        for group in group_rows(self._mill, names, now_ms()).values():
             for level, url in enumerate(group.queues):
                 yield Lane(url, level, group.lease_seconds)
 

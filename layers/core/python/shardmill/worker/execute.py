@@ -23,7 +23,7 @@ log = logging.getLogger("shardmill.worker")
 PERMANENT_EXIT = 42
 TIMED_OUT = "timed-out"
 DISCARDED = "discarded"
-# What a task's program inherits; everything else of the worker's environment, its credentials too, stays here.
+# What a task's program inherits; all else in the worker's environment, its credentials too, stays with it.
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _MAX_REASON = 1_000
 
@@ -63,6 +63,11 @@ def execute(lease: Lease, shop: Workshop, stop: Event, *, limit_seconds: float |
         except OSError as error:
             finding = Finding("failed", f"the worker could not run it: {error}")
     return _result(lease, finding, started)
+
+
+def unrun(lease: Lease, reason: str) -> Result:
+    """The result of a task that could not be run at all."""
+    return _result(lease, Finding("failed", reason), datetime.now(UTC))
 
 
 def _result(lease: Lease, finding: Finding, started: datetime) -> Result:

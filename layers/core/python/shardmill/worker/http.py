@@ -11,6 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from shardmill.model.worker import (
     MAX_WAIT_SECONDS,
+    HandBackAnswer,
+    HandBackRequest,
     Heartbeat,
     HeartbeatAnswer,
     HeldTask,
@@ -25,11 +27,12 @@ from shardmill.model.worker import (
     Worker,
 )
 from shardmill.worker.logs import LogsNotStored, LogStore, Stream, chunk_count, chunks
-from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable
+from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable, handed_back
 
 _STALE_CODES = {"stale-session", "worker-not-found"}
 _TRY_AGAIN = {408, 425, 429}
 _ANSWERED_CODES = {"stale-attempt", "task-not-found"}
+_MOST_HANDED_BACK = 100
 _T = TypeVar("_T", bound=BaseModel)
 
 
@@ -68,7 +71,10 @@ class HttpTransport:
             ]
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
-        """Shardmill gives them to others after the lease."""
+        for at in range(0, len(leases), _MOST_HANDED_BACK):
+            tasks = [handed_back(task) for task in leases[at : at + _MOST_HANDED_BACK]]
+            asked = HandBackRequest(worker_id=self.me.id, tasks=tasks)
+            self.post("/v1/work:release", asked, HandBackAnswer)
 
     def close(self) -> None:
         """A lease that waits at the other end cannot be called back; what it brings is handed back."""
@@ -86,7 +92,7 @@ class HttpTransport:
         except httpx.InvalidURL as error:
             raise Refused(f"{self._url!r} is not an address: {error}") from error
         except httpx.HTTPError as error:
-            raise Unreachable(f"{self._url}: {error or type(error).__name__}") from error
+            raise Unreachable(f"{self._url}: {str(error) or type(error).__name__}") from error
         if not response.is_success:
             raise _fault(response, f"POST {path}")
         try:

@@ -1,82 +1,98 @@
-"""The pull worker: one thread leases, one a slot runs, one reports, one beats, and this one waits for the end."""
+"""Running a pull worker in this process, from its settings to its exit code."""
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 
-from shardmill.model.worker import MAX_WAIT_SECONDS, Lease, Registration, Result, Worker
-from shardmill.worker import process
-from shardmill.worker.desk import Desk, Held
-from shardmill.worker.execute import DISCARDED, Workshop, execute
+from shardmill.model.worker import MAX_WAIT_SECONDS, Registration
+from shardmill.worker.execute import Workshop
 from shardmill.worker.programs import Programs
-from shardmill.worker.retry import Insistence
-from shardmill.worker.transport import Refused, Stale, Transport, TransportError
-
-log = logging.getLogger("shardmill.worker")
-
-Progress = Callable[[str, Lease, Result | None], None]
-"""Told `started` and `ended` of each task, in the thread that ran it."""
-
-FINE, FAILED, NO_GROUP, KILLED = 0, 1, 3, 130
-_ONCE_WAIT_SECONDS = 1
-_LOOK_SECONDS = 0.1
-_REPORT_SECONDS = 5.0
+from shardmill.worker.pull import Manner, Progress, PullWorker
+from shardmill.worker.transport import Transport
 
 
-class PullWorker:
-    def __init__(
-        self,
-        transport: Transport,
-        registration: Registration,
-        shop: Workshop,
-        *,
-        grace_seconds: float,
-        wait_seconds: int,
-        once: bool,
-        max_tasks: int | None,
-        progress: Progress | None,
-    ) -> None:
-        self._transport = transport
-        self._registration = registration
-        self._shop = shop
-        self._grace = grace_seconds
-        self._wait = wait_seconds
-        self._once = once
-        self._progress = progress or (lambda kind, lease, result: None)
-        self._desk = Desk(registration.slots, max_tasks)
-        self._insist = Insistence()
-        self._halt = Event()
-        self._give_up = Event()
-        self._code = FINE
-        self._lost = False
-        self.signals = 0
+def run_worker(
+    groups: Sequence[str],
+    slots: int,
+    transport: Transport,
+    *,
+    name: str,
+    apps: Sequence[str] = ("*",),
+    grace_seconds: float = 10.0,
+    kill_seconds: float | None = None,
+    keep_work: bool = False,
+    work_root: Path | None = None,
+    once: bool = False,
+    max_tasks: int | None = None,
+    programs: Programs | None = None,
+    progress: Progress | None = None,
+    stop: Event | None = None,
+    wait_seconds: int = MAX_WAIT_SECONDS,
+) -> int:
+    """Work until a signal, `stop`, or, with `once` or `max_tasks`, the end of the work; the exit code.
 
-    def run(self, stop: Event | None) -> int:
-        worker = self._register(stop)
-        if not worker:
-            return self._code
-        log.info(
-            "registered worker=%s id=%s session=%d groups=%s slots=%d",
-            *(worker.name, worker.id, worker.session, ",".join(worker.groups), self._registration.slots),
-        )
-        slots = [self._thread(self._run_tasks, f"slot {n}") for n in range(self._registration.slots)]
-        self._thread(self._lease, "lease")
-        self._thread(self._report, "report")
-        beats = self._thread(lambda: self._beat(worker.heartbeat_seconds), "heartbeat")
-        while not self._halt.wait(_LOOK_SECONDS):
-            self._heed(stop)
-        self._wind_up(slots)
-        self._give_up.set()
-        self._desk.finish()
-        beats.join(_LOOK_SECONDS)
-        return self._code
+    `grace_seconds`: what running tasks have to come to their end when the worker stops. `kill_seconds`: what
+    a program has between SIGTERM and SIGKILL, 5 s unless the grace is shorter.
+    """
+    kill = min(5.0, max(0.5, grace_seconds)) if kill_seconds is None else kill_seconds
+    registration = Registration(
+        name=name,
+        groups=list(groups),
+        host=socket.gethostname()[:256],
+        cores=os.cpu_count() or 1,
+        apps=list(apps),
+        slots=slots,
+        user=os.environ.get("USER"),
+    )
+    manner = Manner(grace_seconds, wait_seconds, once, max_tasks)
+    with _root(work_root, keep_work) as root:
+        shop = Workshop(root, programs or _own_programs(), transport.logs, keep_work, kill)
+        worker = PullWorker(transport, registration, shop, manner, progress)
+        with _signals_to(worker):
+            return worker.run(stop)
+
+
+def _own_programs() -> Programs:
+    """Python tasks find the modules of the folder that the worker was started in."""
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return Programs(python_path=(os.getcwd(), *filter(None, path)))
+
+
+@contextmanager
+def _root(given: Path | None, keep: bool) -> Iterator[Path]:
+    if given:
+        yield given
+        return
+    root = Path(tempfile.mkdtemp(prefix="shardmill-worker-"))
+    try:
+        yield root
+    finally:
+        if not keep:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def _signals_to(worker: PullWorker) -> Iterator[None]:
+    """Count the signals that ask for an end; the handler does no more, as it may interrupt anything."""
+
+    def count(*_: object) -> None:
+        worker.signals += 1
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, count) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
+from shardmill.model.worker import (
+    HandedBack,
+    HeartbeatAnswer,
+    HeldTask,
+    Lease,
+    Registration,
+    Reported,
+    Result,
+    Worker,
+)
 from shardmill.worker.logs import LogStore
 
 
@@ -49,3 +58,7 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """No more leases: a waiting `lease` returns, and what still arrives for it is given back."""
+
+
+def handed_back(lease: Lease) -> HandedBack:
+    return HandedBack(task_id=lease.task_id, attempt=lease.attempt, receipt=lease.receipt)

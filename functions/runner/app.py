@@ -1,0 +1,18 @@
+"""The Lambda worker: runs the tasks of the group `lambda`."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from shardmill.worker.lambda_runner import run_batch
+
+from shardmill.aws.clock import now_ms
+from shardmill.aws.observe import logger
+from shardmill.engine.mill import mill
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    deadline = now_ms() + context.get_remaining_time_in_millis()
+    kept = run_batch(mill(), event["Records"], deadline, now_ms())
+    logger.info("ran", extra={"action": "run", "records": len(event["Records"]), "kept": len(kept)})
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in kept]}

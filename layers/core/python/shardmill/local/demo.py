@@ -1,0 +1,111 @@
+"""`shardmill demo`: a laptop cloud of its own, one Job on it from request to result, its price on AWS."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from shardmill.cli import output
+from shardmill.cli.exits import INTERRUPTED, OTHER, tell
+from shardmill.cli.progress import shown_progress
+from shardmill.cli.verdict import show_job, verdict
+from shardmill.client import Client, ShardmillError
+from shardmill.local import prices
+from shardmill.local.errors import CloudFailed, Refused
+from shardmill.local.dev import ROOT, Laptop, Stopped, laptop, stoppable
+from shardmill.model.job import Job
+from shardmill.model.states import JobState
+
+EXAMPLE = ROOT / "examples" / "balance-report.yaml"
+RESULT_STEP = "merge_files"
+LAST_LINES = 10
+TIMEOUT_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    job: Job
+    seconds: float
+    result: list[str]
+    bill: list[prices.Item]
+    code: int
+
+
+def run_demo(as_json: bool) -> int:
+    """The exit code: 0 only if the job succeeded. What the demo made is removed, unless the cloud failed."""
+    folder = Path(tempfile.mkdtemp(prefix="shardmill-demo-"))
+    try:
+        with stoppable(), laptop(None, folder / "state", workers=1, publish=False) as ready:
+            outcome = _run(ready, folder)
+    except Stopped:
+        code = INTERRUPTED
+    except (CloudFailed, Refused) as failure:
+        output.message(str(failure))
+        return OTHER
+    except ShardmillError as error:
+        code = tell(error)
+    else:
+        _show(outcome, as_json)
+        code = outcome.code
+    shutil.rmtree(folder, ignore_errors=True)
+    return code
+
+
+def _run(ready: Laptop, folder: Path) -> Outcome:
+    with Client(ready.session.url, ready.session.token) as client:
+        defined = client.define(EXAMPLE)
+        start = time.monotonic()
+        submitted = client.submit(defined.job_name, params={"folder": str(folder)})
+        with shown_progress() as show:
+
+            def look(job: Job) -> None:
+                ready.tend()
+                show(job)
+
+            job = client.wait(submitted.job_name, submitted.trigger, TIMEOUT_SECONDS, look)
+        seconds = time.monotonic() - start
+        items = prices.bill(job, client.calls)
+        code = verdict(client, job)
+        result = _result(client, job) if job.state is JobState.SUCCESS else []
+    return Outcome(job, seconds, result, items, code)
+
+
+def _result(client: Client, job: Job) -> list[str]:
+    text = "".join(client.logs(job.job_name, job.trigger, RESULT_STEP, 0))
+    return text.splitlines()[-LAST_LINES:]
+
+
+def _show(outcome: Outcome, as_json: bool) -> None:
+    usd = prices.total(outcome.bill)
+    if as_json:
+        output.json_document(
+            {
+                "job": outcome.job.model_dump(mode="json"),
+                "seconds": round(outcome.seconds, 3),
+                "result": outcome.result,
+                "cost": {
+                    "usd": round(usd, 9),
+                    "region": prices.REGION,
+                    "pricesAsOf": prices.AS_OF,
+                    "items": [asdict(item) for item in outcome.bill],
+                },
+            }
+        )
+        return
+    show_job(outcome.job)
+    if outcome.result:
+        output.line(f"\nThe result, as {RESULT_STEP} printed it:")
+        for text in outcome.result:
+            output.line(f"  {output.printable(text)}")
+    output.line(f"\nIt took {outcome.seconds:.1f} s from request to end.")
+    output.line(
+        f"On AWS it would have cost about {usd:.6f} USD, without the machines of the workers "
+        f"(list prices of {prices.REGION}, {prices.AS_OF}):"
+    )
+    output.table(
+        ("WHAT", "HOW MANY", "USD"),
+        ((item.what, f"{item.count:,.0f}", f"{item.usd:.7f}") for item in outcome.bill),
+    )

@@ -1,0 +1,264 @@
+"""The pull worker: one thread leases, one a slot runs, one reports, one beats; the caller awaits the end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import Event, Thread
+
+from shardmill.model.worker import MAX_WAIT_SECONDS, Lease, Registration, Result, Worker
+from shardmill.worker import process
+from shardmill.worker.desk import Desk, Held
+from shardmill.worker.execute import DISCARDED, Workshop, execute, unrun
+from shardmill.worker.retry import Insistence
+from shardmill.worker.transport import Refused, Stale, Transport, TransportError
+
+log = logging.getLogger("shardmill.worker")
+
+Progress = Callable[[str, Lease, Result | None], None]
+"""Told `started` and `ended` of each task, in the thread that runs it; no result: it was handed back."""
+
+FINE, FAILED, NO_GROUP, KILLED = 0, 1, 3, 130
+_ONCE_WAIT_SECONDS = 1
+_LOOK_SECONDS = 0.1
+_LAST_REPORTS_SECONDS = 5.0
+
+
+class _NotAccepted(Exception):
+    """Shardmill does not want this worker."""
+
+
+class _Killed(Exception):
+    """The second signal: no more waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a worker goes about its work."""
+
+    grace_seconds: float = 10.0
+    wait_seconds: int = MAX_WAIT_SECONDS
+    once: bool = False
+    max_tasks: int | None = None
+
+
+class PullWorker:
+    def __init__(
+        self,
+        transport: Transport,
+        registration: Registration,
+        shop: Workshop,
+        manner: Manner,
+        progress: Progress | None = None,
+    ) -> None:
+        self._transport = transport
+        self._registration = registration
+        self._shop = shop
+        self._manner = manner
+        self._progress = progress
+        self._desk = Desk(registration.slots, manner.max_tasks)
+        self._insistence = Insistence()
+        self._halt = Event()
+        self._over = Event()
+        self._slots = 0
+        self._cut: list[Lease] = []
+        self._lost = False
+        self._beats: Thread | None = None
+        self.code = FINE
+        self.signals = 0
+
+    def run(self, stop: Event | None = None) -> int:
+        """Until a signal, `stop`, or the end of the work; the exit code."""
+        self._start(self._work, "lease")
+        while not self._halt.wait(_LOOK_SECONDS):
+            if self.signals or (stop and stop.is_set()):
+                log.info("stopping grace=%gs", self._manner.grace_seconds)
+                self._halt.set()
+        try:
+            self._wind_up()
+        except _Killed:
+            process.kill_all()
+            log.warning("killed")
+            self.code = KILLED
+        return self.code
+
+    def _start(self, work: Callable[[], None], name: str) -> Thread:
+        """A thread whose fault ends the worker."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except _NotAccepted as error:
+                log.error("refused error=%s", error)  # noqa: TRY400  the sentence says it all
+                self._end(self.code or FAILED, lost=True)
+            except Stale as error:
+                log.error("stale error=%s", error)  # noqa: TRY400
+                self._end(FAILED, lost=True)
+            except Exception:
+                log.exception("broken thread=%s", name)
+                self._end(FAILED)
+
+        thread = Thread(target=guarded, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _end(self, code: int, *, lost: bool = False) -> None:
+        self.code = code
+        self._lost |= lost
+        self._halt.set()
+
+    # leasing
+
+    def _work(self) -> None:
+        worker = self._insistence.until_done("register", self._register, self._halt)
+        if not worker:
+            return
+        log.info("registered worker=%s id=%s session=%d", worker.name, worker.id, worker.session)
+        self._beats = self._start(lambda: self._beat(worker.heartbeat_seconds), "heartbeat")
+        self._start(self._report, "report")
+        while room := self._desk.await_room():
+            leases = self._lease(room)
+            if leases is None:
+                return
+            self._take_up(leases)
+            if self._manner.once and not leases and self._desk.idle:
+                break
+        self._desk.await_idle()
+        self._halt.set()
+
+    def _register(self) -> Worker:
+        try:
+            return self._transport.register(self._registration)
+        except Refused as error:
+            self.code = NO_GROUP if error.code == "group-not-found" else FAILED
+            raise _NotAccepted(str(error)) from error
+
+    def _lease(self, room: int) -> list[Lease] | None:
+        wait = _ONCE_WAIT_SECONDS if self._manner.once else self._manner.wait_seconds
+        return self._insistence.until_done("lease", partial(self._transport.lease, room, wait), self._halt)
+
+    def _take_up(self, leases: Sequence[Lease]) -> None:
+        """Tasks that do nothing end here and now; the others get a slot each, as slots are free."""
+        accepted = self._desk.accept(leases)
+        if len(accepted) < len(leases):
+            self._hand_back(leases)
+        for held in accepted:
+            if held.lease.type == "noop" and self._desk.begin(held):
+                self._run(held)
+        while self._slots < min(self._registration.slots, self._desk.busy):
+            self._slots += 1
+            self._start(self._serve_slot, f"slot {self._slots}")
+
+    # running
+
+    def _serve_slot(self) -> None:
+        while held := self._desk.next():
+            self._run(held)
+
+    def _run(self, held: Held) -> None:
+        self._tell("started", held.lease, None)
+        try:
+            result = execute(held.lease, self._shop, held.stop)
+        except Exception as error:
+            log.exception("not-run task=%s attempt=%d", held.lease.task_id, held.lease.attempt)
+            result = unrun(held.lease, f"the worker could not run it: {error}")
+        given_up = held.abandoned and result.reason == DISCARDED
+        if given_up:
+            self._cut.append(held.lease)
+        elif result.outcome != "success":
+            log.info("ended task=%s attempt=%d outcome=%s reason=%s", *_of(result))
+        self._desk.end(held, None if given_up else result)
+        self._tell("ended", held.lease, None if given_up else result)
+
+    def _tell(self, kind: str, lease: Lease, result: Result | None) -> None:
+        if self._progress:
+            self._progress(kind, lease, result)
+
+    # reporting
+
+    def _report(self) -> None:
+        while batch := self._desk.take_results():
+            send = partial(self._transport.report, [result for _, result in batch])
+            answers = self._insistence.until_done("report", send, self._over)
+            if answers is None:
+                return
+            for answer in answers:
+                if answer.status not in ("ok", "already"):
+                    log.warning(
+                        "not-counted task=%s attempt=%d status=%s",
+                        *(answer.task_id, answer.attempt, answer.status),
+                    )
+            self._desk.reported(batch)
+
+    # beating
+
+    def _beat(self, seconds: float) -> None:
+        pause = seconds
+        while not self._over.wait(pause):
+            held = self._desk.held()
+            try:
+                answer = self._transport.heartbeat(held)
+            except Stale:
+                raise
+            except TransportError as error:
+                self._insistence.failed("heartbeat", error)
+                pause = seconds / 3
+                continue
+            self._insistence.worked("heartbeat")
+            pause = seconds = answer.heartbeat_seconds
+            for dropped in self._desk.drop(held, answer.drop):
+                log.info("dropped task=%s attempt=%d", dropped.lease.task_id, dropped.lease.attempt)
+
+    # the end
+
+    def _wind_up(self) -> None:
+        self._transport.close()
+        self._hand_back(self._desk.close())
+        if not self._lost:
+            self._await(self._desk.await_ends, self._manner.grace_seconds)
+        self._desk.abandon()
+        self._await(self._desk.await_ends, self._shop.kill_seconds + 1)
+        if not self._lost:
+            self._hand_back(self._cut)
+            if not self._await(self._desk.await_reports, _LAST_REPORTS_SECONDS):
+                log.error("unsent results=%d: their tasks run again after the lease", self._desk.unsent)
+                self.code = FAILED
+        self._over.set()
+        self._desk.finish()
+        self._say_good_bye()
+
+    def _await(self, wait: Callable[[float], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not wait(min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic()))):
+            if self.signals > 1:
+                raise _Killed
+            if time.monotonic() >= deadline:
+                return False
+        return True
+
+    def _hand_back(self, leases: Sequence[Lease]) -> None:
+        if not leases:
+            return
+        log.info("handing-back tasks=%d", len(leases))
+        try:
+            self._transport.hand_back(leases)
+        except TransportError as error:
+            log.warning("not-handed-back tasks=%d error=%s", len(leases), error)
+
+    def _say_good_bye(self) -> None:
+        if not self._beats or self._lost:
+            return
+        self._beats.join(_LAST_REPORTS_SECONDS)
+        try:
+            self._transport.heartbeat([], offline=True)
+        except TransportError as error:
+            log.warning("no-good-bye error=%s", error)
+        else:
+            log.info("offline")
+
+
+def _of(result: Result) -> tuple[str, int, str, str | None]:
+    return result.task_id, result.attempt, result.outcome, result.reason

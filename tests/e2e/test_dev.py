@@ -1,0 +1,178 @@
+"""`shardmill dev`: one ready line, one owner of a port and a folder, a quick stop that leaves nothing."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support.laptop import Laptop, Process, descendants, start_laptop, still_alive
+
+DEFINITION = {"steps": [{"stepName": "a", "type": "noop", "sharding": 3}]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dev")
+
+
+@pytest.fixture(scope="module")
+def dev(folder: Path) -> Iterator[Laptop]:
+    with start_laptop(folder, workers=1) as started:
+        yield started
+
+
+def port_of(laptop: Laptop) -> int:
+    return int(laptop.aws_endpoint.rsplit(":", 1)[1])
+
+
+def test_the_api_answers_and_the_first_groups_are_there(dev: Laptop) -> None:
+    assert dev.request("GET", "/v1/health").status_code == 200
+    groups = {group["name"]: group["kind"] for group in dev.request("GET", "/v1/groups").json()["items"]}
+    assert groups == {"default": "pull", "lambda": "lambda"}
+
+
+def test_without_a_token_the_api_itself_says_no(dev: Laptop) -> None:
+    answer = dev.client.get(f"{dev.url}/v1/groups", headers={"Authorization": ""})
+    assert answer.status_code == 401
+    assert answer.headers["content-type"].startswith("application/problem+json")
+
+
+def test_it_listens_on_loopback_only(dev: Laptop) -> None:
+    listening = {
+        line.split()[1]
+        for family in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{family}").read_text().splitlines()[1:]
+        if line.split()[3] == "0A"
+    }
+    assert [address for address in listening if address.endswith(f":{port_of(dev):04X}")] == [
+        f"0100007F:{port_of(dev):04X}"
+    ]
+
+
+def test_the_ready_line_has_exactly_its_fields_and_the_command_line_finds_it(
+    dev: Laptop, folder: Path
+) -> None:
+    session = json.loads((dev.state / "dev.json").read_text())
+    assert (session["url"], session["token"], session["pid"]) == (dev.url, dev.token, dev.process.pid)
+    found = subprocess.run(
+        [sys.executable, "-m", "shardmill", "groups", "--json"],
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=30,
+    )
+    assert found.returncode == 0, found.stderr
+    assert '"default"' in found.stdout
+
+
+def test_its_worker_runs_a_job(dev: Laptop) -> None:
+    assert dev.request("PUT", "/v1/definitions/quick", DEFINITION).is_success
+    assert dev.request("POST", "/v1/jobs", {"jobName": "quick", "trigger": "t1"}).status_code == 202
+    assert wait_for_end(dev, "quick", "t1") == "SUCCESS"
+
+
+def wait_for_end(laptop: Laptop, name: str, trigger: str, seconds: float = 30.0) -> str:
+    deadline = time.monotonic() + seconds
+    state = ""
+    while time.monotonic() < deadline and state not in ("SUCCESS", "FAILED", "KILLED"):
+        time.sleep(0.05)
+        state = laptop.request("GET", f"/v1/jobs/{name}/{trigger}").json()["state"]
+    return state
+
+
+@pytest.mark.parametrize("same", ["state", "port"])
+def test_a_second_one_is_refused_with_a_sentence(dev: Laptop, tmp_path: Path, same: str) -> None:
+    options = {
+        "state": ["--state", str(dev.state)],
+        "port": ["--port", str(port_of(dev)), "--state", str(tmp_path)],
+    }
+    second = dev.run("dev", "--json", "--workers", "0", *options[same])
+    assert second.returncode == 2
+    assert second.stdout == ""
+    named = {"state": str(dev.state), "port": str(port_of(dev))}[same]
+    assert named in second.stderr
+    assert f"--{same}" in second.stderr
+    assert len(second.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_it_stops_in_time_and_leaves_nothing(tmp_path: Path, sign: signal.Signals) -> None:
+    """Even with a lease that waits, which is a Lambda process in the middle of an invocation."""
+    with start_laptop(tmp_path, workers=1) as laptop:
+        worker = {
+            "name": "w",
+            "groups": ["default"],
+            "host": "h",
+            "port": 1,
+            "cores": 1,
+            "apps": ["*"],
+            "slots": 1,
+        }
+        made = laptop.request("POST", "/v1/workers", worker).json()
+        wanted = {"workerId": made["id"], "session": made["session"], "max": 1, "waitSeconds": 20}
+        waiting = threading.Thread(target=_ignore_the_answer, args=(laptop, wanted))
+        waiting.start()
+        time.sleep(2)
+        family = descendants(laptop.process.pid)
+        assert len(family) >= 5
+        begin = time.monotonic()
+        os.kill(laptop.process.pid, sign)
+        assert laptop.process.popen is not None
+        assert laptop.process.popen.wait(5) == 0
+        assert time.monotonic() - begin < 5
+        waiting.join()
+        assert still_alive(family, 0.5) == {}
+    assert not (laptop.state / "dev.json").exists()
+    assert list((tmp_path / "cache" / "shardmill" / "dev").iterdir()) == []
+    assert list((laptop.state / "cloud" / "tmp").iterdir()) == []
+
+
+def _ignore_the_answer(laptop: Laptop, wanted: dict[str, Any]) -> None:
+    headers = {"Authorization": f"Bearer {laptop.token}"}
+    with httpx.Client(timeout=30, trust_env=False, headers=headers) as own, suppress(httpx.HTTPError):
+        own.post(f"{laptop.url}/v1/work:lease", json=wanted)
+
+
+def test_a_stop_during_the_start_is_in_order_too(tmp_path: Path) -> None:
+    process = Process(["dev", "--json", "--state", str(tmp_path / "state")], tmp_path / "log").start()
+    time.sleep(1.5)
+    family = descendants(process.pid)
+    assert process.stop() == 0
+    assert still_alive(family, 0.5) == {}
+
+
+def test_a_cloud_that_dies_is_said_and_ends_dev(tmp_path: Path) -> None:
+    with start_laptop(tmp_path, workers=0) as laptop:
+        family = descendants(laptop.process.pid)
+        emulator = next(pid for pid in family if b"emulator" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(emulator, signal.SIGKILL)
+        assert laptop.process.popen is not None
+        assert laptop.process.popen.wait(10) == 1
+        assert "cloud.log" in laptop.process.said()
+        assert still_alive(family, 5) == {}
+
+
+def test_a_taken_port_is_refused(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        process = Process(
+            ["dev", "--json", "--port", port, "--state", str(tmp_path / "s")], tmp_path / "log"
+        ).start()
+        assert process.popen is not None
+        assert process.popen.wait(20) == 2
+        assert port in process.said()
+        process.stop()

@@ -1,0 +1,251 @@
+"""A plain MiniStack still does what local/quirks.py is there for. When one of these fails, its quirk can go.
+
+The last test is the other side: what the emulator of `dev` does instead.
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.local import quirks
+from shardmill.local.cloud import Cloud, bind, emulator_environment
+from shardmill.local.deploy import Endpoint
+from shardmill.local.state import StateFolder
+
+ROLE = "arn:aws:iam::000000000000:role/any"
+AT_ONCE = {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": True}}}
+FOR_EVER = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 600, "End": True}}}
+SLEEPER = """
+import time
+def handler(event, context):
+    print("x", flush=True)
+    time.sleep(event.get("seconds", 0))
+"""
+NEVER_ANSWERED = {
+    "Resources": {
+        "Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "a", "ProtocolType": "HTTP"}},
+        "Door": {
+            "Type": "AWS::ApiGatewayV2::Authorizer",
+            "Properties": {
+                "ApiId": {"Ref": "Api"},
+                "Name": "door",
+                "AuthorizerType": "REQUEST",
+                "AuthorizerUri": "arn:aws:lambda:us-east-1:000000000000:function:sleeper",
+                "AuthorizerPayloadFormatVersion": "2.0",
+            },
+        },
+        "Setup": {
+            "Type": "Custom::Setup",
+            "DependsOn": "Door",
+            "Properties": {
+                "ServiceToken": "arn:aws:lambda:us-east-1:000000000000:function:sleeper",
+                "ServiceTimeout": 600,
+            },
+        },
+    }
+}
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.02)
+    return found
+
+
+@contextlib.contextmanager
+def plain_ministack(folder: StateFolder) -> Iterator[tuple[Endpoint, subprocess.Popen[bytes]]]:
+    """MiniStack as it comes, with the settings of `dev` and none of its quirks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder.scratch.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from ministack.app import main; main()"],
+        env=emulator_environment(folder, port),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        until(lambda: _answers(port))
+        yield Endpoint(f"http://127.0.0.1:{port}"), process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def archive(source: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        packed.writestr("app.py", source)
+    return buffer.getvalue()
+
+
+def machine(stepfunctions: Any, name: str, definition: dict[str, Any]) -> str:
+    made = stepfunctions.create_state_machine(name=name, definition=json.dumps(definition), roleArn=ROLE)
+    return str(made["stateMachineArn"])
+
+
+def seconds_of_an_execution(stepfunctions: Any) -> float:
+    arn = stepfunctions.start_execution(stateMachineArn=machine(stepfunctions, "once", AT_ONCE))[
+        "executionArn"
+    ]
+
+    def ended() -> Any:
+        execution = stepfunctions.describe_execution(executionArn=arn)
+        return execution if execution["status"] == "SUCCEEDED" else None
+
+    execution = until(ended)
+    return float((execution["stopDate"] - execution["startDate"]).total_seconds())
+
+
+def make_sleeper(functions: Any) -> None:
+    functions.create_function(
+        FunctionName="sleeper",
+        Runtime="python3.11",
+        Handler="app.handler",
+        Role=ROLE,
+        Code={"ZipFile": archive(SLEEPER)},
+        Timeout=60,
+    )
+
+
+def use(endpoint: Endpoint) -> dict[str, Any]:
+    """Everything that can be seen before a stop."""
+    seen: dict[str, Any] = {}
+    stepfunctions, functions = endpoint.client("stepfunctions"), endpoint.client("lambda")
+    gateway, cloudformation = endpoint.client("apigatewayv2"), endpoint.client("cloudformation")
+    seen["execution seconds"] = seconds_of_an_execution(stepfunctions)
+    started = stepfunctions.start_execution(
+        stateMachineArn=machine(stepfunctions, "long", FOR_EVER), name="long"
+    )
+    seen["execution"] = started["executionArn"]
+    make_sleeper(functions)
+    functions.invoke(FunctionName="sleeper", Payload=b"{}")
+    cloudformation.create_stack(StackName="half", TemplateBody=json.dumps(NEVER_ANSWERED))
+    api = until(lambda: gateway.get_apis()["Items"])[0]
+    seen["api"] = api["ApiEndpoint"]
+    door = until(lambda: gateway.get_authorizers(ApiId=api["ApiId"])["Items"])[0]
+    seen["identity source"] = door["IdentitySource"]
+    functions.invoke(FunctionName="sleeper", Payload=b'{"seconds": 30}', InvocationType="Event")
+    time.sleep(1)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = StateFolder.at(tmp_path_factory.mktemp("plain"))
+    saved = folder.cloud / "state"
+    with plain_ministack(folder) as (endpoint, process):
+        seen = use(endpoint)
+        seen["saved while it runs"] = sorted(file.stem for file in saved.glob("*.json"))
+        process.terminate()
+        until(lambda: (saved / "stepfunctions.json").exists())
+        time.sleep(3.5)
+        seen["ended"] = process.poll() is not None
+        seen["saved"] = {file.stem for file in saved.glob("*.json")}
+    with plain_ministack(folder) as (endpoint, _):
+        stacks = endpoint.client("cloudformation").describe_stacks(StackName="half")["Stacks"]
+        seen["stack"] = stacks[0]["StackStatus"]
+        describe = endpoint.client("stepfunctions").describe_execution
+        seen["execution after restart"] = describe(executionArn=seen["execution"])
+    return seen
+
+
+def test_executions_start_late(seen: dict[str, Any]) -> None:
+    assert seen["execution seconds"] >= quirks.START_DELAY
+
+
+def test_running_executions_do_not_survive(seen: dict[str, Any]) -> None:
+    execution = seen["execution after restart"]
+    assert (execution["status"], execution["error"]) == ("FAILED", quirks.RESTARTED)
+
+
+def test_stacks_in_progress_are_so_for_ever(seen: dict[str, Any]) -> None:
+    assert seen["stack"] == "CREATE_IN_PROGRESS"
+
+
+def test_the_api_has_an_address_of_its_own(seen: dict[str, Any]) -> None:
+    assert ".execute-api." in seen["api"]
+
+
+def test_an_authorizer_without_identity_source_gets_one(seen: dict[str, Any]) -> None:
+    assert seen["identity source"] == ["$request.header.Authorization"]
+
+
+def test_nothing_is_saved_while_it_runs(seen: dict[str, Any]) -> None:
+    assert seen["saved while it runs"] == []
+
+
+def test_services_are_saved_that_nobody_used(seen: dict[str, Any]) -> None:
+    assert {"cloudwatch_logs", "iot", "rds"} <= seen["saved"] - quirks.SAVED_SERVICES
+    assert seen["saved"] >= quirks.SAVED_SERVICES
+
+
+def test_a_running_invocation_holds_the_end(seen: dict[str, Any]) -> None:
+    assert not seen["ended"]
+
+
+def told(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_rules_forget_when_they_fired() -> None:
+    program = (
+        "from ministack.services import eventbridge as e; e._rule_last_fired; print(sorted(e.get_state()))"
+    )
+    assert "fired" not in told(program)
+
+
+def test_docker_is_looked_for_at_start_and_stop() -> None:
+    program = "import inspect, ministack.app as a; print(inspect.getsource(a._handle_lifespan))"
+    assert told(program).count("_stop_docker_containers") == 2
+
+
+def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
+    folder = StateFolder.at(tmp_path)
+    folder.remember(version="any")
+    with folder.locked() as lock:
+        cloud = Cloud.start(folder, bind(0), lock)
+        try:
+            cloud.wait_until_up()
+            first = use(Endpoint(cloud.endpoint))
+        finally:
+            begin = time.monotonic()
+            cloud.stop()
+        assert time.monotonic() - begin < 3
+        assert first["execution seconds"] < quirks.START_DELAY
+        saved = {file.stem for file in (folder.cloud / "state").glob("*.json")}
+        assert saved == quirks.SAVED_SERVICES
+        again = Cloud.start(folder, bind(0), lock)
+        try:
+            again.wait_until_up()
+            endpoint = Endpoint(again.endpoint)
+            stack = endpoint.client("cloudformation").describe_stacks(StackName="half")["Stacks"][0]
+            execution = endpoint.client("stepfunctions").describe_execution(executionArn=first["execution"])
+        finally:
+            again.stop()
+    assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert execution["status"] == "RUNNING"

@@ -1,0 +1,117 @@
+"""The state of `dev` over restarts: orderly, by SIGKILL, and with changed code."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.laptop import Laptop, descendants, start_laptop, still_alive
+
+ROOT = Path(__file__).parents[2]
+DEFINITION = {
+    "steps": [
+        {"stepName": "a", "type": "noop", "sharding": 3},
+        {"stepName": "b", "type": "noop", "dependentStep": "a"},
+    ]
+}
+WORKER = {"name": "w", "groups": ["default"], "host": "h", "port": 1, "cores": 1, "apps": ["*"], "slots": 10}
+
+
+def state_of(laptop: Laptop) -> Any:
+    return laptop.request("GET", "/v1/jobs/kept/t1").json()["state"]
+
+
+def until_tasks_are_queued(laptop: Laptop) -> None:
+    """The step waits for its tasks: its token is in its row, its messages in the queue."""
+    deadline = time.monotonic() + 20
+    while laptop.request("GET", "/v1/jobs/kept/t1/steps/a").json().get("state") != "READY":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1)
+
+
+def work_to_the_end(laptop: Laptop) -> None:
+    """A worker by hand: takes what there is and reports success."""
+    me = laptop.request("POST", "/v1/workers", WORKER).json()
+    deadline = time.monotonic() + 40
+    while state_of(laptop) not in ("SUCCESS", "FAILED"):
+        assert time.monotonic() < deadline, laptop.request("GET", "/v1/jobs/kept/t1").text
+        wanted = {"workerId": me["id"], "session": me["session"], "max": 10, "waitSeconds": 2}
+        leases = laptop.request("POST", "/v1/work:lease", wanted).json()["items"]
+        results = [
+            {key: lease[key] for key in ("taskId", "attempt", "receipt")} | {"outcome": "success"}
+            for lease in leases
+        ]
+        if results:
+            answer = laptop.request("POST", "/v1/work:report", {"workerId": me["id"], "results": results})
+            assert answer.is_success, answer.text
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_a_running_job_goes_on_after_a_restart(tmp_path: Path, sign: signal.Signals) -> None:
+    with start_laptop(tmp_path, workers=0) as laptop:
+        assert laptop.request("PUT", "/v1/definitions/kept", DEFINITION).is_success
+        assert laptop.request("POST", "/v1/jobs", {"jobName": "kept", "trigger": "t1"}).status_code == 202
+        until_tasks_are_queued(laptop)
+        before = (laptop.url, laptop.token)
+        family = descendants(laptop.process.pid)
+        os.kill(laptop.process.pid, sign)
+        assert still_alive(family | {laptop.process.pid}, 5) == {}
+    with start_laptop(tmp_path, workers=0) as laptop:
+        assert (laptop.url, laptop.token) == before
+        assert laptop.request("GET", "/v1/definitions/kept").is_success
+        work_to_the_end(laptop)
+        assert state_of(laptop) == "SUCCESS"
+
+
+def test_a_restart_right_after_a_sigkill_waits_for_the_state_to_be_saved(tmp_path: Path) -> None:
+    with start_laptop(tmp_path, workers=0) as laptop:
+        assert laptop.request("PUT", "/v1/definitions/kept", DEFINITION).is_success
+        os.kill(laptop.process.pid, signal.SIGKILL)
+        with start_laptop(tmp_path, workers=0) as again:
+            assert again.request("GET", "/v1/definitions/kept").is_success
+
+
+def test_changed_code_is_deployed_over_the_kept_state(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    for name in ("functions", "statemachine", "layers/core/python"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copy(ROOT / "template.yaml", project)
+    said_first = run_once(project, tmp_path)
+    said_same = run_once(project, tmp_path)
+    authorizer = project / "functions" / "authorizer" / "app.py"
+    authorizer.write_text(
+        "def handler(event, context):\n    return {'isAuthorized': True, 'context': {'actor': 'changed'}}\n"
+    )
+    said_changed = run_once(project, tmp_path)
+    assert [said.count("deploying") for said in (said_first, said_same, said_changed)] == [1, 0, 1]
+    assert said_changed.splitlines()[-1] == "[200]"
+
+
+def run_once(project: Path, folder: Path) -> str:
+    """Start `dev` on a copy of the project, ask for the groups without a token, stop."""
+    program = (
+        "import sys, urllib.request, urllib.error\n"
+        "from pathlib import Path\n"
+        "from shardmill.local.dev import laptop\n"
+        "with laptop(None, Path(sys.argv[2]), 0, Path(sys.argv[1]), publish=False) as ready:\n"
+        "    try:\n"
+        "        status = urllib.request.urlopen(ready.session.url + '/v1/groups').status\n"
+        "    except urllib.error.HTTPError as error:\n"
+        "        status = error.code\n"
+        "print([status], file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(project), str(folder / "state")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr

@@ -1,0 +1,184 @@
+"""Whole workers on moto, straight to AWS and over HTTP: the same jobs, the same ends."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from shardmill.aws.settings import Settings
+from shardmill.worker.direct import DirectTransport
+from shardmill.worker.http import HttpTransport
+from shardmill.worker.loop import run_worker
+from shardmill.worker.transport import Refused, Transport
+from support.cloud import Cloud
+from support.play import Play
+
+
+def over_http(cloud: Cloud) -> HttpTransport:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT":
+            _, _, bucket_and_key = str(request.url.copy_with(query=None)).partition("amazonaws.com/")
+            cloud.clients.s3.put_object(Bucket=cloud.bucket, Key=bucket_and_key, Body=request.content)
+            return httpx.Response(200)
+        given = cloud.http(request.method, request.url.path, request.content, headers=dict(request.headers))
+        return httpx.Response(given.status, json=given.json)
+
+    client = httpx.Client(transport=httpx.MockTransport(answer))
+    return HttpTransport("http://mill.test", cloud.token, client=client)
+
+
+def a_transport(cloud: Cloud, form: str) -> Transport:
+    if form == "http":
+        return over_http(cloud)
+    return DirectTransport(Settings.from_environment(cloud.environment))
+
+
+@contextmanager
+def working(transport: Transport, name: str = "w", **more: Any) -> Iterator[threading.Event]:
+    """A worker in a thread; it is stopped and waited for."""
+    stop = threading.Event()
+    codes: list[int] = []
+    options = {"grace_seconds": 3.0, "wait_seconds": 1, "stop": stop, **more}
+    slots = options.pop("slots", 3)
+
+    def work() -> None:
+        codes.append(run_worker(["default"], slots, transport, name=name, **options))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        thread.join(20)
+        if isinstance(transport, DirectTransport):
+            transport.join(3)
+    assert codes == [0]
+
+
+@pytest.fixture(params=["direct", "http"])
+def transport(cloud: Cloud, request: pytest.FixtureRequest) -> Transport:
+    return a_transport(cloud, request.param)
+
+
+def ended(play: Play, timeout: float = 20) -> dict[str, Any]:
+    play.cloud.run_until(lambda: play.job()["state"] in ("SUCCESS", "FAILED"), timeout)
+    return play.job()
+
+
+def test_a_job_of_every_type_runs_to_its_end(play: Play, transport: Transport) -> None:
+    play.define(
+        {"stepName": "nothing", "sharding": 15, "type": "noop"},
+        {
+            "stepName": "say",
+            "sharding": 2,
+            "type": "shell",
+            "content": "echo shard {{ shard.index }} of $SHARDMILL_SHARD_TOTAL",
+            "dependentSteps": ["nothing"],
+        },
+        {"stepName": "print", "command": {"name": "printf", "args": "'%s' 'a b'"}},
+        {"stepName": "call", "type": "python", "content": "platform:python_version"},
+    )
+    play.submit()
+    with working(transport):
+        job = ended(play)
+    assert job["state"] == "SUCCESS", job
+    assert [play.task("say", n)["stdout"] for n in range(2)] == ["shard 0 of 2\n", "shard 1 of 2\n"]
+    assert play.task("print", 0)["stdout"] == "a b"
+
+
+def test_failures_are_tried_again_and_kept(play: Play, transport: Transport) -> None:
+    content = 'echo try $SHARDMILL_ATTEMPT; [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 7'
+    play.define({"stepName": "a", "content": content, "failedRetries": 2, "failedInterval": 0})
+    play.submit()
+    with working(transport):
+        assert ended(play)["state"] == "SUCCESS"
+    task = play.task("a", 0)
+    assert (task["attempt"], task["failed"], task["stdout"]) == (2, 1, "try 2\n")
+    assert [(attempt["exitCode"], attempt["reason"]) for attempt in task["attempts"]] == [
+        (7, "exit code 7"),
+        (0, None),
+    ]
+
+
+def test_an_unknown_type_is_rejected_with_its_reason(play: Play, transport: Transport) -> None:
+    play.define({"stepName": "a", "type": "hive", "content": "select 1", "rejectRetries": 0})
+    play.submit()
+    with working(transport):
+        assert ended(play)["state"] == "FAILED"
+    assert "does not run tasks of type hive" in play.task("a", 0)["reason"]
+
+
+def test_long_output_is_stored_in_chunks_and_can_be_read(play: Play, transport: Transport) -> None:
+    content = "head -c 2500000 /dev/zero | tr '\\0' a; echo end"
+    play.define({"stepName": "a", "content": content})
+    play.submit()
+    with working(transport):
+        assert ended(play)["state"] == "SUCCESS"
+    assert play.task("a", 0)["stdout"].endswith("aaa" + "end\n")
+    listed = play.cloud.clients.s3.list_objects_v2(Bucket=play.cloud.bucket, Prefix="logs/")["Contents"]
+    row = play.row(0)
+    prefix = f"logs/{row.job_id}/1/0/0/1/stdout/"
+    assert [(one["Key"], one["Size"]) for one in listed] == [
+        (f"{prefix}000000", 1_000_000),
+        (f"{prefix}000001", 1_000_000),
+        (f"{prefix}000002", 500_004),
+    ]
+    page = play.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks/0/logs?stream=stdout&offset=2499999").json
+    assert page["text"] == "aend\n"
+
+
+def test_a_stopped_worker_hands_its_tasks_to_the_next_one_at_once(play: Play, transport: Transport) -> None:
+    content = "[ $SHARDMILL_ATTEMPT -ge 2 ] || sleep 60"
+    play.define({"stepName": "a", "content": content, "sharding": 2})
+    play.submit()
+    with working(transport, grace_seconds=0.0):
+        play.cloud.run_until(lambda: play.step("a").get("counts", {}).get("RUNNING") == 2, 10)
+    assert play.step("a")["counts"] == {"READY": 2}
+    began = time.monotonic()
+    with working(DirectTransport(Settings.from_environment(play.cloud.environment)), "next"):
+        assert ended(play)["state"] == "SUCCESS"
+    assert time.monotonic() - began < 10
+    assert [(play.task("a", n)["attempt"], play.task("a", n)["failed"]) for n in range(2)] == [(2, 0)] * 2
+    statuses = {one["name"]: one["status"] for one in play.cloud.http("GET", "/v1/workers").json["items"]}
+    assert statuses["w"] == 0
+
+
+def test_a_timeout_ends_the_attempt(play: Play, transport: Transport) -> None:
+    play.define({"stepName": "a", "content": "sleep 60", "timeoutSeconds": 1, "failedRetries": 0})
+    play.submit()
+    with working(transport):
+        assert ended(play)["state"] == "FAILED"
+    assert play.task("a", 0)["reason"] == "timed-out"
+
+
+@pytest.mark.parametrize("form", ["direct", "http"])
+def test_a_group_that_does_not_exist_is_said(cloud: Cloud, form: str) -> None:
+    assert run_worker(["nowhere"], 1, a_transport(cloud, form), name="w") == 3
+
+
+@pytest.mark.parametrize("form", ["direct", "http"])
+def test_the_second_worker_of_a_name_ends_the_first(play: Play, form: str) -> None:
+    first = a_transport(play.cloud, form)
+    codes: list[int] = []
+    thread = threading.Thread(
+        target=lambda: codes.append(
+            run_worker(["default"], 1, first, name="w", grace_seconds=1.0, wait_seconds=1)
+        )
+    )
+    play.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
+    play.mill.recent_groups.forget("default")
+    thread.start()
+    play.cloud.run_until(lambda: play.cloud.http("GET", "/v1/workers").json["items"][1:])
+    with working(a_transport(play.cloud, "direct")):
+        thread.join(10)
+    assert codes == [1]
+
+
+def test_a_lease_before_registering_is_refused(cloud: Cloud) -> None:
+    with pytest.raises(Refused):
+        a_transport(cloud, "direct").lease(1, 0)

@@ -1,0 +1,117 @@
+"""The Lambda runner on moto: what it runs, what it reports, and which messages SQS must keep."""
+
+import time
+from typing import Any
+
+import pytest
+
+from shardmill.aws.queues import Message, Ticket
+from shardmill.engine.lease import lease
+from shardmill.model.worker import Lease
+from shardmill.worker import lambda_runner
+from shardmill.worker.execute import execute
+from shardmill.worker.lambda_runner import run_batch
+from support.play import Play
+
+
+def now() -> int:
+    return int(time.time() * 1000)
+
+
+def records(play: Play, count: int, lane: int = 1) -> list[dict[str, Any]]:
+    """Received messages of the group `lambda`, as the runner gets them."""
+    url = play.mill.settings.lambda_queues[lane]
+    found: list[Message] = []
+
+    def receive() -> None:
+        found.extend(play.mill.queues.receive(url, most=count - len(found), wait=0, hide=5400))
+
+    play.cloud.run_until(lambda: len(found) == count, meanwhile=receive)
+    return [as_record(message) for message in found]
+
+
+def as_record(message: Message) -> dict[str, Any]:
+    name = message.queue.rsplit("/", 1)[-1]
+    return {
+        "messageId": message.id,
+        "receiptHandle": message.handle,
+        "body": message.body,
+        "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{name}",
+    }
+
+
+def a_step(play: Play, **step: Any) -> None:
+    play.define({"stepName": "a", "workerGroups": ["lambda"], **step})
+    play.submit()
+
+
+def test_a_batch_runs_side_by_side_and_ends_its_job(play: Play) -> None:
+    a_step(play, sharding=3, content="sleep 0.5; echo $SHARDMILL_SHARD_INDEX")
+    batch = records(play, 3)
+    began = time.monotonic()
+    assert run_batch(play.mill, batch, now() + 60_000, now()) == []
+    assert time.monotonic() - began < 3
+    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+    assert [play.task("a", n)["stdout"] for n in range(3)] == ["0\n", "1\n", "2\n"]
+    assert play.task("a", 0)["attempts"][0]["worker"] == "lambda"
+
+
+def test_messages_of_tasks_to_be_tried_again_are_kept(play: Play) -> None:
+    content = '[ $SHARDMILL_SHARD_INDEX != 1 ] || [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 1'
+    a_step(play, sharding=2, content=content, failedRetries=1, failedInterval=0)
+    batch = records(play, 2)
+    kept = run_batch(play.mill, batch, now() + 60_000, now())
+    shard = {record["messageId"]: Ticket.decode(record["body"]) for record in batch}
+    assert [ticket.rank for message in kept if (ticket := shard[message])] == [1]
+    again = records(play, 1)
+    assert [record["messageId"] for record in again] == kept
+    assert run_batch(play.mill, again, now() + 60_000, now()) == []
+    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+
+
+def test_a_failure_for_good_keeps_no_message(play: Play) -> None:
+    a_step(play, content="exit 42")
+    assert run_batch(play.mill, records(play, 1), now() + 60_000, now()) == []
+    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
+
+
+def test_a_message_whose_task_another_runs_is_kept(play: Play) -> None:
+    a_step(play, content="echo hi")
+    batch = records(play, 1)
+    duplicate = [{**batch[0], "messageId": "duplicate"}]
+    held = lease(play.mill, "lambda.other", [lambda_runner._message(play.mill, batch[0])], now())
+    assert len(held) == 1
+    assert run_batch(play.mill, duplicate, now() + 60_000, now()) == ["duplicate"]
+    assert play.task("a", 0)["state"] == "RUNNING"
+
+
+def test_a_task_gets_no_more_time_than_the_function_has(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lambda_runner, "_KILL_SECONDS", 0.2)
+    monkeypatch.setattr(lambda_runner, "_MARGIN_SECONDS", 0.3)
+    a_step(play, content="sleep 30", failedRetries=0, timeoutSeconds=600)
+    began = time.monotonic()
+    assert run_batch(play.mill, records(play, 1), now() + 1500, now()) == []
+    assert time.monotonic() - began < 4
+    assert play.task("a", 0)["reason"] == "timed-out"
+
+
+def test_no_task_has_more_than_fourteen_minutes(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float | None] = []
+
+    def watched(task: Lease, *args: Any, limit_seconds: float | None = None) -> Any:
+        limits.append(limit_seconds)
+        return execute(task, *args, limit_seconds=limit_seconds)
+
+    monkeypatch.setattr(lambda_runner, "execute", watched)
+    a_step(play)
+    assert run_batch(play.mill, records(play, 1), now() + 900_000, now()) == []
+    assert limits[0] is not None
+    assert 14 * 60 - 1 < limits[0] <= 14 * 60
+
+
+def test_an_unreadable_message_goes_to_the_dead_letter_queue(play: Play) -> None:
+    url = play.mill.settings.lambda_queues[0]
+    play.cloud.clients.sqs.send_message(QueueUrl=url, MessageBody="not a ticket")
+    assert len(run_batch(play.mill, records(play, 1, lane=0), now() + 60_000, now())) == 1
+    dead = play.cloud.clients.sqs.receive_message(QueueUrl=play.mill.settings.dead_queue)["Messages"]
+    assert [message["Body"] for message in dead] == ["not a ticket"]

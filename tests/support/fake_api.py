@@ -1,0 +1,184 @@
+"""An API that answers what a test told it to: in the process for the client, on loopback for the CLI."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import httpx
+
+TOKEN = "the-token"
+NOW = "2026-11-16T02:17:19.123Z"
+
+
+@dataclass(frozen=True)
+class Seen:
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Reply:
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    error: type[httpx.TransportError] | None = None
+
+    @property
+    def content(self) -> bytes:
+        if self.body is None:
+            return b""
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+class FakeApi:
+    """Answers in the order given, the last one again and again; what it does not know is a 404."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self._replies: dict[tuple[str, str], list[Reply]] = {}
+
+    def on(self, method: str, path: str, *replies: Any) -> None:
+        """A reply is a `Reply`, or just the body of a 200."""
+        self._replies[method, path] = [each if isinstance(each, Reply) else Reply(each) for each in replies]
+
+    def reply(self, seen: Seen) -> Reply:
+        self.seen.append(seen)
+        replies = self._replies.get((seen.method, seen.path))
+        if not replies:
+            return problem(404, "not-found", f"there is no {seen.path}")
+        return replies.pop(0) if len(replies) > 1 else replies[0]
+
+    @property
+    def asked(self) -> list[str]:
+        return [f"{each.method} {each.path}" for each in self.seen]
+
+    def transport(self) -> httpx.MockTransport:
+        def handle(request: httpx.Request) -> httpx.Response:
+            query = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
+            seen = Seen(request.method, request.url.path, query, dict(request.headers), request.content)
+            reply = self.reply(seen)
+            if reply.error:
+                raise reply.error("broken on purpose")
+            return httpx.Response(reply.status, headers=reply.headers, content=reply.content)
+
+        return httpx.MockTransport(handle)
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """Its address while it listens on loopback."""
+        api = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                parts = urlsplit(self.path)
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                query = dict(parse_qsl(parts.query, keep_blank_values=True))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                reply = api.reply(Seen(self.command, unquote(parts.path), query, headers, body))
+                self.send_response(reply.status)
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(reply.content)))
+                self.end_headers()
+                self.wfile.write(reply.content)
+
+            do_GET = do_POST = do_PUT = do_DELETE = answer
+
+            def log_message(self, *args: object) -> None:
+                """Not into the output of the tests."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
+
+def problem(status: int, code: str, detail: str = "no", **more: Any) -> Reply:
+    body = {"type": f"urn:x:{code}", "title": "No", "status": status, "code": code, "detail": detail, **more}
+    return Reply(body, status, {"content-type": "application/problem+json"})
+
+
+def page(*items: Any, cursor: str | None = None) -> dict[str, Any]:
+    return {"items": list(items), "cursor": cursor}
+
+
+def job(state: str = "RUNNING", *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "id": "0b7c2c1e-0000-4000-8000-000000000001",
+        "jid": 7,
+        "jobName": "report",
+        "trigger": "t1",
+        "state": state,
+        "definitionVersion": 1,
+        "submitUser": "admin",
+        "createTime": NOW,
+        "updateTime": NOW,
+        "registered": True,
+        "steps": list(steps),
+        "aFieldOfTomorrow": 1,
+        **more,
+    }
+
+
+def step(
+    name: str = "main", state: str = "RUNNING", total: int = 4, done: int = 0, **more: Any
+) -> dict[str, Any]:
+    return {
+        "id": f"x_{more.get('index', 0)}",
+        "stepName": name,
+        "index": 0,
+        "state": state,
+        "totalWork": total,
+        "remainWork": total - done,
+        **more,
+    }
+
+
+def task(index: int = 0, state: str = "SUCCESS", attempt: int = 1, **more: Any) -> dict[str, Any]:
+    return {
+        "id": f"x_0_{index}",
+        "jobId": "x",
+        "jobName": "report",
+        "trigger": "t1",
+        "stepName": "main",
+        "rank": index,
+        "sharding": {"total": 4, "index": index},
+        "state": state,
+        "attempt": attempt,
+        "createTime": NOW,
+        **more,
+    }
+
+
+def saved(name: str = "report", **more: Any) -> dict[str, Any]:
+    return {
+        "jobName": name,
+        "steps": [{"stepName": "main", "type": "noop", "sharding": 4}],
+        "version": 3,
+        "createTime": NOW,
+        "updateTime": NOW,
+        "submitUser": "admin",
+        "updateUser": "admin",
+        **more,
+    }
+
+
+def log(text: str, offset: int, complete: bool) -> dict[str, Any]:
+    return {"text": text, "offset": offset, "complete": complete}

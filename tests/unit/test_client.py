@@ -1,0 +1,358 @@
+"""The SDK against an API that answers what each test told it to."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+import shardmill
+from shardmill.client import (
+    BadAnswer,
+    BadName,
+    Client,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    ServerError,
+    ShardmillError,
+    Throttled,
+    Unauthorized,
+    Unreachable,
+)
+from shardmill.client import http as client_http
+from shardmill.client.trigger import new_trigger
+from shardmill.model.definition import Info, JobDefine
+from shardmill.model.states import JobState, TaskState
+from support.fake_api import TOKEN, FakeApi, Reply, job, page, problem, saved, step, task
+
+URL = "http://127.0.0.1:1/base"
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def client(api: FakeApi, naps: list[float]) -> Iterator[Client]:
+    with Client(URL, TOKEN, transport=api.transport()) as made:
+        yield made
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the client slept, without sleeping."""
+    slept: list[float] = []
+    monkeypatch.setattr(client_http.time, "sleep", slept.append)
+    return slept
+
+
+def test_submit_sends_the_whole_request(api: FakeApi, client: Client) -> None:
+    api.on("POST", "/base/v1/jobs", Reply(job("INIT"), 202))
+    made = client.submit(
+        "report",
+        "t1",
+        {"date": "2020-01-21", "n": 3},
+        {"main": {"k": "v"}},
+        datetime(2020, 1, 21, 8, tzinfo=UTC),
+        priority=10,
+        execute_user="bob",
+        info=Info(project="p"),
+    )
+    assert made.state is JobState.INIT
+    assert made.trigger == "t1"
+    assert api.seen[0].document == {
+        "jobName": "report",
+        "trigger": "t1",
+        "params": {"date": "2020-01-21", "n": 3},
+        "steps": [{"stepName": "main", "params": {"k": "v"}}],
+        "dataTime": "2020-01-21T08:00:00.000Z",
+        "priority": 10,
+        "executeUser": "bob",
+        "info": {"project": "p"},
+    }
+    assert api.seen[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert api.seen[0].headers["content-type"] == "application/json"
+
+
+def test_submit_leaves_out_what_was_not_given_and_makes_a_trigger(api: FakeApi, client: Client) -> None:
+    api.on("POST", "/base/v1/jobs", Reply(job("INIT"), 202))
+    client.submit("report")
+    sent = api.seen[0].document
+    assert set(sent) == {"jobName", "trigger"}
+    assert re.fullmatch(r"\d{8}T\d{9}Z", sent["trigger"])
+
+
+def test_made_triggers_are_never_the_same() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: new_trigger(), range(500)))
+    assert len(set(made)) == 500
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Reply(error=httpx.ConnectError),
+        Reply(error=httpx.ReadTimeout),
+        Reply(error=httpx.RemoteProtocolError),
+        Reply({"message": "Internal Server Error"}, 500),
+        Reply(b"<html>", 503),
+        Reply({"message": "Too Many Requests"}, 429),
+    ],
+)
+def test_submit_is_tried_again_with_the_same_trigger(
+    api: FakeApi, client: Client, naps: list[float], failure: Reply
+) -> None:
+    api.on("POST", "/base/v1/jobs", failure, failure, Reply(job("QUEUED")))
+    assert client.submit("report").state is JobState.QUEUED
+    assert len(api.seen) == 3
+    assert len({each.body for each in api.seen}) == 1
+    assert len(naps) == 2
+    assert naps[0] < naps[1]
+
+
+def test_reading_is_tried_five_times(api: FakeApi, client: Client, naps: list[float]) -> None:
+    api.on("GET", "/base/v1/jobs/report/t1", Reply(error=httpx.ConnectError))
+    with pytest.raises(Unreachable, match=r"cannot reach Shardmill at http://127.0.0.1:1/base: broken"):
+        client.job("report", "t1")
+    assert client.calls == 5
+    assert len(naps) == 4
+
+
+def test_retry_after_is_heeded_within_reason(api: FakeApi, client: Client, naps: list[float]) -> None:
+    waits = [Reply({}, 429, {"retry-after": text}) for text in ("2", "3600", "soon")]
+    api.on("GET", "/base/v1/jobs/report/t1", *waits, job())
+    client.job("report", "t1")
+    assert naps[0] == 2.0
+    assert naps[1] == client_http.LONGEST_DELAY
+    assert naps[2] < 1
+
+
+def test_what_changes_something_is_asked_once(api: FakeApi, client: Client) -> None:
+    broken = Reply({"message": "Internal Server Error"}, 500)
+    for method, path in (
+        ("PUT", "/base/v1/definitions/report"),
+        ("DELETE", "/base/v1/definitions/report"),
+        ("PUT", "/base/v1/groups/g"),
+        ("DELETE", "/base/v1/groups/g"),
+    ):
+        api.on(method, path, broken)
+    for act in (
+        lambda: client.define(saved()),
+        lambda: client.delete_definition("report"),
+        lambda: client.create_group("g"),
+        lambda: client.delete_group("g"),
+    ):
+        with pytest.raises(ServerError):
+            act()
+    assert len(api.seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, Invalid),
+        (401, Unauthorized),
+        (403, Forbidden),
+        (404, NotFound),
+        (409, Conflict),
+        (412, PreconditionFailed),
+        (413, Invalid),
+        (415, Invalid),
+        (422, Invalid),
+        (429, Throttled),
+        (500, ServerError),
+        (503, ServerError),
+        (418, BadAnswer),
+    ],
+)
+def test_a_problem_becomes_its_exception(
+    api: FakeApi, client: Client, status: int, kind: type[ShardmillError]
+) -> None:
+    faults = [{"pointer": "/params/x", "code": "bad-value", "message": "is bad", "more": 1}]
+    api.on("GET", "/base/v1/jobs/report/t1", problem(status, "some-code", "what is wrong", faults=faults))
+    with pytest.raises(kind) as caught:
+        client.job("report", "t1")
+    error = caught.value
+    assert type(error) is kind
+    assert (error.code, error.status, error.detail) == ("some-code", status, "what is wrong")
+    assert [(each.pointer, each.message) for each in error.faults] == [("/params/x", "is bad")]
+
+
+def test_the_gateway_s_own_words_are_understood(api: FakeApi, client: Client) -> None:
+    api.on("GET", "/base/v1/jobs/report/t1", Reply({"message": "Unauthorized"}, 401))
+    with pytest.raises(Unauthorized, match="answered 401: Unauthorized"):
+        client.job("report", "t1")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(b"<html>not here</html>", 404),
+        Reply({"message": "Not Found"}, 404),
+        Reply(b"", 302, {"location": "https://example.org"}),
+        Reply(b"<html>hello</html>", 200),
+        Reply(["no", "job"]),
+        Reply({"id": 1}),
+        Reply(None),
+    ],
+)
+def test_an_answer_of_somebody_else_is_not_taken_for_shardmill_s(
+    api: FakeApi, client: Client, reply: Reply
+) -> None:
+    api.on("GET", "/base/v1/jobs/report/t1", reply)
+    with pytest.raises(BadAnswer):
+        client.job("report", "t1")
+
+
+def test_define_takes_documents_models_and_files(api: FakeApi, client: Client, tmp_path) -> None:
+    api.on("PUT", "/base/v1/definitions/report", saved())
+    document = {"jobName": "report", "steps": [{"stepName": "main", "type": "noop"}]}
+    file = tmp_path / "report.yaml"
+    file.write_text("jobName: report\nsteps:\n- {stepName: main, type: noop}\n")
+    for given in (document, JobDefine.model_validate(document), file, str(file)):
+        assert client.define(given).version == 3
+        assert api.seen[-1].document == document
+        assert "if-match" not in api.seen[-1].headers
+
+
+def test_preconditions_are_etags(api: FakeApi, client: Client) -> None:
+    api.on("PUT", "/base/v1/definitions/report", saved())
+    client.define(saved(), expected=3)
+    client.define(saved(), expected=0)
+    assert api.seen[0].headers["if-match"] == '"v3"'
+    assert api.seen[1].headers["if-none-match"] == "*"
+
+
+def test_a_definition_read_can_be_saved_again(api: FakeApi, client: Client) -> None:
+    api.on("GET", "/base/v1/definitions/report", saved(params={"a": [1, None]}))
+    api.on("PUT", "/base/v1/definitions/report", saved())
+    client.define(client.definition("report"))
+    assert api.seen[-1].document["params"] == {"a": [1, None]}
+
+
+@pytest.mark.parametrize("document", [{}, {"jobName": 3}, {"steps": []}])
+def test_a_definition_needs_a_name(api: FakeApi, client: Client, document: dict[str, object]) -> None:
+    with pytest.raises(Invalid) as caught:
+        client.define(document)
+    assert [each.pointer for each in caught.value.faults] == ["/jobName"]
+    assert not api.seen
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, b"x", datetime.now(UTC), "\ud800"])
+def test_what_is_no_json_is_not_sent(api: FakeApi, client: Client, value: object) -> None:
+    with pytest.raises(Invalid) as caught:
+        client.submit("report", params={"x": value})
+    assert caught.value.faults[0].pointer.startswith("/params/x")
+    assert not api.seen
+
+
+def test_bodies_are_ascii_so_that_no_text_looks_damaged(api: FakeApi, client: Client) -> None:
+    api.on("POST", "/base/v1/jobs", job())
+    client.submit("report", params={"x": "\N{REPLACEMENT CHARACTER} ü"})
+    assert api.seen[0].body.isascii()
+    assert api.seen[0].document["params"]["x"] == "\N{REPLACEMENT CHARACTER} ü"
+
+
+def test_a_bad_data_time_is_named(client: Client) -> None:
+    with pytest.raises(Invalid) as caught:
+        client.submit("report", data_time="yesterday")
+    assert caught.value.faults[0].pointer == "/dataTime"
+
+
+def test_validate_gives_the_faults(api: FakeApi, client: Client) -> None:
+    fault = {"pointer": "/steps", "code": "missing-field", "message": "is required"}
+    api.on("POST", "/base/v1/definitions:validate", {"valid": False, "faults": [fault]})
+    assert [each.model_dump() for each in client.validate({"jobName": "x"})] == [fault]
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "a?b", "ä", "x" * 65, "a\n", "%2e"])
+def test_a_name_that_nothing_can_have_is_not_asked_for(api: FakeApi, client: Client, name: str) -> None:
+    for act in (
+        lambda: client.job(name, "t"),
+        lambda: client.job("report", name),
+        lambda: client.definition(name),
+        lambda: client.delete_definition(name),
+        lambda: client.step("report", "t", name),
+        lambda: client.delete_group(name),
+    ):
+        with pytest.raises(BadName, match="cannot be a"):
+            act()
+    assert not api.seen
+
+
+def test_lists_go_from_page_to_page(api: FakeApi, client: Client) -> None:
+    first, second = page(job(jid=2), cursor="c&1"), page(job(jid=1))
+    api.on("GET", "/base/v1/jobs", first, second)
+    found = client.jobs("report", JobState.FAILED, "bob")
+    assert not api.seen
+    assert [each.jid for each in found] == [2, 1]
+    common = {"jobName": "report", "state": "FAILED", "submitUser": "bob", "limit": "200"}
+    assert [each.query for each in api.seen] == [common, {**common, "cursor": "c&1"}]
+
+
+def test_a_list_is_read_no_further_than_needed(api: FakeApi, client: Client) -> None:
+    api.on("GET", "/base/v1/jobs", page(job(), cursor="more"))
+    next(client.jobs())
+    assert len(api.seen) == 1
+
+
+def test_a_list_that_is_none_is_refused(api: FakeApi, client: Client) -> None:
+    api.on("GET", "/base/v1/groups", {"items": None})
+    with pytest.raises(BadAnswer):
+        list(client.groups())
+
+
+def test_steps_and_tasks(api: FakeApi, client: Client) -> None:
+    base = "/base/v1/jobs/report/t1"
+    api.on("GET", base, job("RUNNING", step("main")))
+    api.on("GET", f"{base}/steps/main", step("main", taskStates={"0": "SUCCESS"}))
+    api.on("GET", f"{base}/steps/main/tasks", page(task(0), task(1, "FAILED")))
+    api.on("GET", f"{base}/steps/main/tasks/1", task(1, "FAILED", reason="exit code 3"))
+    assert [each.step_name for each in client.steps("report", "t1")] == ["main"]
+    assert client.step("report", "t1", "main").task_states == {"0": TaskState.SUCCESS}
+    assert [each.rank for each in client.tasks("report", "t1", "main", TaskState.FAILED)] == [0, 1]
+    assert api.seen[-1].query["state"] == "FAILED"
+    assert client.task("report", "t1", "main", 1).reason == "exit code 3"
+
+
+def test_groups_and_workers(api: FakeApi, client: Client) -> None:
+    now = "2026-11-16T02:17:19.123Z"
+    times = {"createTime": now, "updateTime": now}
+    group = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, **times}
+    worker = {"id": "w", "name": "w", "groups": ["g"], "session": 1, "heartbeatSeconds": 20, **times}
+    api.on("PUT", "/base/v1/groups/g", Reply(group, 201))
+    api.on("GET", "/base/v1/groups/g", group)
+    api.on("GET", "/base/v1/groups", page(group))
+    api.on("DELETE", "/base/v1/groups/g", Reply(None, 204))
+    api.on("GET", "/base/v1/workers", page(worker))
+    assert client.create_group("g").lease_seconds == 60
+    assert api.seen[-1].document == {"kind": "pull"}
+    client.create_group("g", kind="lambda", lease_seconds=900, types=["shell"])
+    assert api.seen[-1].document == {"kind": "lambda", "leaseSeconds": 900, "types": ["shell"]}
+    assert client.group("g").name == "g"
+    assert [each.name for each in client.groups()] == ["g"]
+    assert [each.name for each in client.workers()] == ["w"]
+    client.delete_group("g")
+
+
+def test_everything_that_the_package_names_is_there() -> None:
+    assert sorted(shardmill.__all__) == sorted(shardmill._HOMES)
+    for name in shardmill.__all__:
+        assert getattr(shardmill, name).__name__ == name
+        assert name in dir(shardmill)
+    with pytest.raises(AttributeError):
+        _ = shardmill.nothing
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, shardmill; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pydantic", "httpx", "typer", "rich", "yaml", "boto3"} & set(found.stdout.split())

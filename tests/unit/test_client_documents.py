@@ -1,0 +1,159 @@
+"""Files of JSON and YAML: what they give, and how they are refused."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shardmill.client.documents import DocumentError, load_document
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**12), 10**12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8"), max_size=10),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+DOCUMENTS = st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=6), VALUES, max_size=4)
+
+
+def load(folder: Path, text: str | bytes, name: str = "job.yaml") -> Any:
+    file = folder / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+    return load_document(file)
+
+
+def refusal(folder: Path, text: str | bytes, name: str = "job.yaml") -> str:
+    with pytest.raises(DocumentError) as caught:
+        load(folder, text, name)
+    assert "Traceback" not in caught.value.detail
+    assert "\n" not in caught.value.detail
+    return caught.value.detail.replace(f"{folder}/", "")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(DOCUMENTS)
+def test_json_comes_back_as_it_was(tmp_path: Path, document: dict[str, Any]) -> None:
+    assert load(tmp_path, json.dumps(document, indent="\t"), "job.json") == document
+    assert load(tmp_path, json.dumps(document, indent="\t", ensure_ascii=False), "job.JSON") == document
+    assert load(tmp_path, json.dumps(document), "job") == document
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(DOCUMENTS)
+def test_yaml_comes_back_as_it_was(tmp_path: Path, document: dict[str, Any]) -> None:
+    assert load(tmp_path, yaml.safe_dump(document)) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2020-01-21", "2020-01-21"),
+        ("2020-01-21T20:00:01Z", "2020-01-21T20:00:01Z"),
+        ("2020-01-21 20:00:01.5 +01:00", "2020-01-21 20:00:01.5 +01:00"),
+        ("12:30", "12:30"),
+        ("190:20:30.15", "190:20:30.15"),
+        ("1_000", 1000),
+        ("0x10", 16),
+        ("1.5", 1.5),
+        ("1e3", "1e3"),
+        ("yes", True),
+        ("~", None),
+        ("'12'", "12"),
+    ],
+)
+def test_yaml_values(tmp_path: Path, text: str, value: object) -> None:
+    found = load(tmp_path, f"x: {text}\n")["x"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
+    assert load(tmp_path, b"\xef\xbb\xbfx: 1\n") == {"x": 1}
+    assert load(tmp_path, b'\xef\xbb\xbf{"x": 1}', "job.json") == {"x": 1}
+
+
+def test_anchors_and_merges_work(tmp_path: Path) -> None:
+    text = "base: &b {k: 1, l: 2}\nmine: {<<: *b, l: 3}\nagain: *b\n"
+    assert load(tmp_path, text)["mine"] == {"k": 1, "l": 3}
+    assert load(tmp_path, text)["again"] == {"k": 1, "l": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "jobName: a\nsteps: []\njobName: b\n",
+            "job.yaml, line 3: the key 'jobName' is given twice, first in line 1",
+        ),
+        ("a:\n- {x: 1, y: 2,\n   x: 3}\n", "job.yaml, line 3: the key 'x' is given twice, first in line 2"),
+        ("1: a\n", "job.yaml, line 1: the key 1 is no text; put it in quotes"),
+        ("a: 1\non: 2\n", "job.yaml, line 2: the key on is no text; put it in quotes"),
+        ("? [a]\n: 2\n", "job.yaml, line 1: the key here is no text; put it in quotes"),
+        ("a: &a [*a]\n", "job.yaml, line 1: this value contains itself"),
+        ("", "job.yaml is empty"),
+        ("# nothing\n", "job.yaml is empty"),
+        ("a: [1\nb: 2\n", "job.yaml, line 2: this is not YAML: "),
+        ("a: 1\n\tb: 2\n", "job.yaml, line 2: this is not YAML: "),
+        (
+            "a: 1\n---\nb: 2\n",
+            "job.yaml, line 2: this is not YAML: a file holds one document, this one several",
+        ),
+        ("a: !!python/object:os.system x\n", "job.yaml, line 1: this is not YAML: could not determine"),
+        ("a: *nobody\n", "job.yaml, line 1: this is not YAML: found undefined alias"),
+        ("a: 1\nb: \x01\n", "job.yaml, line 2: this is not YAML: special characters"),
+        ("a: !!int x\n", "job.yaml: "),
+        (b"a: 1\nb: \xff\n", "job.yaml, line 2: this is not UTF-8 text"),
+        ("[" * 3000, "job.yaml is nested too deeply"),
+    ],
+)
+def test_yaml_is_refused_with_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
+    assert refusal(tmp_path, text).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{\n\t"a": 1,\n\t"a": 2}', "job.json, line 3: the key 'a' is given twice, first in line 2"),
+        ('{"s": [{"b": 1, "b": 1}]}', "job.json, line 1: the key 'b' is given twice, first in line 1"),
+        ('{"a": 1,\n}', "job.json, line 2: this is not JSON: "),
+        ("", "job.json, line 1: this is not JSON: "),
+        ("a: 1", "job.json, line 1: this is not JSON: "),
+        ('{"a": NaN}', "job.json: NaN is no JSON value"),
+        ("[" * 100_000, "job.json is nested too deeply"),
+        (b'{"a": "\xff"}', "job.json, line 1: this is not UTF-8 text"),
+    ],
+)
+def test_json_is_refused_with_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
+    assert refusal(tmp_path, text, "job.json").startswith(said)
+
+
+def test_anchors_that_multiply_are_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20)]
+    assert "are too many" in refusal(tmp_path, "\n".join(lines))
+
+
+def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match=r"cannot read .*nowhere\.yaml: No such file"):
+        load_document(tmp_path / "nowhere.yaml")
+    with pytest.raises(DocumentError, match="Is a directory"):
+        load_document(tmp_path)
+    with pytest.raises(DocumentError, match="cannot read"):
+        load_document("a\0b")
+
+
+@pytest.mark.parametrize("text", [b"x: 1\n", b'\t{"x": 1}\n', b"{x: 1}\n"])
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert load_document("-") == {"x": 1}

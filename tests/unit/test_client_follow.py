@@ -1,0 +1,173 @@
+"""Waiting for Jobs and following logs, with a clock that only moves when somebody sleeps."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from shardmill.client import Client, NotFound, Unreachable, WaitTimedOut, follow
+from shardmill.client.follow import wait_for
+from shardmill.model.job import Job
+from shardmill.model.states import JobState
+from support.fake_api import TOKEN, FakeApi, Reply, job, log, problem, step, task
+
+JOB = "/v1/jobs/report/t1"
+TASK = f"{JOB}/steps/main/tasks/2"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(follow, "time", made)
+    return made
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def client(api: FakeApi, clock: Clock) -> Iterator[Client]:
+    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as made:
+        yield made
+
+
+def test_wait_looks_until_the_job_has_ended(api: FakeApi, client: Client) -> None:
+    api.on("GET", JOB, job("INIT"), job("QUEUED"), job("RUNNING"), job("SUCCESS"))
+    looks: list[Job] = []
+    assert client.wait("report", "t1", on_update=looks.append).state is JobState.SUCCESS
+    assert [each.state.value for each in looks] == ["INIT", "QUEUED", "RUNNING", "SUCCESS"]
+
+
+@pytest.mark.parametrize("state", ["FAILED", "KILLED", "DELETED"])
+def test_wait_gives_back_what_did_not_succeed_too(api: FakeApi, client: Client, state: str) -> None:
+    api.on("GET", JOB, job(state))
+    assert client.wait("report", "t1").state.value == state
+
+
+def test_wait_ends_with_a_job_that_a_failure_suspended(api: FakeApi, client: Client) -> None:
+    by_hand = job("SUSPENDED", step(state="SUSPENDED"))
+    api.on("GET", JOB, by_hand, by_hand, job("SUSPENDED", step(state="FAILED")))
+    assert client.wait("report", "t1").steps[0].state.value == "FAILED"
+    assert len(api.seen) == 3
+
+
+def test_wait_gives_up_in_time_and_says_what_it_saw(api: FakeApi, client: Client, clock: Clock) -> None:
+    api.on("GET", JOB, job("RUNNING"))
+    with pytest.raises(WaitTimedOut, match="report/t1 is still RUNNING after 7 s") as caught:
+        client.wait("report", "t1", timeout=7)
+    assert caught.value.job.state is JobState.RUNNING
+    assert clock.now == pytest.approx(7)
+
+
+def test_wait_with_no_time_looks_once(api: FakeApi, client: Client) -> None:
+    api.on("GET", JOB, job("RUNNING"))
+    with pytest.raises(WaitTimedOut):
+        client.wait("report", "t1", timeout=0)
+    assert len(api.seen) == 1
+
+
+def test_wait_looks_less_and_less_often(api: FakeApi, client: Client, clock: Clock) -> None:
+    api.on("GET", JOB, job("RUNNING"))
+    with pytest.raises(WaitTimedOut):
+        client.wait("report", "t1", timeout=3600)
+    assert 1800 <= len(api.seen) <= 1900
+
+
+def test_wait_for_an_unknown_job_fails_at_once(api: FakeApi, client: Client) -> None:
+    api.on("GET", JOB, problem(404, "job-not-found"))
+    with pytest.raises(NotFound):
+        client.wait("report", "t1")
+
+
+def looker(clock: Clock, outage: float) -> Callable[[], Job]:
+    """A Job that can be seen at the beginning, and again after an outage."""
+
+    def look() -> Job:
+        if 0 < clock.now < outage:
+            raise Unreachable("gone")
+        return Job.model_validate(job("SUCCESS" if clock.now else "RUNNING"))
+
+    return look
+
+
+def test_a_short_outage_is_sat_out(clock: Clock) -> None:
+    assert wait_for(looker(clock, outage=50), None, None).state is JobState.SUCCESS
+
+
+def test_a_long_outage_is_not(clock: Clock) -> None:
+    with pytest.raises(Unreachable):
+        wait_for(looker(clock, outage=100), None, None)
+    assert follow.OUTAGE_SECONDS <= clock.now < follow.OUTAGE_SECONDS + 5
+
+
+def test_an_outage_does_not_stretch_the_time(clock: Clock) -> None:
+    with pytest.raises(WaitTimedOut):
+        wait_for(looker(clock, outage=50), 10, None)
+    assert clock.now == pytest.approx(10)
+
+
+def test_an_outage_at_the_first_look_is_told(clock: Clock) -> None:
+    def look() -> Job:
+        raise Unreachable("gone")
+
+    with pytest.raises(Unreachable):
+        wait_for(look, None, None)
+
+
+def logs(api: FakeApi, *pages: Any) -> None:
+    api.on("GET", f"{TASK}/logs", *pages)
+
+
+def test_a_log_is_read_to_its_end(api: FakeApi, client: Client) -> None:
+    logs(api, log("one\n", 4, False), log("two\n", 8, True))
+    assert list(client.logs("report", "t1", "main", 2, "stderr")) == ["one\n", "two\n"]
+    assert [each.query for each in api.seen] == [
+        {"stream": "stderr", "offset": "0"},
+        {"stream": "stderr", "offset": "4"},
+    ]
+
+
+def test_a_log_that_grows_is_read_as_far_as_it_is(api: FakeApi, client: Client) -> None:
+    logs(api, log("one\n", 4, False), log("", 4, False), log("never", 9, True))
+    assert list(client.logs("report", "t1", "main", 2)) == ["one\n"]
+
+
+def test_following_goes_on_until_the_task_has_ended(api: FakeApi, client: Client) -> None:
+    api.on(
+        "GET", TASK, task(2, "READY", 0), task(2, "READY", 0), task(2, "RUNNING", 1), task(2, "SUCCESS", 1)
+    )
+    logs(api, log("", 0, False), log("one\n", 4, False), log("", 4, False), log("two\n", 8, True))
+    assert list(client.logs("report", "t1", "main", 2, follow=True)) == ["one\n", "two\n"]
+
+
+def test_following_shows_each_attempt_from_its_beginning(api: FakeApi, client: Client) -> None:
+    api.on("GET", TASK, task(2, "RUNNING", 1), task(2, "RUNNING", 3), task(2, "SUCCESS", 3))
+    logs(api, log("first\n", 6, True), log("third\n", 6, True))
+    assert list(client.logs("report", "t1", "main", 2, follow=True)) == ["first\n", "third\n"]
+    asked = [(each.query["attempt"], each.query["offset"]) for each in api.seen if each.path.endswith("logs")]
+    assert asked == [("1", "0"), ("3", "0")]
+
+
+def test_following_a_task_that_never_ran_ends(api: FakeApi, client: Client) -> None:
+    api.on("GET", TASK, task(2, "KILLED", 0))
+    assert list(client.logs("report", "t1", "main", 2, follow=True)) == []
+
+
+def test_the_log_of_an_unknown_task_is_not_found(api: FakeApi, client: Client) -> None:
+    api.on("GET", f"{TASK}/logs", Reply({"code": "task-not-found", "detail": "no"}, 404))
+    with pytest.raises(NotFound):
+        list(client.logs("report", "t1", "main", 2))

@@ -1,0 +1,186 @@
+"""The state folder, and how the command line finds a running `dev`."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shardmill.local import state
+from shardmill.local.environment import aws_environment, clean_environment
+from shardmill.local.errors import Refused
+from shardmill.local.session import Session, find_session, pointers
+from shardmill.local.state import StateFolder
+
+OUTPUTS = {
+    "StackName": "s",
+    "TableName": "t",
+    "BucketName": "b",
+    "JobMachineArn": "j",
+    "StepMachineArn": "m",
+    "LambdaQueueUrls": "h,n,l",
+    "DeadQueueUrl": "d",
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def a_session(folder: StateFolder, pid: int | None = None) -> Session:
+    here = "http://127.0.0.1:1"
+    return Session(here + "/x", "secret", here, pid or os.getpid(), str(folder.path), OUTPUTS)
+
+
+def dead_pid() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_default_folder_is_in_the_current_one(tmp_path: Path) -> None:
+    assert StateFolder.at(None).path == tmp_path / ".shardmill"
+
+
+def test_admin_token_is_made_once_and_private(tmp_path: Path) -> None:
+    folder = StateFolder.at(tmp_path / "s")
+    token = folder.admin_token()
+    assert len(token) >= 40
+    assert StateFolder.at(tmp_path / "s").admin_token() == token
+    assert stat.S_IMODE((folder.path / "admin-token").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Refused, match="--state"):
+        StateFolder.at(tmp_path / "file" / "s")
+
+
+def test_second_owner_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    folder = StateFolder.at(tmp_path / "s")
+    with (
+        folder.locked(),
+        pytest.raises(Refused, match=rf"process {os.getpid()}.*{folder.path}.*--state"),
+        StateFolder.at(tmp_path / "s").locked(),
+    ):
+        pass
+    with folder.locked():
+        pass
+
+
+def test_a_lock_whose_owner_died_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "STOPPING_SECONDS", 0.2)
+    folder = StateFolder.at(tmp_path / "s")
+    with folder.locked() as held:
+        os.pwrite(held, str(dead_pid()).encode() + b"     ", 0)
+        with pytest.raises(Refused), StateFolder.at(tmp_path / "s").locked():
+            pass
+
+
+def test_facts_are_remembered(tmp_path: Path) -> None:
+    folder = StateFolder.at(tmp_path / "s")
+    assert folder.remembered() == {}
+    folder.remember(version="v", port=1)
+    folder.remember(port=2)
+    assert StateFolder.at(tmp_path / "s").remembered() == {"version": "v", "port": 2}
+
+
+def test_nothing_is_kept_of_a_first_deployment_that_failed(tmp_path: Path) -> None:
+    folder = StateFolder.at(tmp_path / "s")
+    folder.clear_scratch()
+    (folder.cloud / "state").mkdir()
+    folder.clear_scratch()
+    assert not (folder.cloud / "state").exists()
+    folder.remember(version="v")
+    (folder.cloud / "state").mkdir()
+    (folder.scratch / "left").write_text("")
+    folder.clear_scratch()
+    assert (folder.cloud / "state").exists()
+    assert list(folder.scratch.iterdir()) == []
+
+
+def test_a_published_session_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = a_session(StateFolder.at(tmp_path / "s"))
+    assert find_session() is None
+    session.publish()
+    assert find_session() == session
+    for file in (*pointers().iterdir(), tmp_path / "s" / "dev.json"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    session.withdraw()
+    assert find_session() is None
+    assert list(pointers().iterdir()) == []
+
+
+def test_the_session_of_this_folder_comes_first(tmp_path: Path) -> None:
+    here, there = a_session(StateFolder.at(None)), a_session(StateFolder.at(tmp_path / "other"))
+    here.publish()
+    there.publish()
+    assert find_session() == here
+
+
+def test_a_session_whose_process_is_gone_does_not_count(tmp_path: Path) -> None:
+    a_session(StateFolder.at(tmp_path / "s"), dead_pid()).publish()
+    assert find_session() is None
+
+
+def test_the_last_started_session_is_found_and_then_the_one_before(tmp_path: Path) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    early = a_session(StateFolder.at(tmp_path / "s"), other.pid)
+    late = a_session(StateFolder.at(tmp_path / "t"))
+    early.publish()
+    os.utime(pointers() / f"{other.pid}.json", (1, 1))
+    late.publish()
+    assert find_session() == late
+    late.withdraw()
+    assert find_session() == early
+    other.communicate(b"\n")
+    assert find_session() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}'])
+def test_a_spoilt_session_file_does_not_count(text: str) -> None:
+    pointers().mkdir(parents=True)
+    (pointers() / "1.json").write_text(text)
+    assert find_session() is None
+
+
+def test_environment_of_a_session_names_every_setting(tmp_path: Path) -> None:
+    from shardmill.aws.settings import Settings
+
+    environ = a_session(StateFolder.at(tmp_path / "s")).environ()
+    settings = Settings.from_environment(environ)
+    assert (settings.table, settings.lambda_queues) == ("t", ("h", "n", "l"))
+    assert environ["SHARDMILL_URL"] == "http://127.0.0.1:1/x"
+    assert environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+
+
+def test_nothing_of_the_user_s_aws_gets_through() -> None:
+    user = {
+        "AWS_PROFILE": "work",
+        "AWS_ENDPOINT_URL_DYNAMODB": "http://elsewhere",
+        "AWS_CA_BUNDLE": "/ca",
+        "AWS_ACCESS_KEY_ID": "real",
+        "SHARDMILL_TABLE": "other",
+        "HTTP_PROXY": "http://proxy:1",
+        "NO_PROXY": "intranet",
+        "PATH": "/bin",
+    }
+    environ = clean_environment(user) | aws_environment("http://127.0.0.1:1")
+    assert environ["PATH"] == "/bin"
+    assert environ["HTTP_PROXY"] == "http://proxy:1"
+    assert environ["NO_PROXY"] == "intranet,127.0.0.1,localhost"
+    assert environ["AWS_CONFIG_FILE"] == environ["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
+    assert environ["AWS_ACCESS_KEY_ID"] == "test"
+    assert not {"AWS_PROFILE", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_CA_BUNDLE", "SHARDMILL_TABLE"} & set(environ)
+
+
+def test_finding_a_session_is_light() -> None:
+    """The command line imports it at every start."""
+    program = "import sys, shardmill.local.session; print({'boto3', 'yaml', 'ministack'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

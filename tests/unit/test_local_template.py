@@ -1,0 +1,90 @@
+"""template.yaml: complete, least privileged, and in step with the lock file."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.local.template import load_template
+
+ROOT = Path(__file__).parents[2]
+TEMPLATE = load_template(ROOT / "template.yaml")
+RESOURCES: dict[str, dict[str, Any]] = TEMPLATE["Resources"]
+ACTIONS_WITHOUT_RESOURCES = {"sqs:ListQueues"}
+
+
+def of_type(kind: str) -> dict[str, dict[str, Any]]:
+    return {name: each["Properties"] for name, each in RESOURCES.items() if each["Type"] == kind}
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, resource in RESOURCES.items():
+        properties = resource.get("Properties", {})
+        documents = [*properties.get("Policies", []), properties.get("PolicyDocument", {})]
+        for document in documents:
+            for statement in document.get("Statement", []):
+                if statement["Effect"] == "Allow":
+                    yield name, statement
+
+
+def test_every_function_of_the_repository_is_deployed() -> None:
+    folders = {f"functions/{folder.parent.name}/" for folder in ROOT.glob("functions/*/app.py")}
+    assert {function["CodeUri"] for function in of_type("AWS::Serverless::Function").values()} >= folders
+
+
+@pytest.mark.parametrize(("name", "statement"), list(statements()))
+def test_no_permission_is_wider_than_needed(name: str, statement: dict[str, Any]) -> None:
+    actions = set(listed(statement["Action"]))
+    assert not [action for action in actions if "*" in action], f"{name} allows a wildcard of actions"
+    if "*" in listed(statement["Resource"]):
+        assert actions <= ACTIONS_WITHOUT_RESOURCES, f"{name} allows {actions} on everything"
+
+
+def test_only_the_open_routes_have_no_authorizer() -> None:
+    routes = of_type("AWS::ApiGatewayV2::Route").values()
+    opened = {route["RouteKey"] for route in routes if "AuthorizerId" not in route}
+    assert opened == {"GET /v1/health", "GET /openapi.json", "GET /"}
+    guarded = [route for route in routes if "AuthorizerId" in route]
+    assert {route["AuthorizationType"] for route in guarded} == {"CUSTOM"}
+
+
+def test_an_authorizer_without_identity_source_is_not_cached() -> None:
+    (authorizer,) = of_type("AWS::ApiGatewayV2::Authorizer").values()
+    assert "IdentitySource" not in authorizer
+    assert authorizer["AuthorizerResultTtlInSeconds"] == 0
+
+
+def test_lanes_hide_messages_for_six_times_the_runner_s_time() -> None:
+    functions = of_type("AWS::Serverless::Function")
+    lanes = [queue for name, queue in of_type("AWS::SQS::Queue").items() if name.startswith("Lambda")]
+    assert len(lanes) == len(of_type("AWS::Lambda::EventSourceMapping")) == 3
+    assert all(queue["VisibilityTimeout"] >= 6 * functions["RunnerFunction"]["Timeout"] for queue in lanes)
+    assert not [queue for queue in lanes if "RedrivePolicy" in queue]
+
+
+def test_the_longest_name_leaves_room_for_the_stack_s() -> None:
+    """Lambda names have 64 characters, queues and state machines 80: the docs promise 52 for the stack."""
+    names = [each["FunctionName"]["Fn::Sub"] for each in of_type("AWS::Serverless::Function").values()]
+    assert max(len(name.replace("${AWS::StackName}", "")) for name in names) + 52 <= 64
+
+
+def test_no_alias_or_merge_which_cloudformation_does_not_read() -> None:
+    text = (ROOT / "template.yaml").read_text()
+    assert not re.search(r"(?m)^[^#\"]*(: |- )[&*][a-z]|<<:", text)
+
+
+def test_the_layer_s_requirements_are_the_locked_versions() -> None:
+    lock = tomllib.loads((ROOT / "uv.lock").read_text())
+    locked = {each["name"]: each["version"] for each in lock["package"] if "version" in each}
+    text = (ROOT / "layers/core/requirements.txt").read_text()
+    wanted = dict(re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", text))
+    assert {"pydantic", "aws-lambda-powertools", "croniter"} <= set(wanted)
+    assert not {"boto3", "botocore"} & set(wanted)
+    assert {name: locked[name] for name in wanted} == wanted

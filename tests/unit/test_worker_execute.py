@@ -1,0 +1,360 @@
+"""One task on a worker: real programs in real processes."""
+
+import os
+import signal
+import stat
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.model.worker import Lease, Result
+from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.logs import LogsNotStored, Stream
+from shardmill.worker.programs import Programs
+from support.leases import JOB, a_command, a_lease
+from support.processes import gone
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path / "work", kill_seconds=0.3)
+
+
+def run(lease: Lease, shop: Workshop, **more: Any) -> Result:
+    return execute(lease, shop, threading.Event(), **more)
+
+
+def pids_in(folder: Path) -> list[int]:
+    return [int(text) for text in (folder / "pids").read_text().split()]
+
+
+# How a task ends
+
+
+@pytest.mark.parametrize(
+    ("content", "outcome", "exit_code", "reason"),
+    [
+        ("exit 0", "success", 0, None),
+        ("exit 3", "failed", 3, "exit code 3"),
+        ("exit 42", "failed-permanent", 42, "exit code 42"),
+        ("kill -9 $$", "failed", -9, "killed by signal 9"),
+        ("no-such-program-anywhere", "failed", 127, "exit code 127"),
+    ],
+)
+def test_the_exit_code_decides(
+    shop: Workshop, content: str, outcome: str, exit_code: int, reason: str | None
+) -> None:
+    result = run(a_lease(content=content), shop)
+    assert (result.outcome, result.exit_code, result.reason) == (outcome, exit_code, reason)
+    assert (result.task_id, result.attempt, result.receipt) == (f"{JOB}_0_7", 1, "receipt")
+    assert result.start_time is not None
+    assert result.end_time is not None
+    assert result.start_time <= result.end_time
+
+
+def test_a_noop_is_done_without_a_process_or_a_folder(shop: Workshop) -> None:
+    result = run(a_lease("noop"), shop)
+    assert result.outcome == "success"
+    assert not shop.root.exists()
+
+
+@pytest.mark.parametrize("type", ["java", "hive", "mapreduce", "docker", "http", "lambda"])
+def test_other_types_are_rejected_with_the_reason(shop: Workshop, type: str) -> None:
+    result = run(a_lease(type, content="x"), shop)
+    assert result.outcome == "rejected"
+    assert result.reason == (
+        f"this worker does not run tasks of type {type}, only noop, shell, python, command"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lease", "reason"),
+    [
+        (a_lease("shell", {"a": 1}), "the content of a shell task must be text"),
+        (a_lease("shell"), "the content of a shell task must be text"),
+        (a_lease("python", "report"), "the content of a python task must be module:function, not 'report'"),
+        (a_lease("command"), "a task of type command needs a command with a name"),
+        (
+            a_command("echo", args="'open"),
+            "the args of command 'echo' cannot be split into words: No closing quotation",
+        ),
+    ],
+)
+def test_a_task_that_cannot_be_understood_is_not_tried_again(
+    shop: Workshop, lease: Lease, reason: str
+) -> None:
+    result = run(lease, shop)
+    assert (result.outcome, result.reason) == ("failed-permanent", reason)
+
+
+def test_a_program_that_is_not_there(shop: Workshop) -> None:
+    result = run(a_command("no-such-program-anywhere"), shop)
+    assert (result.outcome, result.exit_code) == ("failed", None)
+    assert result.reason == "program 'no-such-program-anywhere' was not found"
+
+
+def test_a_program_that_may_not_be_executed(shop: Workshop, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("echo hi")
+    result = run(a_command(str(plain)), shop)
+    assert (result.outcome, result.reason) == ("failed", f"program '{plain}' may not be executed")
+
+
+@pytest.mark.parametrize("environ", [{"A": "x\0y"}, {"BIG": "x" * 3_000_000}])
+def test_an_impossible_environment_is_a_failure_with_a_reason(
+    shop: Workshop, environ: dict[str, str]
+) -> None:
+    result = run(a_lease(content="exit 0", environ=environ), shop)
+    assert result.outcome == "failed"
+    assert result.reason is not None
+    assert result.reason.startswith("program '/bin/sh' could not be started: ")
+
+
+def test_a_work_folder_that_cannot_be_made_is_a_failure_with_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    result = run(a_lease(content="exit 0"), Workshop(tmp_path / "file" / "work"))
+    assert result.outcome == "failed"
+    assert result.reason is not None
+    assert result.reason.startswith("the worker could not run it: ")
+
+
+# The command
+
+
+def test_args_are_split_into_words_and_no_shell_sees_them(shop: Workshop) -> None:
+    result = run(a_command("printf", args="'<%s>' 'a b' $HOME \"*\" ; echo no"), shop)
+    assert result.stdout == "<a b><$HOME><*><;><echo><no>"
+
+
+def test_args_as_an_array_stay_as_they_are(shop: Workshop) -> None:
+    result = run(a_command("printf", argsArray=["<%s>", "a b", "'c'", ""]), shop)
+    assert result.stdout == "<a b><'c'><>"
+
+
+def test_another_shell_can_be_set(shop: Workshop, tmp_path: Path) -> None:
+    shell = tmp_path / "my-shell"
+    shell.write_text('#!/bin/sh\necho "mine: $1 $2"\n')
+    shell.chmod(shell.stat().st_mode | stat.S_IXUSR)
+    result = run(a_lease(content="whatever"), replace(shop, programs=Programs(shell=str(shell))))
+    assert result.stdout == "mine: -c whatever\n"
+
+
+# Its surroundings
+
+
+def test_the_environment_is_a_small_base_and_what_the_task_gives(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHARDMILL_TOKEN", "the worker's own")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the worker's own")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    result = run(a_lease(content="env", environ={"SHARDMILL_SHARD_INDEX": "7", "LANG": "de_DE"}), shop)
+    lines = dict(line.split("=", 1) for line in (result.stdout or "").splitlines())
+    assert lines["SHARDMILL_SHARD_INDEX"] == "7"
+    assert lines["LANG"] == "de_DE"
+    assert lines["PATH"] == os.environ["PATH"]
+    assert "own" not in (result.stdout or "")
+    assert not any(name.startswith("AWS_") for name in lines)
+
+
+def test_stdin_is_empty(shop: Workshop) -> None:
+    assert run(a_lease(content="cat; echo done"), shop).stdout == "done\n"
+
+
+def test_each_task_has_an_empty_folder_of_its_own_which_is_removed(shop: Workshop) -> None:
+    lease = a_lease(content="pwd; ls -A | wc -l; mkdir -p a/b; touch a/b/c; chmod 000 a/b; chmod 000 a")
+    first, second = run(lease, shop), run(lease, shop)
+    here, files = (first.stdout or "").split()
+    assert Path(here).is_relative_to(shop.root)
+    assert files == "0"
+    assert here not in (second.stdout or "")
+    assert list(shop.root.iterdir()) == []
+
+
+def test_links_out_of_the_folder_are_removed_and_not_followed(shop: Workshop, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    run(a_lease(content=f"ln -s {outside} there; mkdir x; chmod 000 x"), shop)
+    assert (outside / "kept").read_text() == "kept"
+    assert list(shop.root.iterdir()) == []
+
+
+def test_the_folder_is_kept_when_told_so(shop: Workshop) -> None:
+    run(a_lease(content="echo made > here; echo said"), replace(shop, keep=True))
+    (folder,) = shop.root.iterdir()
+    assert (folder / "work" / "here").read_text() == "made\n"
+    assert (folder / "stdout").read_text() == "said\n"
+
+
+# Its time
+
+
+def test_a_task_whose_time_is_over_ends_with_all_its_processes(shop: Workshop, tmp_path: Path) -> None:
+    content = f"sleep 60 & echo $$ $! > {tmp_path}/pids; wait"
+    began = time.monotonic()
+    result = run(a_lease(content=content, timeoutSeconds=1), shop)
+    assert 1.0 <= time.monotonic() - began < 3.0
+    assert (result.outcome, result.reason) == ("failed", "timed-out")
+    assert all(gone(pid) for pid in pids_in(tmp_path))
+
+
+def test_a_group_that_ignores_sigterm_is_killed(shop: Workshop, tmp_path: Path) -> None:
+    content = f"trap '' TERM; sh -c 'echo $$ >> {tmp_path}/pids; while :; do sleep 0.05; done' & wait"
+    result = run(a_lease(content=content), shop, limit_seconds=0.3)
+    assert (result.outcome, result.reason) == ("failed", "timed-out")
+    assert result.exit_code == -signal.SIGKILL
+    assert all(gone(pid) for pid in pids_in(tmp_path))
+
+
+def test_a_child_that_outlives_its_terminated_parent_is_killed_too(shop: Workshop, tmp_path: Path) -> None:
+    stubborn = f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.05; done"
+    result = run(a_lease(content=f'sh -c "{stubborn}" & wait', environ={}), shop, limit_seconds=0.3)
+    assert result.exit_code == -signal.SIGTERM
+    assert all(gone(pid) for pid in pids_in(tmp_path))
+
+
+def test_what_a_task_leaves_running_ends_with_it(shop: Workshop, tmp_path: Path) -> None:
+    result = run(a_lease(content=f"sleep 60 & echo $! > {tmp_path}/pids; exit 0"), shop)
+    assert result.outcome == "success"
+    assert all(gone(pid) for pid in pids_in(tmp_path))
+
+
+def test_sigterm_lets_a_program_clean_up(shop: Workshop) -> None:
+    content = "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done"
+    result = run(a_lease(content=content), replace(shop, kill_seconds=5.0), limit_seconds=0.2)
+    assert (result.reason, result.stdout) == ("timed-out", "cleaned\n")
+
+
+def test_a_stopped_task_is_discarded(shop: Workshop) -> None:
+    stop = threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    began = time.monotonic()
+    result = execute(a_lease(content="sleep 60"), shop, stop)
+    assert time.monotonic() - began < 2
+    assert (result.outcome, result.reason) == ("failed", "discarded")
+
+
+@pytest.mark.parametrize("type", ["noop", "shell"])
+def test_a_task_stopped_before_it_began_is_not_run(shop: Workshop, tmp_path: Path, type: str) -> None:
+    stop = threading.Event()
+    stop.set()
+    result = execute(a_lease(type, content=f"touch {tmp_path}/ran"), shop, stop)
+    assert (result.outcome, result.reason) == ("failed", "discarded")
+    assert not (tmp_path / "ran").exists()
+
+
+# Python
+
+
+def test_a_python_function_gets_the_task(shop: Workshop, tmp_path: Path) -> None:
+    (tmp_path / "report.py").write_text(
+        "def main(task):\n    print(task['sharding'], task['params'], task['pack'], task['attempt'])\n"
+    )
+    environ = {
+        "SHARDMILL_SHARD_INDEX": "7",
+        "SHARDMILL_SHARD_TOTAL": "12",
+        "SHARDMILL_ATTEMPT": "2",
+        "SHARDMILL_PACK_START": "10",
+        "SHARDMILL_PACK_END": "19",
+        "SHARDMILL_PARAMS": '{"day": "x"}',
+    }
+    shop = replace(shop, programs=Programs(python_path=(str(tmp_path),)))
+    result = run(a_lease("python", "report:main", environ=environ), shop)
+    assert result.stderr is None
+    assert result.stdout == "{'index': 7, 'total': 12} {'day': 'x'} {'start': 10, 'end': 19} 2\n"
+    assert result.outcome == "success"
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "exit_code"),
+    [
+        ("def main():\n    pass", "success", 0),
+        ("def main():\n    return 42", "failed-permanent", 42),
+        ("def main():\n    return 'text'", "success", 0),
+        ("def main():\n    return True", "success", 0),
+        ("def main(*, key=1):\n    return 3", "failed", 3),
+        ("def main():\n    raise SystemExit(5)", "failed", 5),
+        ("def main():\n    raise ValueError('no such day')", "failed", 1),
+        ("class main:\n    pass", "success", 0),
+    ],
+)
+def test_how_a_python_function_ends(
+    shop: Workshop, tmp_path: Path, body: str, outcome: str, exit_code: int
+) -> None:
+    (tmp_path / "job.py").write_text(body)
+    shop = replace(shop, programs=Programs(python_path=(str(tmp_path),)))
+    result = run(a_lease("python", "job:main"), shop)
+    assert (result.outcome, result.exit_code) == (outcome, exit_code)
+    if "ValueError" in body:
+        assert "no such day" in (result.stderr or "")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("nowhere.to.be:found", "there is no module 'nowhere' on this worker"),
+        ("json:nothing", "module 'json' has no 'nothing'"),
+        ("sys:version", "'sys:version' is not a function"),
+    ],
+)
+def test_a_python_function_that_is_not_there(shop: Workshop, content: str, said: str) -> None:
+    result = run(a_lease("python", content), shop)
+    assert (result.outcome, result.exit_code) == ("failed", 2)
+    assert result.stderr == f"{said}\n"
+
+
+def test_a_python_task_sees_no_module_of_the_worker(shop: Workshop) -> None:
+    result = run(a_lease("python", "execute:execute"), shop)
+    assert result.stderr == "there is no module 'execute' on this worker\n"
+
+
+# What it writes
+
+
+class Kept:
+    """A log store in memory."""
+
+    def __init__(self, fail: bool = False) -> None:
+        self.streams: dict[str, int] = {}
+        self.fail = fail
+
+    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
+        if self.fail:
+            raise LogsNotStored("S3 is away")
+        self.streams[stream] = path.stat().st_size
+
+
+def test_short_output_is_in_the_result_and_nowhere_else(shop: Workshop) -> None:
+    kept = Kept()
+    result = run(a_lease(content="printf '%4096s' x; echo err >&2"), replace(shop, logs=kept))
+    assert result.stdout == "x".rjust(4096)
+    assert result.stderr == "err\n"
+    assert kept.streams == {}
+
+
+def test_of_long_output_the_end_is_in_the_result_and_all_of_it_in_the_store(shop: Workshop) -> None:
+    kept = Kept()
+    content = "head -c 3000000 /dev/zero | tr '\\0' a; echo; echo end"
+    result = run(a_lease(content=content), replace(shop, logs=kept))
+    assert result.stdout == "a" * 4091 + "\nend\n"
+    assert kept.streams == {"stdout": 3_000_005}
+
+
+def test_a_store_that_fails_does_not_change_how_the_task_ended(shop: Workshop) -> None:
+    result = run(a_lease(content="printf '%5000s' x"), replace(shop, logs=Kept(fail=True)))
+    assert result.outcome == "success"
+
+
+def test_output_that_is_no_utf_8_is_replaced(shop: Workshop) -> None:
+    result = run(a_lease(content="printf 'a\\377b\\303'"), shop)
+    assert result.stdout == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
+
+
+def test_no_output_is_no_text(shop: Workshop) -> None:
+    result = run(a_lease(content=":"), shop)
+    assert (result.stdout, result.stderr) == (None, None)

@@ -1,0 +1,221 @@
+"""A worker over HTTP: what it sends, and what it makes of the answers."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+import pytest
+
+from shardmill.model.worker import HeldTask, Registration, Result
+from shardmill.worker import logs
+from shardmill.worker.http import HttpTransport
+from shardmill.worker.logs import LogsNotStored
+from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable
+from support.leases import JOB, a_lease
+
+WORKER = {
+    "id": "abc",
+    "name": "w",
+    "groups": ["default"],
+    "session": 3,
+    "heartbeatSeconds": 20,
+    "createTime": "2026-01-01T00:00:00.000Z",
+    "updateTime": "2026-01-01T00:00:00.000Z",
+    "somethingNew": 1,
+}
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+def problem(status: int, code: str, detail: str = "because") -> httpx.Response:
+    return httpx.Response(status, json={"status": status, "code": code, "detail": detail})
+
+
+class Server:
+    """Remembers what it was asked; answers a path as told."""
+
+    def __init__(self) -> None:
+        self.requests: list[httpx.Request] = []
+        self.answers: dict[str, Any] = {"/v1/workers": WORKER}
+        client = httpx.Client(transport=httpx.MockTransport(self._answer))
+        self.transport = HttpTransport("http://mill.test/stage/", "s3cret", client=client)
+        self.transport.register(Registration(name="w", groups=["default"]))
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers[request.url.path.removeprefix("/stage")]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+
+    @property
+    def sent(self) -> Any:
+        return json.loads(self.requests[-1].content)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+def a_result() -> Result:
+    return Result(
+        task_id=f"{JOB}_0_7",
+        attempt=1,
+        outcome="failed",
+        receipt="r",
+        exit_code=3,
+        start_time=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def test_every_request_carries_the_token(server: Server) -> None:
+    assert server.requests[0].headers["authorization"] == "Bearer s3cret"
+    assert str(server.requests[0].url) == "http://mill.test/stage/v1/workers"
+    assert server.sent["name"] == "w"
+
+
+def test_it_leases_for_its_session(server: Server) -> None:
+    lease = a_lease("noop")
+    server.answers["/v1/work:lease"] = {"items": [lease.model_dump(mode="json")]}
+    assert server.transport.lease(4, 20) == [lease]
+    assert server.sent == {"workerId": "abc", "session": 3, "max": 4, "waitSeconds": 20}
+
+
+def test_it_reports(server: Server) -> None:
+    item = {"taskId": f"{JOB}_0_7", "attempt": 1, "status": "ok", "state": "READY"}
+    server.answers["/v1/work:report"] = {"items": [item]}
+    [reported] = server.transport.report([a_result()])
+    assert reported.status == "ok"
+    assert server.sent == {
+        "workerId": "abc",
+        "results": [
+            {
+                "taskId": f"{JOB}_0_7",
+                "attempt": 1,
+                "outcome": "failed",
+                "receipt": "r",
+                "exitCode": 3,
+                "startTime": "2026-01-01T00:00:00.000Z",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [(409, "stale-attempt", "stale-attempt"), (404, "task-not-found", "unknown-task")],
+)
+def test_results_that_come_too_late_are_answered_and_done(
+    server: Server, status: int, code: str, said: str
+) -> None:
+    server.answers["/v1/work:report"] = problem(status, code)
+    assert [reported.status for reported in server.transport.report([a_result()])] == [said]
+
+
+def test_it_beats_with_what_it_holds(server: Server) -> None:
+    server.answers["/v1/workers/abc:heartbeat"] = {"drop": ["x"], "status": 3, "heartbeatSeconds": 7}
+    answer = server.transport.heartbeat([HeldTask(task_id="x", attempt=2, run=1)], offline=True)
+    assert (answer.drop, answer.heartbeat_seconds) == (["x"], 7)
+    assert server.sent == {
+        "session": 3,
+        "work": [{"taskId": "x", "attempt": 2, "run": 1}],
+        "offline": True,
+    }
+
+
+def test_it_hands_back(server: Server) -> None:
+    server.answers["/v1/work:release"] = {"items": [f"{JOB}_0_7"]}
+    server.transport.hand_back([a_lease()])
+    assert server.sent == {
+        "workerId": "abc",
+        "tasks": [{"taskId": f"{JOB}_0_7", "attempt": 1, "receipt": "receipt"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (
+            httpx.ConnectError("connection refused"),
+            Unreachable,
+            "http://mill.test/stage: connection refused",
+        ),
+        (httpx.ReadTimeout(""), Unreachable, "http://mill.test/stage: ReadTimeout"),
+        (httpx.Response(503, text="busy"), Unreachable, "POST /v1/work:lease: 503 Service Unavailable"),
+        (problem(429, "too-many"), Unreachable, "POST /v1/work:lease: 429 because"),
+        (httpx.Response(502, text="<html>"), Unreachable, "POST /v1/work:lease: 502 Bad Gateway"),
+        (httpx.Response(200, text="hello"), Unreachable, "POST /v1/work:lease: the answer cannot be read"),
+        (problem(409, "stale-session"), Stale, "because"),
+        (problem(404, "worker-not-found"), Stale, "because"),
+        (problem(401, "unauthorized"), Refused, "POST /v1/work:lease: 401 because"),
+        (httpx.Response(400, json=[1]), Refused, "POST /v1/work:lease: 400 Bad Request"),
+    ],
+)
+def test_what_can_go_wrong_has_three_names(
+    server: Server, answer: Any, error: type[TransportError], message: str
+) -> None:
+    server.answers["/v1/work:lease"] = answer
+    with pytest.raises(error) as caught:
+        server.transport.lease(1, 0)
+    assert type(caught.value) is error
+    assert str(caught.value).startswith(message)
+
+
+def test_a_refusal_keeps_its_code(server: Server) -> None:
+    server.answers["/v1/workers"] = problem(404, "group-not-found")
+    with pytest.raises(Refused) as caught:
+        server.transport.register(Registration(name="w", groups=["x"]))
+    assert caught.value.code == "group-not-found"
+
+
+# Logs
+
+
+def test_long_logs_go_to_presigned_addresses_without_the_token(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(b"abcdefg")
+    server.answers["/v1/work:urls"] = {
+        "items": [{"chunk": n, "url": f"http://s3.test/chunk{n}?signed"} for n in range(3)]
+    }
+    server.answers |= {f"/chunk{n}": {} for n in range(3)}
+    with patch.object(logs, "CHUNK_BYTES", 3):
+        server.transport.logs.store(a_lease(), "stdout", path)
+    asked, *puts = server.requests[1:]
+    assert json.loads(asked.content) == {
+        "workerId": "abc",
+        "taskId": f"{JOB}_0_7",
+        "attempt": 1,
+        "run": 1,
+        "stream": "stdout",
+        "chunks": 3,
+    }
+    assert [(put.method, put.url.path, put.content) for put in puts] == [
+        ("PUT", "/chunk0", b"abc"),
+        ("PUT", "/chunk1", b"def"),
+        ("PUT", "/chunk2", b"g"),
+    ]
+    assert not any("authorization" in put.headers for put in puts)
+
+
+@pytest.mark.parametrize(
+    ("urls", "put"),
+    [
+        (problem(409, "stale-attempt"), {}),
+        ({"items": []}, {}),
+        ({"items": [{"chunk": 0, "url": "http://s3.test/chunk0"}]}, httpx.Response(403)),
+        ({"items": [{"chunk": 0, "url": "http://s3.test/chunk0"}]}, httpx.ConnectError("away")),
+    ],
+)
+def test_a_log_that_cannot_be_stored_is_one_fault(
+    server: Server, tmp_path: Path, urls: Any, put: Any
+) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(b"abc")
+    server.answers |= {"/v1/work:urls": urls, "/chunk0": put}
+    with pytest.raises(LogsNotStored):
+        server.transport.logs.store(a_lease(), "stdout", path)

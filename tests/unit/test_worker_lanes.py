@@ -1,0 +1,198 @@
+"""Long polls on lanes: who is asked when, and what becomes of messages that nobody has room for."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from shardmill.aws.queues import Message, Queues
+from shardmill.worker.lanes import SETTLE_SECONDS, Lane, Lanes
+
+HIGH, NORMAL, LOW = (Lane(url, level, 30) for level, url in enumerate(("high", "normal", "low")))
+
+
+class SomeQueues:
+    """Queues in memory, which wait as SQS does."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.messages: dict[str, list[Message]] = {"high": [], "normal": [], "low": []}
+        self.in_flight: dict[str, int] = dict.fromkeys(self.messages, 0)
+        self.most_in_flight = 0
+        self.asked: list[tuple[str, int]] = []
+        self.shown: list[str] = []
+        self.broken: set[str] = set()
+        self.closed = False
+
+    def send(self, url: str, *names: str) -> None:
+        with self.changed:
+            self.messages[url] += [Message(url, f"handle-{name}", "", name) for name in names]
+            self.changed.notify_all()
+
+    def receive(self, url: str, *, most: int, wait: int, hide: int) -> list[Message]:
+        with self.changed:
+            self.asked.append((url, most))
+            if url in self.broken:
+                raise ConnectionError(f"{url} is broken")
+            self.in_flight[url] += 1
+            self.most_in_flight = max(self.most_in_flight, self.in_flight[url])
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.closed or self.messages[url], wait)
+            self.in_flight[url] -= 1
+            found, self.messages[url] = self.messages[url][:most], self.messages[url][most:]
+            return found
+
+    def hide(self, pairs: Iterable[tuple[Message, int]]) -> None:
+        with self.changed:
+            for message, seconds in pairs:
+                assert seconds == 0
+                self.shown.append(message.id)
+                self.messages[message.queue].append(message)
+            self.changed.notify_all()
+
+    def await_polls(self, *urls: str) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: all(self.in_flight[url] for url in urls), 5)
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+
+@pytest.fixture
+def queues() -> SomeQueues:
+    return SomeQueues()
+
+
+@pytest.fixture
+def lanes(queues: SomeQueues) -> Iterator[Lanes]:
+    made = Lanes(cast(Queues, queues))
+    made.serve([HIGH, NORMAL, LOW])
+    yield made
+    made.close()
+    queues.close()
+    made.join(5)
+
+
+def ids(messages: Iterable[Message]) -> list[str]:
+    return [message.id for message in messages]
+
+
+def in_background(call: Callable[[], Any]) -> Callable[[], Any]:
+    """Start a call in a thread; the answer is a function that waits for it."""
+    answers: list[Any] = []
+    thread = threading.Thread(target=lambda: answers.append(call()))
+    thread.start()
+
+    def answer() -> Any:
+        thread.join(5)
+        return answers[0]
+
+    return answer
+
+
+def test_nobody_polls_until_somebody_takes(queues: SomeQueues, lanes: Lanes) -> None:
+    time.sleep(SETTLE_SECONDS)
+    assert queues.asked == []
+
+
+def test_an_idle_worker_waits_on_every_lane_at_once(queues: SomeQueues, lanes: Lanes) -> None:
+    taken = in_background(lambda: lanes.take(4, 20))
+    queues.await_polls("high", "normal", "low")
+    queues.send("low", "l1")
+    assert ids(taken()) == ["l1"]
+    assert queues.most_in_flight == 1
+
+
+def test_it_returns_with_nothing_when_the_time_is_over(lanes: Lanes) -> None:
+    began = time.monotonic()
+    assert lanes.take(4, 1) == []
+    assert 0.9 < time.monotonic() - began < 3
+
+
+def test_higher_lanes_go_first(queues: SomeQueues, lanes: Lanes) -> None:
+    queues.send("low", "l1")
+    queues.send("normal", "n1", "n2")
+    queues.send("high", "h1")
+    assert [ids(lanes.take(1, 5)) for _ in range(4)] == [["h1"], ["n1"], ["n2"], ["l1"]]
+
+
+def test_a_lower_lane_is_not_even_asked_while_a_higher_one_has_work(queues: SomeQueues, lanes: Lanes) -> None:
+    queues.send("normal", *map(str, range(50)))
+    queues.send("low", "l1")
+    for _ in range(5):
+        assert len(lanes.take(10, 5)) == 10
+    assert "low" not in dict(queues.asked)
+    assert queues.shown == []
+
+
+def test_no_more_is_asked_for_than_there_is_room_for(queues: SomeQueues, lanes: Lanes) -> None:
+    queues.send("high", *map(str, range(5)))
+    assert len(lanes.take(3, 5)) == 3
+    assert queues.asked[0] == ("high", 3)
+
+
+def test_what_comes_while_nobody_takes_is_shown_again_at_once(queues: SomeQueues, lanes: Lanes) -> None:
+    taken = in_background(lambda: lanes.take(1, 20))
+    queues.await_polls("high", "normal", "low")
+    queues.send("normal", "n1")
+    assert ids(taken()) == ["n1"]
+    queues.send("low", "l1")
+    queues.send("high", "h1")
+    with queues.changed:
+        assert queues.changed.wait_for(lambda: sorted(queues.shown) == ["h1", "l1"], 5)
+    assert [ids(lanes.take(1, 5)) for _ in range(2)] == [["h1"], ["l1"]]
+
+
+def test_what_is_over_the_room_is_shown_again_at_once(queues: SomeQueues, lanes: Lanes) -> None:
+    taken = in_background(lambda: lanes.take(5, 20))
+    queues.await_polls("high", "normal", "low")
+    queues.send("high", "h1")
+    assert ids(taken()) == ["h1"]
+    taken = in_background(lambda: lanes.take(2, 20))
+    queues.await_polls("high", "normal", "low")
+    queues.send("low", "l1", "l2", "l3", "l4")
+    assert ids(taken()) == ["l1", "l2"]
+    assert queues.shown == ["l3", "l4"]
+
+
+def test_closing_ends_a_take_and_gives_back_what_arrives_later(queues: SomeQueues, lanes: Lanes) -> None:
+    taken = in_background(lambda: lanes.take(1, 20))
+    queues.await_polls("high", "normal", "low")
+    lanes.close()
+    assert taken() == []
+    queues.send("normal", "n1")
+    with queues.changed:
+        assert queues.changed.wait_for(lambda: queues.shown == ["n1"], 5)
+
+
+def test_a_broken_lane_does_not_stop_the_others(queues: SomeQueues, lanes: Lanes) -> None:
+    queues.broken = {"high"}
+    queues.send("normal", "n1")
+    assert ids(lanes.take(1, 5)) == ["n1"]
+
+
+def test_when_every_lane_is_broken_the_taker_is_told_and_may_try_again(
+    queues: SomeQueues, lanes: Lanes
+) -> None:
+    queues.broken = {"high", "normal", "low"}
+    with pytest.raises(ConnectionError):
+        lanes.take(1, 5)
+    queues.broken = set()
+    queues.send("low", "l1")
+    assert ids(lanes.take(1, 5)) == ["l1"]
+
+
+def test_lanes_come_and_go(queues: SomeQueues, lanes: Lanes) -> None:
+    lanes.serve([NORMAL])
+    taken = in_background(lambda: lanes.take(1, 5))
+    queues.await_polls("normal")
+    assert dict(queues.asked) == {"normal": 1}
+    queues.send("normal", "n1")
+    assert ids(taken()) == ["n1"]
+    lanes.serve([LOW, NORMAL])
+    queues.send("low", "l1")
+    assert ids(lanes.take(1, 5)) == ["l1"]

@@ -1,0 +1,55 @@
+"""The tails of logs and their chunks."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardmill.worker import logs
+from shardmill.worker.logs import TAIL_BYTES, chunk_count, chunks, tail
+
+
+def written(data: bytes, folder: str) -> Path:
+    path = Path(folder) / "stream"
+    path.write_bytes(data)
+    return path
+
+
+texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).map(lambda text: text * 40)
+
+
+@given(texts)
+def test_the_tail_of_a_text_is_its_end_in_whole_characters(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        found = tail(written(text.encode(), folder))
+    assert text.endswith(found)
+    size = len(found.encode())
+    assert size <= TAIL_BYTES
+    assert found == text or size > TAIL_BYTES - 4
+
+
+@given(st.binary(max_size=80).map(lambda data: data * 100))
+def test_the_tail_of_anything_is_text_of_4_kb_at_most(data: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        found = tail(written(data, folder))
+    assert len(found.encode()) <= TAIL_BYTES
+    assert data.decode(errors="replace").endswith(found.lstrip("\N{REPLACEMENT CHARACTER}"))
+
+
+@given(st.binary(max_size=400), st.integers(1, 50))
+def test_the_chunks_of_a_stream_are_the_stream(data: bytes, size: int) -> None:
+    with TemporaryDirectory() as folder, patch.object(logs, "CHUNK_BYTES", size):
+        path = written(data, folder)
+        found = list(chunks(path))
+        assert len(found) == chunk_count(path)
+    assert b"".join(found) == data
+    assert all(len(chunk) == size for chunk in found[:-1])
+
+
+def test_of_an_endless_stream_the_first_thousand_chunks_are_kept(tmp_path: Path) -> None:
+    with patch.object(logs, "CHUNK_BYTES", 2):
+        path = written(b"ab" * 1500, str(tmp_path))
+        assert chunk_count(path) == 1000
+        assert len(list(chunks(path))) == 1000

@@ -1,0 +1,367 @@
+"""The pull worker against a Shardmill in memory."""
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.model.worker import Lease, Result
+from shardmill.worker import pull, retry
+from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.loop import run_worker
+from shardmill.worker.transport import Refused, Stale, Unreachable
+from support.fake_transport import FakeTransport
+from support.leases import a_lease
+from support.processes import gone
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "LAST_PAUSE", 0.02)
+
+
+def work(transport: FakeTransport, slots: int = 2, **more: Any) -> int:
+    more = {"grace_seconds": 5.0, "kill_seconds": 0.3, **more}
+    return run_worker(["default"], slots, transport, name="w", **more)
+
+
+class Working:
+    """A worker in a thread of its own."""
+
+    def __init__(self, transport: FakeTransport, **more: Any) -> None:
+        self.stop = threading.Event()
+        self.code: int | None = None
+        self._thread = threading.Thread(target=self._run, args=(transport, more))
+        self._thread.start()
+
+    def _run(self, transport: FakeTransport, more: dict[str, Any]) -> None:
+        self.code = work(transport, stop=self.stop, **more)
+
+    def __enter__(self) -> "Working":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> int | None:
+        self.stop.set()
+        return self.ended()
+
+    def ended(self) -> int | None:
+        self._thread.join(15)
+        assert not self._thread.is_alive()
+        return self.code
+
+
+def noops(count: int) -> list[Lease]:
+    return [a_lease("noop", rank=rank) for rank in range(count)]
+
+
+def shells(count: int, content: str = ":") -> list[Lease]:
+    return [a_lease(content=content, rank=rank) for rank in range(count)]
+
+
+# The laws
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    slots=st.integers(1, 6),
+    tasks=st.lists(st.tuples(st.booleans(), st.integers(0, 8)), max_size=40),
+    stop_after=st.none() | st.integers(0, 30),
+    failing=st.lists(st.sampled_from(["lease", "report", "heartbeat"]), max_size=4),
+)
+def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_there_are_slots(
+    slots: int, tasks: list[tuple[bool, int]], stop_after: int | None, failing: list[str]
+) -> None:
+    transport = FakeTransport(
+        [a_lease("noop" if noop else "shell", str(ms), rank=rank) for rank, (noop, ms) in enumerate(tasks)]
+    )
+    for call in failing:
+        transport.fail(call, Unreachable("away"))
+    running, most, lock = 0, 0, threading.Lock()
+
+    def pretend(lease: Lease, shop: Workshop, stop: threading.Event) -> Result:
+        nonlocal running, most
+        if lease.type != "noop":
+            with lock:
+                running += 1
+                most = max(most, running)
+            stop.wait(int(str(lease.content)) / 1000)
+            with lock:
+                running -= 1
+        return execute(a_lease("noop", rank=lease.sharding.index), shop, stop)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pull, "execute", pretend)
+        patch.setattr(retry, "FIRST_PAUSE", 0.001)
+        with Working(transport, slots=slots, once=stop_after is None, grace_seconds=0.002) as worker:
+            if stop_after is None:
+                assert worker.ended() == 0
+            else:
+                time.sleep(stop_after / 1000)
+    reported = Counter(result.task_id for result in transport.results)
+    back = Counter(lease.task_id for lease in transport.handed_back)
+    assert reported + back == Counter(lease.task_id for lease in transport.leased)
+    assert most <= slots
+    assert all(1 <= len(batch) <= 10 for batch in transport.reports)
+    if stop_after is None:
+        assert len(transport.results) == len(tasks)
+
+
+# Taking
+
+
+def test_it_registers_with_what_it_is() -> None:
+    transport = FakeTransport()
+    assert work(transport, slots=3, once=True, apps=("a", "b")) == 0
+    registration = transport.registration
+    assert registration is not None
+    assert (registration.name, registration.groups, registration.slots) == ("w", ["default"], 3)
+    assert registration.apps == ["a", "b"]
+    assert transport.beats[-1] == ([], True)
+
+
+def test_once_ends_when_nothing_is_left() -> None:
+    transport = FakeTransport(noops(25))
+    assert work(transport, once=True) == 0
+    assert len(transport.results) == 25
+
+
+def test_it_takes_no_more_than_it_was_told_to() -> None:
+    transport = FakeTransport(noops(25))
+    assert work(transport, max_tasks=13) == 0
+    assert len(transport.results) == len(transport.leased) == 13
+
+
+def test_quick_tasks_are_leased_ten_at_a_time_and_reported_so() -> None:
+    transport = FakeTransport(noops(104))
+    assert work(transport, slots=4, once=True) == 0
+    assert transport.asked[:11] == [4] + [10] * 10
+    assert max(map(len, transport.reports)) == 10
+    assert len(transport.reports) <= 15
+
+
+def test_slow_tasks_are_not_leased_before_there_is_a_slot() -> None:
+    transport = FakeTransport(shells(6, "sleep 0.3"))
+    assert work(transport, slots=2, once=True) == 0
+    assert max(transport.asked) <= 2
+
+
+def test_a_full_worker_does_not_ask() -> None:
+    transport = FakeTransport(shells(3, "sleep 0.5"))
+    with Working(transport, slots=2):
+        transport.await_that(lambda: len(transport.leased) == 2)
+        time.sleep(0.2)
+        assert len(transport.asked) == 1
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[str, str | None]] = []
+    transport = FakeTransport(shells(1, "exit 3"))
+    work(
+        transport,
+        once=True,
+        progress=lambda kind, lease, result: told.append((kind, result and result.reason)),
+    )
+    assert told == [("started", None), ("ended", "exit code 3")]
+
+
+def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> Result:
+        raise RuntimeError("oh no")
+
+    monkeypatch.setattr(pull, "execute", broken)
+    transport = FakeTransport(shells(1))
+    assert work(transport, once=True) == 0
+    assert [(r.outcome, r.reason) for r in transport.results] == [
+        ("failed", "the worker could not run it: oh no")
+    ]
+
+
+# Talking
+
+
+def test_failed_calls_are_repeated_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "shardmill.worker")
+    transport = FakeTransport(noops(3))
+    for call in ("register", "lease", "report"):
+        transport.fail(call, *[Unreachable("away")] * 5)
+    assert work(transport, once=True) == 0
+    assert len(transport.results) == 3
+    for call in ("register", "lease", "report"):
+        assert [m for m in caplog.messages if m.startswith(f"{call}-")] == [
+            f"{call}-failing error=away (trying again until it works)",
+            f"{call}-works-again",
+        ]
+
+
+def test_a_report_that_is_refused_is_kept_too() -> None:
+    transport = FakeTransport(noops(1))
+    transport.fail("report", *[Refused("not today")] * 3)
+    assert work(transport, once=True) == 0
+    assert len(transport.results) == 1
+
+
+def test_a_heartbeat_names_everything_it_holds() -> None:
+    transport = FakeTransport(shells(2, "sleep 1.4"))
+    with Working(transport) as worker:
+        transport.await_that(lambda: transport.beats)
+        held, offline = transport.beats[0]
+        assert [(task.task_id, task.attempt, task.run) for task in held] == [
+            (lease.task_id, 1, 1) for lease in transport.leased
+        ]
+        assert not offline
+        transport.await_that(lambda: len(transport.results) == 2)
+        assert worker.end() == 0
+    assert transport.beats[-1] == ([], True)
+
+
+def test_dropped_tasks_are_stopped_and_reported_as_discarded() -> None:
+    transport = FakeTransport(shells(2, "sleep 20"))
+    transport.drop = [transport.queue[1].task_id]
+    with Working(transport, grace_seconds=0.0):
+        transport.await_that(lambda: transport.results)
+        [result] = transport.results
+        assert (result.task_id, result.outcome, result.reason) == (
+            transport.drop[0],
+            "failed",
+            "discarded",
+        )
+    assert [lease.task_id for lease in transport.handed_back] == [transport.leased[0].task_id]
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "lease", "report"])
+def test_a_stale_session_ends_everything(call: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    transport = FakeTransport([*shells(1, f"echo $$ > {tmp_path}/pid; sleep 30"), a_lease("noop", rank=9)])
+    with Working(transport) as worker:
+        transport.await_that(lambda: len(transport.leased) == 2)
+        _await(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        transport.fail(call, Stale("registered again since"))
+        transport.add(a_lease("noop", rank=11))
+        assert worker.ended() == 1
+    assert "stale error=registered again since" in caplog.messages
+    assert transport.leased[0].task_id not in {result.task_id for result in transport.results}
+    assert not any(offline for _, offline in transport.beats)
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize(("code", "exit_code"), [("group-not-found", 3), ("unauthorized", 1)])
+def test_a_worker_that_nobody_wants_says_why(
+    code: str, exit_code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = FakeTransport()
+    transport.fail("register", Refused("there is no worker group 'x'", code))
+    assert work(transport) == exit_code
+    assert caplog.messages == ["refused error=there is no worker group 'x'"]
+
+
+# Stopping
+
+
+def test_a_stop_lets_running_tasks_end_and_hands_back_the_rest() -> None:
+    transport = FakeTransport(noops(5))
+    with Working(transport, slots=1) as worker:
+        transport.await_that(lambda: len(transport.results) == 5)
+        transport.add(*shells(4, "sleep 0.3"))
+        transport.await_that(lambda: len(transport.leased) == 9)
+        _await(lambda: len(transport.asked) >= 2)
+        assert worker.end() == 0
+    assert [result.outcome for result in transport.results] == ["success"] * 6
+    assert len(transport.handed_back) == 3
+    assert transport.beats[-1] == ([], True)
+
+
+def test_what_does_not_end_within_the_grace_is_killed_and_handed_back() -> None:
+    transport = FakeTransport(shells(2, "sleep 30"))
+    with Working(transport, grace_seconds=0.2) as worker:
+        transport.await_that(lambda: len(transport.leased) == 2)
+        began = time.monotonic()
+        assert worker.end() == 0
+        assert time.monotonic() - began < 3
+    assert transport.results == []
+    assert len(transport.handed_back) == 2
+
+
+def test_a_task_that_ends_by_itself_when_asked_to_stop_is_handed_back_too() -> None:
+    content = "trap 'exit 0' TERM; while :; do sleep 0.02; done"
+    transport = FakeTransport(shells(1, content))
+    with Working(transport, grace_seconds=0.0) as worker:
+        transport.await_that(lambda: len(transport.leased) == 1)
+        time.sleep(0.3)
+        assert worker.end() == 0
+    assert transport.results == []
+    assert len(transport.handed_back) == 1
+
+
+def test_results_that_cannot_be_sent_before_the_end_are_said(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull, "_LAST_REPORTS_SECONDS", 0.3)
+    transport = FakeTransport(noops(2))
+    transport.fail("report", *[Unreachable("away")] * 10_000)
+    with Working(transport) as worker:
+        transport.await_that(lambda: len(transport.leased) == 2)
+        assert worker.end() == 1
+    assert "unsent results=2: their tasks run again after the lease" in caplog.messages
+
+
+def _await(predicate: Callable[[], object], seconds: float = 5) -> None:
+    deadline = time.monotonic() + seconds
+    while not predicate():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# Signals
+
+
+_PROGRAM = """
+import sys
+sys.path[:0] = {path!r}
+from support.fake_transport import FakeTransport
+from support.leases import a_lease
+from shardmill.worker.loop import run_worker
+transport = FakeTransport([a_lease(content={content!r})])
+code = run_worker(["default"], 1, transport, name="w", grace_seconds={grace}, kill_seconds=20)
+print(len(transport.results), len(transport.handed_back), len(transport.beats), flush=True)
+sys.exit(code)
+"""
+
+
+def _worker_process(content: str, grace: float) -> "subprocess.Popen[str]":
+    program = _PROGRAM.format(path=sys.path, content=content, grace=grace)
+    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_in_order(number: int, tmp_path: Path) -> None:
+    process = _worker_process(f"touch {tmp_path}/begun; sleep 0.4", 10)
+    _await(lambda: (tmp_path / "begun").exists(), 20)
+    process.send_signal(number)
+    assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]
+    assert process.returncode == 0
+
+
+def test_a_second_signal_kills_at_once(tmp_path: Path) -> None:
+    process = _worker_process(f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done", 30)
+    _await(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 20)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert time.monotonic() - began < 3
+    assert process.returncode == 130
+    assert gone(int((tmp_path / "pid").read_text()))
