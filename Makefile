@@ -5,7 +5,7 @@ STAMP := .venv/.synced
 SAM := .venv-sam/bin/sam
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
 
 $(UV):
 	@echo "setup: creating .venv"
@@ -19,3 +19,38 @@ $(STAMP): pyproject.toml uv.lock | $(UV)
 	@touch $@
 
 setup: $(STAMP)  ## make .venv with everything that is needed
+
+demo: setup  ## run the example job on this machine and show what happens
+	@.venv/bin/shardmill demo
+
+test: setup  ## run all tests
+	@.venv/bin/pytest -n 3 --dist loadgroup
+
+check: lint types layers openapi-check sam  ## everything CI checks but the tests
+
+lint: setup  ## formatting and lint
+	@.venv/bin/ruff format --check --quiet .
+	@.venv/bin/ruff check --quiet .
+
+types: setup  ## types, strictly
+	@.venv/bin/mypy
+
+layers: setup  ## who may import whom, and that functions/ holds entry points only
+	@.venv/bin/lint-imports --no-logo
+	@.venv/bin/python scripts/entry_points.py
+
+openapi: setup  ## write the OpenAPI document anew
+	@.venv/bin/python scripts/openapi.py
+
+openapi-check: setup
+	@.venv/bin/python scripts/openapi.py --check
+
+bench: setup  ## measure the budgets (see docs/performance.md)
+	@PYTHONPATH=tests .venv/bin/python -m benchmarks
+
+clean:  ## remove everything that make and sam made
+	rm -rf .venv .venv-sam .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+.PHONY: help setup demo test check lint types layers openapi openapi-check bench sam clean
+
+include mk/*.mk

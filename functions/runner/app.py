@@ -4,11 +4,11 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from shardmill.worker.lambda_runner import run_batch
 
 from shardmill.aws.clock import now_ms
 from shardmill.aws.observe import logger
 from shardmill.engine.mill import mill
+from shardmill.worker.lambda_runner import run_batch
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -15,9 +15,10 @@ from random import Random
 import pytest
 from botocore.exceptions import ClientError
 
+from support import moto_repairs
 from support.cloud import Cloud
 from support.faults import Faults, How, everywhere_once
-from support.lambda_server import FunctionError
+from support.lambda_server import FunctionError, load_handlers
 from support.moto_cloud import PROJECT, TOKEN, moto_cloud, shuffle_queues
 from support.waits import NeverHappened, run_until
 
@@ -76,6 +77,22 @@ def handler(event, context):
     answer = json.dumps({"Status": "SUCCESS", "PhysicalResourceId": "setup"}).encode()
     urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], data=answer, method="PUT"))
 """,
+}
+
+
+_ENVIRONMENT = {
+    f"SHARDMILL_{name}"
+    for name in (
+        "STACK",
+        "TABLE",
+        "BUCKET",
+        "JOB_MACHINE",
+        "STEP_MACHINE",
+        "BUS",
+        "LAMBDA_QUEUES",
+        "DEAD_QUEUE",
+        "ADMIN_TOKEN_HASH",
+    )
 }
 
 
@@ -202,6 +219,7 @@ def test_the_queues_are_the_template_s(stand_in: Cloud) -> None:
 
 def test_the_environment_is_there_and_goes_again(project: Path) -> None:
     with moto_cloud(project) as cloud:
+        assert {name for name in os.environ if name.startswith("SHARDMILL_")} == _ENVIRONMENT
         assert os.environ["SHARDMILL_STACK"] == "shardmill-test"
         assert os.environ["SHARDMILL_JOB_MACHINE"] == cloud.stack.machines["job"]
         assert os.environ["SHARDMILL_STEP_MACHINE"] == cloud.stack.machines["step"]
@@ -319,11 +337,14 @@ def test_the_test_s_own_clients_are_not_counted(stand_in: Cloud) -> None:
     }
 
 
-@pytest.mark.parametrize("how", ["before", "after", "crash"])
-def test_any_single_call_may_fail(project: Path, how: How) -> None:
+@pytest.mark.parametrize(
+    ("how", "name", "count"),
+    [("after", None, 10), ("before", "lambda.Invoke", 4), ("crash", "dynamodb.PutItem", 4)],
+)
+def test_any_single_call_may_fail(project: Path, how: How, name: str | None, count: int) -> None:
     """The stand-ins are repeatable, so whatever fails once, the execution succeeds."""
-    runs = 0
-    for run in everywhere_once(hows=[how]):
+    failed = 0
+    for run in everywhere_once(hows=[how], only=lambda call: name in (None, call.name)):
         with run, moto_cloud(project) as cloud:
             with run.armed():
                 _start(cloud, "step", "x")
@@ -333,8 +354,8 @@ def test_any_single_call_may_fail(project: Path, how: How) -> None:
             assert [e["status"] for e in cloud.executions()] == ["SUCCEEDED"]
             assert run.hit or run.fault is None
             assert len(cloud.published()) in (1, 2)
-        runs += 1
-    assert runs == 11
+        failed += run.hit
+    assert failed == count
 
 
 def test_the_calls_of_the_machines_fail_in_aws_s_words(stand_in: Cloud, faults: Faults) -> None:
@@ -343,6 +364,47 @@ def test_the_calls_of_the_machines_fail_in_aws_s_words(stand_in: Cloud, faults: 
     stand_in.wait_for_executions()
     described = stand_in.clients.stepfunctions.describe_execution(executionArn=arn)
     assert described["error"] == "Lambda.SdkClientException"
+
+
+_TOO_MUCH = {
+    "StartAt": "Read",
+    "States": {
+        "Read": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::lambda:invoke",
+            "Parameters": {"FunctionName": "shardmill-test-orchestrate"},
+            "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}],
+            "End": True,
+        },
+        "Caught": {"Type": "Pass", "End": True},
+    },
+}
+
+
+def _end_of_too_much_state(project: Path) -> str:
+    """How an execution ends whose function answers more than 256 KB, and which catches all it can."""
+    handlers = load_handlers(project) | {"orchestrate": lambda event, context: "x" * 262_144}
+    with moto_cloud(project, handlers) as cloud:
+        stepfunctions = cloud.clients.stepfunctions
+        definition = json.dumps(_TOO_MUCH)
+        machine = stepfunctions.create_state_machine(
+            name="m", definition=definition, roleArn="arn:aws:iam::123456789012:role/r"
+        )
+        arn = stepfunctions.start_execution(stateMachineArn=machine["stateMachineArn"], name="n")[
+            "executionArn"
+        ]
+        cloud.run_until(lambda: stepfunctions.describe_execution(executionArn=arn)["status"] != "RUNNING")
+        end = stepfunctions.describe_execution(executionArn=arn)
+        return f"{end['status']} {end.get('error')}"
+
+
+def test_too_much_state_ends_an_execution_whatever_it_catches(project: Path) -> None:
+    assert _end_of_too_much_state(project) == "FAILED States.DataLimitExceeded"
+
+
+def test_moto_alone_still_catches_too_much_state(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moto_repairs, "errors_that_nothing_catches", nullcontext)
+    assert _end_of_too_much_state(project) == "SUCCEEDED None", "drop the repair"
 
 
 def test_queues_can_be_shuffled(stand_in: Cloud) -> None:

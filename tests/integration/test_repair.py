@@ -1,6 +1,9 @@
 """The tick and the settle rule: whatever a crash left is found and finished."""
 
-from botocore.exceptions import ClientError
+from contextlib import suppress
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from shardmill.engine import groups
 from support.faults import Faults
@@ -50,10 +53,8 @@ def test_a_token_that_was_not_returned_is_returned_by_the_tick(play: Play, fault
     held = play.take(1)
     play.cloud.run_until(lambda: play.row(0).token)
     faults.fail("stepfunctions", "SendTaskSuccess", how="before", times=1)
-    try:
+    with pytest.raises(EndpointConnectionError):
         play.hands.report(held)
-    except Exception as crash:  # noqa: BLE001  the worker dies here
-        assert "Could not connect" in str(crash)
     assert play.task("a", 0)["state"] == "SUCCESS"
     assert play.states()["a"] == "RUNNING"
     play.tick(minutes=3)
@@ -141,10 +142,8 @@ def test_throttling_everywhere_delays_but_loses_nothing(play: Play, faults: Faul
 
     def work() -> None:
         for act in (play.work, lambda: play.tick(minutes=3)):
-            try:
+            with suppress(ClientError, FunctionError):
                 act()
-            except (ClientError, FunctionError) as error:
-                assert "Throughput" in str(error)
 
     play.cloud.run_until(lambda: play.job()["state"] in ("SUCCESS", "FAILED"), 50, meanwhile=work)
     assert play.job()["state"] == "SUCCESS"

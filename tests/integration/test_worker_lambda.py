@@ -11,6 +11,8 @@ from shardmill.model.worker import Lease
 from shardmill.worker import lambda_runner
 from shardmill.worker.execute import execute
 from shardmill.worker.lambda_runner import run_batch
+from support.call import Call
+from support.faults import Faults
 from support.play import Play
 
 
@@ -115,3 +117,27 @@ def test_an_unreadable_message_goes_to_the_dead_letter_queue(play: Play) -> None
     assert len(run_batch(play.mill, records(play, 1, lane=0), now() + 60_000, now())) == 1
     dead = play.cloud.clients.sqs.receive_message(QueueUrl=play.mill.settings.dead_queue)["Messages"]
     assert [message["Body"] for message in dead] == ["not a ticket"]
+
+
+def test_a_batch_that_cannot_be_leased_shows_again_soon(
+    play: Play, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lambda_runner, "_AGAIN_SECONDS", 1)
+    a_step(play)
+    batch = records(play, 1)
+    faults.fail("dynamodb", "UpdateItem", how="throttle", when=_of_a_block)
+    assert run_batch(play.mill, batch, now() + 60_000, now()) == [batch[0]["messageId"]]
+    again = records(play, 1)
+    assert run_batch(play.mill, again, now() + 60_000, now()) == []
+
+
+def test_a_report_that_fails_is_repeated(play: Play, faults: Faults) -> None:
+    a_step(play)
+    batch = records(play, 1)
+    faults.fail("dynamodb", "UpdateItem", nth=2, how="after", when=_of_a_block)
+    assert run_batch(play.mill, batch, now() + 60_000, now()) == []
+    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+
+
+def _of_a_block(call: Call) -> bool:
+    return str(call.params["Key"]["sk"]["S"]).startswith("b")

@@ -122,6 +122,11 @@ class Faults:
         self._planned.append(fault)
         return fault
 
+    def relent(self) -> None:
+        """Forget every planned failure."""
+        with self._lock:
+            self._planned.clear()
+
     def sometimes(
         self, rate: float, how: How = "throttle", service: str | None = None, seed: int = 0
     ) -> Fault:

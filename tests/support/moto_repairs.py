@@ -17,6 +17,10 @@ from moto.core.botocore_stubber import BotocoreStubber
 from moto.sqs.models import SQSBackend
 from moto.stepfunctions.parser import utils as parser_utils
 from moto.stepfunctions.parser.api import ExecutionStatus
+from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import ErrorEqualsDecl
+from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import (
+    StatesErrorNameType,
+)
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_callback
 from moto.stepfunctions.parser.asl.eval.callback.callback import (
@@ -52,6 +56,7 @@ def repaired_moto() -> Iterator[None]:
         one_queue_move_at_a_time(),
         executions_that_are_ready(),
         executions_that_can_be_stopped(),
+        errors_that_nothing_catches(),
         executions_that_keep_their_clients(),
         executions_that_retry_at_once(),
         definitions_parsed_once(),
@@ -160,6 +165,22 @@ def executions_that_can_be_stopped() -> Iterator[None]:
         patch.object(StateTaskServiceCallback, "_eval_wait_for_task_token", wait),
         patch.object(BaseExecutionWorkerCommunication, "_reflect_execution_status", keep_aborted),
     ):
+        yield
+
+
+@contextmanager
+def errors_that_nothing_catches() -> Iterator[None]:
+    """On AWS, States.ALL is not quite all."""
+    terminal = {StatesErrorNameType.StatesStatesDataLimitExceeded, StatesErrorNameType.StatesRuntime}
+    original: Method = ErrorEqualsDecl._eval_body
+
+    def match(self: ErrorEqualsDecl, env: Any) -> None:
+        kind = getattr(env.stack[-1], "typ", None)
+        original(self, env)
+        if kind in terminal and ErrorEqualsDecl._STATE_ALL_ERROR in self.error_names:
+            env.stack[-1] = False
+
+    with patch.object(ErrorEqualsDecl, "_eval_body", match):
         yield
 
 

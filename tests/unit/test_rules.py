@@ -1,4 +1,4 @@
-"""What becomes of a task, from the value of its shard: every outcome in a table, and laws over all of them."""
+"""What becomes of a task, from the value of its shard: each outcome in a table, and laws over all."""
 
 import pytest
 from hypothesis import given

@@ -128,6 +128,12 @@ def test_a_fault_can_last(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     assert _count(dynamodb) == 1
 
 
+def test_faults_can_be_taken_back(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+    faults.fail("dynamodb", times=100)
+    faults.relent()
+    assert _count(dynamodb) == 1
+
+
 def test_a_fault_can_pick_its_calls(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail(when=lambda call: call.params.get("Item", {}).get("pk") == {"S": "b"})
     dynamodb.put_item(TableName="t", Item={"pk": {"S": "a"}})

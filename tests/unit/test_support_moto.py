@@ -1,7 +1,6 @@
 """Each repair of moto: it works, and it is still needed."""
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +10,8 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.dynamodb.models.table import Table
+from moto.sqs.models import Message
 from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
 from moto.stepfunctions.parser.asl.utils.boto_client import boto_client_for
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -28,16 +29,26 @@ def _endpoint() -> Iterator[None]:
 
 
 @pytest.fixture
-def _eager_threads() -> Iterator[None]:
-    """Threads change places as often as Python can make them."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+def _slow_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause where moto has looked and not yet acted, so that every race is run."""
+    look: Callable[..., Any] = Table.get_item
+    mark: Callable[..., Any] = Message.mark_received
+
+    def look_slowly(self: Table, *args: Any, **kwargs: Any) -> Any:
+        found = look(self, *args, **kwargs)
+        time.sleep(0.1)
+        return found
+
+    def mark_slowly(self: Message, visibility_timeout: int) -> None:
+        time.sleep(0.1)
+        mark(self, visibility_timeout)
+
+    monkeypatch.setattr(Table, "get_item", look_slowly)
+    monkeypatch.setattr(Message, "mark_received", mark_slowly)
 
 
-def _winners_of_conditional_puts() -> int:
-    """How many of 8 threads each time, 40 times, believe that they wrote a new item."""
+def _winners_of_a_conditional_put() -> int:
+    """How many of 4 threads believe that they wrote a new item."""
     client = boto3.client("dynamodb")
     client.create_table(
         TableName="t",
@@ -46,59 +57,46 @@ def _winners_of_conditional_puts() -> int:
         BillingMode="PAY_PER_REQUEST",
     )
 
-    def put(n: int) -> int:
+    def put(_: int) -> int:
         try:
             client.put_item(
-                TableName="t",
-                Item={"pk": {"S": str(n // 8)}, "n": {"N": str(n)}},
-                ConditionExpression="attribute_not_exists(pk)",
+                TableName="t", Item={"pk": {"S": "a"}}, ConditionExpression="attribute_not_exists(pk)"
             )
         except client.exceptions.ConditionalCheckFailedException:
             return 0
         return 1
 
-    with ThreadPoolExecutor(8) as pool:
-        return sum(pool.map(put, range(320)))
+    with ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(put, range(4)))
 
 
-def _receipts_of_60_messages() -> int:
-    """How many messages 8 threads received of the 60 that there are."""
+def _receivers_of_a_message() -> int:
+    """How many of 4 threads received the one message there is."""
     client = boto3.client("sqs")
     url = client.create_queue(QueueName="q")["QueueUrl"]
-    for _ in range(6):
-        client.send_message_batch(
-            QueueUrl=url, Entries=[{"Id": str(n), "MessageBody": "m"} for n in range(10)]
-        )
+    client.send_message(QueueUrl=url, MessageBody="m")
 
     def receive(_: int) -> int:
-        return len(client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []))
+        return len(client.receive_message(QueueUrl=url).get("Messages", []))
 
-    with ThreadPoolExecutor(8) as pool:
-        return sum(pool.map(receive, range(16)))
-
-
-@pytest.mark.usefixtures("_eager_threads")
-def test_a_condition_and_its_write_are_one_move() -> None:
-    with moto_repairs.one_request_at_a_time():
-        assert _winners_of_conditional_puts() == 40
+    with ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(receive, range(4)))
 
 
-@pytest.mark.usefixtures("_eager_threads")
-def test_a_message_is_given_to_one_receiver() -> None:
-    with moto_repairs.one_queue_move_at_a_time():
-        assert _receipts_of_60_messages() == 60
+_RACES = [_winners_of_a_conditional_put, _receivers_of_a_message]
 
 
-@pytest.mark.usefixtures("_eager_threads")
-@pytest.mark.parametrize(
-    ("race", "right"), [(_winners_of_conditional_puts, 40), (_receipts_of_60_messages, 60)]
-)
-def test_moto_alone_still_mixes_up_its_threads(race: Callable[[], int], right: int) -> None:
-    for _ in range(10):
-        with mock_aws():
-            if race() != right:
-                return
-    pytest.fail("moto seems to be atomic by now: drop the repair")
+@pytest.mark.usefixtures("_slow_between")
+@pytest.mark.parametrize("race", _RACES)
+def test_a_look_and_its_act_are_one_move(race: Callable[[], int]) -> None:
+    with moto_repairs.repaired_moto():
+        assert race() == 1
+
+
+@pytest.mark.usefixtures("_slow_between")
+@pytest.mark.parametrize("race", _RACES)
+def test_moto_alone_still_mixes_up_its_threads(race: Callable[[], int]) -> None:
+    assert race() > 1, "moto is atomic by now: drop the repair"
 
 
 def test_a_waiting_receive_does_not_hold_up_a_send() -> None:

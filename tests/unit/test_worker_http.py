@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from shardmill.model.worker import HeldTask, Registration, Result
-from shardmill.worker import logs
+from shardmill.worker import logs, retry
 from shardmill.worker.http import HttpTransport
 from shardmill.worker.logs import LogsNotStored
 from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable
@@ -205,6 +205,7 @@ def test_long_logs_go_to_presigned_addresses_without_the_token(server: Server, t
 @pytest.mark.parametrize(
     ("urls", "put"),
     [
+        (httpx.Response(503), {}),
         (problem(409, "stale-attempt"), {}),
         ({"items": []}, {}),
         ({"items": [{"chunk": 0, "url": "http://s3.test/chunk0"}]}, httpx.Response(403)),
@@ -212,8 +213,9 @@ def test_long_logs_go_to_presigned_addresses_without_the_token(server: Server, t
     ],
 )
 def test_a_log_that_cannot_be_stored_is_one_fault(
-    server: Server, tmp_path: Path, urls: Any, put: Any
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, urls: Any, put: Any
 ) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.001)
     path = tmp_path / "stdout"
     path.write_bytes(b"abc")
     server.answers |= {"/v1/work:urls": urls, "/chunk0": put}

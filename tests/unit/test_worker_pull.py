@@ -29,6 +29,7 @@ from support.processes import gone
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(retry, "LAST_PAUSE", 0.02)
+    monkeypatch.setattr(pull, "_ONCE_WAIT_SECONDS", 0.1)
 
 
 def work(transport: FakeTransport, slots: int = 2, **more: Any) -> int:
@@ -157,6 +158,16 @@ def test_slow_tasks_are_not_leased_before_there_is_a_slot() -> None:
     transport = FakeTransport(shells(6, "sleep 0.3"))
     assert work(transport, slots=2, once=True) == 0
     assert max(transport.asked) <= 2
+
+
+def test_tasks_leased_in_vain_are_passed_on() -> None:
+    transport = FakeTransport(noops(5))
+    with Working(transport, grace_seconds=0.0):
+        transport.await_that(lambda: len(transport.results) == 5)
+        transport.add(*shells(8, "sleep 20"))
+        transport.await_that(lambda: transport.handed_back)
+        assert len(transport.handed_back) == len(transport.leased) - 5 - 2
+    assert len(transport.results) == 5
 
 
 def test_a_full_worker_does_not_ask() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shardmill.cli import definitions, jobs, laptop, output, tasks, workers
+from shardmill.cli import definitions, groups, jobs, laptop, output, tasks, workers
 from shardmill.cli.exits import Commands
 
 app = typer.Typer(
@@ -69,5 +69,5 @@ for _command in (
     workers.worker,
 ):
     app.command()(_command)
-app.add_typer(workers.groups_app, name="groups")
+app.add_typer(groups.app, name="groups")
 app.command()(workers.workers)

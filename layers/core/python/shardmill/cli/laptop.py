@@ -64,6 +64,6 @@ def demo(as_json: Json = False) -> None:
       shardmill demo
       shardmill demo --json
     """
-    from shardmill.local.demo import run_demo
+    from shardmill.cli.demo import run_demo
 
     raise typer.Exit(run_demo(as_json))

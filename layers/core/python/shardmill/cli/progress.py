@@ -12,7 +12,7 @@ from shardmill.model.job import Job, Step
 from shardmill.model.states import StepState, TaskState
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 Show = Callable[[Job], None]
 
@@ -64,19 +64,28 @@ def done(step: Step) -> int:
     return step.total_work - step.remain_work
 
 
-def bars(job: Job, room: int) -> Table:
+def bars(job: Job, room: int) -> Group:
     """The Job and as many of its steps as there is room for."""
+    from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
     shown = chosen(job.steps, room)
     grid = Table.grid(padding=(0, 1))
-    grid.add_row(Text(f"{job.job_name}/{job.trigger}", style="bold", no_wrap=True), "", "", job.state.value)
+    title = Text(f"{job.job_name}/{job.trigger} {job.state.value}", style="bold", no_wrap=True)
     for step in shown:
-        bar = ProgressBar(total=max(1, step.total_work), completed=done(step), width=40)
+        style = _STYLES.get(step.state, "default")
+        bar = ProgressBar(
+            total=max(1, step.total_work),
+            completed=done(step),
+            width=40,
+            style="bright_black",
+            complete_style="cyan",
+            finished_style=style,
+        )
         failed = step.counts.get(TaskState.FAILED, 0)
-        state = Text(step.state.value, style=_STYLES.get(step.state, ""))
+        state = Text(step.state.value, style=style)
         if failed:
             state.append(f" {failed} failed", style="red")
         grid.add_row(Text(cell(step.step_name)), bar, f"{done(step)}/{step.total_work}", state)
@@ -84,7 +93,7 @@ def bars(job: Job, room: int) -> Table:
     if hidden:
         ended = sum(step.state.ended for step in job.steps)
         grid.add_row(f"… {hidden} more steps", "", f"{ended}/{len(job.steps)}", "steps ended")
-    return grid
+    return Group(title, grid)
 
 
 def chosen(steps: list[Step], room: int) -> list[Step]:

@@ -1,4 +1,4 @@
-"""worker, workers, groups"""
+"""worker, workers"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shardmill.cli.exits import OTHER
 from shardmill.cli.options import Json, Token, Url
 
 if TYPE_CHECKING:
-    from shardmill.model.worker import Lease, Result, Worker, WorkerGroup
+    from shardmill.model.worker import Lease, Result, Worker
     from shardmill.worker.transport import Transport
 
 Groups = Annotated[
@@ -64,20 +64,8 @@ MaxTasks = Annotated[
     int | None,
     typer.Option("--max-tasks", metavar="N", min=1, show_default=False, help="Stop after so many tasks."),
 ]
-GroupName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the group.")]
-LeaseSeconds = Annotated[
-    int | None,
-    typer.Option(
-        "--lease-seconds",
-        metavar="N",
-        min=10,
-        max=43_200,
-        show_default="60",
-        help="How long a silent worker keeps its tasks.",
-    ),
-]
 
-_WORKER_COLUMNS: dict[str, Callable[[Worker], object]] = {
+_COLUMNS: dict[str, Callable[[Worker], object]] = {
     "WORKER": lambda worker: worker.name,
     "GROUPS": lambda worker: worker.groups,
     "STATUS": lambda worker: worker.status.name,
@@ -87,13 +75,6 @@ _WORKER_COLUMNS: dict[str, Callable[[Worker], object]] = {
     "DONE": lambda worker: worker.total_completed,
     "FAILED": lambda worker: worker.total_failed,
     "SEEN": lambda worker: worker.update_time,
-}
-_GROUP_COLUMNS: dict[str, Callable[[WorkerGroup], object]] = {
-    "GROUP": lambda group: group.name,
-    "KIND": lambda group: group.kind,
-    "LEASE SECONDS": lambda group: group.lease_seconds,
-    "TYPES": lambda group: group.types,
-    "CREATED": lambda group: group.create_time,
 }
 
 
@@ -223,72 +204,4 @@ def workers(url: Url = None, token: Token = None, as_json: Json = False) -> None
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        output.listing(client.workers(), _WORKER_COLUMNS, as_json)
-
-
-groups_app = typer.Typer(invoke_without_command=True)
-
-
-@groups_app.callback()
-def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the worker groups, or add and remove one.
-
-    \b
-    Examples:
-      shardmill groups
-      shardmill groups add reports --lease-seconds 300
-      shardmill groups remove reports
-    """
-    from shardmill.client import Client
-
-    if ctx.invoked_subcommand:
-        shared = {"url": url, "token": token, "as_json": as_json}
-        ctx.default_map = {ctx.invoked_subcommand: {name: value for name, value in shared.items() if value}}
-        return
-    with Client(url, token) as client:
-        output.listing(client.groups(), _GROUP_COLUMNS, as_json)
-
-
-@groups_app.command()
-def add(
-    name: GroupName,
-    lease_seconds: LeaseSeconds = None,
-    url: Url = None,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
-    """Make a worker group and its queues.
-
-    If there is one of this name, its lease time is changed.
-
-    \b
-    Examples:
-      shardmill groups add reports
-      shardmill groups add reports --lease-seconds 300
-    """
-    from shardmill.client import Client
-
-    with Client(url, token) as client:
-        group = client.create_group(name, lease_seconds=lease_seconds)
-    if as_json:
-        output.json_document(group)
-    else:
-        output.line(f"group {group.name}: {group.kind}, leases of {group.lease_seconds} s")
-
-
-@groups_app.command()
-def remove(name: GroupName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """Remove a worker group and its queues.
-
-    \b
-    Examples:
-      shardmill groups remove reports
-    """
-    from shardmill.client import Client
-
-    with Client(url, token) as client:
-        client.delete_group(name)
-    if as_json:
-        output.json_document({"name": name, "removed": True})
-    else:
-        output.line(f"group {name} removed")
+        output.listing(client.workers(), _COLUMNS, as_json)

@@ -7,17 +7,17 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
-from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
 from shardmill.client.connection import connection
 from shardmill.client.documents import load_document
-from shardmill.client.errors import BadAnswer, BadName, Invalid
+from shardmill.client.errors import BadAnswer, Invalid
 from shardmill.client.follow import LogPage, follow_log, read_log, wait_for
 from shardmill.client.http import Http
+from shardmill.client.paths import job_path, step_path, task_path, word
 from shardmill.client.trigger import new_trigger
-from shardmill.model.base import Answer, Name, Time, Trigger
+from shardmill.model.base import Answer, Time
 from shardmill.model.definition import Info, JobDefine, SavedDefine, StepType
 from shardmill.model.fault import Fault, fault
 from shardmill.model.job import Job, Step, Task
@@ -32,8 +32,6 @@ Stream = Literal["stdout", "stderr"]
 T = TypeVar("T", bound=Answer)
 
 PAGE = 200
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
-_TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 
 
@@ -91,7 +89,7 @@ class Client:
         if not isinstance(job_name, str):
             faults = [fault(("jobName",), "missing-field", "is required")]
             raise Invalid("the definition has no name", code="invalid-definition", faults=faults)
-        path = f"/v1/definitions/{_name(job_name, 'jobName')}"
+        path = f"/v1/definitions/{word(job_name, 'jobName')}"
         return _read(
             SavedDefine, self._http.send("PUT", path, document=content, headers=_precondition(expected))
         )
@@ -106,10 +104,10 @@ class Client:
 
     def definition(self, job_name: str) -> SavedDefine:
         """The newest version of a definition."""
-        return _read(SavedDefine, self._http.get(f"/v1/definitions/{_name(job_name, 'jobName')}"))
+        return _read(SavedDefine, self._http.get(f"/v1/definitions/{word(job_name, 'jobName')}"))
 
     def delete_definition(self, job_name: str, *, expected: int | None = None) -> None:
-        path = f"/v1/definitions/{_name(job_name, 'jobName')}"
+        path = f"/v1/definitions/{word(job_name, 'jobName')}"
         self._http.send("DELETE", path, headers=_precondition(expected))
 
     # jobs
@@ -130,9 +128,11 @@ class Client:
 
         `steps`: parameters for steps, by their names. A missing trigger is the present time.
         """
+        trigger = new_trigger() if trigger is None else trigger
+        job_path(job_name, trigger)
         given = {
             "jobName": job_name,
-            "trigger": new_trigger() if trigger is None else trigger,
+            "trigger": trigger,
             "params": dict(params) if params else None,
             "steps": [{"stepName": name, "params": dict(values)} for name, values in (steps or {}).items()]
             or None,
@@ -145,7 +145,7 @@ class Client:
         return _read(Job, self._http.send("POST", "/v1/jobs", document=request, again=True))
 
     def job(self, job_name: str, trigger: str) -> Job:
-        return _read(Job, self._http.get(_job_path(job_name, trigger)))
+        return _read(Job, self._http.get(job_path(job_name, trigger)))
 
     def jobs(
         self,
@@ -177,7 +177,7 @@ class Client:
 
     def step(self, job_name: str, trigger: str, step_name: str) -> Step:
         """A step with the states of its tasks, if they are a thousand at most."""
-        return _read(Step, self._http.get(_step_path(job_name, trigger, step_name)))
+        return _read(Step, self._http.get(step_path(job_name, trigger, step_name)))
 
     def tasks(
         self,
@@ -189,12 +189,12 @@ class Client:
         page: int = PAGE,
     ) -> Iterator[Task]:
         """Every task of a step, in the order of their index."""
-        path = f"{_step_path(job_name, trigger, step_name)}/tasks"
+        path = f"{step_path(job_name, trigger, step_name)}/tasks"
         return self._list(Task, path, {"state": state and state.value}, page)
 
     def task(self, job_name: str, trigger: str, step_name: str, index: int) -> Task:
         """A task with its attempts and the last of its output."""
-        return _read(Task, self._http.get(_task_path(job_name, trigger, step_name, index)))
+        return _read(Task, self._http.get(task_path(job_name, trigger, step_name, index)))
 
     def logs(
         self,
@@ -207,7 +207,7 @@ class Client:
         follow: bool = False,
     ) -> Iterator[str]:
         """The output of a task's last attempt, in pieces; with `follow` until the task has ended."""
-        path = f"{_task_path(job_name, trigger, step_name, index)}/logs"
+        path = f"{task_path(job_name, trigger, step_name, index)}/logs"
 
         def page(offset: int, attempt: int | None) -> LogPage:
             query = {"stream": stream, "offset": offset, "attempt": attempt}
@@ -223,7 +223,7 @@ class Client:
         return self._list(WorkerGroup, "/v1/groups")
 
     def group(self, name: str) -> WorkerGroup:
-        return _read(WorkerGroup, self._http.get(f"/v1/groups/{_name(name, 'name')}"))
+        return _read(WorkerGroup, self._http.get(f"/v1/groups/{word(name, 'name')}"))
 
     def create_group(
         self,
@@ -237,11 +237,11 @@ class Client:
         given = {"kind": kind, "leaseSeconds": lease_seconds, "types": types}
         document = {field: value for field, value in given.items() if value is not None}
         return _read(
-            WorkerGroup, self._http.send("PUT", f"/v1/groups/{_name(name, 'name')}", document=document)
+            WorkerGroup, self._http.send("PUT", f"/v1/groups/{word(name, 'name')}", document=document)
         )
 
     def delete_group(self, name: str) -> None:
-        self._http.send("DELETE", f"/v1/groups/{_name(name, 'name')}")
+        self._http.send("DELETE", f"/v1/groups/{word(name, 'name')}")
 
     def workers(self) -> Iterator[Worker]:
         return self._list(Worker, "/v1/workers")
@@ -294,23 +294,3 @@ def _time_text(moment: datetime | str) -> str:
     except ValidationError as error:
         faults = [fault(("dataTime",), "bad-time", error.errors()[0]["msg"])]
         raise Invalid("the request is not valid", code="invalid-request", faults=faults) from None
-
-
-def _name(text: str, field: str, kind: TypeAdapter[str] = _NAME) -> str:
-    """A part of an address; what can name nothing is not even asked for."""
-    try:
-        return quote(kind.validate_python(text, strict=True), safe="")
-    except ValidationError as error:
-        raise BadName(f"{text!r} cannot be a {field}: it {error.errors()[0]['msg']}") from None
-
-
-def _job_path(job_name: str, trigger: str) -> str:
-    return f"/v1/jobs/{_name(job_name, 'jobName')}/{_name(trigger, 'trigger', _TRIGGER)}"
-
-
-def _step_path(job_name: str, trigger: str, step_name: str) -> str:
-    return f"{_job_path(job_name, trigger)}/steps/{_name(step_name, 'stepName')}"
-
-
-def _task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
-    return f"{_step_path(job_name, trigger, step_name)}/tasks/{int(index)}"

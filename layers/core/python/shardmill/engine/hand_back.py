@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from shardmill.aws.queues import Message
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import on_hand_back
-from shardmill.engine.work import Receipt, parse_task_id
+from shardmill.engine.task_id import parse_task_id
+from shardmill.engine.work import Receipt
 from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
 from shardmill.model.worker import HandedBack

@@ -14,6 +14,7 @@ from shardmill.engine import settle
 from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import End, Rules, Take, Verdict, Wait, on_delivery
+from shardmill.engine.task_id import task_id
 from shardmill.engine.work import Receipt, work_item
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.states import JobState, StepState, TaskState
@@ -145,7 +146,7 @@ def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: in
         for rank, shard in older.items():
             holder = holders.get(shard.worker.split(".")[0])
             if holder and holder.reference == shard.worker and holder.seen + lease_ms > now:
-                if f"{step.job_id}_{step.index}_{rank}" in holder.work:
+                if task_id(step, rank) in holder.work:
                     alive.add(rank)
     return alive
 

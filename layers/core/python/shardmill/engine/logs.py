@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from shardmill.engine.errors import StaleAttempt, TaskNotFound
 from shardmill.engine.mill import Mill
-from shardmill.engine.work import parse_task_id
+from shardmill.engine.task_id import parse_task_id
 from shardmill.model.blocks import block_of
 from shardmill.model.job import Task
 from shardmill.model.states import TaskState

@@ -11,7 +11,8 @@ from shardmill.engine import enqueue, settle
 from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import DISCARDED, Outcome, Rules, on_report
-from shardmill.engine.work import Receipt, parse_task_id
+from shardmill.engine.task_id import parse_task_id
+from shardmill.engine.work import Receipt
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.states import TaskState
 from shardmill.model.worker import Reported, Result

@@ -9,7 +9,7 @@ from shardmill.engine import enqueue, settle
 from shardmill.engine.finish import end_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import too_many_failures
-from shardmill.engine.work import task_id
+from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import (
     Block,
     block_count,

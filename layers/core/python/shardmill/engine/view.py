@@ -8,7 +8,7 @@ from typing import Any
 
 from shardmill.engine.errors import JobNotFound, StepNotFound, TaskNotFound
 from shardmill.engine.mill import Mill
-from shardmill.engine.work import task_id
+from shardmill.engine.task_id import task_id
 from shardmill.model.base import from_ms
 from shardmill.model.blocks import Shard, block_count, block_of
 from shardmill.model.definition import StepDefine, pack_of, total

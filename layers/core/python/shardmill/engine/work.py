@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import Shard
 from shardmill.model.definition import StepDefine, pack_of, total
 from shardmill.model.states import StepState
@@ -14,20 +15,10 @@ from shardmill.model.template import as_text, render_value
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
 
-_TASK_ID = re.compile(r"^([0-9a-f-]{36})_(\d{1,4})_(\d{1,7})$")
 # A parameter comes from whoever submits; it must not bend what the step's own program loads or runs.
 _RESERVED = re.compile(
     r"^(PATH|HOME|SHELL|USER|LOGNAME|IFS|ENV|BASH_.*|LD_.*|DYLD_.*|PYTHON.*|PERL.*|NODE_.*|JAVA_.*|AWS_.*|SHARDMILL_.*)$"
 )
-
-
-def task_id(step: StepRow, rank: int) -> str:
-    return f"{step.job_id}_{step.index}_{rank}"
-
-
-def parse_task_id(text: str) -> tuple[str, int, int] | None:
-    match = _TASK_ID.match(text)
-    return (match[1], int(match[2]), int(match[3])) if match else None
 
 
 @dataclass(frozen=True, slots=True)

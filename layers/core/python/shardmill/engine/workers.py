@@ -11,7 +11,7 @@ from shardmill.engine import settle
 from shardmill.engine.enqueue import group_rows
 from shardmill.engine.errors import Conflict, GroupNotFound, StaleSession, WorkerNotFound
 from shardmill.engine.mill import Mill
-from shardmill.engine.work import parse_task_id, task_id
+from shardmill.engine.task_id import parse_task_id, task_id
 from shardmill.model.blocks import block_of
 from shardmill.model.states import TaskState
 from shardmill.model.worker import HeldTask, Registration

@@ -234,7 +234,6 @@ class Table:
         newest_first: bool = False,
         consistent: bool = False,
         equals: Mapping[str, Any] | None = None,
-        fields: Sequence[str] = (),
         limit: int | None = None,
         start: Item | None = None,
     ) -> Iterator[Item]:
@@ -248,28 +247,22 @@ class Table:
         if prefix:
             names["#s"], values[":a"] = prefix
             condition += " AND begins_with(#s, :a)"
-        request: Item = {"TableName": self.name, "ScanIndexForward": not newest_first}
-        if index:
-            request["IndexName"] = index
-        if consistent:
-            request["ConsistentRead"] = True
-        if equals:
-            request["FilterExpression"] = " AND ".join(f"#f{i} = :f{i}" for i in range(len(equals)))
-            for i, (name, value) in enumerate(equals.items()):
-                names[f"#f{i}"], values[f":f{i}"] = name, value
-        if fields:
-            for i, name in enumerate(fields):
-                names[f"#g{i}"] = name
-            request["ProjectionExpression"] = ", ".join(f"#g{i}" for i in range(len(fields)))
-        if limit:
-            request["Limit"] = limit
-        if start:
-            request["ExclusiveStartKey"] = encode_item(start)
-        request |= {
+        filters = dict(enumerate((equals or {}).items()))
+        for at, (name, value) in filters.items():
+            names[f"#f{at}"], values[f":f{at}"] = name, value
+        request: Item = {
+            "TableName": self.name,
             "KeyConditionExpression": condition,
+            "FilterExpression": " AND ".join(f"#f{at} = :f{at}" for at in filters) or None,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": {name: encode(value) for name, value in values.items()},
+            "ScanIndexForward": not newest_first,
+            "ConsistentRead": consistent or None,
+            "IndexName": index,
+            "Limit": limit,
+            "ExclusiveStartKey": encode_item(start) if start else None,
         }
+        request = {name: value for name, value in request.items() if value is not None}
         while True:
             answer = self._client.query(**request)
             yield from map(decode_item, answer["Items"])

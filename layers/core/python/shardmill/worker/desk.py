@@ -13,6 +13,9 @@ from shardmill.model.worker import MAX_BATCH, HeldTask, Lease, Result
 QUICK_SECONDS = 0.2
 """Tasks that take longer on average are not leased before there is a slot for them."""
 
+PATIENCE_SECONDS = 1.0
+"""A task that waits longer for a slot is better off elsewhere."""
+
 GATHER_SECONDS = 0.02
 _FULL_LEASE_SECONDS = 0.01
 _MOST_UNREPORTED = 10 * MAX_BATCH
@@ -27,6 +30,7 @@ class Held:
 
     lease: Lease
     stop: Event = field(default_factory=Event)
+    accepted: float = field(default_factory=time.monotonic)
     began: float | None = None
     abandoned: bool = False
 
@@ -61,8 +65,7 @@ class Desk:
         with self._lock:
             while self._open and self._left != 0:
                 if self._room() > 0 and self._quick():
-                    full = min(MAX_BATCH, self._limit())
-                    self._ended.wait_for(lambda: self._room() in (0, full), _FULL_LEASE_SECONDS)  # noqa: B023
+                    self._ended.wait_for(self._none_or_all, _FULL_LEASE_SECONDS)
                 room = self._room()
                 if room > 0:
                     return room if self._left is None else min(room, self._left)
@@ -76,6 +79,9 @@ class Desk:
         if not self._open or self.unsent >= _MOST_UNREPORTED:
             return 0
         return min(MAX_BATCH, self._limit() - len(self._waiting) - len(self._running))
+
+    def _none_or_all(self) -> bool:
+        return self._room() in (0, min(MAX_BATCH, self._limit()))
 
     def _quick(self) -> bool:
         if self._average is None or self._average >= QUICK_SECONDS:
@@ -95,6 +101,18 @@ class Desk:
                 self._left -= len(accepted)
             self._work.notify(sum(held.lease.type != "noop" for held in accepted))
             return accepted
+
+    def overdue(self) -> list[Lease]:
+        """Take off the desk what has waited too long: the tasks before it are not quick after all."""
+        with self._lock:
+            late = time.monotonic() - PATIENCE_SECONDS
+            return self._take_off([held for held in self._waiting if held.accepted < late])
+
+    def _take_off(self, unbegun: Sequence[Held]) -> list[Lease]:
+        for held in unbegun:
+            self._waiting.remove(held)
+            self._held.pop(held.key, None)
+        return [held.lease for held in unbegun]
 
     def await_idle(self) -> None:
         """Until everything is reported, or the desk is closed."""
@@ -195,13 +213,9 @@ class Desk:
         """Take no more; the tasks that were not begun."""
         with self._lock:
             self._open = False
-            unbegun = list(self._waiting)
-            self._waiting.clear()
-            for held in unbegun:
-                self._held.pop(held.key, None)
             for condition in (self._work, self._ended, self._done):
                 condition.notify_all()
-            return [held.lease for held in unbegun]
+            return self._take_off(list(self._waiting))
 
     def abandon(self) -> list[Held]:
         """Stop what runs; what does not come to its own end is not reported."""

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.clock import now_ms
-from shardmill.aws.queues import SendRefused
 from shardmill.aws.settings import Settings
 from shardmill.engine import workers
 from shardmill.engine.enqueue import group_rows
-from shardmill.engine.errors import MillError, StaleSession, WorkerNotFound
 from shardmill.engine.hand_back import hand_back
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
 from shardmill.engine.view_workers import worker_view
 from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
-from shardmill.store.shards import BlockChanged
-from shardmill.store.table import Throttled
+from shardmill.worker.faults import in_transport_words
 from shardmill.worker.lanes import Lane, Lanes
 from shardmill.worker.logs import BucketLogs, LogStore
-from shardmill.worker.transport import Refused, Stale, Unreachable, handed_back
+from shardmill.worker.transport import Refused, handed_back
 
 
 class DirectTransport:
@@ -34,36 +28,38 @@ class DirectTransport:
         self.logs: LogStore = BucketLogs(settings.bucket)
 
     def register(self, registration: Registration) -> Worker:
-        with _spoken():
+        with in_transport_words():
             row = workers.register(self._mill, registration, now_ms())
             self._worker = worker_view(self._mill, row, now_ms())
         return self._worker
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
         me = self._me
-        with _spoken():
+        with in_transport_words():
             beat = workers.heartbeat(self._mill, me.id, me.session, held, offline=offline, now=now_ms())
             view = worker_view(self._mill, beat.worker, now_ms())
         return HeartbeatAnswer(drop=beat.drop, status=view.status, heartbeat_seconds=view.heartbeat_seconds)
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self._me
-        with _spoken():
+        with in_transport_words():
             lanes = list(self._lanes_of(me.groups))
             if not lanes:
                 raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
             self._lanes.serve(lanes)
             messages = self._lanes.take(most, wait_seconds)
-            if not messages:
-                return []
-            return lease(self._mill, f"{me.id}.{me.session}", messages, now_ms())
+            try:
+                return lease(self._mill, f"{me.id}.{me.session}", messages, now_ms()) if messages else []
+            except Exception:
+                self._lanes.show_again(messages)
+                raise
 
     def report(self, results: Sequence[Result]) -> list[Reported]:
-        with _spoken():
+        with in_transport_words():
             return report(self._mill, self._me.id, results, now_ms())
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
-        with _spoken():
+        with in_transport_words():
             hand_back(self._mill, self._me.id, [handed_back(task) for task in leases], now_ms())
 
     def close(self) -> None:
@@ -83,16 +79,3 @@ class DirectTransport:
         for group in group_rows(self._mill, names, now_ms()).values():
             for level, url in enumerate(group.queues):
                 yield Lane(url, level, group.lease_seconds)
-
-
-@contextmanager
-def _spoken() -> Iterator[None]:
-    """The faults of the engine and of AWS in the words of a transport."""
-    try:
-        yield
-    except (StaleSession, WorkerNotFound) as error:
-        raise Stale(error.detail) from error
-    except MillError as error:
-        raise Refused(error.detail, error.code) from error
-    except (BotoCoreError, ClientError, BlockChanged, SendRefused, Throttled) as error:
-        raise Unreachable(str(error)) from error

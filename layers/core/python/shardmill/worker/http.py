@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,7 @@ from shardmill.model.worker import (
     Worker,
 )
 from shardmill.worker.logs import LogsNotStored, LogStore, Stream, chunk_count, chunks
+from shardmill.worker.retry import a_few_times
 from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable, handed_back
 
 _STALE_CODES = {"stale-session", "worker-not-found"}
@@ -154,11 +156,11 @@ class _PresignedLogs:
             "chunks": chunk_count(path),
         }
         try:
-            urls = self._transport.post("/v1/work:urls", asked, _UploadUrls)
+            urls = a_few_times(partial(self._transport.post, "/v1/work:urls", asked, _UploadUrls))
             addresses = {item.chunk: item.url for item in urls.items}
             for number, data in enumerate(chunks(path)):
                 if number not in addresses:
                     raise LogsNotStored(f"no address was given for chunk {number}")
-                self._transport.put(addresses[number], data)
+                a_few_times(partial(self._transport.put, addresses[number], data))
         except TransportError as error:
             raise LogsNotStored(str(error)) from error

@@ -14,15 +14,18 @@ from threading import Event
 from typing import Any
 
 from shardmill.aws.clock import new_id, now_ms
-from shardmill.aws.queues import BATCH, Message
+from shardmill.aws.queues import Message
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
 from shardmill.engine.work import Receipt
-from shardmill.model.worker import Lease, Result
+from shardmill.model.worker import Lease, Reported, Result
 from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.faults import in_transport_words
 from shardmill.worker.logs import BucketLogs
 from shardmill.worker.programs import Programs
+from shardmill.worker.retry import a_few_times
+from shardmill.worker.transport import Unreachable
 
 log = logging.getLogger("shardmill.worker")
 
@@ -32,6 +35,7 @@ _KILL_SECONDS = 5.0
 _MARGIN_SECONDS = 15.0
 """What is left of the function's time, when its tasks are ended, to kill them and to report."""
 
+_AGAIN_SECONDS = 5
 _never = Event()
 
 
@@ -49,17 +53,34 @@ def run_batch(
     Returns the ids of the messages that SQS must keep: those whose task has not ended.
     """
     messages = [_message(mill, record) for record in records]
-    leases = lease(mill, _reference(), messages, now)
+    leases = _lease(mill, messages, now)
     limit = min(MOST_SECONDS, (context_deadline_ms - now) / 1000 - _KILL_SECONDS - _MARGIN_SECONDS)
-    results = _run(mill, leases, limit)
-    ended = {
-        (reported.task_id, reported.attempt)
-        for at in range(0, len(results), BATCH)
-        for reported in report(mill, WORKER_ID, results[at : at + BATCH], now_ms())
-        if reported.status in ("ok", "already") and reported.state and reported.state.ended
-    }
+    ended = _report(mill, _run(mill, leases, limit))
     handles = {_handle(task) for task in leases if (task.task_id, task.attempt) in ended}
     return [message.id for message in messages if message.handle not in handles]
+
+
+def _lease(mill: Mill, messages: Sequence[Message], now: int) -> list[Lease]:
+    """The queue hides a message for long: one that could not be looked at is shown again soon."""
+    try:
+        with in_transport_words():
+            return lease(mill, _reference(), messages, now)
+    except Unreachable as error:
+        log.warning("lease-failed messages=%d error=%s", len(messages), error)
+        mill.queues.hide((message, _AGAIN_SECONDS) for message in messages)
+        return []
+
+
+def _report(mill: Mill, results: Sequence[Result]) -> set[tuple[str, int]]:
+    """The attempts whose tasks have ended."""
+
+    def send() -> list[Reported]:
+        with in_transport_words():
+            return report(mill, WORKER_ID, results, now_ms())
+
+    reported = a_few_times(send) if results else []
+    counted = [one for one in reported if one.status in ("ok", "already")]
+    return {(one.task_id, one.attempt) for one in counted if one.state and one.state.ended}
 
 
 def _message(mill: Mill, record: Mapping[str, Any]) -> Message:

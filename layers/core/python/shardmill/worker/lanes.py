@@ -97,7 +97,7 @@ class Lanes:
             arrived = self._collect()
             error = None if arrived else self._all_failed(began)
             most = 0 if self._closed else most
-        self._show_again(arrived[most:])
+        self.show_again(arrived[most:])
         if error:
             raise error
         return arrived[:most]
@@ -166,9 +166,9 @@ class Lanes:
                 poll.arrived.extend(messages)
             self._changed.notify_all()
         if not wanted:
-            self._show_again(messages)
+            self.show_again(messages)
 
-    def _show_again(self, messages: Sequence[Message]) -> None:
+    def show_again(self, messages: Sequence[Message]) -> None:
         if not messages:
             return
         try:

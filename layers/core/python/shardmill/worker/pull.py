@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from shardmill.model.worker import MAX_WAIT_SECONDS, Lease, Registration, Result, Worker
 from shardmill.worker import process
-from shardmill.worker.desk import Desk, Held
+from shardmill.worker.desk import PATIENCE_SECONDS, Desk, Held
 from shardmill.worker.execute import DISCARDED, Workshop, execute, unrun
 from shardmill.worker.retry import Insistence
 from shardmill.worker.transport import Refused, Stale, Transport, TransportError
@@ -119,6 +119,7 @@ class PullWorker:
         log.info("registered worker=%s id=%s session=%d", worker.name, worker.id, worker.session)
         self._beats = self._start(lambda: self._beat(worker.heartbeat_seconds), "heartbeat")
         self._start(self._report, "report")
+        self._start(self._pass_on, "pass on")
         while room := self._desk.await_room():
             leases = self._lease(room)
             if leases is None:
@@ -151,6 +152,11 @@ class PullWorker:
         while self._slots < min(self._registration.slots, self._desk.busy):
             self._slots += 1
             self._start(self._serve_slot, f"slot {self._slots}")
+
+    def _pass_on(self) -> None:
+        """Tasks that were leased before there was a slot for them do not wait for long."""
+        while not self._halt.wait(PATIENCE_SECONDS / 2):
+            self._hand_back(self._desk.overdue())
 
     # running
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Callable
 from threading import Event, Lock
 from typing import TypeVar
@@ -14,6 +15,16 @@ log = logging.getLogger("shardmill.worker")
 
 FIRST_PAUSE, LAST_PAUSE = 0.2, 5.0
 T = TypeVar("T")
+
+
+def a_few_times(call: Callable[[], T]) -> T:
+    """For what is worth a little patience and no more."""
+    for pause in (FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE):
+        try:
+            return call()
+        except Unreachable:
+            time.sleep(pause)
+    return call()
 
 
 class Insistence:

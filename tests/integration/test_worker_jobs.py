@@ -14,7 +14,9 @@ from shardmill.worker.direct import DirectTransport
 from shardmill.worker.http import HttpTransport
 from shardmill.worker.loop import run_worker
 from shardmill.worker.transport import Refused, Transport
+from support.call import Call
 from support.cloud import Cloud
+from support.faults import Faults, How
 from support.play import Play
 
 
@@ -182,3 +184,24 @@ def test_the_second_worker_of_a_name_ends_the_first(play: Play, form: str) -> No
 def test_a_lease_before_registering_is_refused(cloud: Cloud) -> None:
     with pytest.raises(Refused):
         a_transport(cloud, "direct").lease(1, 0)
+
+
+def test_unruly_queues_and_failing_calls_lose_nothing(play: Play, faults: Faults) -> None:
+    faults.unruly_queues(seed=7)
+    for operation in ("ReceiveMessage", "DeleteMessageBatch"):
+        faults.fail("sqs", operation, nth=3, how="after", times=2)
+        faults.fail("sqs", operation, nth=8, how="throttle", times=2)
+    failures: list[tuple[int, How]] = [(4, "before"), (9, "after"), (14, "throttle")]
+    for nth, how in failures:
+        faults.fail("dynamodb", "UpdateItem", nth=nth, how=how, when=_of_a_block)
+    play.define({"stepName": "a", "sharding": 60, "maxTaskCount": 25})
+    play.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
+    play.submit()
+    with working(DirectTransport(Settings.from_environment(play.cloud.environment))):
+        job = ended(play, timeout=45)
+    assert job["state"] == "SUCCESS", job
+    assert play.step("a")["counts"] == {"SUCCESS": 60}
+
+
+def _of_a_block(call: Call) -> bool:
+    return str(call.params["Key"]["sk"]["S"]).startswith("b")

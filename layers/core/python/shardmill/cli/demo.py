@@ -14,8 +14,8 @@ from shardmill.cli.progress import shown_progress
 from shardmill.cli.verdict import show_job, verdict
 from shardmill.client import Client, ShardmillError
 from shardmill.local import prices
-from shardmill.local.errors import CloudFailed, Refused
 from shardmill.local.dev import ROOT, Laptop, Stopped, laptop, stoppable
+from shardmill.local.errors import CloudFailed, Refused
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
 

@@ -1,0 +1,33 @@
+"""Addresses inside the API, made of names."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from pydantic import TypeAdapter, ValidationError
+
+from shardmill.client.errors import BadName
+from shardmill.model.base import Name, Trigger
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
+
+
+def word(text: str, field: str, kind: TypeAdapter[str] = _NAME) -> str:
+    """A part of an address; what can name nothing is not even asked for."""
+    try:
+        return quote(kind.validate_python(text, strict=True), safe="")
+    except ValidationError as error:
+        raise BadName(f"{text!r} cannot be a {field}: it {error.errors()[0]['msg']}") from None
+
+
+def job_path(job_name: str, trigger: str) -> str:
+    return f"/v1/jobs/{word(job_name, 'jobName')}/{word(trigger, 'trigger', _TRIGGER)}"
+
+
+def step_path(job_name: str, trigger: str, step_name: str) -> str:
+    return f"{job_path(job_name, trigger)}/steps/{word(step_name, 'stepName')}"
+
+
+def task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
+    return f"{step_path(job_name, trigger, step_name)}/tasks/{int(index)}"

@@ -1,0 +1,19 @@
+"""The id of a task: `{job id}_{step index}_{rank}`."""
+
+from __future__ import annotations
+
+import re
+
+from shardmill.store.rows import StepRow
+
+_TASK_ID = re.compile(r"^([0-9a-f-]{36})_(\d{1,4})_(\d{1,7})$")
+
+
+def task_id(step: StepRow, rank: int) -> str:
+    return f"{step.job_id}_{step.index}_{rank}"
+
+
+def parse_task_id(text: str) -> tuple[str, int, int] | None:
+    """The Job's id, the step's index and the rank; None if the text is no task's id."""
+    match = _TASK_ID.match(text)
+    return (match[1], int(match[2]), int(match[3])) if match else None

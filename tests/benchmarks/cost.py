@@ -1,0 +1,61 @@
+"""AWS calls, write units and the bill per task, counted on moto, where every call can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from benchmarks.result import Result
+from shardmill.engine.lease import lease
+from support.faults import Faults
+from support.moto_cloud import moto_cloud
+from support.play import Play
+
+USD_PER_MILLION = {"sqs": 0.40, "write": 0.625, "read": 0.125}
+
+
+def measure(_: Path) -> Iterator[Result]:
+    calls, units, bill = _drive(640, scattered=False)
+    yield Result("AWS calls per no-op task, straight to AWS, in order", calls, "calls", at_most=1)
+    yield Result("write units per no-op task, in order", units, "units", at_most=2)
+    yield Result("AWS bill per million no-op tasks, in order", bill, "USD", at_most=1.5)
+    calls, units, bill = _drive(640, scattered=True)
+    yield Result("AWS calls per no-op task, scattered", calls, "calls")
+    yield Result("write units per no-op task, scattered", units, "units", at_most=6)
+    yield Result("AWS bill per million no-op tasks, scattered", bill, "USD", at_most=5)
+    few, many = _drive(100, scattered=False)[2], _drive(1000, scattered=False)[2]
+    yield Result("bill per task at 1,000 shards over that at 100", many / few, "x", at_most=1.2)
+
+
+def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
+    """Run a no-op step with ten tasks a batch; calls, write units and USD a million tasks."""
+    with moto_cloud() as cloud, Faults(weigh=True, rules=False) as faults:
+        play = Play(cloud)
+        play.define({"stepName": "a", "sharding": shards, "maxTaskCount": shards})
+        play.submit()
+        cloud.run_until(lambda: play.job()["steps"] and play.row(0).token, 60)
+        messages = []
+        while found := play.hands.receive():
+            messages += found
+        order = Random(7) if scattered else None
+        if order:
+            order.shuffle(messages)
+        receives = -(-len(messages) // 10)
+        faults.meter.reset()
+        for at in range(0, len(messages), 10):
+            batch = messages[at : at + 10]
+            play.hands.report(lease(play.mill, play.hands.worker.reference, batch, play.hands.clock()))
+        sends = -(-shards // 10)
+        calls = faults.meter.calls
+        sqs = sum(count for name, count in calls.items() if name.startswith("sqs.")) + receives + sends
+        reads = sum(
+            count for name, count in calls.items() if name in ("dynamodb.GetItem", "dynamodb.BatchGetItem")
+        )
+        units = faults.meter.total_write_units
+        usd = (
+            sqs * USD_PER_MILLION["sqs"]
+            + units * USD_PER_MILLION["write"]
+            + reads * 2 * USD_PER_MILLION["read"]
+        ) / shards
+        return (calls.total() + receives + sends) / shards, units / shards, usd

@@ -1,0 +1,64 @@
+"""The laptop cloud: how soon it is there, how many tasks it runs, how long a chain takes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import plain
+from benchmarks.result import Result
+from support.laptop import Laptop, start_laptop
+
+ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
+
+
+def measure(folder: Path) -> Iterator[Result]:
+    begun = time.perf_counter()
+    with start_laptop(folder) as laptop:
+        yield Result("`shardmill dev` from start to ready", time.perf_counter() - begun, "s", at_most=5)
+        _run(laptop, "warm", [{"stepName": "a", "sharding": 50}])
+        first = [_to_first_task(laptop, n) for n in range(15)]
+        yield Result("submit to first task, median", statistics.median(first), "s", at_most=0.3)
+        loop = plain.tasks_per_second(laptop.aws_endpoint, 1000)
+        yield Result("plain boto3 loop, 1,000 tasks", loop, "tasks/s")
+        for shards in (1_000, 10_000):
+            took = _run(laptop, f"noop-{shards}", [{"stepName": "a", "sharding": shards}])
+            speed = shards / took
+            least = 300 if shards == 1_000 else None
+            yield Result(f"throughput, {shards:,} no-op shards", speed, "tasks/s", at_least=least)
+            if shards == 1_000:
+                yield Result("throughput over the plain boto3 loop", speed / loop, "x", at_least=0.6)
+        chain: list[dict[str, Any]] = [{"stepName": "s0"}]
+        chain += [{"stepName": f"s{n}", "dependentStep": f"s{n - 1}"} for n in range(1, 100)]
+        yield Result("chain of 100 one-task steps", _run(laptop, "chain", chain), "s", at_most=12)
+
+
+def _run(laptop: Laptop, name: str, steps: list[dict[str, Any]]) -> float:
+    """Seconds from submit to SUCCESS, as the Job's own times tell."""
+    laptop.request("PUT", f"/v1/definitions/{name}", {"steps": steps}).raise_for_status()
+    laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t"}).raise_for_status()
+    while True:
+        time.sleep(0.5)
+        job = laptop.request("GET", f"/v1/jobs?jobName={name}").json()["items"][0]
+        if job["state"] in ENDS:
+            assert job["state"] == "SUCCESS", job
+            return _seconds(job["createTime"], job["completedTime"])
+
+
+def _to_first_task(laptop: Laptop, number: int) -> float:
+    trigger = f"first-{number}"
+    begun = time.time()
+    laptop.request("POST", "/v1/jobs", {"jobName": "warm", "trigger": trigger}).raise_for_status()
+    while True:
+        time.sleep(0.3)
+        job = laptop.request("GET", f"/v1/jobs/warm/{trigger}").json()
+        if job["state"] in ENDS:
+            return datetime.fromisoformat(job["startedTime"]).timestamp() - begun
+
+
+def _seconds(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()

@@ -1,0 +1,207 @@
+"""The permissions in template.yaml suffice: the same cloud with IAM enforced, through every way in.
+
+Where MiniStack asks for more than AWS, that is added here: SQS's batch calls by their own names, and task
+tokens without the state machine that they belong to. The bucket's rule that asks for TLS cannot hold here.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from e2e.test_dev import wait_for_end
+from shardmill.local.deploy import STACK, Endpoint
+from support.laptop import START_SECONDS, Laptop, Process
+
+DRIVER = """
+import sys
+from pathlib import Path
+from shardmill.local import cloud, deploy, dev
+
+BATCHED = {"sqs:SendMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility"}
+environment, deployable = cloud.emulator_environment, deploy.Package.deployable
+
+def documents(properties):
+    yield from properties.get("Policies", [])
+    if "PolicyDocument" in properties:
+        yield properties["PolicyDocument"]
+
+def for_the_emulator(package, keys):
+    template = deployable(package, keys)
+    del template["Resources"]["BucketPolicy"]
+    for resource in template["Resources"].values():
+        for document in documents(resource.get("Properties", {})):
+            allowed = [a for s in document["Statement"] for a in s["Action"] if isinstance(s["Action"], list)]
+            for statement in document["Statement"]:
+                if isinstance(statement["Action"], list):
+                    statement["Action"] += [a + "Batch" for a in statement["Action"] if a in BATCHED]
+            tokens = [action for action in allowed if action.startswith("states:SendTask")]
+            if tokens:
+                document["Statement"].append({"Effect": "Allow", "Action": tokens, "Resource": "*"})
+    return template
+
+cloud.emulator_environment = lambda *given: environment(*given) | {"AUTH": "true"}
+deploy.Package.deployable = for_the_emulator
+sys.exit(dev.run_dev(None, Path(sys.argv[1]), 0, True))
+"""
+NOOP = {
+    "steps": [
+        {"stepName": "a", "type": "noop", "sharding": 70},
+        {"stepName": "b", "type": "noop", "dependentStep": "a"},
+    ]
+}
+SHELL = {
+    "workerGroup": "lambda",
+    "failedRetries": 0,
+    "steps": [
+        {
+            "stepName": "a",
+            "type": "shell",
+            "content": "echo hi; exit $(({{ shard.index }} % 2))",
+            "sharding": 4,
+            "toleratedFailures": 2,
+        }
+    ],
+}
+
+
+class Guarded(Process):
+    """`dev` with IAM enforced."""
+
+    def start(self) -> "Guarded":
+        import subprocess
+
+        with self.log.open("a") as messages:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-c", DRIVER, *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=messages,
+                text=True,
+                env=os.environ | self.environ,
+            )
+        return self
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
+    folder = tmp_path_factory.mktemp("guarded")
+    own = {"XDG_CACHE_HOME": str(folder / "cache")}
+    process = Guarded([str(folder / "state")], folder / "dev.log", own).start()
+    try:
+        ready = json.loads(process.first_line(START_SECONDS))
+        headers = {"Authorization": f"Bearer {ready['token']}"}
+        with httpx.Client(headers=headers, timeout=30.0, trust_env=False) as client:
+            laptop = Laptop(
+                process, ready["url"], ready["token"], ready["awsEndpoint"], folder / "state", client
+            )
+            try:
+                yield laptop
+            finally:
+                for worker in laptop.workers:
+                    worker.kill()
+    finally:
+        process.stop()
+
+
+def short(message: str) -> str:
+    found = re.search(r"[^\n\"]*not authorized to perform: \S+", message)
+    return found[0] if found else message
+
+
+def denials(laptop: Laptop) -> list[str]:
+    logs = Endpoint(laptop.aws_endpoint).client("logs")
+    group = f"/shardmill/{STACK}"
+    return [
+        short(event["message"])
+        for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]
+        for event in logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
+        if "AccessDenied" in event["message"]
+    ]
+
+
+def submit(laptop: Laptop, name: str, definition: dict[str, Any]) -> None:
+    assert laptop.request("PUT", f"/v1/definitions/{name}", definition).is_success
+    assert laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t"}).status_code == 202
+
+
+def test_permissions_are_enforced_here(guarded: Laptop) -> None:
+    """Else this file would prove nothing."""
+    with pytest.raises(Exception, match=r"(?i)invalid|denied|not recognized"):
+        stranger(guarded, "AKIAIOSFODNN7EXAMPLE", "no").list_tables()
+
+
+def stranger(laptop: Laptop, key: str, secret: str) -> Any:
+    import boto3
+
+    return boto3.client(
+        "dynamodb",
+        endpoint_url=laptop.aws_endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        aws_session_token=None,
+    )
+
+
+def test_a_worker_with_only_a_token(guarded: Laptop) -> None:
+    submit(guarded, "http", NOOP)
+    worker = guarded.worker("--group", "default", "--slots", "10")
+    assert wait_for_end(guarded, "http", "t") == "SUCCESS", (denials(guarded), worker.said())
+    worker.stop()
+    assert denials(guarded) == []
+
+
+def test_the_lambda_runner(guarded: Laptop) -> None:
+    submit(guarded, "shell", SHELL)
+    assert wait_for_end(guarded, "shell", "t") == "SUCCESS", denials(guarded)
+    logs = guarded.request("GET", "/v1/jobs/shell/t/steps/a/tasks/0/logs?stream=stdout")
+    assert "hi" in logs.text
+    assert denials(guarded) == []
+
+
+def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
+    iam = Endpoint(guarded.aws_endpoint).client("iam")
+    session = json.loads((guarded.state / "dev.json").read_text())
+    iam.create_user(UserName="worker")
+    iam.attach_user_policy(UserName="worker", PolicyArn=session["outputs"]["WorkerPolicyArn"])
+    key = iam.create_access_key(UserName="worker")["AccessKey"]
+    submit(guarded, "direct", NOOP)
+    from shardmill.local.session import Session
+
+    environ = Session(**session).environ() | {
+        "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+    }
+    worker = Process(
+        ["worker", "--group", "default", "--slots", "10", "--aws"], guarded.state / "w.log", environ
+    )
+    worker.start()
+    try:
+        assert wait_for_end(guarded, "direct", "t") == "SUCCESS", (
+            worker.said(),
+            guarded.request("GET", "/v1/jobs/direct/t").text,
+        )
+    finally:
+        worker.stop()
+    assert "AccessDenied" not in worker.said()
+
+
+def test_the_other_functions(guarded: Laptop) -> None:
+    functions = Endpoint(guarded.aws_endpoint).client("lambda")
+    request = {"detail-type": "any", "source": "mine", "detail": {"jobName": "shell", "trigger": "e"}}
+    assert "FunctionError" not in functions.invoke(
+        FunctionName=f"{STACK}-submit", Payload=json.dumps(request).encode()
+    )
+    assert wait_for_end(guarded, "shell", "e") == "SUCCESS"
+    from shardmill.local import quirks
+
+    quirks.tick_now(functions, STACK)
+    assert guarded.request("PUT", "/v1/groups/extra", {}).is_success
+    assert guarded.request("DELETE", "/v1/groups/extra").is_success
+    assert denials(guarded) == []
