@@ -171,7 +171,8 @@ def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
     iam.create_user(UserName="worker")
     iam.attach_user_policy(UserName="worker", PolicyArn=session["outputs"]["WorkerPolicyArn"])
     key = iam.create_access_key(UserName="worker")["AccessKey"]
-    submit(guarded, "direct", NOOP)
+    assert guarded.request("PUT", "/v1/groups/direct", {}).is_success
+    submit(guarded, "direct", NOOP | {"workerGroup": "direct"})
     from shardmill.local.session import Session
 
     environ = Session(**session).environ() | {
@@ -179,14 +180,11 @@ def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
         "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
     }
     worker = Process(
-        ["worker", "--group", "default", "--slots", "10", "--aws"], guarded.state / "w.log", environ
+        ["worker", "--group", "direct", "--slots", "10", "--aws"], guarded.state / "w.log", environ
     )
     worker.start()
     try:
-        assert wait_for_end(guarded, "direct", "t") == "SUCCESS", (
-            worker.said(),
-            guarded.request("GET", "/v1/jobs/direct/t").text,
-        )
+        assert wait_for_end(guarded, "direct", "t") == "SUCCESS", worker.said()
     finally:
         worker.stop()
     assert "AccessDenied" not in worker.said()

@@ -4,6 +4,7 @@ import hashlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -29,6 +30,7 @@ from support.watch import unwatch
 PROJECT = Path(__file__).resolve().parents[2]
 STACK = "shardmill-test"
 TOKEN = "test-admin-token"
+_END_SECONDS = 10.0
 
 _PSEUDO = {
     "AWS::AccountId": ACCOUNT,
@@ -128,8 +130,13 @@ def _forget() -> None:
 
 
 def _end_executions(cloud: Cloud) -> None:
-    for execution in cloud.executions(status="RUNNING"):
-        cloud.clients.stepfunctions.stop_execution(executionArn=execution["executionArn"])
-    left = join_execution_threads(timeout=5.0)
-    if left:
-        raise RuntimeError(f"{len(left)} threads of executions outlived the test's cloud: {left}")
+    """Stop them until none is left: a function at work may start more."""
+    deadline = time.monotonic() + _END_SECONDS
+    while True:
+        for execution in cloud.executions(status="RUNNING"):
+            cloud.clients.stepfunctions.stop_execution(executionArn=execution["executionArn"])
+        left = join_execution_threads(timeout=0.2)
+        if not left:
+            return
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(left)} threads of executions outlived the test's cloud: {left}")

@@ -242,8 +242,7 @@ def join_execution_threads(timeout: float) -> list[Thread]:
     """Wait for the threads of executions, so that none goes on without the mock; the ones left."""
     threads = cast(list[Thread], parser_utils.TMP_THREADS)
     deadline = time.monotonic() + timeout
-    for thread in threads:
+    for thread in list(threads):
         thread.join(max(0.0, deadline - time.monotonic()))
-    alive = [thread for thread in threads if thread.is_alive()]
-    threads.clear()
-    return alive
+    threads[:] = [thread for thread in threads if thread.is_alive()]
+    return list(threads)

@@ -92,16 +92,25 @@ def test_facts_are_remembered(tmp_path: Path) -> None:
 
 def test_nothing_is_kept_of_a_first_deployment_that_failed(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "s")
-    folder.clear_scratch()
+    folder.prepare()
     (folder.cloud / "state").mkdir()
-    folder.clear_scratch()
+    folder.prepare()
     assert not (folder.cloud / "state").exists()
     folder.remember(version="v")
     (folder.cloud / "state").mkdir()
-    (folder.scratch / "left").write_text("")
-    folder.clear_scratch()
+    folder.prepare()
     assert (folder.cloud / "state").exists()
-    assert list(folder.scratch.iterdir()) == []
+
+
+def test_what_lambda_processes_left_is_removed_while_there_is_time(tmp_path: Path) -> None:
+    folder = StateFolder.at(tmp_path / "s")
+    folder.prepare()
+    for name in ("one", "two"):
+        (folder.scratch / name / "layer").mkdir(parents=True)
+    state.remove(folder.leavings(), -1.0)
+    assert len(folder.leavings()) == 2
+    state.remove(folder.leavings(), 5.0)
+    assert folder.leavings() == []
 
 
 def test_a_published_session_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,18 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 
 from shardmill.local.environment import LOOPBACK, REGION, aws_environment, clean_environment
 from shardmill.local.errors import CloudFailed, Refused
 from shardmill.local.leash import leashed
-from shardmill.local.state import StateFolder
+from shardmill.local.state import StateFolder, remove
 
 START_SECONDS = 60.0
 STOP_SECONDS = 3.0
+TIDY_SECONDS = 0.5
 
 
 def bind(port: int) -> socket.socket:
@@ -65,7 +67,8 @@ class Cloud:
     def start(cls, folder: StateFolder, listener: socket.socket, lock: int) -> Cloud:
         """It holds the lock too, until it has saved; a session of its own keeps Ctrl-C away from it."""
         port = listener.getsockname()[1]
-        folder.clear_scratch()
+        folder.prepare()
+        threading.Thread(target=remove, args=(folder.leavings(), START_SECONDS), daemon=True).start()
         with folder.log("cloud").open("ab") as log:
             process = subprocess.Popen(
                 leashed("shardmill.local.emulator", str(listener.fileno())),
@@ -116,4 +119,4 @@ class Cloud:
         self.process.wait()
         if self.process.stdin:
             self.process.stdin.close()
-        self.folder.clear_scratch()
+        remove(self.folder.leavings(), TIDY_SECONDS)

@@ -119,7 +119,7 @@ def _listener(folder: StateFolder, port: int | None) -> socket.socket:
 
 def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
     """Deploy what changed since the last time."""
-    from shardmill.local import deploy, warm  # heavy: after the emulator is on its way
+    from shardmill.local import deploy  # heavy: after the emulator is on its way
 
     token = folder.admin_token()
     token_hash = hashlib.sha256(token.encode()).hexdigest()
@@ -128,14 +128,12 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
     cloud.wait_until_up()
     endpoint = deploy.Endpoint(cloud.endpoint)
     deployer = deploy.Deployer(endpoint)
-    functions = endpoint.client("lambda")
     outputs = deployer.outputs() if folder.remembered().get("version") == version else None
-    with warm.warming(functions, deploy.STACK):
-        if outputs is None:
-            say("deploying template.yaml")
-            outputs = deployer.deploy(package, {"AdminTokenHash": token_hash})
-        else:
-            quirks.tick_now(functions, deploy.STACK)
+    if outputs is None:
+        say("deploying template.yaml")
+        outputs = deployer.deploy(package, {"AdminTokenHash": token_hash})
+    else:
+        quirks.tick_now(endpoint.client("lambda"), deploy.STACK)
     folder.remember(version=version, port=urlsplit(cloud.endpoint).port)
     return Session(
         url=quirks.local_api_url(cloud.endpoint, outputs["ApiId"]),

@@ -9,7 +9,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,15 @@ class StateFolder:
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
-    def clear_scratch(self) -> None:
-        """Remove what Lambda processes left lying about; or everything, if nothing was ever deployed."""
-        shutil.rmtree(self.scratch if "version" in self.remembered() else self.cloud, ignore_errors=True)
+    def prepare(self) -> None:
+        """Make the folders of the emulator. Of a first deployment that did not finish, nothing is kept."""
+        if "version" not in self.remembered():
+            shutil.rmtree(self.cloud, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
+
+    def leavings(self) -> list[Path]:
+        """What Lambda processes left lying about: a copy of the layer each."""
+        return list(self.scratch.iterdir())
 
     def admin_token(self) -> str:
         """The deployment's admin token: made once, readable by its owner only."""
@@ -104,6 +109,14 @@ class StateFolder:
                         "stop it, or choose another folder with --state"
                     ) from None
             time.sleep(0.05)
+
+
+def remove(folders: Iterable[Path], seconds: float) -> None:
+    """Remove folders while there is time; what is left is not missed."""
+    deadline = time.monotonic() + seconds
+    for folder in folders:
+        if time.monotonic() < deadline:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def alive(pid: int) -> bool:

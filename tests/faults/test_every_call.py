@@ -1,0 +1,98 @@
+"""Whichever single AWS call fails, before or after it did its work, or takes the process with it: nothing is
+lost, nothing runs to its end twice, and the Job ends as if nothing had happened."""
+
+import os
+from contextlib import suppress
+from itertools import count
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.engine import groups
+from support.call import ProcessKilled
+from support.cloud import Cloud
+from support.faults import How, Rerun, everywhere_once
+from support.hands import Hands
+from support.lambda_server import FunctionError
+from support.moto_cloud import moto_cloud
+from support.play import ENDS, Play
+
+FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
+HOWS: tuple[How, ...] = ("before", "after", "crash")
+EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
+REQUEST = {"jobName": "play", "trigger": "t1"}
+
+
+class Relay:
+    """A worker that dies of any fault and is followed by another; its clock runs a minute a lease."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.minutes = 0.0
+        self.lives = 0
+        self.submitted = False
+        self.told: set[str] = set()
+
+    def act(self) -> None:
+        self.minutes += 0.2
+        with suppress(*FAULTS):
+            if not self.submitted:
+                self.submitted = self.play.cloud.http("POST", "/v1/jobs", REQUEST).status in (200, 202)
+        try:
+            self.play.work()
+        except FAULTS:
+            self._reborn()
+        with suppress(*FAULTS):
+            self.play.tick(self.minutes)
+        with suppress(*FAULTS):
+            self.play.cloud.settle()
+
+    def announced(self) -> set[str]:
+        """The states told on the bus, the tick having had its chance: told twice is allowed, untold is not."""
+        self.minutes += 2
+        self.play.tick(self.minutes)
+        events = [event for event in self.play.cloud.published() if event["source"] == "shardmill"]
+        self.told |= {event["detail"]["state"] for event in events}
+        return self.told
+
+    def _reborn(self) -> None:
+        with suppress(*FAULTS):
+            self.lives += 1
+            self.play.hands = Hands(self.play.mill, f"life-{self.lives}", ["quick"])
+
+
+def prepare(cloud: Cloud) -> Play:
+    play = Play(cloud)
+    groups.save(play.mill, "quick", kind="pull", lease_seconds=1, now=play.hands.clock())
+    play.hands = Hands(play.mill, "life-0", ["quick"])
+    play.define(
+        {"stepName": "a", "sharding": 3, "maxTaskCount": 2},
+        {"stepName": "b", "dependentStep": "a"},
+        workerGroup="quick",
+    )
+    return play
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
+def test_nothing_is_lost(part: int) -> None:
+    """Each call fails in one way, a third of them in each; with SHARDMILL_EVERY_FAULT=1 in all three."""
+    numbers = count()
+    chosen = everywhere_once(
+        hows=(HOWS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(HOWS) == part
+    )
+    assert sum(1 for run in chosen if _survives(run)) > 10
+
+
+def _survives(run: Rerun) -> bool:
+    with run, moto_cloud() as cloud:
+        play = prepare(cloud)
+        relay = Relay(play)
+        with run.armed():
+            cloud.run_until(lambda: relay.submitted and play.job()["state"] in ENDS, 60, meanwhile=relay.act)
+        job = play.job()
+        assert job["state"] == "SUCCESS", job["notes"]
+        assert [step["counts"] for step in job["steps"]] == [{"SUCCESS": 3}, {"SUCCESS": 1}]
+        assert len(cloud.http("GET", "/v1/jobs").json["items"]) == 1
+        cloud.run_until(lambda: relay.announced() == {"SUCCESS"}, 10)
+    return True
