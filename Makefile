@@ -15,7 +15,7 @@ $(UV):
 
 $(STAMP): pyproject.toml uv.lock | $(UV)
 	@echo "setup: installing the locked packages"
-	@$(UV) sync --quiet --frozen --all-extras --inexact --python .venv/bin/python
+	@$(UV) sync --quiet --frozen --all-extras --inexact --compile-bytecode --python .venv/bin/python
 	@touch $@
 
 setup: $(STAMP)  ## make .venv with everything that is needed

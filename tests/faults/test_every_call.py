@@ -48,7 +48,7 @@ class Relay:
             self.play.cloud.settle()
 
     def announced(self) -> set[str]:
-        """The states told on the bus, the tick having had its chance: told twice is allowed, untold is not."""
+        """The states told on the bus, the tick having had its chance: twice is allowed, never is not."""
         self.minutes += 2
         self.play.tick(self.minutes)
         events = [event for event in self.play.cloud.published() if event["source"] == "shardmill"]

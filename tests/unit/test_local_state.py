@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.local import state
+from shardmill.local.deploy import Endpoint
 from shardmill.local.environment import aws_environment, clean_environment
 from shardmill.local.errors import Refused
 from shardmill.local.session import Session, find_session, pointers
@@ -186,6 +187,26 @@ def test_nothing_of_the_user_s_aws_gets_through() -> None:
     assert environ["AWS_CONFIG_FILE"] == environ["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
     assert environ["AWS_ACCESS_KEY_ID"] == "test"
     assert not {"AWS_PROFILE", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_CA_BUNDLE", "SHARDMILL_TABLE"} & set(environ)
+
+
+def test_nothing_of_the_user_s_aws_reaches_the_clients_of_dev(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text(
+        "[default]\nendpoint_url = http://elsewhere\ns3 =\n  addressing_style = virtual\n"
+    )
+    for name, value in {
+        "AWS_PROFILE": "no-such-profile",
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_CA_BUNDLE": "/no/such/bundle",
+        "AWS_ENDPOINT_URL_S3": "http://elsewhere",
+        "AWS_USE_FIPS_ENDPOINT": "true",
+        "AWS_USE_DUALSTACK_ENDPOINT": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    client = Endpoint("http://127.0.0.1:9").client("s3")
+    url = client.generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": "key"})
+    assert url.startswith("http://127.0.0.1:9/bucket/key?")
 
 
 def test_finding_a_session_is_light() -> None:

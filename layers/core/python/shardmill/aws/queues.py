@@ -17,6 +17,7 @@ LANES = ("high", "normal", "low")
 BATCH = 10
 MAX_HIDE_SECONDS = 43_000  # 12 h count from the receive on, which was a moment ago
 MAX_DELAY_SECONDS = 900
+MAX_STACK_NAME = 52
 RETENTION_SECONDS = 14 * 86400
 _SEND_TRIES = 5
 _T = TypeVar("_T")
@@ -72,7 +73,11 @@ class Queues:
 
     def make_lanes(self, stack: str, group: str, generation: int, lease_seconds: int) -> list[str]:
         """Create the queues of a group; asking again gives the same ones."""
-        digest = hashlib.sha256(group.encode()).hexdigest()[:16]
+        if len(stack) > MAX_STACK_NAME:
+            raise ValueError(
+                f"the stack's name {stack!r} is longer than {MAX_STACK_NAME}: queues are named by it"
+            )
+        digest = hashlib.sha256(group.encode()).hexdigest()[:12]
         attributes = {
             "VisibilityTimeout": str(lease_seconds),
             "MessageRetentionPeriod": str(RETENTION_SECONDS),
@@ -80,7 +85,7 @@ class Queues:
         }
         return [
             self._client.create_queue(
-                QueueName=f"{stack[:40]}-{digest}-{lane}-{generation}",
+                QueueName=f"{stack}-{digest}-{lane}-{generation}",
                 Attributes=attributes,  # type: ignore[arg-type]
                 tags={"shardmill:stack": stack, "shardmill:group": group},
             )["QueueUrl"]
@@ -96,7 +101,7 @@ class Queues:
                     raise
 
     def of_stack(self, stack: str) -> Iterator[str]:
-        pages = self._client.get_paginator("list_queues").paginate(QueueNamePrefix=f"{stack[:40]}-")
+        pages = self._client.get_paginator("list_queues").paginate(QueueNamePrefix=f"{stack}-")
         for page in pages:
             yield from page.get("QueueUrls", [])
 

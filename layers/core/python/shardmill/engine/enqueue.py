@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from shardmill.aws.queues import Ticket, lane_of
 from shardmill.engine.errors import GroupNotFound
@@ -28,18 +28,35 @@ def seconds_until(moment: int, now: int) -> int:
     return max(0, -(-(moment - now) // 1000))
 
 
-def send(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, delay: int = 0) -> None:
-    """Send one message a task, spread over the groups of the step."""
+def queues_of(mill: Mill, step: StepRow, now: int) -> list[str]:
+    """The lanes that a step's messages go to, one a group."""
     groups = group_rows(mill, step.groups, now)
     queues = [groups[name].queues[lane_of(step.priority)] for name in step.groups if name in groups]
     if not queues:
         raise GroupNotFound(
             f"none of the worker groups of step {step.name!r} exists: {', '.join(step.groups)}"
         )
+    return queues
+
+
+def send(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, delay: int = 0) -> None:
+    """Send one message a task, spread over the groups of the step."""
+    key = (step.job_id, step.run, step.index)
+    send_to(mill, queues_of(mill, step, now), key, step.gen, ranks, delay=delay)
+
+
+def send_to(
+    mill: Mill,
+    queues: Sequence[str],
+    step_key: tuple[str, int, int],
+    gen: int,
+    ranks: Iterable[int],
+    *,
+    delay: int = 0,
+) -> None:
     tickets: dict[str, list[Ticket]] = {}
     for rank in ranks:
-        ticket = Ticket(step.job_id, step.run, step.index, step.gen, rank)
-        tickets.setdefault(queues[rank % len(queues)], []).append(ticket)
+        tickets.setdefault(queues[rank % len(queues)], []).append(Ticket(*step_key, gen, rank))
     for queue, listed in tickets.items():
         mill.queues.send(queue, listed, delay=delay)
 

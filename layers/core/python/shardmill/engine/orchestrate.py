@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shardmill.engine import plan, steps
+from shardmill.engine import enqueue, plan, steps
 from shardmill.engine.mill import Mill
 
 
@@ -25,8 +25,9 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
     if action == "open":
         return steps.open_step(mill, job_id, run, index, now)
     if action == "enqueue":
-        first, end = event["item"]["from"], event["item"]["to"]
-        return {"sent": steps.enqueue_range(mill, job_id, run, index, first, end, now)}
+        ranks = range(event["item"]["from"], event["item"]["to"])
+        enqueue.send_to(mill, event["queues"], (job_id, run, index), event["gen"], ranks)
+        return {"sent": len(ranks)}
     if action == "sweep":
         return {"swept": steps.sweep_set(mill, job_id, run, index, event["item"])}
     if action == "close":

@@ -34,7 +34,8 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
         messages = mill.queues.receive(
             group.queues[USUAL_LANE], most=request.max, wait=wait, hide=group.lease_seconds
         )
-        if workers.read(mill, worker.id).session != worker.session:
+        present = workers.read(mill, worker.id)
+        if present.offline or present.session != worker.session:
             mill.queues.hide((message, 0) for message in messages)
             raise _stale(worker)
         if messages:
@@ -57,4 +58,4 @@ def _look(
 
 
 def _stale(worker: WorkerRow) -> StaleSession:
-    return StaleSession(f"worker {worker.name!r} was registered again since; stop, or register again")
+    return StaleSession(f"worker {worker.name!r} said good-bye or was registered again since; register again")

@@ -67,10 +67,10 @@ def _repair_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, n
     elif not node.state.ended and not node.waiting and node.kind == "step":
         over = steps.advance(mill, job, node, now)
         if over:
-            steps.release(mill, over, now)
+            steps.release(mill, job, over, now)
     elif node.state.ended or (node.kind == "gate" and not node.waiting):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
-            steps.release(mill, node, now)
+            steps.release(mill, job, node, now)
 
 
 def _repair_open(mill: Mill, step: StepRow, now: int) -> None:

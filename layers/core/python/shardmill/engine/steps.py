@@ -35,14 +35,18 @@ class StillOpen(Exception):
 
 
 def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[str, Any]:
-    """Settle how many tasks a step has: the ranges of tasks to enqueue, and the sets its blocks lie in."""
-    step = _row(mill, job_id, run, index)
-    job = mill.jobs.get(job_id)
-    if step.state.ended or not job or job.run != run or job.state.ended:
-        return {"ranges": [], "sets": []}
+    """Settle how many tasks a step has: which to enqueue and where, and the sets its blocks lie in."""
+    job, step = _rows(mill, job_id, run, index)
+    if step.state.ended or job.run != run or job.state.ended:
+        return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
     if step.state is StepState.WAITING:
         step = _settle_size(mill, step, now)
-    return {"ranges": ranges(step.window), "sets": list(range(set_count(step.total)))}
+    return {
+        "ranges": ranges(step.window),
+        "sets": list(range(set_count(step.total))),
+        "queues": enqueue.queues_of(mill, step, now),
+        "gen": step.gen,
+    }
 
 
 def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
@@ -62,25 +66,16 @@ def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
     return opened or _row(mill, step.job_id, step.run, step.index)
 
 
-def enqueue_range(mill: Mill, job_id: str, run: int, index: int, first: int, end: int, now: int) -> int:
-    """Send the messages of a range of tasks; how many."""
-    step = _row(mill, job_id, run, index)
-    if not step.opened:
-        return 0
-    enqueue.send(mill, step, range(first, end), now)
-    return end - first
-
-
 def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepState:
     """Judge a step whose tasks have all ended, and go on with what waits for it."""
-    step = _row(mill, job_id, run, index)
+    job, step = _rows(mill, job_id, run, index)
     if step.opened:
         if step.open:
             raise StillOpen(f"step {step.name} has open blocks")
         state, changes = _judge(mill, step)
         closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
         step = closed or _row(mill, job_id, run, index)
-    release(mill, step, now)
+    release(mill, job, step, now)
     return step.state
 
 
@@ -144,19 +139,18 @@ def _first_failure(mill: Mill, step: StepRow) -> tuple[str, str]:
 
 def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: int) -> None:
     """End a step whose state machine could not go on, truthfully, and go on without it."""
-    step = _row(mill, job_id, run, index)
+    job, step = _rows(mill, job_id, run, index)
     if not step.state.ended:
         notes = f"the step could not go on: {cause}"[:1000]
         step = mill.jobs.move_step(
             step, StepState.FAILED, now=now, completed_time=now, token=None, notes=notes, open=None
         ) or _row(mill, job_id, run, index)
-    release(mill, step, now)
+    release(mill, job, step, now)
 
 
-def release(mill: Mill, finished: StepRow, now: int) -> None:
+def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
     """Strike a finished step off what waits for it, and start, skip or end what waits for nothing more."""
-    job = mill.jobs.get(finished.job_id)
-    if not job or job.run != finished.run or job.state.ended:
+    if job.run != finished.run or job.state.ended:
         return
     work = deque([finished])
     while work:
@@ -179,6 +173,13 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
     elif node.state is StepState.WAITING:
         mill.start_step(node)
     return None
+
+
+def _rows(mill: Mill, job_id: str, run: int, index: int) -> tuple[JobRow, StepRow]:
+    rows = mill.jobs.with_step(job_id, run, index)
+    if not rows:
+        raise StepLost(f"job {job_id}, run {run}, step {index}")
+    return rows
 
 
 def _row(mill: Mill, job_id: str, run: int, index: int) -> StepRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import botocore.session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -29,24 +31,41 @@ if TYPE_CHECKING:
 STACK = "shardmill"
 ARTIFACTS = "shardmill-artifacts"
 DEPLOY_SECONDS = 120.0
+_CONFIG = Config(
+    proxies={},
+    read_timeout=60,
+    s3={"addressing_style": "path"},
+    use_fips_endpoint=False,
+    use_dualstack_endpoint=False,
+)
 _CODE = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
 
 
 class Endpoint:
-    """boto3 clients of one local AWS endpoint; nothing of the user's configuration is looked at."""
+    """boto3 clients of one local AWS endpoint; nothing of the user's AWS set-up is looked at."""
 
     def __init__(self, url: str) -> None:
         self.url = url
+        nowhere = (None, None, os.devnull, None)
+        nothing = (None, None, None, None)
+        bare = botocore.session.Session(
+            {
+                "config_file": nowhere,
+                "credentials_file": nowhere,
+                "profile": nothing,
+                "ca_bundle": nothing,
+            }
+        )
+        self._session = boto3.Session(botocore_session=bare)
 
     def client(self, service: str) -> Any:
-        return boto3.client(  # type: ignore[call-overload]
+        return self._session.client(  # type: ignore[call-overload]
             service,
             endpoint_url=self.url,
             region_name=REGION,
             aws_access_key_id="test",
             aws_secret_access_key="test",  # noqa: S106 - the emulator takes any
-            verify=False,
-            config=Config(proxies={}, s3={"addressing_style": "path"}, read_timeout=60),
+            config=_CONFIG,
         )
 
 

@@ -24,6 +24,7 @@ from shardmill.local.snapshot import Snapshots
 GRACE_SECONDS = 0.5
 UP_SECONDS = 0.5
 _FIRST_NEEDED = ("cloudformation", "stepfunctions", "lambda_svc", "apigateway", "eventbridge")
+_SOON_NEEDED = "samtranslator.translator.transform"
 
 
 def _config(descriptor: int) -> Config:
@@ -51,6 +52,7 @@ async def _run(app: Any, config: Config, when_up: list[Callable[[], None]]) -> N
     loop = asyncio.get_running_loop()
     for action in when_up:
         loop.call_later(UP_SECONDS, threading.Thread(target=action, daemon=True).start)
+    threading.Thread(target=import_module, args=(_SOON_NEEDED,), daemon=True).start()
     await serve(app, config)
     _leave()
 
@@ -64,6 +66,7 @@ def main() -> None:
     quirks.release_stacks(import_module("ministack.services.cloudformation"))
     quirks.save_only(app, quirks.SAVED_SERVICES)
     quirks.start_executions_at_once(stepfunctions)
+    quirks.answer_receives_soon(import_module("ministack.services.sqs"))
     run_again = quirks.keep_executions(stepfunctions)
     _raise_descriptor_limit()
     asyncio.run(_run(app.app, _config(int(sys.argv[1])), [run_again, Snapshots(app).start]))

@@ -17,6 +17,7 @@ from typing import Any
 from shardmill.local.environment import REGION
 
 START_DELAY = 0.15
+LOOK_SECONDS = 0.01
 RESTARTED = "States.ServiceRestart"
 SAVED_SERVICES = frozenset(
     {"apigateway", "cloudformation", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs", "stepfunctions"}
@@ -52,23 +53,28 @@ def tick_now(functions: Any, stack: str) -> None:
     functions.invoke(FunctionName=f"{stack}-tick", InvocationType="Event", Payload=json.dumps(event).encode())
 
 
-class _Clock:
-    """The time module, but for one sleep."""
+class _Module:
+    """A module, but for its sleep, which gets other seconds."""
 
-    def __init__(self, clock: Any) -> None:
-        self._clock = clock
+    def __init__(self, module: Any, seconds: Callable[[float], float]) -> None:
+        self._module = module
+        self._seconds = seconds
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._clock, name)
+        return getattr(self._module, name)
 
-    def sleep(self, seconds: float) -> None:
-        if seconds != START_DELAY:
-            self._clock.sleep(seconds)
+    def sleep(self, seconds: float) -> Any:
+        return self._module.sleep(self._seconds(seconds))
 
 
 def start_executions_at_once(stepfunctions: Any) -> None:
     """Every execution begins with a fixed sleep of 0.15 s: a chain of 100 steps would sleep for 15 s."""
-    stepfunctions.time = _Clock(stepfunctions.time)
+    stepfunctions.time = _Module(stepfunctions.time, lambda seconds: 0 if seconds == START_DELAY else seconds)
+
+
+def answer_receives_soon(sqs: Any) -> None:
+    """A waiting receive looks for messages each 0.1 s; on AWS a message that arrives ends the wait at once."""
+    sqs.asyncio = _Module(sqs.asyncio, lambda seconds: min(seconds, LOOK_SECONDS))
 
 
 def keep_executions(stepfunctions: Any) -> Callable[[], None]:

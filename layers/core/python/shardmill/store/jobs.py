@@ -162,6 +162,14 @@ class Jobs:
         item = self._table.get(keys.step(job_id, run, index))
         return StepRow.from_item(item) if item else None
 
+    def with_step(self, job_id: str, run: int, index: int) -> tuple[JobRow, StepRow] | None:
+        """A Job and one of its steps, in one read; None if either is missing."""
+        items = self._table.batch_get([keys.job(job_id), keys.step(job_id, run, index)])
+        by_key = {item["sk"]: item for item in items}
+        if len(by_key) < 2:
+            return None
+        return JobRow.from_item(by_key.pop("job")), StepRow.from_item(by_key.popitem()[1])
+
     def steps(self, job_id: str, run: int, *, consistent: bool = True) -> list[StepRow]:
         """Every node of a run in order, gates included."""
         bounds = ("sk", keys.step(job_id, run, 0)["sk"], keys.step(job_id, run, 99999)["sk"])

@@ -1,0 +1,124 @@
+"""Real worker processes on the laptop cloud: both forms, killed, many, and the Lambda runner."""
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from support.laptop import Laptop, descendants
+from support.stage import laptop_stage
+
+
+def group(laptop: Laptop, name: str, lease_seconds: int = 10) -> str:
+    answer = laptop.request("PUT", f"/v1/groups/{name}", {"leaseSeconds": lease_seconds})
+    assert answer.status_code in (200, 201), answer.text
+    return name
+
+
+@pytest.mark.timeout(180)
+def test_a_task_whose_worker_is_killed_runs_elsewhere_and_counts_no_failure(laptop: Laptop) -> None:
+    stage = laptop_stage(laptop)
+    name = group(laptop, "mortal")
+    stage.define(
+        {
+            "stepName": "slow",
+            "sharding": 2,
+            "type": "shell",
+            "content": 'test "$SHARDMILL_ATTEMPT" -gt 1 || sleep 600',
+        },
+        workerGroup=name,
+    )
+    victim = laptop.worker("--group", name, "--slots", "2", "--name", "victim")
+    stage.submit()
+    stage.until(
+        lambda: stage.job(), lambda job: job["steps"] and job["steps"][0]["counts"].get("RUNNING") == 2
+    )
+    children = descendants(victim.pid)
+    victim.kill()
+    for child in children:
+        with_child = f"/proc/{child}"
+        if os.path.exists(with_child):
+            os.kill(child, signal.SIGKILL)
+    laptop.worker("--group", name, "--slots", "2", "--name", "heir")
+    job = stage.finished(seconds=120)
+    assert job["state"] == "SUCCESS"
+    for index in (0, 1):
+        task = stage.step("slow", f"/tasks/{index}")
+        assert (task["attempt"], task["failed"]) == (2, 0)
+        assert [attempt["reason"] for attempt in task["attempts"]] == ["lost", None]
+
+
+def test_a_worker_over_http_with_a_token_only(laptop: Laptop) -> None:
+    stage = laptop_stage(laptop)
+    name = group(laptop, "remote")
+    stage.define(
+        {"stepName": "a", "sharding": 12, "type": "shell", "content": "echo $HOSTNAME"}, workerGroup=name
+    )
+    worker = laptop.worker("--group", name, "--slots", "4", "--name", "over-http")
+    stage.submit()
+    job = stage.finished()
+    assert job["steps"][0]["counts"] == {"SUCCESS": 12}
+    assert worker.stop() == 0
+    workers = stage.get("/v1/workers?limit=1000")["items"]
+    [mine] = [worker for worker in workers if worker["name"] == "over-http"]
+    assert mine["status"] == 0
+    assert mine["groups"] == [name]
+
+
+def test_the_lambda_group_runs_without_any_worker(laptop: Laptop) -> None:
+    stage = laptop_stage(laptop)
+    stage.define(
+        {"stepName": "a", "sharding": 25},
+        {"stepName": "b", "dependentStep": "a", "type": "shell", "content": "echo from lambda"},
+        workerGroup="lambda",
+    )
+    stage.submit()
+    job = stage.finished(seconds=90)
+    assert job["state"] == "SUCCESS"
+    assert job["steps"][0]["counts"] == {"SUCCESS": 25}
+    assert stage.step("b", "/tasks/0")["stdout"] == "from lambda\n"
+
+
+def test_a_worker_that_is_stopped_hands_its_tasks_on_at_once(laptop: Laptop) -> None:
+    stage = laptop_stage(laptop)
+    name = group(laptop, "leaving", lease_seconds=300)
+    stage.define(
+        {"stepName": "a", "type": "shell", "content": 'test "$SHARDMILL_ATTEMPT" -gt 1 || sleep 600'},
+        workerGroup=name,
+    )
+    first = laptop.worker("--group", name, "--name", "first", "--grace", "1")
+    stage.submit()
+    stage.until(lambda: stage.job(), lambda job: job["state"] == "RUNNING")
+    time.sleep(0.5)
+    assert first.stop() == 0
+    laptop.worker("--group", name, "--name", "second")
+    job = stage.finished(seconds=60)
+    assert job["state"] == "SUCCESS"
+    assert stage.step("a", "/tasks/0")["failed"] == 0
+
+
+def test_fifty_simultaneous_requests_make_one_job(laptop: Laptop) -> None:
+    stage = laptop_stage(laptop)
+    stage.define({"stepName": "a"})
+    request = {"jobName": stage.name, "trigger": "same"}
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(lambda _: laptop.request("POST", "/v1/jobs", request), range(50)))
+    assert {answer.status_code for answer in answers} == {200, 202}
+    assert sum(answer.status_code == 202 for answer in answers) == 1
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert stage.finished("same")["state"] == "SUCCESS"
+
+
+@pytest.mark.timeout(400)
+def test_twenty_thousand_shards(laptop: Laptop) -> None:
+    stage = laptop_stage(laptop)
+    stage.define({"stepName": "giant", "sharding": 20_000})
+    stage.submit()
+    job = stage.finished(seconds=380)
+    assert job["state"] == "SUCCESS"
+    assert job["steps"][0]["counts"] == {"SUCCESS": 20_000}
+    assert job["steps"][0]["totalWork"] == 20_000
+    last = stage.step("giant", "/tasks/19999")
+    assert (last["state"], last["attempt"]) == ("SUCCESS", 1)
