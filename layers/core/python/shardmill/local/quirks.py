@@ -73,7 +73,7 @@ def start_executions_at_once(stepfunctions: Any) -> None:
 
 
 def answer_receives_soon(sqs: Any) -> None:
-    """A waiting receive looks for messages each 0.1 s; on AWS a message that arrives ends the wait at once."""
+    """A waiting receive looks for messages each 0.1 s; on AWS a message ends the wait as it arrives."""
     sqs.asyncio = _Module(sqs.asyncio, lambda seconds: min(seconds, LOOK_SECONDS))
 
 
