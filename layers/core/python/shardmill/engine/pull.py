@@ -20,7 +20,7 @@ ROUND_SECONDS = 5
 def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Lease]:
     """Lease up to `max` tasks for a worker, waiting for them if there are none yet."""
     worker = workers.read(mill, request.worker_id)
-    if request.session is not None and request.session != worker.session:
+    if worker.offline or request.session not in (None, worker.session):
         raise _stale(worker)
     groups = list(group_rows(mill, worker.groups, clock()).values())
     deadline = clock() + request.wait_seconds * 1000

@@ -13,7 +13,7 @@ def worker_view(mill: Mill, worker: WorkerRow, now: int) -> Worker:
     beat = heartbeat_seconds(mill, worker, now)
     status = WorkerStatus.ONLINE
     if worker.offline:
-        status = WorkerStatus.OFFLINE
+        status = WorkerStatus.DRAINING if worker.work else WorkerStatus.OFFLINE
     elif now - worker.seen > beat * BEATS_PER_LEASE * 1000:
         status = WorkerStatus.DISCONNECTED
     return Worker.model_validate(

@@ -109,7 +109,7 @@ class HeldTask(Model):
 class Heartbeat(Model):
     session: int
     work: list[HeldTask] = Field(default_factory=list, max_length=10_000)
-    offline: bool = Field(default=False, description="the worker says good-bye")
+    offline: bool = Field(default=False, description="it takes no more work, and is gone once it holds none")
 
 
 class HeartbeatAnswer(Answer):

@@ -7,9 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
-from shardmill.model.worker import MAX_WAIT_SECONDS, Lease, Registration, Result, Worker
+from shardmill.model.worker import (
+    MAX_WAIT_SECONDS,
+    HeartbeatAnswer,
+    HeldTask,
+    Lease,
+    Registration,
+    Result,
+    Worker,
+)
 from shardmill.worker import process
 from shardmill.worker.desk import PATIENCE_SECONDS, Desk, Held
 from shardmill.worker.execute import DISCARDED, Workshop, execute, unrun
@@ -66,6 +74,8 @@ class PullWorker:
         self._slots = 0
         self._cut: list[Lease] = []
         self._lost = False
+        self._leaving = False
+        self._beating = Lock()
         self._beats: Thread | None = None
         self.code = FINE
         self.signals = 0
@@ -95,6 +105,8 @@ class PullWorker:
                 log.error("refused error=%s", error)  # noqa: TRY400  the sentence says it all
                 self._end(self.code or FAILED, lost=True)
             except Stale as error:
+                if self._leaving:  # a lease that still waited has learnt that we are going
+                    return
                 log.error("stale error=%s", error)  # noqa: TRY400
                 self._end(FAILED, lost=True)
             except Exception:
@@ -204,9 +216,8 @@ class PullWorker:
     def _beat(self, seconds: float) -> None:
         pause = seconds
         while not self._over.wait(pause):
-            held = self._desk.held()
             try:
-                answer = self._transport.heartbeat(held)
+                held, answer = self._heartbeat()
             except Stale:
                 raise
             except TransportError as error:
@@ -218,10 +229,26 @@ class PullWorker:
             for dropped in self._desk.drop(held, answer.drop):
                 log.info("dropped task=%s attempt=%d", dropped.lease.task_id, dropped.lease.attempt)
 
+    def _heartbeat(self, *, last: bool = False) -> tuple[list[HeldTask], HeartbeatAnswer]:
+        """Beats go out one after the other, so that the last word on leaving is the last one said."""
+        with self._beating:
+            held = [] if last else self._desk.held()
+            return held, self._transport.heartbeat(held, offline=self._leaving)
+
     # the end
+
+    def _leave(self) -> None:
+        """Take no more work: said before anything is handed back, or a waiting lease would take it again."""
+        self._leaving = True
+        try:
+            self._heartbeat()
+        except TransportError as error:
+            log.warning("leaving-unsaid error=%s", error)
 
     def _wind_up(self) -> None:
         self._transport.close()
+        if self._beats and not self._lost:
+            self._leave()
         self._hand_back(self._desk.close())
         if not self._lost:
             self._await(self._desk.await_ends, self._manner.grace_seconds)
@@ -259,7 +286,7 @@ class PullWorker:
             return
         self._beats.join(_LAST_REPORTS_SECONDS)
         try:
-            self._transport.heartbeat([], offline=True)
+            self._heartbeat(last=True)
         except TransportError as error:
             log.warning("no-good-bye error=%s", error)
         else:
