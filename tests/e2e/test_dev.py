@@ -127,11 +127,9 @@ def test_it_stops_in_time_and_leaves_nothing(tmp_path: Path, sign: signal.Signal
         time.sleep(2)
         family = descendants(laptop.process.pid)
         assert len(family) >= 5
-        begin = time.monotonic()
         os.kill(laptop.process.pid, sign)
         assert laptop.process.popen is not None
         assert laptop.process.popen.wait(5) == 0
-        assert time.monotonic() - begin < 5
         waiting.join()
         assert still_alive(family, 0.5) == {}
     assert not (laptop.state / "dev.json").exists()

