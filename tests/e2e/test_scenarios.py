@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from shardmill.aws.queues import Ticket
 from support.cloud import Cloud
 from support.laptop import Laptop
 from support.stage import Stage, laptop_stage, moto_stage
@@ -163,3 +165,54 @@ def test_long_output_is_kept_whole_and_its_end_is_in_the_task(stage: Stage) -> N
         page = stage.step("big", f"/tasks/0/logs?offset={offset}")
         text, offset, complete = text + page["text"], page["offset"], page["complete"]
     assert text == "".join(f"{n}\n" for n in range(1, 300_001))
+
+
+def _leased(stage: Stage, worker: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    request = {"workerId": worker["id"], "max": 10, "waitSeconds": 1}
+    held: list[dict[str, Any]] = []
+    stage.until(
+        lambda: held.extend(stage.call("POST", "/v1/work:lease", request)[1]["items"]) or held,
+        lambda found: len(found) >= count,
+    )
+    return held
+
+
+def _report(
+    stage: Stage, worker: dict[str, Any], held: list[dict[str, Any]], outcome: str
+) -> tuple[int, Any]:
+    results = [
+        {"taskId": h["taskId"], "attempt": h["attempt"], "receipt": h["receipt"], "outcome": outcome}
+        for h in held
+    ]
+    return stage.call("POST", "/v1/work:report", {"workerId": worker["id"], "results": results})
+
+
+def test_duplicate_delivery_and_late_and_repeated_reports(stage: Stage) -> None:
+    group = f"g{stage.name}"
+    assert stage.call("PUT", f"/v1/groups/{group}", {"leaseSeconds": 600})[0] == 201
+    first, second = (
+        stage.call("POST", "/v1/workers", {"name": f"{group}-{n}", "groups": [group]})[1] for n in (1, 2)
+    )
+    stage.define({"stepName": "a", "sharding": 2}, workerGroup=group)
+    job = stage.submit()
+    held = _leased(stage, first, 2)
+    for rank in (0, 1):
+        stage.sqs.send_message(
+            QueueUrl=stage.lane(group), MessageBody=Ticket(job["id"], 1, 0, 1, rank).encode()
+        )
+    lease = {"workerId": second["id"], "max": 10, "waitSeconds": 1}
+    assert stage.call("POST", "/v1/work:lease", lease)[1]["items"] == []
+    status, answer = _report(stage, second, held[:1], "success")
+    assert (status, answer["code"]) == (409, "stale-attempt")
+    assert _report(stage, first, held[:1], "success")[1]["items"][0]["status"] == "ok"
+    assert _report(stage, first, held[:1], "success")[1]["items"][0]["status"] == "already"
+    assert _report(stage, first, held[:1], "failed")[0] == 409
+    back = {"taskId": held[1]["taskId"], "attempt": 1, "receipt": held[1]["receipt"]}
+    assert stage.call("POST", "/v1/work:release", {"workerId": first["id"], "tasks": [back]})[0] == 200
+    again = _leased(stage, second, 1)
+    assert [task["attempt"] for task in again] == [2]
+    assert _report(stage, first, held[1:], "failed-permanent")[0] == 409
+    assert _report(stage, second, again, "success")[0] == 200
+    done = stage.finished()
+    assert done["state"] == "SUCCESS"
+    assert done["steps"][0]["counts"] == {"SUCCESS": 2}

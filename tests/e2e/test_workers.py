@@ -122,3 +122,15 @@ def test_twenty_thousand_shards(laptop: Laptop) -> None:
     assert job["steps"][0]["totalWork"] == 20_000
     last = stage.step("giant", "/tasks/19999")
     assert (last["state"], last["attempt"]) == ("SUCCESS", 1)
+
+
+@pytest.mark.timeout(200)
+def test_two_thousand_steps_are_planned_and_skipped_one_after_the_other(laptop: Laptop) -> None:
+    stage = laptop_stage(laptop)
+    first = {"stepName": "s0", "type": "shell", "content": "exit 42"}
+    stage.define(first, *[{"stepName": f"s{n}", "dependentStep": f"s{n - 1}"} for n in range(1, 2000)])
+    stage.submit()
+    job = stage.finished(seconds=180)
+    assert job["state"] == "FAILED"
+    states = [step["state"] for step in job["steps"]]
+    assert (len(states), states[0], set(states[1:])) == (2000, "FAILED", {"SKIPPED"})

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+import boto3
+
 from support.cloud import Cloud
 from support.laptop import Laptop
 
@@ -22,6 +24,7 @@ class Stage:
     """One way to speak to a deployment that has a worker."""
 
     call: Call
+    sqs: Any
     name: str = field(default_factory=lambda: f"j{uuid4().hex[:12]}")
 
     def define(self, *steps: dict[str, Any], **job: Any) -> None:
@@ -58,6 +61,14 @@ class Stage:
             assert time.monotonic() < deadline, f"not in {seconds} s: {seen}"
             time.sleep(0.1)
 
+    def lane(self, group: str) -> str:
+        """The queue where the messages of a group usually are."""
+        for url in self.sqs.list_queues()["QueueUrls"]:
+            tags = self.sqs.list_queue_tags(QueueUrl=url).get("Tags", {})
+            if tags.get("shardmill:group") == group and "-normal-" in url:
+                return str(url)
+        raise AssertionError(f"group {group} has no queue")
+
     @staticmethod
     def states(job: dict[str, Any]) -> dict[str, str]:
         return {step["stepName"]: step["state"] for step in job["steps"]}
@@ -82,7 +93,7 @@ def moto_stage(cloud: Cloud) -> Iterator[Stage]:
     )
     worker.start()
     try:
-        yield Stage(call)
+        yield Stage(call, cloud.clients.sqs)
     finally:
         stop.set()
         worker.join(30)
@@ -94,4 +105,4 @@ def laptop_stage(laptop: Laptop) -> Stage:
         answer = laptop.request(method, path, body)
         return answer.status_code, answer.json()
 
-    return Stage(call)
+    return Stage(call, boto3.client("sqs", endpoint_url=laptop.aws_endpoint, region_name="us-east-1"))

@@ -76,7 +76,7 @@ def read(job_name: str, trigger: str) -> Job:
 def read_step(job_name: str, trigger: str, step_name: str) -> Step:
     """A step, with the state of each task if there are not more than a thousand."""
     job = view.read_job(mill(), job_name, trigger)
-    return view.full_step_view(mill(), *view.read_step(mill(), job, step_name))
+    return view.full_step_view(mill(), job, *view.read_step(mill(), job, step_name))
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks", tags=["jobs"])

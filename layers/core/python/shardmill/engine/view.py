@@ -11,7 +11,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
 from shardmill.model.base import from_ms
 from shardmill.model.blocks import Shard, block_count, block_of
-from shardmill.model.definition import StepDefine, pack_of, total
+from shardmill.model.definition import Info, StepDefine, pack_of, total
 from shardmill.model.job import Attempt, Job, PackRange, Sharding, Step, Task
 from shardmill.model.states import StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
@@ -45,7 +45,7 @@ def summary(job: JobRow) -> Job:
         state=job.state,
         definition_version=job.version,
         params=job.params,
-        info=job.info,
+        info=Info.model_validate(job.info),
         app_name=job.app_name or None,
         priority=job.priority,
         submit_user=job.submit_user,
@@ -64,7 +64,7 @@ def job_view(mill: Mill, job: JobRow) -> Job:
     nodes = mill.jobs.steps(job.id, job.run, consistent=False)
     steps = [node for node in nodes if node.kind == "step"]
     view = summary(job)
-    view.steps = [step_view(step, nodes, counts(mill, step)) for step in steps]
+    view.steps = [step_view(job, step, nodes, counts(mill, step)) for step in steps]
     view.remain_tasks = sum(not step.state.ended for step in steps)
     view.worker_groups = sorted({group for step in steps for group in step.groups})
     view.waiting_for = [step.name for step in steps if step.opened]
@@ -88,7 +88,7 @@ def counts(mill: Mill, step: StepRow) -> dict[TaskState, int]:
     return {state: number for state, number in found.items() if number}
 
 
-def step_view(step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) -> Step:
+def step_view(job: JobRow, step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) -> Step:
     spec = StepDefine.model_validate(step.spec)
     size = step.total or total(spec)
     ended = sum(number for state, number in found.items() if state.ended)
@@ -111,6 +111,7 @@ def step_view(step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) 
         outputs=spec.outputs,
         predata=spec.predata,
         partition=spec.partition,
+        info=Info.model_validate(job.info),
         worker_groups=step.groups,
         priority=step.priority,
         create_time=from_ms(step.create_time),
@@ -130,9 +131,9 @@ def _waiting_note(step: StepRow, nodes: list[StepRow]) -> str:
     return "waits for " + ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-def full_step_view(mill: Mill, step: StepRow, nodes: list[StepRow]) -> Step:
+def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow]) -> Step:
     """A step with the state of each of its tasks, if they are not too many."""
-    view = step_view(step, nodes, counts(mill, step))
+    view = step_view(job, step, nodes, counts(mill, step))
     if 0 < step.total <= MAX_TASK_STATES:
         first = _first_index(step)
         view.task_states = {
@@ -199,6 +200,7 @@ def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: S
         inputs=spec.inputs,
         outputs=spec.outputs,
         predata=spec.predata,
+        info=Info.model_validate(job.info),
         worker=shard.worker.split(".")[0] or None,
         submit_user=job.submit_user,
         execute_user=spec.execute_user,
