@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass
 
 from shardmill.engine.errors import StaleAttempt, TaskNotFound
@@ -37,7 +38,16 @@ def read(mill: Mill, step: StepRow, task: Task, stream: str, offset: int, attemp
         data, more = (texts[-1].encode()[offset:] if texts else b""), False
     else:
         data, more = stored
-    return LogPage(data.decode(errors="replace"), offset + len(data), complete=over and not more)
+    complete = over and not more
+    text, used = whole_text(data, final=complete)
+    return LogPage(text, offset + used, complete)
+
+
+def whole_text(data: bytes, *, final: bool) -> tuple[str, int]:
+    """The text of a piece of a log, and how many bytes it is; a character cut off waits for its rest."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = decoder.decode(data, final=final)
+    return text, len(data) - len(decoder.getstate()[0])
 
 
 def upload_urls(

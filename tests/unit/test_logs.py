@@ -1,0 +1,27 @@
+"""Pages of a log put together give the log, wherever they are cut."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardmill.engine.logs import whole_text
+
+
+@given(st.text(), st.integers(4, 20))
+def test_pages_join_to_the_whole(text: str, size: int) -> None:
+    data, offset, read = text.encode(errors="replace"), 0, ""
+    while True:
+        piece = data[offset : offset + size]
+        final = offset + size >= len(data)
+        page, used = whole_text(piece, final=final)
+        read += page
+        offset += used
+        if final and offset >= len(data):
+            break
+    assert read == data.decode()
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_text_do_not_stop_the_reading(data: bytes) -> None:
+    text, used = whole_text(data, final=True)
+    assert used == len(data)
+    assert text == data.decode(errors="replace")
