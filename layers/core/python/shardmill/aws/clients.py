@@ -53,9 +53,3 @@ def events() -> EventBridgeClient:
 @cache
 def s3() -> S3Client:
     return _session().client("s3", config=_CONFIG)
-
-
-def reset() -> None:
-    """Forget the clients, for a process whose endpoint changes (tests)."""
-    for maker in (_session, dynamodb, sqs, stepfunctions, events, s3):
-        maker.cache_clear()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardmill.store import keys
-from shardmill.store.table import ConditionFailed, Item, Table, TransactionRefused, Update
+from shardmill.store.table import ConditionFailed, Table, TransactionRefused
+from shardmill.store.update import Item, Update
 
 MAX_STORED_BYTES = 350_000
 

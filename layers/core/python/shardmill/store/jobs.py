@@ -8,15 +8,8 @@ from typing import Any
 from shardmill.model.states import JobState, StepState, sources_of, step_sources_of
 from shardmill.store import keys
 from shardmill.store.rows import JobRow, StepRow
-from shardmill.store.table import (
-    TRANSACTION_LIMIT,
-    ConditionFailed,
-    Contended,
-    Item,
-    Table,
-    TransactionRefused,
-    Update,
-)
+from shardmill.store.table import TRANSACTION_LIMIT, ConditionFailed, Contended, Table, TransactionRefused
+from shardmill.store.update import Item, Update
 
 _TRANSACTION_BYTES = 3_000_000
 

@@ -9,7 +9,8 @@ from typing import Any
 from shardmill.model.blocks import Block, Shard, block_of, block_size, blocks_of_set, set_count, set_of
 from shardmill.store import keys
 from shardmill.store.rows import StepRow
-from shardmill.store.table import ConditionFailed, Item, Table, Update
+from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.update import Item, Update
 
 
 class BlockChanged(Exception):

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from shardmill.store.codec import decode_item, encode, encode_item
+from shardmill.store.update import Item, Update
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 
-Item = dict[str, Any]
 TRANSACTION_LIMIT = 100
 _CONFLICT_TRIES = 8
 
@@ -45,113 +43,6 @@ class Contended(Exception):
     """Rivals kept writing the same items; look at what they wrote, or try again later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """One UpdateItem in the making: clauses, a condition, and the names and values they use."""
-
-    key: Item
-    clauses: dict[str, list[str]] = field(default_factory=dict)
-    conditions: list[str] = field(default_factory=list)
-    names: dict[str, str] = field(default_factory=dict)
-    values: Item = field(default_factory=dict)
-
-    def _name(self, name: str) -> str:
-        alias = f"#n{len(self.names)}"
-        for known, real in self.names.items():
-            if real == name:
-                return known
-        self.names[alias] = name
-        return alias
-
-    def _value(self, value: Any) -> str:
-        alias = f":v{len(self.values)}"
-        self.values[alias] = value
-        return alias
-
-    def set(self, **changes: Any) -> Update:
-        return self.set_all(changes)
-
-    def set_all(self, changes: Mapping[str, Any]) -> Update:
-        for name, value in changes.items():
-            if value is None:
-                self.remove(name)
-            else:
-                self.clauses.setdefault("SET", []).append(f"{self._name(name)} = {self._value(value)}")
-        return self
-
-    def add(self, **amounts: Any) -> Update:
-        for name, amount in amounts.items():
-            self.clauses.setdefault("ADD", []).append(f"{self._name(name)} {self._value(amount)}")
-        return self
-
-    def set_once(self, name: str, value: Any) -> Update:
-        alias = self._name(name)
-        clause = f"{alias} = if_not_exists({alias}, {self._value(value)})"
-        self.clauses.setdefault("SET", []).append(clause)
-        return self
-
-    def delete(self, name: str, members: AbstractSet[str]) -> Update:
-        self.clauses.setdefault("DELETE", []).append(f"{self._name(name)} {self._value(members)}")
-        return self
-
-    def remove(self, *names: str) -> Update:
-        self.clauses.setdefault("REMOVE", []).extend(self._name(name) for name in names)
-        return self
-
-    def if_equal(self, **expected: Any) -> Update:
-        return self.if_all_equal(expected)
-
-    def if_all_equal(self, expected: Mapping[str, Any]) -> Update:
-        """Each attribute has the value given; None means that it is absent."""
-        for name, value in expected.items():
-            if value is None:
-                self.conditions.append(f"attribute_not_exists({self._name(name)})")
-            else:
-                self.conditions.append(f"{self._name(name)} = {self._value(value)}")
-        return self
-
-    def if_in(self, name: str, values: Iterable[Any]) -> Update:
-        listed = ", ".join(self._value(value) for value in values)
-        self.conditions.append(f"{self._name(name)} IN ({listed})")
-        return self
-
-    def if_exists(self, name: str) -> Update:
-        self.conditions.append(f"attribute_exists({self._name(name)})")
-        return self
-
-    def if_contains(self, name: str, member: str) -> Update:
-        self.conditions.append(f"contains({self._name(name)}, {self._value(member)})")
-        return self
-
-    def if_new_or_equal(self, name: str, value: Any) -> Update:
-        alias = self._name(name)
-        self.conditions.append(f"(attribute_not_exists({alias}) OR {alias} = {self._value(value)})")
-        return self
-
-    def raise_to(self, value: int, *path: str) -> Update:
-        """Set a number that only ever grows: refused unless it is absent or below `value`."""
-        where = ".".join(self._name(part) for part in path)
-        self.clauses.setdefault("SET", []).append(f"{where} = {self._value(value)}")
-        self.conditions.append(f"(attribute_not_exists({where}) OR {where} < {self._value(value)})")
-        return self
-
-    def request(self) -> Item:
-        request: Item = {
-            "Key": encode_item(self.key),
-            "UpdateExpression": " ".join(
-                f"{verb} {', '.join(parts)}" for verb, parts in self.clauses.items()
-            ),
-            "ExpressionAttributeNames": self.names,
-        }
-        if self.conditions:
-            request["ConditionExpression"] = " AND ".join(self.conditions)
-        if self.values:
-            request["ExpressionAttributeValues"] = {
-                name: encode(value) for name, value in self.values.items()
-            }
-        return request
-
-
 class Table:
     def __init__(self, client: DynamoDBClient, name: str) -> None:
         self._client = client
@@ -160,9 +51,6 @@ class Table:
     def get(self, key: Item, *, consistent: bool = True) -> Item | None:
         answer = self._client.get_item(TableName=self.name, Key=encode_item(key), ConsistentRead=consistent)
         return decode_item(answer["Item"]) if "Item" in answer else None
-
-    def put(self, item: Item) -> None:
-        self._client.put_item(TableName=self.name, Item=encode_item(item))
 
     def put_new(self, item: Item) -> None:
         """Put an item whose key is not taken yet, else raise ConditionFailed with what is there."""

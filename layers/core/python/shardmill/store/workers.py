@@ -7,7 +7,8 @@ from typing import Any
 
 from shardmill.store import keys
 from shardmill.store.rows import GroupRow, WorkerRow
-from shardmill.store.table import ConditionFailed, Table, Update
+from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.update import Update
 
 KEEP_WORKER_SECONDS = 30 * 86400
 
