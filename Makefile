@@ -34,6 +34,7 @@ lint: setup  ## formatting and lint
 
 types: setup  ## types, strictly
 	@.venv/bin/mypy
+	@for app in functions/*/app.py; do .venv/bin/mypy --no-error-summary --config-file mk/mypy-functions.ini $$app || exit 1; done
 
 layers: setup  ## who may import whom, and that functions/ holds entry points only
 	@.venv/bin/lint-imports --no-logo

@@ -1,6 +1,6 @@
 """An execution failed, timed out or was aborted: end truthfully what it stood for."""
 
-from typing import Any
+from typing import Any, cast
 
 from aws_lambda_powertools.utilities.parser import event_parser
 from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
@@ -9,15 +9,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.aws.clock import now_ms
 from shardmill.aws.observe import logger
 from shardmill.engine.mill import mill
+from shardmill.engine.orchestrate import cause_of
 from shardmill.engine.repair import settle_execution
 
 
 @event_parser(model=EventBridgeModel)
 def handler(event: EventBridgeModel, context: LambdaContext) -> dict[str, Any]:
-    detail: dict[str, Any] = dict(event.detail)
-    cause = (
-        f"its execution ended as {detail['status']}: {detail.get('error') or ''} {detail.get('cause') or ''}"
-    )
-    settled = settle_execution(mill(), detail["name"], cause.strip(), now_ms())
+    detail = cast(dict[str, Any], event.detail)
+    cause = f"its execution ended as {detail['status']} ({cause_of(detail)})"
+    settled = settle_execution(mill(), detail["name"], cause, now_ms())
     logger.info("settled", extra={"action": "settle", "execution": detail["name"], "settled": settled})
     return {"settled": settled}

@@ -8,7 +8,6 @@ from itertools import count
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shardmill.engine import groups
 from support.call import ProcessKilled
 from support.cloud import Cloud
 from support.faults import How, Rerun, everywhere_once
@@ -63,8 +62,7 @@ class Relay:
 
 def prepare(cloud: Cloud) -> Play:
     play = Play(cloud)
-    groups.save(play.mill, "quick", kind="pull", lease_seconds=1, now=play.hands.clock())
-    play.hands = Hands(play.mill, "life-0", ["quick"])
+    play.quick_group()
     play.define(
         {"stepName": "a", "sharding": 3, "maxTaskCount": 2},
         {"stepName": "b", "dependentStep": "a"},

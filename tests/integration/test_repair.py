@@ -5,9 +5,7 @@ from contextlib import suppress
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from shardmill.engine import groups
 from support.faults import Faults
-from support.hands import Hands
 from support.lambda_server import FunctionError
 from support.play import Play
 
@@ -132,8 +130,7 @@ def test_two_ticks_at_once_look_at_a_job_once(play: Play, faults: Faults) -> Non
 
 
 def test_throttling_everywhere_delays_but_loses_nothing(play: Play, faults: Faults) -> None:
-    groups.save(play.mill, "quick", kind="pull", lease_seconds=1, now=play.hands.clock())
-    play.hands = Hands(play.mill, "quick", ["quick"])
+    play.quick_group()
     play.define(
         {"stepName": "a", "sharding": 25}, {"stepName": "b", "dependentStep": "a"}, workerGroup="quick"
     )

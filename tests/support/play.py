@@ -7,8 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from shardmill.engine import groups
 from shardmill.engine.mill import Mill, mill
-from shardmill.model.worker import Lease
+from shardmill.model.worker import GroupRequest, Lease
 from shardmill.store.rows import StepRow
 from support.cloud import Cloud
 from support.hands import Hands
@@ -91,6 +92,12 @@ class Play:
         self.cloud.run_until(lambda: len(held) >= count, timeout, meanwhile=more)
         self.leased += held
         return held
+
+    def quick_group(self) -> None:
+        """Work in a group whose leases last a second, shorter than people may choose."""
+        request = GroupRequest.model_construct(kind="pull", lease_seconds=1, types=None)
+        groups.save(self.mill, "quick", request, self.hands.clock())
+        self.hands = Hands(self.mill, "quick", ["quick"])
 
     def tick(self, minutes: float = 0) -> Any:
         """The tick, as if so many minutes had passed."""

@@ -62,6 +62,7 @@ def _group(row: GroupRow) -> WorkerGroup:
         name=row.name,
         kind=row.kind,
         lease_seconds=row.lease_seconds,
+        types=row.types,
         create_time=from_ms(row.create_time),
         update_time=from_ms(row.update_time),
     )
@@ -70,7 +71,7 @@ def _group(row: GroupRow) -> WorkerGroup:
 @router.put("/v1/groups/<name>", tags=["workers"])
 def save_group(name: str, group: Annotated[GroupRequest, Body()]) -> Response[WorkerGroup]:
     """Make a worker group with its queues, or change it."""
-    row, new = groups.save(mill(), name, kind=group.kind, lease_seconds=group.lease_seconds, now=now())
+    row, new = groups.save(mill(), name, group, now())
     return Response(status_code=201 if new else 200, content_type=JSON, body=_group(row))
 
 

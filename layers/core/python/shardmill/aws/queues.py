@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws.observe import logger
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient
@@ -101,9 +105,11 @@ class Queues:
                     raise
 
     def of_stack(self, stack: str) -> Iterator[str]:
+        """The queues made at run time; another stack's name may begin with this one's."""
+        ours = re.compile(rf"{re.escape(stack)}-[0-9a-f]{{12}}-({'|'.join(LANES)})-\d+")
         pages = self._client.get_paginator("list_queues").paginate(QueueNamePrefix=f"{stack}-")
         for page in pages:
-            yield from page.get("QueueUrls", [])
+            yield from (url for url in page.get("QueueUrls", []) if ours.fullmatch(url.rsplit("/", 1)[1]))
 
     def receive(self, url: str, *, most: int, wait: int, hide: int) -> list[Message]:
         answer = self._client.receive_message(
@@ -137,22 +143,23 @@ class Queues:
         """Best effort: a message that stays comes again, is found to be settled, and goes then."""
         for url, chunk in _by_queue(messages):
             entries: Any = [{"Id": str(i), "ReceiptHandle": m.handle} for i, m in enumerate(chunk)]
-            self._client.delete_message_batch(QueueUrl=url, Entries=entries)
+            with _best_effort("delete"):
+                self._client.delete_message_batch(QueueUrl=url, Entries=entries)
 
     def hide(self, messages: Iterable[tuple[Message, int]]) -> None:
         """Show messages again only after that many seconds. Best effort: rows hold the times."""
-        pairs = list(messages)
-        seconds = {id(message): wait for message, wait in pairs}
-        for url, chunk in _by_queue(message for message, _ in pairs):
+        seconds = dict(messages)
+        for url, chunk in _by_queue(seconds):
             entries: Any = [
                 {
                     "Id": str(i),
                     "ReceiptHandle": m.handle,
-                    "VisibilityTimeout": max(0, min(seconds[id(m)], MAX_HIDE_SECONDS)),
+                    "VisibilityTimeout": max(0, min(seconds[m], MAX_HIDE_SECONDS)),
                 }
                 for i, m in enumerate(chunk)
             ]
-            self._client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
+            with _best_effort("hide"):
+                self._client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
 
     def bury(self, message: Message) -> None:
         """Move a message that nobody can read to the dead-letter queue."""
@@ -170,6 +177,15 @@ class Queues:
         return not any(int(value) for value in answer["Attributes"].values())
 
 
+@contextmanager
+def _best_effort(action: str) -> Iterator[None]:
+    """Rows are the truth: a message that could not be touched now comes again and is looked at then."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        logger.warning("messages stay as they are", extra={"action": action, "error": str(error)})
+
+
 def lane_of(priority: int) -> int:
     """The lane of a priority, as an index into a group's queues."""
     return 0 if priority >= 10 else 1 if priority >= 0 else 2
@@ -181,9 +197,9 @@ def _tens(things: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def _by_queue(messages: Iterable[Message]) -> Iterator[tuple[str, Sequence[Message]]]:
-    queues: dict[str, list[Message]] = {}
+    queues: dict[str, dict[str, Message]] = {}
     for message in messages:
-        queues.setdefault(message.queue, []).append(message)
+        queues.setdefault(message.queue, {})[message.handle] = message
     for url, listed in queues.items():
-        for chunk in _tens(listed):
+        for chunk in _tens(list(listed.values())):
             yield url, chunk

@@ -23,6 +23,7 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
         job.id,
         job.run,
         state,
+        sources=(JobState.QUEUED, JobState.RUNNING),
         now=now,
         due=now + EVENT_GRACE_MS,
         event_pending=True,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 
 from shardmill.engine.errors import GroupFixed, GroupNotFound, RequestInvalid
 from shardmill.engine.mill import Mill
-from shardmill.model.fault import faults_of
-from shardmill.model.worker import GroupName
+from shardmill.model.fault import fault, faults_of
+from shardmill.model.worker import GroupName, GroupRequest
 from shardmill.store.rows import GroupRow
 
 DEFAULT_LEASE_SECONDS = 60
@@ -15,26 +17,39 @@ LAMBDA_LEASE_SECONDS = 900
 ALWAYS_THERE = {"default": "pull", "lambda": "lambda"}
 
 
-def save(mill: Mill, name: str, *, kind: str, lease_seconds: int | None, now: int) -> tuple[GroupRow, bool]:
-    """Make a group with its queues, or change its lease time; whether it is new."""
+def save(mill: Mill, name: str, request: GroupRequest, now: int) -> tuple[GroupRow, bool]:
+    """Make a group with its queues, or change it; whether it is new."""
     _check_name(name)
-    lambda_kind = kind == "lambda"
-    seconds = lease_seconds or (LAMBDA_LEASE_SECONDS if lambda_kind else DEFAULT_LEASE_SECONDS)
     known = mill.groups.get(name)
+    kind = request.kind or (known.kind if known else "pull")
+    least = LAMBDA_LEASE_SECONDS if kind == "lambda" else 0
+    if least and request.lease_seconds and request.lease_seconds < least:
+        text = f"must be at least {least} for a group of kind lambda: a function may run that long"
+        fault_ = fault(("leaseSeconds",), "out-of-range", text)
+        raise RequestInvalid("the group is not valid", faults=[fault_.model_dump()])
     if known:
         if known.kind != kind:
             raise GroupFixed(f"group {name!r} is of kind {known.kind}; delete it first to change that")
-        return mill.groups.change(name, lease_seconds=seconds, now=now) or known, False
+        seconds = request.lease_seconds or known.lease_seconds
+        changed = mill.groups.change(name, lease_seconds=seconds, types=request.types, now=now)
+        mill.recent_groups.forget(name)
+        return changed or known, False
+    seconds = request.lease_seconds or least or DEFAULT_LEASE_SECONDS
+    return _make(mill, name, kind, seconds, request.types or [], now)
+
+
+def _make(
+    mill: Mill, name: str, kind: str, seconds: int, types: Sequence[str], now: int
+) -> tuple[GroupRow, bool]:
     generation = mill.groups.next_generation(name)
-    queues = (
-        list(mill.settings.lambda_queues)
-        if lambda_kind
-        else mill.queues.make_lanes(mill.settings.stack, name, generation, seconds)
-    )
-    group = GroupRow(name, kind, seconds, queues, generation, create_time=now, update_time=now)
+    if kind == "lambda":
+        queues = list(mill.settings.lambda_queues)
+    else:
+        queues = mill.queues.make_lanes(mill.settings.stack, name, generation, seconds)
+    group = GroupRow(name, kind, seconds, queues, generation, now, now, list(types))
     if mill.groups.create(group):
         return group, True
-    if not lambda_kind:
+    if kind == "pull":
         mill.queues.remove(queues)
     return read(mill, name), False
 
@@ -69,11 +84,10 @@ def set_up(mill: Mill, now: int) -> None:
     """Make the groups that are always there."""
     for name, kind in ALWAYS_THERE.items():
         if not mill.groups.get(name):
-            save(mill, name, kind=kind, lease_seconds=None, now=now)
+            save(mill, name, GroupRequest.model_validate({"kind": kind}), now)
 
 
 def tear_down(mill: Mill) -> None:
     """Remove what was made at run time: CloudFormation does not know it."""
-    mine = {*mill.settings.lambda_queues, mill.settings.dead_queue}
-    mill.queues.remove(url for url in mill.queues.of_stack(mill.settings.stack) if url not in mine)
+    mill.queues.remove(mill.queues.of_stack(mill.settings.stack))
     mill.files.remove_all()

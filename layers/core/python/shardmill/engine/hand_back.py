@@ -9,7 +9,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.rules import on_hand_back
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.work import Receipt
-from shardmill.model.blocks import Shard, block_of
+from shardmill.model.blocks import block_of
 from shardmill.model.states import TaskState
 from shardmill.model.worker import HandedBack
 from shardmill.store.shards import BlockChanged
@@ -25,8 +25,8 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
             continue
         job_id, index, rank = place
         step = mill.jobs.step(job_id, receipt.run, index)
-        held = Shard.decode(receipt.entry)
-        mine = held.worker.split(".")[0] == worker_id and held.attempt == task.attempt
+        held = receipt.shard
+        mine = held.worker_id == worker_id and held.attempt == task.attempt
         if not step or not mine or held.state is not TaskState.RUNNING or rank >= step.total:
             continue
         try:
@@ -35,7 +35,7 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
         except BlockChanged:
             continue
         given.append(task.task_id)
-        messages.append((Message(receipt.queue, receipt.handle, ""), 0))
+        messages.append((receipt.message, 0))
     if messages:
         mill.queues.hide(messages)
     return given

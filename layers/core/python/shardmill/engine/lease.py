@@ -106,7 +106,9 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
         except BlockChanged as changed:
             block = changed.block
             step.stopping |= block.swept
-            continue
+            if not all(block[rank] == shard for rank, shard in changes.items()):
+                continue
+            # The SDK sent it twice, because the answer was lost: it is our own write that we met.
         assert block is not None
         _carry_out(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
@@ -142,9 +144,9 @@ def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: in
     alive = {rank for rank, shard in running.items() if shard.time + lease_ms > now}
     older = {rank: shard for rank, shard in running.items() if rank not in alive}
     if older:
-        holders = mill.workers.by_id({shard.worker.split(".")[0] for shard in older.values()})
+        holders = mill.workers.by_id({shard.worker_id for shard in older.values()})
         for rank, shard in older.items():
-            holder = holders.get(shard.worker.split(".")[0])
+            holder = holders.get(shard.worker_id)
             if holder and holder.reference == shard.worker and holder.seen + lease_ms > now:
                 if task_id(step, rank) in holder.work:
                     alive.add(rank)
@@ -178,7 +180,7 @@ def _carry_out(
     for rank, message in ranks.items():
         verdict = verdicts[rank]
         if isinstance(verdict, Take):
-            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard.encode())
+            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard)
             batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
         elif isinstance(verdict, Wait):
             batch.hide.append((message, seconds_until(verdict.ms, 0)))
@@ -189,7 +191,7 @@ def _carry_out(
 def _lost_attempt(shard: Shard, now: int) -> dict[str, object]:
     return {
         "attempt": shard.attempt,
-        "worker": shard.worker.split(".")[0],
+        "worker": shard.worker_id,
         "startTime": shard.time,
         "endTime": now,
         "reason": "lost",
@@ -199,12 +201,23 @@ def _lost_attempt(shard: Shard, now: int) -> dict[str, object]:
 def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
     if step.state is not StepState.READY:
         return
-    step.state = StepState.RUNNING
-    mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
     if step.root:
-        mill.jobs.move(
-            step.job_id, step.run, JobState.RUNNING, now=now, due=now + LOOK_AGAIN_MS, started_time=now
-        )
+        job_runs(mill, step.job_id, step.run, now)
+    mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
+    step.state = StepState.RUNNING
+
+
+def job_runs(mill: Mill, job_id: str, run: int, now: int) -> None:
+    """The first task of a Job was taken."""
+    mill.jobs.move(
+        job_id,
+        run,
+        JobState.RUNNING,
+        sources=(JobState.QUEUED,),
+        now=now,
+        due=now + LOOK_AGAIN_MS,
+        started_time=now,
+    )
 
 
 def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:

@@ -60,7 +60,7 @@ def upload_urls(
         raise TaskNotFound(f"there is no task {task!r}")
     rank = place[2]
     shard = mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
-    holds = shard.attempt == attempt and shard.worker.split(".")[0] == worker_id
+    holds = shard.attempt == attempt and shard.worker_id == worker_id
     if not holds or shard.state is not TaskState.RUNNING:
         raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of {task}")
     prefix = log_prefix(step.job_id, run, step.index, rank, attempt, stream)

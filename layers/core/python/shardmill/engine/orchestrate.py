@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from shardmill.engine import enqueue, plan, steps
@@ -15,7 +16,7 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
     if action == "plan":
         return {"planned": plan.plan(mill, job_id, run, now)}
     if action == "fail":
-        cause = f"{event['error'].get('Error', '')}: {event['error'].get('Cause', '')}"
+        cause = cause_of(event["error"])
         if "step" in event:
             steps.fail_step(mill, job_id, run, event["step"], cause, now)
         else:
@@ -33,3 +34,13 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
     if action == "close":
         return {"state": steps.close_step(mill, job_id, run, index, now).value}
     raise ValueError(f"unknown action {action!r}")
+
+
+def cause_of(error: dict[str, str]) -> str:
+    """What went wrong, in a sentence: of a function's fault its type and message, not its stack."""
+    cause = error.get("Cause") or error.get("cause") or ""
+    try:
+        told = json.loads(cause)
+        return f"{told['errorType']}: {told['errorMessage']}"
+    except (ValueError, KeyError, TypeError):
+        return f"{error.get('Error') or error.get('error') or 'unknown'}: {cause}"

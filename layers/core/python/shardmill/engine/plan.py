@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws.observe import logger
 from shardmill.engine.errors import DefinitionNotFound
 from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms
@@ -38,11 +41,21 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     nodes = graph(define, job, now)
     if not mill.jobs.add_steps(job, nodes):
         return False
-    mill.jobs.move(job_id, run, JobState.QUEUED, now=now, due=now + LOOK_AGAIN_MS)
+    fresh = (JobState.INIT, JobState.WAITING)
+    mill.jobs.move(job_id, run, JobState.QUEUED, sources=fresh, now=now, due=now + LOOK_AGAIN_MS)
     for node in nodes:
         if node.root:
-            mill.start_step(node)
+            _start(mill, node)
     return True
+
+
+def _start(mill: Mill, node: StepRow) -> None:
+    """The rows are written: a step that cannot be started now is started by the tick."""
+    try:
+        mill.start_step(node)
+    except (ClientError, BotoCoreError):
+        extra = {"action": "start", "jobId": node.job_id, "step": node.name}
+        logger.exception("the tick will start this step", extra=extra)
 
 
 def graph(define: JobDefine, job: JobRow, now: int) -> list[StepRow]:

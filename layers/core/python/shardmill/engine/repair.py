@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
 from shardmill.engine import enqueue, settle, steps
 from shardmill.engine.enqueue import group_rows
 from shardmill.engine.finish import announce, end_job
-from shardmill.engine.lease import end_dead_leases
+from shardmill.engine.lease import end_dead_leases, job_runs
 from shardmill.engine.mill import Mill
-from shardmill.model.states import JobState
+from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 LOOK_AGAIN_MS = 60_000
@@ -22,7 +24,7 @@ _DEAD = {"FAILED", "TIMED_OUT", "ABORTED"}
 def tick(mill: Mill, now: int) -> dict[str, int]:
     """Look at every Job that is due; how many there were, and how many could not be mended now."""
     looked, failed = 0, 0
-    for job_id, seen in list(mill.jobs.due(now, limit=MOST_A_TICK))[:MOST_A_TICK]:
+    for job_id, seen in list(islice(mill.jobs.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
         if not mill.jobs.look_again(job_id, seen=seen, due=now + LOOK_AGAIN_MS):
             continue
         looked += 1
@@ -47,6 +49,8 @@ def repair(mill: Mill, job_id: str, now: int) -> None:
         _plan_again(mill, job, now)
     elif job.state in (JobState.QUEUED, JobState.RUNNING):
         nodes = mill.jobs.steps(job.id, job.run)
+        if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
+            job_runs(mill, job.id, job.run, now)
         for node in nodes:
             _repair_node(mill, job, nodes, node, now)
         if all(node.state.ended for node in nodes if node.kind == "step"):
@@ -68,26 +72,50 @@ def _repair_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, n
         over = steps.advance(mill, job, node, now)
         if over:
             steps.release(mill, job, over, now)
+        else:
+            _fail_if_dead(mill, node, now)
     elif node.state.ended or (node.kind == "gate" and not node.waiting):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
             steps.release(mill, job, node, now)
 
 
-def _repair_open(mill: Mill, step: StepRow, now: int) -> None:
+def _fail_if_dead(mill: Mill, step: StepRow, now: int) -> bool:
+    """An execution that has ended cannot be started again by its name: its step fails, truthfully."""
     status = mill.machines.status(step.job_id, step.run, step.index)
-    if status != "RUNNING":
-        cause = f"its execution is {status or 'missing'}"
-        steps.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+    if status == "RUNNING" or (status is None and step.state is StepState.WAITING):
+        return False
+    cause = f"its execution is {status or 'missing'}"
+    steps.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+    return True
+
+
+def _repair_open(mill: Mill, step: StepRow, now: int) -> None:
+    if _fail_if_dead(mill, step, now):
         return
+    for block in steps.open_blocks(mill, step):
+        if block.finished:
+            settle.after_end(mill, step, block)
     if step.stopping:
         end_dead_leases(mill, step, now)
     settle.wake(mill, step)
-    if step.open and not step.stopping and _queues_empty(mill, step, now):
-        renewed = mill.jobs.raise_generation(step)
-        if renewed:
-            count = enqueue.send_open(mill, renewed, now)
-            extra = {"action": "enqueue", "jobId": step.job_id, "step": step.name, "count": count}
-            logger.warning("enqueued a step again", extra=extra)
+    if step.open and not step.stopping:
+        _send_again(mill, step, now)
+
+
+def _send_again(mill: Mill, step: StepRow, now: int) -> None:
+    """Send a step's messages anew if its lanes are empty, or if somebody began to and did not finish."""
+    if not group_rows(mill, step.groups, now):
+        cause = f"none of its worker groups exists any more: {', '.join(step.groups)}"
+        steps.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+        return
+    renewed: StepRow | None = step
+    if not step.resend:
+        renewed = mill.jobs.raise_generation(step) if _queues_empty(mill, step, now) else None
+    if renewed:
+        count = enqueue.send_open(mill, renewed, now)
+        mill.jobs.resent(renewed)
+        extra = {"action": "enqueue", "jobId": step.job_id, "step": step.name, "count": count}
+        logger.warning("enqueued a step again", extra=extra)
 
 
 def _queues_empty(mill: Mill, step: StepRow, now: int) -> bool:

@@ -70,8 +70,7 @@ def _place(mill: Mill, result: Result) -> tuple[tuple[str, int, int], _Entry] | 
     job_id, index, rank = where
     receipt = Receipt.decode(result.receipt) if result.receipt else None
     if receipt:
-        message = Message(receipt.queue, receipt.handle, "")
-        return (job_id, receipt.run, index), _Entry(result, rank, Shard.decode(receipt.entry), message)
+        return (job_id, receipt.run, index), _Entry(result, rank, receipt.shard, receipt.message)
     job = mill.jobs.get(job_id)
     return ((job_id, job.run, index), _Entry(result, rank, None, None)) if job else None
 
@@ -161,7 +160,7 @@ def _report_block(
 
 def _standing(shard: Shard, result: Result, worker_id: str) -> str:
     """Whether the reporter holds the task still, has reported the same already, or is too late."""
-    mine = shard.attempt == result.attempt and shard.worker.split(".")[0] == worker_id
+    mine = shard.attempt == result.attempt and shard.worker_id == worker_id
     if not mine:
         return "stale-attempt"
     if shard.state is TaskState.RUNNING:

@@ -18,6 +18,7 @@ class Outcome(StrEnum):
 
 
 DISCARDED = "discarded"
+LONGEST_WAIT = 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,9 @@ def on_report(
         rejected = ended.evolve(rejections=shard.rejections + 1)
         return _again(rejected, rejected.rejections <= rules.reject_retries, rules.reject_interval, now)
     failed = ended.evolve(failures=shard.failures + 1)
-    interval = rules.failed_interval * rules.failed_backoff ** (failed.failures - 1)
+    interval = min(
+        rules.failed_interval * rules.failed_backoff ** min(failed.failures - 1, 100), LONGEST_WAIT
+    )
     return _again(failed, failed.failures <= rules.failed_retries, interval, now)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Iterator
 from typing import Any
 
 from shardmill.engine import enqueue, settle
@@ -79,6 +80,12 @@ def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepS
     return step.state
 
 
+def open_blocks(mill: Mill, step: StepRow) -> Iterator[Block]:
+    """The blocks of a step that are not closed yet."""
+    for number in range(set_count(step.total)):
+        yield from _open_blocks(mill, step, number)
+
+
 def _open_blocks(mill: Mill, step: StepRow, set_number: int) -> list[Block]:
     if step.two_levels:
         members = mill.shards.open_blocks_of_set(step, set_number)
@@ -142,23 +149,43 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
     job, step = _rows(mill, job_id, run, index)
     if not step.state.ended:
         notes = f"the step could not go on: {cause}"[:1000]
-        step = mill.jobs.move_step(
-            step, StepState.FAILED, now=now, completed_time=now, token=None, notes=notes, open=None
-        ) or _row(mill, job_id, run, index)
+        changes = {
+            "completed_time": now,
+            "token": None,
+            "notes": notes,
+            "open": None,
+            **_final_counts(mill, step),
+        }
+        step = mill.jobs.move_step(step, StepState.FAILED, now=now, **changes) or _row(
+            mill, job_id, run, index
+        )
     release(mill, job, step, now)
+
+
+def _final_counts(mill: Mill, step: StepRow) -> dict[str, int]:
+    """How the tasks of a step that is cut off stand: what has not ended is killed with it."""
+    found: Counter[TaskState] = Counter()
+    for block in mill.shards.all_blocks(step):
+        found.update(block.counts())
+    success, failed = found[TaskState.SUCCESS], found[TaskState.FAILED]
+    return {"success": success, "failed": failed, "killed": found.total() - success - failed}
 
 
 def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
     """Strike a finished step off what waits for it, and start, skip or end what waits for nothing more."""
     if job.run != finished.run or job.state.ended:
         return
-    work = deque([finished])
+    work, seen = deque([finished]), {finished.index}
     while work:
         node = work.popleft()
         spoiled = node.kind == "step" and not node.state.lets_dependents_run
         for index in node.down:
             target = mill.jobs.release(node, index, skip=spoiled)
-            if not target.waiting and (over := advance(mill, job, target, now)):
+            if target.waiting or target.index in seen:
+                continue
+            seen.add(target.index)
+            over = advance(mill, job, target, now)
+            if over:
                 work.append(over)
 
 
@@ -195,6 +222,7 @@ def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
         job_id,
         run,
         JobState.FAILED,
+        sources=(JobState.INIT, JobState.WAITING, JobState.QUEUED),
         now=now,
         due=now,
         completed_time=now,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import ValidationError
 
 from shardmill.aws.observe import logger
 from shardmill.engine.enqueue import group_rows
@@ -26,6 +27,7 @@ from shardmill.model.template import TemplateError
 from shardmill.store.rows import JobRow
 
 START_GRACE_MS = 60_000
+MAX_ROW_BYTES = 350_000
 _TRIES = 20
 
 
@@ -152,10 +154,26 @@ def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, now: int) -> Non
     for spec in specs:
         try:
             trial(spec, job)
-        except TemplateError as error:
-            faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {error}"))
+        except (TemplateError, ValidationError) as error:
+            faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {_in_words(error)}"))
+        size = len(spec.model_dump_json().encode())
+        if size > MAX_ROW_BYTES:
+            text = (
+                f"step {spec.step_name} has {size} bytes with its parameters; {MAX_ROW_BYTES} fit into a row"
+            )
+            faults.append(fault((), "step-too-large", text))
+    size = len(json.dumps([job.request, job.params, job.info]).encode())
+    if size > MAX_ROW_BYTES:
+        faults.append(fault(("params",), "job-too-large", f"{size} bytes; {MAX_ROW_BYTES} fit into a row"))
     if faults:
         raise _invalid(faults)
+
+
+def _in_words(error: TemplateError | ValidationError) -> str:
+    if isinstance(error, TemplateError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _start(mill: Mill, job: JobRow) -> None:

@@ -64,28 +64,32 @@ def job_view(mill: Mill, job: JobRow) -> Job:
     nodes = mill.jobs.steps(job.id, job.run, consistent=False)
     steps = [node for node in nodes if node.kind == "step"]
     view = summary(job)
-    view.steps = [step_view(job, step, nodes, counts(mill, step)) for step in steps]
+    found = counts(mill, steps)
+    view.steps = [step_view(job, step, nodes, found[step.index]) for step in steps]
     view.remain_tasks = sum(not step.state.ended for step in steps)
     view.worker_groups = sorted({group for step in steps for group in step.groups})
     view.waiting_for = [step.name for step in steps if step.opened]
     return view
 
 
-def counts(mill: Mill, step: StepRow) -> dict[TaskState, int]:
-    """How many tasks of a step are in each state; of an ended one its row knows."""
-    if step.opened:
-        found: Counter[TaskState] = Counter()
-        for block in mill.shards.all_blocks(step):
-            found.update(block.counts())
-    else:
-        found = Counter(
+def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
+    """How many tasks of each step are in each state; of an ended one its row knows."""
+    found = {
+        step.index: Counter(
             {
                 TaskState.SUCCESS: step.success,
                 TaskState.FAILED: step.failed,
                 TaskState.KILLED: step.killed,
             }
         )
-    return {state: number for state, number in found.items() if number}
+        for step in steps
+    }
+    for index, blocks in mill.shards.blocks_of_steps([step for step in steps if step.opened]):
+        found[index] = sum((block.counts() for block in blocks), Counter[TaskState]())
+    return {
+        index: {state: number for state, number in counter.items() if number}
+        for index, counter in found.items()
+    }
 
 
 def step_view(job: JobRow, step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) -> Step:
@@ -133,7 +137,7 @@ def _waiting_note(step: StepRow, nodes: list[StepRow]) -> str:
 
 def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow]) -> Step:
     """A step with the state of each of its tasks, if they are not too many."""
-    view = step_view(job, step, nodes, counts(mill, step))
+    view = step_view(job, step, nodes, counts(mill, [step])[step.index])
     if 0 < step.total <= MAX_TASK_STATES:
         first = _first_index(step)
         view.task_states = {
@@ -201,7 +205,7 @@ def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: S
         outputs=spec.outputs,
         predata=spec.predata,
         info=Info.model_validate(job.info),
-        worker=shard.worker.split(".")[0] or None,
+        worker=shard.worker_id or None,
         submit_user=job.submit_user,
         execute_user=spec.execute_user,
         data_time=_time(job.data_time),
@@ -228,7 +232,7 @@ def _attempt(kept: dict[str, Any]) -> Attempt:
 
 def _is_of(attempt: Attempt, shard: Shard) -> bool:
     """Whether this is the attempt that made a shard what it is."""
-    same = attempt.attempt == shard.attempt and attempt.worker == shard.worker.split(".")[0]
+    same = attempt.attempt == shard.attempt and attempt.worker == shard.worker_id
     return same and (attempt.outcome == "success") == (shard.state is TaskState.SUCCESS)
 
 
@@ -237,7 +241,7 @@ def _bare_attempt(shard: Shard) -> Attempt:
     ended = shard.state.ended
     return Attempt(
         attempt=shard.attempt,
-        worker=shard.worker.split(".")[0] or None,
+        worker=shard.worker_id or None,
         start_time=from_ms(shard.time),
         end_time=from_ms(shard.time + shard.span) if ended else None,
         exit_code=0 if shard.state is TaskState.SUCCESS else None,

@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from shardmill.aws.queues import Message
 from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import Shard
 from shardmill.model.definition import StepDefine, pack_of, total
-from shardmill.model.states import StepState
+from shardmill.model.states import StepState, TaskState
 from shardmill.model.template import as_text, render_value
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
@@ -28,20 +29,30 @@ class Receipt:
     run: int
     queue: str
     handle: str
-    entry: str
+    shard: Shard
+
+    @property
+    def message(self) -> Message:
+        return Message(self.queue, self.handle, "")
 
     def encode(self) -> str:
-        return json.dumps([self.run, self.queue, self.handle, self.entry], separators=(",", ":"))
+        return json.dumps([self.run, self.queue, self.handle, self.shard.encode()], separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> Receipt | None:
+        """None if the text is no receipt: it comes from outside, and is believed only if a row agrees."""
         try:
             run, queue, handle, entry = json.loads(text)
-        except (ValueError, TypeError):
+            shard = Shard.decode(entry)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             return None
-        if not isinstance(run, int) or not all(isinstance(part, str) for part in (queue, handle, entry)):
-            return None
-        return cls(run, queue, handle, entry)
+        numbers = (run, shard.attempt, shard.failures, shard.losses, shard.rejections, shard.time, shard.span)
+        whole = all(isinstance(number, int) and number >= 0 for number in numbers)
+        return (
+            cls(run, queue, handle, shard)
+            if whole and isinstance(queue, str) and isinstance(handle, str)
+            else None
+        )
 
 
 def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int) -> Lease:
@@ -74,7 +85,10 @@ def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_se
 
 
 def trial(spec: StepDefine, job: JobRow) -> None:
-    """Fill in the templates of a step's first task, to see that they can be; raises TemplateError."""
+    """Make the first task of a step as a worker would get it, to see that it can be.
+
+    Raises TemplateError, or ValidationError if what the templates give is no task.
+    """
     step = StepRow(
         job_id=job.id,
         run=job.run,
@@ -86,7 +100,9 @@ def trial(spec: StepDefine, job: JobRow) -> None:
         create_time=job.create_time,
         total=total(spec),
     )
-    _rendered(spec, _context(step, spec, 0))
+    step.spec = spec.model_dump(mode="json", exclude_defaults=True)
+    entry = Shard(TaskState.RUNNING, attempt=1, worker="trial.1", time=1)
+    work_item(step, 0, entry, Receipt(1, "", "", entry), 60)
 
 
 def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:

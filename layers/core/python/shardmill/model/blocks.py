@@ -46,6 +46,11 @@ class Shard:
     time: int = 0
     span: int = 0
 
+    @property
+    def worker_id(self) -> str:
+        """The worker without its session."""
+        return self.worker.split(".")[0]
+
     def evolve(self, **changes: object) -> Shard:
         return replace(self, **changes)  # type: ignore[arg-type]
 

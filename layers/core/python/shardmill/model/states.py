@@ -112,11 +112,6 @@ TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
 }
 
 
-def sources_of(target: JobState) -> list[JobState]:
-    """The states from which a Job may move to `target`."""
-    return [state for state, targets in JOB_MOVES.items() if target in targets]
-
-
 def step_sources_of(target: StepState) -> list[StepState]:
     """The states from which a Step may move to `target`."""
     return [state for state, targets in STEP_MOVES.items() if target in targets]

@@ -85,9 +85,11 @@ class GroupName(Model):
 class GroupRequest(Model):
     """What can be chosen of a group; `types` are the step types bound to it."""
 
-    kind: GroupKind = "pull"
-    lease_seconds: int = Field(default=60, ge=10, le=43_200)
-    types: list[StepType] = Field(default_factory=list)
+    kind: GroupKind | None = Field(default=None, description="pull unless given; it never changes")
+    lease_seconds: int | None = Field(
+        default=None, ge=10, le=43_200, description="60 (lambda: 900) unless given"
+    )
+    types: list[StepType] | None = None
 
 
 class WorkerGroup(Answer):
@@ -108,7 +110,7 @@ class HeldTask(Model):
 
 class Heartbeat(Model):
     session: int
-    work: list[HeldTask] = Field(default_factory=list, max_length=10_000)
+    work: list[HeldTask] = Field(default_factory=list, max_length=2_000)
     offline: bool = Field(default=False, description="it takes no more work, and is gone once it holds none")
 
 

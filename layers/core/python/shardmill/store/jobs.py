@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from shardmill.model.states import JobState, StepState, sources_of, step_sources_of
+from shardmill.model.states import JOB_MOVES, JobState, StepState, step_sources_of
 from shardmill.store import keys
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.table import TRANSACTION_LIMIT, ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
+FILTERED_PAGE = 200
 _TRANSACTION_BYTES = 3_000_000
 
 
@@ -61,13 +62,23 @@ class Jobs:
         return self.get(found[0]) if found else None
 
     def move(
-        self, job_id: str, run: int, state: JobState, *, now: int, due: int | None, **changes: Any
+        self,
+        job_id: str,
+        run: int,
+        state: JobState,
+        *,
+        sources: Iterable[JobState],
+        now: int,
+        due: int | None,
+        **changes: Any,
     ) -> JobRow | None:
-        """Move a Job to a state if that is legal from where it is, and give it back; else None."""
+        """Move a Job to a state if it is in one of `sources`, and give it back; else None."""
+        illegal = [source for source in sources if state not in JOB_MOVES[source]]
+        assert not illegal, f"{illegal} -> {state} is no legal move"
         update = Update(keys.job(job_id)).set(
             state=state.value, tk=state.value, update_time=now, **changes, **_due(due)
         )
-        update.if_equal(run=run).if_in("state", [source.value for source in sources_of(state)])
+        update.if_equal(run=run).if_in("state", [source.value for source in sources])
         try:
             return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
@@ -122,7 +133,7 @@ class Jobs:
             between=("ls", keys.sort_number(0), newest),
             newest_first=True,
             equals=equals,
-            limit=limit,
+            limit=max(limit, FILTERED_PAGE) if equals else limit,
         )
         return map(JobRow.from_item, items)
 
@@ -219,12 +230,21 @@ class Jobs:
 
     def raise_generation(self, step: StepRow) -> StepRow | None:
         """Make every message sent so far for a step void; None if somebody else did."""
-        update = self._step_update(step).set(gen=step.gen + 1).if_equal(gen=step.gen)
+        update = self._step_update(step).set(gen=step.gen + 1, resend=True).if_equal(gen=step.gen)
         update.if_in("state", [StepState.READY.value, StepState.RUNNING.value])
         try:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
             return None
+
+    def resent(self, step: StepRow) -> None:
+        """The messages of a step's present generation have all been sent."""
+        update = self._step_update(step).set(resend=False).if_equal(gen=step.gen)
+        try:
+            self._table.update(update)
+        except ConditionFailed as newer:
+            if newer.old is None:
+                raise
 
     @staticmethod
     def _step_update(step: StepRow) -> Update:

@@ -101,6 +101,7 @@ class StepRow(Row):
     root: bool = False
     skip: bool = False
     gen: int = 1
+    resend: bool = False
     total: int = 0
     window: int = 0
     open: set[str] = field(default_factory=set)
@@ -156,3 +157,4 @@ class GroupRow(Row):
     generation: int
     create_time: int
     update_time: int
+    types: list[str] = field(default_factory=list)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from shardmill.model.blocks import Block, Shard, block_of, block_size, blocks_of_set, set_count, set_of
+from shardmill.model.blocks import (
+    Block,
+    Shard,
+    block_count,
+    block_of,
+    block_size,
+    blocks_of_set,
+    set_count,
+    set_of,
+)
 from shardmill.store import keys
 from shardmill.store.rows import StepRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Item, Update
+
+FEW_BLOCKS = 16
 
 
 class BlockChanged(Exception):
@@ -76,6 +87,24 @@ class Shards:
         for block in blocks_of_set(step.total, number):
             yield _block(step.total, block, by_number.get(block, {}))
 
+    def blocks_of_steps(self, steps: Sequence[StepRow]) -> Iterator[tuple[int, list[Block]]]:
+        """Every block of several steps of a Job, by step; the small ones are read together."""
+        small = [step for step in steps if block_count(step.total) <= FEW_BLOCKS]
+        keys_of = {
+            (key["pk"], key["sk"]): (step.index, number)
+            for step in small
+            for number in range(block_count(step.total))
+            for key in [keys.block(step.job_id, step.run, step.index, number)]
+        }
+        items = self._table.batch_get([{"pk": pk, "sk": sk} for pk, sk in keys_of])
+        rows = {keys_of[item["pk"], item["sk"]]: item for item in items}
+        for step in steps:
+            if step in small:
+                numbers = range(block_count(step.total))
+                yield step.index, [_block(step.total, n, rows.get((step.index, n), {})) for n in numbers]
+            else:
+                yield step.index, list(self.all_blocks(step))
+
     def all_blocks(self, step: StepRow) -> Iterator[Block]:
         for number in range(set_count(step.total)):
             yield from self.blocks_of_set(step, number)
@@ -113,16 +142,16 @@ class Shards:
 
     def keep_attempts(self, attempts: Iterable[tuple[StepRow, int, dict[str, Any]]]) -> None:
         """Keep what there is to say of attempts: `(step, rank, {"attempt": n, …})`."""
-        items: list[Item] = []
+        items: dict[str, Item] = {}
         for step, rank, attempt in attempts:
             told = attempt["attempt"], attempt["worker"], attempt.get("outcome", "")
             key = keys.attempt(step.job_id, step.run, step.index, rank, *told)
-            items.append({**key, "attempt": json.dumps(attempt)})
-        self._table.batch_put(items)
+            items[f"{key}"] = {**key, "attempt": json.dumps(attempt)}
+        self._table.batch_put(list(items.values()))
 
     def attempts(self, step: StepRow, rank: int) -> list[dict[str, Any]]:
         partition = keys.task_partition(step.job_id, step.run, step.index, set_of(block_of(rank)))
-        items = self._table.query(("pk", partition), prefix=("sk", keys.attempts_of(rank)))
+        items = self._table.query(("pk", partition), prefix=("sk", keys.attempts_of(rank)), consistent=True)
         return [json.loads(item["attempt"]) for item in items]
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from shardmill.store import keys
@@ -77,8 +77,12 @@ class Groups:
             return False
         return True
 
-    def change(self, name: str, *, lease_seconds: int, now: int) -> GroupRow | None:
+    def change(
+        self, name: str, *, lease_seconds: int, types: Sequence[str] | None, now: int
+    ) -> GroupRow | None:
         update = Update(keys.group(name)).set(lease_seconds=lease_seconds, update_time=now)
+        if types is not None:
+            update.set(types=list(types))
         try:
             return GroupRow.from_item(self._table.update(update.if_exists("name"), returns="ALL_NEW"))
         except ConditionFailed:
