@@ -185,7 +185,6 @@ def test_forged_receipts_change_nothing(play: Play, entry: Any) -> None:
     [held] = play.take(1)
     receipt = json.dumps([1, "q", "h", entry])
     result = {"taskId": held.task_id, "attempt": 9, "outcome": "success", "receipt": receipt}
-    task = {name: result[name] for name in ("taskId", "attempt", "receipt")}
     for path, body in (
         ("/v1/work:report", {"workerId": play.hands.worker.id, "results": [result]}),
         (
