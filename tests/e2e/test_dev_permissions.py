@@ -192,6 +192,7 @@ def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
 
 def test_the_other_functions(guarded: Laptop) -> None:
     functions = Endpoint(guarded.aws_endpoint).client("lambda")
+    assert guarded.request("PUT", "/v1/definitions/shell", SHELL).is_success
     request = {"detail-type": "any", "source": "mine", "detail": {"jobName": "shell", "trigger": "e"}}
     assert "FunctionError" not in functions.invoke(
         FunctionName=f"{STACK}-submit", Payload=json.dumps(request).encode()

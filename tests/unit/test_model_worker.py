@@ -77,7 +77,7 @@ def test_a_report_has_one_to_ten_results() -> None:
 def test_heartbeats_and_groups() -> None:
     beat = Heartbeat.model_validate({"session": 2, "work": [{"taskId": "i_0_0", "attempt": 1}]})
     assert beat.work[0].task_id == "i_0_0"
-    assert GroupRequest().kind == "pull"
+    assert GroupRequest().kind is None
     assert [int(status) for status in WorkerStatus] == [0, 1, 2, 3]
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from aws_lambda_powertools import Logger, Metrics
 
-logger = Logger(service="shardmill")
+# Not called `shardmill`: the loggers of the worker and the command line would be its children. On Lambda
+# standard error is as good as standard output; elsewhere it leaves the data alone that a command prints.
+logger = Logger(service="shardmill-functions", stream=sys.stderr)
 metrics = Metrics(namespace="Shardmill", service="shardmill")
