@@ -204,3 +204,24 @@ def test_the_other_functions(guarded: Laptop) -> None:
     assert guarded.request("PUT", "/v1/groups/extra", {}).is_success
     assert guarded.request("DELETE", "/v1/groups/extra").is_success
     assert denials(guarded) == []
+
+
+def test_a_lost_task_is_taken_again_over_http(guarded: Laptop) -> None:
+    group = "losing"
+    assert guarded.request("PUT", f"/v1/groups/{group}", {"leaseSeconds": 10}).is_success
+    first, second = (
+        guarded.request("POST", "/v1/workers", {"name": name, "groups": [group]}).json()["id"]
+        for name in ("losing-1", "losing-2")
+    )
+    definition = {"steps": [{"stepName": "a", "failFast": True}], "workerGroup": group}
+    submit(guarded, "losing", definition)
+    lease = {"max": 10, "waitSeconds": 20}
+    taken = guarded.request("POST", "/v1/work:lease", {"workerId": first, **lease}).json()["items"]
+    assert [task["attempt"] for task in taken] == [1]
+    again = guarded.request("POST", "/v1/work:lease", {"workerId": second, **lease}).json()["items"]
+    assert [task["attempt"] for task in again] == [2]
+    result = {"taskId": again[0]["taskId"], "attempt": 2, "outcome": "failed-permanent", "stderr": "no"}
+    report = {"workerId": second, "results": [result]}
+    assert guarded.request("POST", "/v1/work:report", report).is_success
+    assert wait_for_end(guarded, "losing", "t") == "FAILED"
+    assert denials(guarded) == []
