@@ -92,9 +92,6 @@ def _fail_if_dead(mill: Mill, step: StepRow, now: int) -> bool:
 def _repair_open(mill: Mill, step: StepRow, now: int) -> None:
     if _fail_if_dead(mill, step, now):
         return
-    for block in steps.open_blocks(mill, step):
-        if block.finished:
-            settle.after_end(mill, step, block)
     if step.stopping:
         end_dead_leases(mill, step, now)
     settle.wake(mill, step)
@@ -110,7 +107,12 @@ def _send_again(mill: Mill, step: StepRow, now: int) -> None:
         return
     renewed: StepRow | None = step
     if not step.resend:
-        renewed = mill.jobs.raise_generation(step) if _queues_empty(mill, step, now) else None
+        if not _queues_empty(mill, step, now):
+            return
+        for block in steps.open_blocks(mill, step):
+            if block.finished:
+                settle.after_end(mill, step, block)
+        renewed = mill.jobs.raise_generation(step)
     if renewed:
         count = enqueue.send_open(mill, renewed, now)
         mill.jobs.resent(renewed)
