@@ -7,10 +7,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from shardmill.engine import plan, settle, steps
+from shardmill.engine.hand_back import hand_back
 from shardmill.engine.lease import lease as lease_messages
 from shardmill.model.states import JobState
+from shardmill.model.worker import HandedBack
 from support.faults import Faults
 from support.hands import Hands
+from support.lambda_server import FunctionError
 from support.play import Play, fail_shards
 
 
@@ -259,3 +262,34 @@ def test_throttled_writes_are_errors_that_say_so(play: Play, faults: Faults) -> 
     faults.fail("dynamodb", "UpdateItem", how="throttle")
     with pytest.raises(ClientError, match="throughput"):
         play.hands.take()
+
+
+def test_a_task_handed_back_to_a_stopping_step_ends_at_once(play: Play) -> None:
+    play.define({"stepName": "f", "sharding": 3, "failFast": True})
+    play.submit()
+    held = play.take(3)
+    play.cloud.run_until(lambda: play.row(0).token)
+    play.hands.report(held[:1], "failed-permanent")
+    play.cloud.run_until(lambda: play.row(0).swept)
+    given = [HandedBack(task_id=h.task_id, attempt=h.attempt, receipt=h.receipt) for h in held[1:]]
+    hand_back(play.mill, play.hands.worker.id, given, play.hands.clock())
+    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
+    assert play.job()["steps"][0]["counts"] == {"FAILED": 1, "KILLED": 2}
+
+
+@pytest.mark.parametrize("kind", ["APPLICATION/JSON", "application/json; charset=utf-8"])
+def test_media_types_have_no_case(play: Play, kind: str) -> None:
+    body = json.dumps({"steps": [{"stepName": "a"}]}).encode()
+    assert play.cloud.http("PUT", "/v1/definitions/x", body, headers={"Content-Type": kind}).status == 201
+
+
+@pytest.mark.parametrize("path", ["/v1/definitions/", "/v1/jobs/x/", "/v1/groups/", "/v1/workers/"])
+def test_endless_names_are_not_found(play: Play, path: str) -> None:
+    answer = play.cloud.http("GET", path + "x" * 4000)
+    assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+@pytest.mark.parametrize("event", [5, None, [], {}, "x"])
+def test_the_submit_function_says_what_is_wrong(play: Play, event: Any) -> None:
+    with pytest.raises(FunctionError, match="not valid: /"):
+        play.cloud.invoke("submit", event)

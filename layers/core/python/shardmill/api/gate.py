@@ -7,10 +7,11 @@ import binascii
 import json
 from typing import Any
 
-from shardmill.engine.errors import BadRequest, BodyTooLarge, Unauthorized, UnsupportedMedia
+from shardmill.engine.errors import BadRequest, BodyTooLarge, NoSuchPath, Unauthorized, UnsupportedMedia
 from shardmill.model.actor import Actor
 
 MAX_BODY_BYTES = 1_000_000
+MAX_PATH = 600
 PUBLIC = {("GET", "/v1/health"), ("GET", "/openapi.json"), ("GET", "/")}
 _REPLACEMENT = "�"
 
@@ -29,6 +30,8 @@ def check(event: dict[str, Any]) -> None:
     http = event["requestContext"]["http"]
     if (http["method"], event["rawPath"]) not in PUBLIC:
         actor_of(event)
+    if len(event["rawPath"]) > MAX_PATH:
+        raise NoSuchPath(f"there is nothing at a path of more than {MAX_PATH} characters")
     body = _text(event)
     if not body:
         return
@@ -39,6 +42,7 @@ def check(event: dict[str, Any]) -> None:
         raise UnsupportedMedia(f"the body must be application/json, not {kind or 'without a content type'}")
     _check_json(body)
     event["body"], event["isBase64Encoded"] = body, False
+    event["headers"] = {**event["headers"], "content-type": "application/json"}
 
 
 def _text(event: dict[str, Any]) -> str:

@@ -15,7 +15,8 @@ class MillError(Exception):
     def __init__(
         self, detail: str, *, faults: Sequence[dict[str, Any]] = (), extra: dict[str, Any] | None = None
     ) -> None:
-        super().__init__(detail)
+        places = [f"{fault['pointer'] or '/'} {fault['message']}" for fault in list(faults)[:10]]
+        super().__init__(": ".join([detail, *(["; ".join(places)] if places else [])]))
         self.detail = detail
         self.faults = list(faults)
         self.extra = extra or {}

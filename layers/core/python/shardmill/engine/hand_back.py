@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardmill.aws.queues import Message
+from shardmill.engine import settle
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import on_hand_back
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.work import Receipt
-from shardmill.model.blocks import block_of
+from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
 from shardmill.model.worker import HandedBack
+from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged
 
 
@@ -32,10 +34,22 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
         try:
             changes = {rank: on_hand_back(held, now)}
             mill.shards.change(step, block_of(rank), {rank: held}, changes, unswept=True)
-        except BlockChanged:
+        except BlockChanged as changed:
+            if changed.block.swept and changed.block[rank] == held:
+                end_dropped(mill, step, rank, held)
             continue
         given.append(task.task_id)
         messages.append((receipt.message, 0))
     if messages:
         mill.queues.hide(messages)
     return given
+
+
+def end_dropped(mill: Mill, step: StepRow, rank: int, held: Shard) -> None:
+    """A task that comes back to a step which stops is killed: nobody will take it again."""
+    killed = {rank: held.evolve(state=TaskState.KILLED)}
+    try:
+        block = mill.shards.change(step, block_of(rank), {rank: held}, killed)
+    except BlockChanged:
+        return  # somebody else ended it just now
+    settle.after_end(mill, step, block)

@@ -7,11 +7,11 @@ from typing import Any
 EVENTBRIDGE = "eventbridge"
 
 
-def request_of(event: dict[str, Any], request_id: str) -> tuple[object, str, str]:
+def request_of(event: Any, request_id: str) -> tuple[object, str, str]:
     """The request, a trigger for it that is the same when the event is delivered again, and who asks.
 
     An EventBridge event has its request in `detail`; anything else is the request itself.
     """
-    if "detail-type" in event and "detail" in event:
+    if isinstance(event, dict) and "detail-type" in event and "detail" in event:
         return event["detail"], str(event.get("id") or request_id), EVENTBRIDGE
     return event, request_id, EVENTBRIDGE
