@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -58,7 +59,17 @@ def run_worker(
         shop = Workshop(root, programs or _own_programs(), transport.logs, keep_work, kill)
         worker = PullWorker(transport, registration, shop, manner, progress)
         with _signals_to(worker):
-            return worker.run(stop)
+            code = worker.run(stop)
+    if worker.signals > 1:
+        _leave_at_once(code)
+    return code
+
+
+def _leave_at_once(code: int) -> None:
+    """After a second signal: threads that are still at work would trip over the end of the interpreter."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _own_programs() -> Programs:
