@@ -15,9 +15,6 @@ class Files:
         self._client = client
         self._bucket = bucket
 
-    def put(self, key: str, data: bytes) -> None:
-        self._client.put_object(Bucket=self._bucket, Key=key, Body=data)
-
     def put_url(self, key: str) -> str:
         return self._client.generate_presigned_url(
             "put_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=URL_SECONDS

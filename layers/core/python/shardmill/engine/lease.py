@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from shardmill.aws.queues import Message, Ticket
 from shardmill.engine import settle
 from shardmill.engine.enqueue import lease_time, seconds_until
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.engine.rules import End, Rules, Take, Verdict, Wait, on_delivery
 from shardmill.engine.task_id import task_id
 from shardmill.engine.work import Receipt, work_item
@@ -22,7 +22,6 @@ from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged
 
-LOOK_AGAIN_MS = 60_000
 _TRIES = 6
 
 StepKey = tuple[str, int, int]

@@ -20,6 +20,7 @@ from shardmill.store.shards import Shards
 from shardmill.store.table import Table
 from shardmill.store.workers import Groups, Workers
 
+LOOK_AGAIN_MS = 60_000  # how soon the tick looks at a Job again
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 30_000
 

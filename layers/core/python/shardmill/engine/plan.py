@@ -8,14 +8,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observe import logger
 from shardmill.engine.errors import DefinitionNotFound
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.model.base import from_ms
 from shardmill.model.definition import JobDefine, StepDefine
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 DEFAULT_GROUP = "default"
-LOOK_AGAIN_MS = 60_000
 _INHERITED = (
     "failed_retries",
     "failed_interval",

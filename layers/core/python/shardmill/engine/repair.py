@@ -11,11 +11,10 @@ from shardmill.engine import enqueue, settle, steps
 from shardmill.engine.enqueue import group_rows
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
-LOOK_AGAIN_MS = 60_000
 QUIET_MS = 60_000
 MOST_A_TICK = 1_000
 _DEAD = {"FAILED", "TIMED_OUT", "ABORTED"}

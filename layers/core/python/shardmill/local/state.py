@@ -46,10 +46,6 @@ class StateFolder:
     def scratch(self) -> Path:
         return self.cloud / "tmp"
 
-    @property
-    def session_file(self) -> Path:
-        return self.path / "dev.json"
-
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
