@@ -206,6 +206,16 @@ def test_the_other_functions(guarded: Laptop) -> None:
     assert denials(guarded) == []
 
 
+def lease_one(laptop: Laptop, worker: str) -> dict[str, Any]:
+    """A busy machine may need more than one long wait."""
+    asked = {"workerId": worker, "max": 1, "waitSeconds": 20}
+    for _ in range(6):
+        items: list[dict[str, Any]] = laptop.request("POST", "/v1/work:lease", asked).json()["items"]
+        if items:
+            return items[0]
+    raise AssertionError(f"no task came for worker {worker}")
+
+
 def test_a_lost_task_is_taken_again_over_http(guarded: Laptop) -> None:
     group = "losing"
     assert guarded.request("PUT", f"/v1/groups/{group}", {"leaseSeconds": 10}).is_success
@@ -215,12 +225,11 @@ def test_a_lost_task_is_taken_again_over_http(guarded: Laptop) -> None:
     )
     definition = {"steps": [{"stepName": "a", "failFast": True}], "workerGroup": group}
     submit(guarded, "losing", definition)
-    lease = {"max": 10, "waitSeconds": 20}
-    taken = guarded.request("POST", "/v1/work:lease", {"workerId": first, **lease}).json()["items"]
-    assert [task["attempt"] for task in taken] == [1]
-    again = guarded.request("POST", "/v1/work:lease", {"workerId": second, **lease}).json()["items"]
-    assert [task["attempt"] for task in again] == [2]
-    result = {"taskId": again[0]["taskId"], "attempt": 2, "outcome": "failed-permanent", "stderr": "no"}
+    taken = lease_one(guarded, first)
+    assert taken["attempt"] == 1
+    again = lease_one(guarded, second)
+    assert again["attempt"] == 2
+    result = {"taskId": again["taskId"], "attempt": 2, "outcome": "failed-permanent", "stderr": "no"}
     report = {"workerId": second, "results": [result]}
     assert guarded.request("POST", "/v1/work:report", report).is_success
     assert wait_for_end(guarded, "losing", "t") == "FAILED"
