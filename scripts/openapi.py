@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from shardmill.api.app import app
 from shardmill.api.lease import lease_work
-from shardmill.api.resolver import OPENAPI
+from shardmill.api.paths import OPENAPI
 from shardmill.model.base import Answer
 from shardmill.model.definition import JobDefine
 from shardmill.model.fault import Fault
@@ -23,6 +25,15 @@ BODIES = {
     ("/v1/definitions:validate", "post"): "JobDefine",
     ("/v1/jobs", "post"): "JobRequest",
 }
+# What is answered instead of 200, or beside it.
+SUCCESSES = {
+    ("/v1/definitions/{job_name}", "put"): {"200": "the next version", "201": "the first version"},
+    ("/v1/groups/{name}", "put"): {"200": "changed", "201": "made"},
+    ("/v1/jobs", "post"): {"200": "the same request again", "202": "a new Job"},
+    ("/v1/workers", "post"): {"201": "registered"},
+}
+STATEFUL = ("/v1/groups", "/v1/jobs", "/v1/work")
+NAME_SOMETHING = ("/v1/jobs", "/v1/work")
 
 
 class Problem(Answer):
@@ -56,18 +67,46 @@ def document() -> dict[str, Any]:
     for (path, method), model in BODIES.items():
         ref = {"$ref": f"#/components/schemas/{model}"}
         found["paths"][path][method]["requestBody"]["content"] = {"application/json": {"schema": ref}}
-    for operations in found["paths"].values():
-        for operation in operations.values():
-            _problems(operation["responses"])
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            operation["responses"] = _responses(path, method, operation)
     return found
 
 
-def _problems(responses: dict[str, Any]) -> None:
-    responses.pop("422", None)
-    responses["default"] = {
-        "description": "refused",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+def _responses(path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+    answer = operation["responses"]["200"]
+    usual = {"204": "deleted"} if method == "delete" else {"200": answer["description"]}
+    successes = {
+        status: {"description": text} | ({} if status == "204" else {"content": answer["content"]})
+        for status, text in SUCCESSES.get((path, method), usual).items()
     }
+    refused = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    problems = {
+        str(status.value): {"description": status.phrase, "content": refused}
+        for status in _refusals(path, method, operation)
+    }
+    return successes | problems | {"default": {"description": "refused", "content": refused}}
+
+
+def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[HTTPStatus]:
+    """The statuses that a caller has to reckon with; those that any answer may have are the default's."""
+    places = {each["in"] for each in operation.get("parameters", [])}
+    has_body = "requestBody" in operation
+    if "security" not in operation:
+        yield HTTPStatus.UNAUTHORIZED
+    if has_body:
+        yield from (
+            HTTPStatus.BAD_REQUEST,
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        )
+    yield HTTPStatus.UNPROCESSABLE_ENTITY
+    if method != "get" and path.startswith(STATEFUL):
+        yield HTTPStatus.CONFLICT
+    if "header" in places:
+        yield HTTPStatus.PRECONDITION_FAILED
+    if ("path" in places and method != "put") or (has_body and path.startswith(NAME_SOMETHING)):
+        yield HTTPStatus.NOT_FOUND
 
 
 def main() -> int:

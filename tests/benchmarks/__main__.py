@@ -12,12 +12,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import cost, imports, laptop
+from benchmarks import cost, idle, imports, laptop
 from benchmarks.result import Result
 
 BENCHES: dict[str, Callable[[Path], Iterator[Result]]] = {
     "imports": imports.measure,
     "cost": cost.measure,
+    "idle": idle.measure,
     "laptop": laptop.measure,
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.result import Result
+from shardmill.engine.crew import Taker
 from shardmill.engine.lease import lease
 from support.faults import Faults
 from support.moto_cloud import moto_cloud
@@ -50,7 +51,8 @@ def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
         faults.meter.reset()
         for at in range(0, len(messages), 10):
             batch = messages[at : at + 10]
-            play.hands.report(lease(play.mill, play.hands.worker.reference, batch, play.hands.clock()))
+            leases = lease(play.mill, Taker.of(play.hands.worker), batch, play.hands.clock())
+            play.hands.report(leases, count_now=False)  # it goes along with a heartbeat
         sends = -(-shards // 10)
         calls = faults.meter.calls
         sqs = sum(count for name, count in calls.items() if name.startswith("sqs.")) + receives + sends

@@ -35,6 +35,7 @@ def measure(folder: Path) -> Iterator[Result]:
         chain: list[dict[str, Any]] = [{"stepName": "s0"}]
         chain += [{"stepName": f"s{n}", "dependentStep": f"s{n - 1}"} for n in range(1, 100)]
         yield Result("chain of 100 one-task steps", _run(laptop, "chain", chain), "s", at_most=12)
+        yield Result("a job of 10 tasks beside one of 10,000, over alone", _fairness(laptop), "x")
 
 
 def _run(laptop: Laptop, name: str, steps: list[dict[str, Any]]) -> float:
@@ -47,6 +48,20 @@ def _run(laptop: Laptop, name: str, steps: list[dict[str, Any]]) -> float:
         if job["state"] in ENDS:
             assert job["state"] == "SUCCESS", job
             return _seconds(job["createTime"], job["completedTime"])
+
+
+def _fairness(laptop: Laptop) -> float:
+    """How much longer a small job takes while a giant runs; tasks of 20 ms, so that the giant takes long."""
+    nap = {"stepName": "a", "type": "shell", "content": "sleep 0.02"}
+    alone = _run(laptop, "small-alone", [{**nap, "sharding": 10}])
+    giant = {"steps": [{**nap, "sharding": 10_000}]}
+    laptop.request("PUT", "/v1/definitions/giant", giant).raise_for_status()
+    laptop.request("POST", "/v1/jobs", {"jobName": "giant", "trigger": "t"}).raise_for_status()
+    while laptop.request("GET", "/v1/jobs/giant/t").json()["state"] != "RUNNING":
+        time.sleep(0.2)
+    beside = _run(laptop, "small-beside", [{**nap, "sharding": 10}])
+    assert laptop.request("GET", "/v1/jobs/giant/t").json()["state"] == "RUNNING"
+    return beside / alone
 
 
 def _to_first_task(laptop: Laptop, number: int) -> float:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, chdir, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def dev(folder: Path) -> Iterator[Laptop]:
-    with start_laptop(folder, workers=1) as started:
+    """Started in `folder`, where there is a module for tasks."""
+    (folder / "our_tasks.py").write_text("def count(task):\n    print('counted in', __file__)\n")
+    with ExitStack() as stack:
+        with chdir(folder):
+            started = stack.enter_context(start_laptop(folder, workers=1))
         yield started
 
 
@@ -83,6 +87,14 @@ def test_its_worker_runs_a_job(dev: Laptop) -> None:
     assert wait_for_end(dev, "quick", "t1") == "SUCCESS"
 
 
+def test_its_worker_finds_the_modules_of_the_folder_it_was_started_in(dev: Laptop, folder: Path) -> None:
+    steps = [{"stepName": "a", "type": "python", "content": "our_tasks:count"}]
+    assert dev.request("PUT", "/v1/definitions/ours", {"steps": steps}).is_success
+    assert dev.request("POST", "/v1/jobs", {"jobName": "ours", "trigger": "t1"}).status_code == 202
+    assert wait_for_end(dev, "ours", "t1") == "SUCCESS"
+    assert str(folder / "our_tasks.py") in dev.run("logs", "ours", "t1", "a", "0").stdout
+
+
 def wait_for_end(laptop: Laptop, name: str, trigger: str, seconds: float = 30.0) -> str:
     deadline = time.monotonic() + seconds
     state = ""
@@ -107,7 +119,7 @@ def test_a_second_one_is_refused_with_a_sentence(dev: Laptop, tmp_path: Path, sa
     assert len(second.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_stops_in_time_and_leaves_nothing(tmp_path: Path, sign: signal.Signals) -> None:
     """Even with a lease that waits, which is a Lambda process in the middle of an invocation."""
     with start_laptop(tmp_path, workers=1) as laptop:
@@ -173,3 +185,4 @@ def test_a_taken_port_is_refused(tmp_path: Path) -> None:
         assert process.popen.wait(20) == 2
         assert port in process.said()
         process.stop()
+    assert not (tmp_path / "s").exists()

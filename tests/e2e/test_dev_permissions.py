@@ -17,6 +17,7 @@ import pytest
 from e2e.test_dev import wait_for_end
 from shardmill.local.deploy import STACK, Endpoint
 from support.laptop import START_SECONDS, Laptop, Process
+from support.waits import run_until
 
 DRIVER = """
 import sys
@@ -233,4 +234,21 @@ def test_a_lost_task_is_taken_again_over_http(guarded: Laptop) -> None:
     report = {"workerId": second, "results": [result]}
     assert guarded.request("POST", "/v1/work:report", report).is_success
     assert wait_for_end(guarded, "losing", "t") == "FAILED"
+    assert denials(guarded) == []
+
+
+def test_an_execution_that_was_stopped_is_settled(guarded: Laptop) -> None:
+    assert guarded.request("PUT", "/v1/groups/nobody", {}).is_success
+    submit(guarded, "stopped", {"steps": [{"stepName": "a"}], "workerGroup": "nobody"})
+    machines = Endpoint(guarded.aws_endpoint).client("stepfunctions")
+    session = json.loads((guarded.state / "dev.json").read_text())
+    step_machine = session["outputs"]["StepMachineArn"]
+    job_id = guarded.request("GET", "/v1/jobs/stopped/t").json()["id"]
+
+    def running() -> list[str]:
+        found = machines.list_executions(stateMachineArn=step_machine, statusFilter="RUNNING")["executions"]
+        return [each["executionArn"] for each in found if each["name"].startswith(job_id)]
+
+    machines.stop_execution(executionArn=run_until(running, 20)[0])
+    assert wait_for_end(guarded, "stopped", "t") == "FAILED"
     assert denials(guarded) == []

@@ -245,13 +245,31 @@ def test_only_the_named_sleeps_change() -> None:
     assert Service.time.name == "time"
 
 
+def test_state_is_copied_and_written_value_by_value() -> None:
+    program = (
+        "import inspect; from ministack.core import persistence; from ministack.services import dynamodb; "
+        "print(inspect.getsource(dynamodb.get_state), inspect.getsource(persistence.save_state))"
+    )
+    assert "copy.deepcopy(" in told(program)
+    assert "json.dump(" in told(program)
+
+
+def test_a_file_that_cannot_be_read_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "dynamodb.json").write_text('{"__ministack_format__": 2, "payl')
+    program = (
+        "from ministack.core import persistence as p; "
+        f"p.PERSIST_STATE, p.STATE_DIR = True, {str(tmp_path)!r}; print(p.load_state('dynamodb'))"
+    )
+    assert told(program) == "None"
+
+
 def test_docker_is_looked_for_at_start_and_stop() -> None:
     program = "import inspect, ministack.app as a; print(inspect.getsource(a._handle_lifespan))"
     assert told(program).count("_stop_docker_containers") == 2
 
 
 def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
-    folder = StateFolder.at(tmp_path)
+    folder, said = StateFolder.at(tmp_path), list[str]()
     folder.remember(version="any")
     with folder.locked() as lock:
         cloud = Cloud.start(folder, bind(0), lock)
@@ -259,7 +277,7 @@ def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
             cloud.wait_until_up()
             first = use(Endpoint(cloud.endpoint))
         finally:
-            cloud.stop()
+            cloud.stop(said.append)
         saved = {file.stem for file in (folder.cloud / "state").glob("*.json")}
         assert saved == quirks.SAVED_SERVICES
         again = Cloud.start(folder, bind(0), lock)
@@ -269,6 +287,6 @@ def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
             stack = endpoint.client("cloudformation").describe_stacks(StackName="half")["Stacks"][0]
             execution = endpoint.client("stepfunctions").describe_execution(executionArn=first["execution"])
         finally:
-            again.stop()
+            again.stop(said.append)
     assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert execution["status"] == "RUNNING"

@@ -78,6 +78,28 @@ def test_a_restart_right_after_a_sigkill_waits_for_the_state_to_be_saved(tmp_pat
             assert again.request("GET", "/v1/definitions/kept").is_success
 
 
+def test_a_spoilt_state_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    with start_laptop(tmp_path, workers=0) as laptop:
+        assert laptop.request("PUT", "/v1/definitions/kept", DEFINITION).is_success
+    services = laptop.state / "cloud" / "state"
+    for file in (services / "dynamodb.json", laptop.state / "deployment.json"):
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2])
+        before = contents(services)
+        refused = laptop.run("dev", "--json", "--state", str(laptop.state))
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert f"{file} cannot be read" in refused.stderr.splitlines()[-1]
+        assert f"remove the state folder {laptop.state} " in refused.stderr.splitlines()[-1]
+        assert contents(services) == before
+        file.write_bytes(whole)
+    with start_laptop(tmp_path, workers=0) as laptop:
+        assert laptop.request("GET", "/v1/definitions/kept").is_success
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 def test_changed_code_is_deployed_over_the_kept_state(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name in ("functions", "statemachine", "layers/core/python"):

@@ -203,7 +203,7 @@ def test_duplicate_delivery_and_late_and_repeated_reports(stage: Stage) -> None:
     lease = {"workerId": second["id"], "max": 10, "waitSeconds": 1}
     assert stage.call("POST", "/v1/work:lease", lease)[1]["items"] == []
     status, answer = _report(stage, second, held[:1], "success")
-    assert (status, answer["code"]) == (409, "stale-attempt")
+    assert (status, answer["code"]) == (409, "foreign-attempt")
     assert _report(stage, first, held[:1], "success")[1]["items"][0]["status"] == "ok"
     assert _report(stage, first, held[:1], "success")[1]["items"][0]["status"] == "already"
     assert _report(stage, first, held[:1], "failed")[0] == 409

@@ -42,7 +42,8 @@ def test_a_late_report_of_a_lost_worker_is_stale(play: Play) -> None:
     task = play.task("a", 0)
     assert (task["state"], task["failed"], task["attempt"]) == ("SUCCESS", 0, 2)
     reasons = {attempt["attempt"]: attempt["reason"] for attempt in task["attempts"]}
-    assert reasons == {1: "discarded", 2: None}
+    assert reasons == {1: "lost", 2: None}
+    assert task["attempts"][0]["stdout"] == "I was first"
 
 
 def _message(play: Play, receipt: str):  # type: ignore[no-untyped-def]
@@ -81,7 +82,7 @@ def test_another_worker_cannot_report_my_task(play: Play) -> None:
     one_task(play)
     held = play.take(1)
     thief = Hands(play.mill, "thief")
-    assert [item.status for item in thief.report(held, stderr="mine now")] == ["stale-attempt"]
+    assert [item.status for item in thief.report(held, stderr="mine now")] == ["foreign-attempt"]
     assert play.task("a", 0)["state"] == "RUNNING"
     assert play.task("a", 0)["stderr"] is None
 

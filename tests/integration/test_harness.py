@@ -83,6 +83,7 @@ def handler(event, context):
 _ENVIRONMENT = {
     f"SHARDMILL_{name}"
     for name in (
+        "ALLOW_HOSTS",
         "STACK",
         "TABLE",
         "BUCKET",

@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from shardmill.engine import plan, settle, steps
+from shardmill.engine.crew import Taker
 from shardmill.engine.hand_back import hand_back
 from shardmill.engine.lease import lease as lease_messages
 from shardmill.model.states import JobState
@@ -151,7 +152,7 @@ def test_a_lease_that_the_sdk_wrote_twice_is_ours(play: Play, faults: Faults) ->
     play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
     messages = play.hands.receive()
     faults.fail("dynamodb", "UpdateItem", how="repeat")
-    leases = lease_messages(play.mill, play.hands.worker.reference, messages, play.hands.clock())
+    leases = lease_messages(play.mill, Taker.of(play.hands.worker), messages, play.hands.clock())
     assert [lease.attempt for lease in leases] == [1, 1, 1]
     play.hands.report(leases)
     play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
@@ -218,7 +219,9 @@ def test_a_step_whose_group_was_deleted_fails_instead_of_hanging(play: Play) -> 
     play.define({"stepName": "a", "sharding": 3}, workerGroup="gone")
     play.submit()
     play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    play.cloud.http("DELETE", "/v1/groups/gone")
+    refused = play.cloud.http("DELETE", "/v1/groups/gone")
+    assert (refused.status, refused.json["code"]) == (409, "group-in-use")
+    assert play.cloud.http("DELETE", "/v1/groups/gone?force=true").status == 204
     play.tick(minutes=3)
     play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
     assert "gone" in play.job()["notes"]

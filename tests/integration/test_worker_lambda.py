@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.aws.queues import Message, Ticket
+from shardmill.engine.crew import Taker
 from shardmill.engine.lease import lease
 from shardmill.model.worker import Lease
 from shardmill.worker import lambda_runner
@@ -79,7 +80,7 @@ def test_a_message_whose_task_another_runs_is_kept(play: Play) -> None:
     a_step(play, content="echo hi")
     batch = records(play, 1)
     duplicate = [{**batch[0], "messageId": "duplicate"}]
-    held = lease(play.mill, "lambda.other", [lambda_runner._message(play.mill, batch[0])], now())
+    held = lease(play.mill, Taker("lambda.other"), [lambda_runner._message(play.mill, batch[0])], now())
     assert len(held) == 1
     assert run_batch(play.mill, duplicate, now() + 60_000, now()) == ["duplicate"]
     assert play.task("a", 0)["state"] == "RUNNING"

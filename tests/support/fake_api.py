@@ -180,5 +180,11 @@ def saved(name: str = "report", **more: Any) -> dict[str, Any]:
     }
 
 
+def listed(name: str = "report", **more: Any) -> dict[str, Any]:
+    """A definition as lists show it."""
+    whole = saved(name, stepCount=2, **more)
+    return {field: value for field, value in whole.items() if field != "steps"}
+
+
 def log(text: str, offset: int, complete: bool) -> dict[str, Any]:
     return {"text": text, "offset": offset, "complete": complete}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from threading import Condition
 
 from shardmill.model.worker import (
@@ -15,11 +14,12 @@ from shardmill.model.worker import (
     Worker,
     WorkerStatus,
 )
-from shardmill.worker.logs import Stream
+from shardmill.worker.logs import Part, Stream
+from shardmill.worker.transport import RESTING, Refused
 
 
 class NoLogs:
-    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
+    def store(self, lease: Lease, stream: Stream, part: Part) -> None:
         pass
 
 
@@ -34,6 +34,10 @@ class FakeTransport:
         self.handed_back: list[Lease] = []
         self.beats: list[tuple[list[HeldTask], bool]] = []
         self.drop: list[str] = []
+        self.followed: list[str] = []
+        self.suspended = False
+        self.drain = False
+        self.refuses = True
         self.registration: Registration | None = None
         self.faults: dict[str, list[Exception]] = {}
         self.on_heartbeat: Callable[[], None] = lambda: None
@@ -67,6 +71,7 @@ class FakeTransport:
             name=registration.name,
             groups=registration.groups,
             session=1,
+            activity="suspended" if self.suspended else "idle",
             heartbeat_seconds=self._heartbeat_seconds,
             create_time=now,
             update_time=now,
@@ -78,18 +83,26 @@ class FakeTransport:
             self.beats.append((list(held), offline))
             drop = [name for name in self.drop if name in {task.task_id for task in held}]
             self.changed.notify_all()
-        return HeartbeatAnswer(
-            drop=drop, status=WorkerStatus.ONLINE, heartbeat_seconds=self._heartbeat_seconds
-        )
+            return HeartbeatAnswer(
+                drop=drop,
+                followed=self.followed,
+                suspended=self.suspended,
+                drain=self.drain,
+                status=WorkerStatus.ONLINE,
+                heartbeat_seconds=self._heartbeat_seconds,
+            )
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         with self.changed:
             self._raise("lease")
+            if self._refused:
+                raise Refused("takes no tasks", RESTING)
             self.asked.append(most)
             self.changed.wait_for(
                 lambda: self.queue or self._closed or self.faults.get("lease"), wait_seconds
             )
             self._raise("lease")
+            most = 0 if self._refused else most
             taken, self.queue = self.queue[:most], self.queue[most:]
             self.leased += taken
             self.changed.notify_all()
@@ -113,8 +126,9 @@ class FakeTransport:
             self._closed = True
             self.changed.notify_all()
 
-    def _something(self) -> bool:
-        return bool(self.queue or self._closed or self.faults.get("lease"))
+    @property
+    def _refused(self) -> bool:
+        return self.refuses and (self.suspended or self.drain)
 
     def _raise(self, call: str) -> None:
         if self.faults.get(call):

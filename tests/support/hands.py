@@ -7,34 +7,48 @@ from collections.abc import Callable, Iterable
 
 from shardmill.aws.queues import Message
 from shardmill.engine import workers
+from shardmill.engine.crew import Taker
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
+from shardmill.engine.tally import count
 from shardmill.model.worker import HeldTask, Lease, Registration, Reported, Result
 from shardmill.store.rows import WorkerRow
+from shardmill.store.workers import Tally
 
 
 class Hands:
-    def __init__(self, mill: Mill, name: str = "hands", groups: Iterable[str] = ("default",)) -> None:
+    def __init__(
+        self,
+        mill: Mill,
+        name: str = "hands",
+        groups: Iterable[str] = ("default",),
+        apps: Iterable[str] = ("*",),
+    ) -> None:
         self.mill = mill
         self.clock = lambda: int(time.time() * 1000)
         self.worker: WorkerRow = workers.register(
-            mill, Registration(name=name, groups=list(groups)), self.clock()
+            mill, Registration(name=name, groups=list(groups), apps=list(apps)), self.clock()
         )
 
     def receive(self, most: int = 10) -> list[Message]:
+        """Higher lanes first, as every worker does."""
         found: list[Message] = []
         for name in self.worker.groups:
             group = self.mill.groups.get(name)
             assert group is not None
             for queue in group.queues:
-                found += self.mill.queues.receive(queue, most=most, wait=0, hide=group.lease_seconds)
+                free = most - len(found)
+                if free > 0:
+                    found += self.mill.queues.receive(queue, most=free, wait=0, hide=group.lease_seconds)
         return found
 
     def take(self, most: int = 10) -> list[Lease]:
-        return lease(self.mill, self.worker.reference, self.receive(most), self.clock())
+        return lease(self.mill, Taker.of(self.worker), self.receive(most), self.clock())
 
-    def report(self, leases: Iterable[Lease], outcome: str = "success", **more: object) -> list[Reported]:
+    def report(
+        self, leases: Iterable[Lease], outcome: str = "success", *, count_now: bool = True, **more: object
+    ) -> list[Reported]:
         results = [
             Result.model_validate(
                 {
@@ -47,15 +61,24 @@ class Hands:
             )
             for held in leases
         ]
-        return report(self.mill, self.worker.id, results, self.clock()) if results else []
+        if not results:
+            return []
+        tally = Tally()
+        reported = report(
+            self.mill, self.worker.id, results, self.clock(), groups=self.worker.groups, tally=tally
+        )
+        if count_now:
+            self.worker = count(self.mill, self.worker.id, tally, self.clock()) or self.worker
+        return reported
 
-    def beat(self, held: Iterable[Lease]) -> list[str]:
+    def beat(self, held: Iterable[Lease], *, offline: bool = False) -> list[str]:
         """A heartbeat with these tasks in hand; what it is told to drop."""
         work = [HeldTask(task_id=lease.task_id, attempt=lease.attempt, run=lease.run) for lease in held]
-        session = self.worker.session
-        return workers.heartbeat(
-            self.mill, self.worker.id, session, work, offline=False, now=self.clock()
-        ).drop
+        beat = workers.heartbeat(
+            self.mill, self.worker.id, self.worker.session, work, offline=offline, now=self.clock()
+        )
+        self.worker = beat.worker
+        return beat.drop
 
     def work(self, judge: Callable[[Lease], str] = lambda _: "success") -> int:
         """Take what there is and report each by what `judge` says of it; how many there were."""

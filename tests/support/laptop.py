@@ -113,6 +113,10 @@ class Laptop:
         """Start `shardmill worker …`; it is ended with the laptop cloud if the test does not."""
         log = self.state.parent / f"worker-{len(self.workers)}.log"
         environ = {"SHARDMILL_URL": self.url, "SHARDMILL_TOKEN": self.token}
+        if "--aws" in options:
+            from shardmill.local.session import Session
+
+            environ |= Session(**json.loads((self.state / "dev.json").read_text())).environ()
         started = Process(["worker", *options], log, environ).start()
         self.workers.append(started)
         return started
@@ -189,6 +193,11 @@ def still_alive(pids: set[int], seconds: float) -> dict[int, str]:
         if not alive or time.monotonic() >= deadline:
             return alive
         time.sleep(0.05)
+
+
+def running_commands() -> list[str]:
+    """What every process of this machine runs."""
+    return [_command(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
 def _parent(entry: Path) -> int | None:

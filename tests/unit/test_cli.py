@@ -9,13 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shardmill.cli.app import app
-from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, log, page, problem, saved, step, task
+from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, listed, log, page, problem, saved, step, task
 
 Run = Callable[..., Result]
 JOB = "/v1/jobs/report/t1"
-TIMES = {"createTime": NOW, "updateTime": NOW}
-GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, **TIMES}
-WORKER = {"id": "w", "name": "w1", "groups": ["g", "h"], "session": 1, "heartbeatSeconds": 20, **TIMES}
 
 
 @pytest.fixture
@@ -114,11 +111,11 @@ def test_define_saves_nothing_if_one_file_is_bad(api: FakeApi, run: Run, tmp_pat
 
 
 def test_definitions(api: FakeApi, run: Run) -> None:
-    api.on("GET", "/v1/definitions", page(saved(description="line\nbreak\x1b[31m")))
+    api.on("GET", "/v1/definitions", page(listed(description="line\nbreak\x1b[31m")))
     result = run("definitions")
     heading, row = result.stdout.splitlines()
     assert heading.split() == ["JOB", "VERSION", "STEPS", "UPDATED", "BY", "DESCRIPTION"]
-    assert row.split() == ["report", "3", "1", "2026-11-16T02:17:19Z", "admin", "line", "break", "[31m"]
+    assert row.split() == ["report", "3", "2", "2026-11-16T02:17:19Z", "admin", "line", "break", "[31m"]
     assert json.loads(run("definitions", "--json").stdout)[0]["version"] == 3
 
 
@@ -179,12 +176,26 @@ def test_submit(api: FakeApi, run: Run) -> None:
         ["job", "report", "bad trigger"],
         ["graph", "a.yaml", "--format", "png"],
         ["groups", "add", "g", "--lease-seconds", "1"],
+        ["groups", "add", "g", "--kind", "push"],
+        ["groups", "add", "g", "--type", "nonsense"],
+        ["groups", "show"],
+        ["workers", "--status", "AWAY"],
+        ["workers", "--busy", "drain", "w1"],
+        ["workers", "drain"],
+        ["priority", "report", "t1"],
+        ["priority", "report", "t1", "high"],
+        ["priority", "report", "t1", "1", "--nonsense"],
         ["dev", "--port", "0"],
         ["dev", "--workers", "-1"],
         ["worker", "--slots", "0"],
         ["worker", "--group", "bad name"],
         ["worker", "--name", "x" * 300],
         ["worker", "--work-dir", "/nonexistent"],
+        ["worker", "--max-load", "-1"],
+        ["worker", "--min-disk", "much"],
+        ["worker", "--domain", "x" * 300],
+        ["worker", "--log-format", "xml"],
+        ["worker", "--metrics-port", "70000"],
     ],
 )
 def test_wrong_usage_is_2_and_asks_nobody(arguments: list[str]) -> None:
@@ -202,6 +213,17 @@ def test_submit_and_wait_succeeds(api: FakeApi, run: Run) -> None:
     assert result.stdout.startswith("report t1 SUCCESS\n")
     assert "step main RUNNING (0 of 4 tasks)" in result.stderr
     assert "job report/t1 SUCCESS" in result.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--wait"]])
+def test_submitting_the_same_again_says_that_it_exists(api: FakeApi, run: Run, more: list[str]) -> None:
+    api.on("POST", "/v1/jobs", Reply(job("SUCCESS"), 200))
+    api.on("GET", JOB, job("SUCCESS"))
+    result = run("submit", "report", "--trigger", "t1", *more)
+    assert result.exit_code == 0
+    assert "report/t1 exists already" in result.stderr
+    assert "submitted" not in result.stderr
+    assert "exists" not in result.stdout
 
 
 def test_submit_and_wait_in_json_is_one_document(api: FakeApi, run: Run) -> None:
@@ -277,10 +299,16 @@ def test_watch_in_json_is_a_line_for_each_change(api: FakeApi, run: Run) -> None
         ["graph", "nobody"],
         ["submit", "nobody"],
         ["groups", "remove", "nobody"],
+        ["groups", "show", "nobody"],
+        ["workers", "show", "nobody"],
+        ["workers", "drain", "nobody"],
+        ["workers", "forget", "nobody"],
+        ["priority", "nobody", "t1", "3"],
     ],
 )
 def test_what_is_not_there_is_3(api: FakeApi, run: Run, command: list[str]) -> None:
     api.on("POST", "/v1/jobs", problem(404, "definition-not-found", "there is no definition named 'nobody'"))
+    api.on("GET", "/v1/workers", page())
     for more in ([], ["--json"]):
         result = run(*command, *more)
         assert result.exit_code == 3
@@ -403,37 +431,10 @@ def test_graph_of_a_saved_definition_and_of_a_file(api: FakeApi, run: Run, tmp_p
     assert "/steps: is required" in offline("graph", "bad.yaml").stderr
 
 
-def test_groups(api: FakeApi, run: Run) -> None:
-    api.on("GET", "/v1/groups", page(GROUP))
-    api.on("PUT", "/v1/groups/g", Reply(GROUP, 201))
-    api.on("DELETE", "/v1/groups/g", Reply(None, 204))
-    assert run("groups").stdout.splitlines()[1].split()[:3] == ["g", "pull", "60"]
-    assert json.loads(run("groups", "--json").stdout)[0]["leaseSeconds"] == 60
-    assert run("groups", "add", "g").stdout == "group g: pull, leases of 60 s\n"
-    assert api.seen[-1].document == {"kind": "pull"}
-    run("groups", "add", "g", "--lease-seconds", "300")
-    assert api.seen[-1].document == {"kind": "pull", "leaseSeconds": 300}
-    assert run("groups", "remove", "g").stdout == "group g removed\n"
-    assert json.loads(run("groups", "remove", "g", "--json").stdout) == {"name": "g", "removed": True}
-
-
-def test_options_of_groups_may_stand_before_its_command(api: FakeApi) -> None:
-    api.on("PUT", "/v1/groups/g", Reply(GROUP, 201))
-    with api.served() as url:
-        result = offline("groups", "--url", url, "--token", TOKEN, "--json", "add", "g")
-    assert json.loads(result.stdout)["name"] == "g"
-
-
-def test_workers(api: FakeApi, run: Run) -> None:
-    api.on("GET", "/v1/workers", page(WORKER))
-    row = run("workers").stdout.splitlines()[1].split()
-    assert row == ["w1", "g,h", "ONLINE", "idle", "1", "0", "0", "0", "2026-11-16T02:17:19Z"]
-    assert json.loads(run("workers", "--json").stdout)[0]["status"] == 3
-
-
 COMMANDS = (
     *("dev", "demo", "validate", "define", "definitions", "submit", "jobs", "job", "tasks", "logs"),
-    *("watch", "graph", "worker", "groups", "groups add", "groups remove", "workers"),
+    *("watch", "graph", "priority", "worker", "groups", "groups show", "groups add", "groups remove"),
+    *("workers", "workers show", "workers drain", "workers suspend", "workers resume", "workers forget"),
 )
 
 

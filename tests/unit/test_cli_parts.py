@@ -2,8 +2,9 @@
 
 import io
 import json
+import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import typer
@@ -12,15 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from shardmill.cli import drawing, output
+from shardmill.cli import drawing, output, progress
 from shardmill.cli.assignments import params, step_params
-from shardmill.cli.progress import bars, chosen
+from shardmill.cli.loglines import JsonLine
+from shardmill.cli.panel import lines
+from shardmill.cli.progress import Changes, Running, bars, chosen
+from shardmill.client import Client, ServerError
 from shardmill.engine.submit_event import request_of
 from shardmill.local import prices
 from shardmill.model.definition import JobDefine
-from shardmill.model.job import Job, Step, check_request
+from shardmill.model.job import Job, Step, Task, TaskProgress, check_request
+from shardmill.model.states import TaskState
 from shardmill.model.validate import check_definition
-from support.fake_api import job, step
+from shardmill.worker.desk import Held
+from shardmill.worker.live import Live
+from support.fake_api import job, step, task
+from support.leases import a_lease
 
 ROOT = Path(__file__).parents[2]
 TEXT = st.text(max_size=20)
@@ -165,7 +173,7 @@ def test_what_runs_is_shown_first_where_room_is_scarce() -> None:
 def test_bars_say_how_many_steps_are_not_shown() -> None:
     shown = Job.model_validate(job("RUNNING", *(step(f"s{at}", "WAITING", index=at) for at in range(50))))
     console = Console(file=io.StringIO(), width=100)
-    console.print(bars(shown, room=10))
+    console.print(bars(shown, 10, {}))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "41 more steps" in text
     assert len(text.splitlines()) == 11
@@ -174,10 +182,121 @@ def test_bars_say_how_many_steps_are_not_shown() -> None:
 def test_bars_take_any_name_literally() -> None:
     shown = Job.model_validate(job("RUNNING", step("[red]x[/red]", counts={"FAILED": 2})))
     console = Console(file=io.StringIO(), width=100)
-    console.print(bars(shown, room=10))
+    console.print(bars(shown, 10, {}))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "[red]x[/red]" in text
     assert "2 failed" in text
+
+
+def tasks_at(*progress: dict[str, Any]) -> list[Task]:
+    return [Task.model_validate(task(at, "RUNNING", progress=told)) for at, told in enumerate(progress)]
+
+
+def drawn(shown: Any) -> list[str]:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(shown)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_running_tasks_stand_below_their_step_as_far_as_there_is_room() -> None:
+    shown = Job.model_validate(job("RUNNING", step("a"), step("b", "WAITING", index=1)))
+    told = [{"percent": 42.4, "message": "half [red]x\x1b[2J"}, {"message": "soon"}, {"percent": 100}]
+    lines = drawn(bars(shown, 10, {"a": tasks_at(*told)}))
+    assert [line.split()[0] for line in lines] == ["report/t1", "a", "task", "task", "task", "b"]
+    assert lines[2].rstrip().endswith("42% half [red]x [2J")
+    assert (lines[3].split(), lines[4].split()[-1]) == (["task", "1", "soon"], "100%")
+    assert len(drawn(bars(shown, 3, {"a": tasks_at(*told)}))) == 4
+    assert len(drawn(bars(shown, 2, {"a": tasks_at(*told)}))) == 3
+
+
+def test_what_a_job_waits_for_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = "a worker of group reports that can run java"
+    shown = Job.model_validate(job("RUNNING", waitingFor=[sentence]))
+    changes = Changes()
+    changes(shown)
+    changes(shown)
+    assert capsys.readouterr().err.count(f"job report/t1 waits for: {sentence}\n") == 1
+    assert f"waits for: {sentence}" in drawn(bars(shown, 10, {}))
+
+
+class Asked:
+    """A client that counts who asks for tasks."""
+
+    def __init__(self, *found: Task) -> None:
+        self.found = list(found)
+        self.asked: list[str] = []
+
+    def some_tasks(self, _: str, __: str, step_name: str, state: TaskState, most: int) -> list[Task]:
+        assert (state, most) == (TaskState.RUNNING, 10)
+        self.asked.append(step_name)
+        if not self.found:
+            raise ServerError("broken")
+        return self.found
+
+
+def test_only_running_steps_are_asked_for_tasks_and_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = Task.model_validate(task(9, "RUNNING"))
+    client = Asked(*tasks_at(*[{"percent": 1}] * 7), silent)
+    running = Running(cast(Client, client))
+    shown = Job.model_validate(job("RUNNING", step("a"), step("b", "WAITING", index=1)))
+    for _ in range(5):
+        assert [each.rank for each in running.tasks(shown)["a"]] == [0, 1, 2, 3, 4]
+    assert client.asked == ["a"]
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.0)
+    client.found = []
+    assert running.tasks(shown) == {"a": []}
+    assert running.tasks(Job.model_validate(job("SUCCESS", step("a", "SUCCESS")))) == {}
+    assert client.asked == ["a", "a"]
+
+
+def held(rank: int, told: TaskProgress | None = None) -> Held:
+    return Held(a_lease(rank=rank), began=100.0 - rank, live=Live(told))
+
+
+def test_a_worker_shows_a_line_for_each_task_it_runs() -> None:
+    tasks = [held(1), held(2, TaskProgress(percent=50, message="half")), held(3)]
+    rows = drawn(lines(tasks, 100.0, 5))
+    assert rows[0].split() == ["balance/t1", "main", "1", "1.0", "s"]
+    assert rows[1].split()[:5] == ["balance/t1", "main", "2", "2.0", "s"]
+    assert rows[1].rstrip().endswith("50% half")
+    assert [row.strip() for row in drawn(lines(tasks, 100.0, 2))[1:]] == ["… and 2 more"]
+    assert drawn(lines([], 100.0, 5)) == ["waiting for tasks"]
+
+
+def said(*arguments: Any, name: str = "shardmill.worker", **more: Any) -> dict[str, Any]:
+    record = logging.LogRecord(name, logging.WARNING, "x.py", 1, arguments[0], arguments[1:], None, **more)
+    found: dict[str, Any] = json.loads(JsonLine().format(record))
+    assert found.pop("time").endswith("Z")
+    assert found.pop("level") == "warning"
+    return found
+
+
+def test_a_log_line_in_json_has_the_pairs_of_its_message() -> None:
+    assert said("ended task=%s attempt=%d reason=%s", "x_0_1", 2, "exit code=3 \n'é") == {
+        "event": "ended",
+        "task": "x_0_1",
+        "attempt": 2,
+        "reason": "exit code=3 \n'é",
+    }
+    assert said("%s-failing error=%s (trying again)", "lease", ValueError("no")) == {
+        "event": "lease-failing",
+        "error": "no",
+        "note": "(trying again)",
+    }
+    assert said("stopping grace=%gs", 10.0) == {"event": "stopping", "grace": "10s"}
+    assert said("suspended: until `%s`", "x y") == {"event": "suspended", "note": "until `x y`"}
+    assert said("done share=%d%% at=here", 7) == {"event": "done", "share": "7%", "at": "here"}
+    assert said("offline") == {"event": "offline"}
+    assert said("a 100%% %s", "b", name="botocore.x") == {
+        "event": "log",
+        "logger": "botocore.x",
+        "message": "a 100% b",
+    }
+
+
+@given(st.text(max_size=30), st.integers(), st.text(max_size=30))
+def test_any_value_comes_out_of_a_log_line_as_it_went_in(text: str, number: int, last: str) -> None:
+    assert said("x a=%s b=%d c=%s", text, number, last) == {"event": "x", "a": text, "b": number, "c": last}
 
 
 def example() -> JobDefine:

@@ -3,17 +3,22 @@
 import json
 import os
 import pty
+import pwd
 import resource
 import select
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.fake_api import TOKEN, FakeApi, job, page, step, task
+from shardmill.model.worker import Lease
+from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, page, step, task
+from support.leases import a_lease
 
 COMMAND = [sys.executable, "-m", "shardmill"]
 JOB = "/v1/jobs/report/t1"
@@ -140,7 +145,9 @@ def test_ctrl_c_while_waiting_says_that_the_job_goes_on(api: FakeApi) -> None:
     assert "Traceback" not in rest
 
 
-def on_a_terminal(*arguments: str, env: dict[str, str]) -> tuple[int, str]:
+def on_a_terminal(
+    *arguments: str, env: dict[str, str], watch: Callable[[bytes], None] = lambda seen: None
+) -> tuple[int, str]:
     """Runs a command with a terminal for everything; gives its exit code and what was seen."""
     terminal, other = pty.openpty()
     process = subprocess.Popen([*COMMAND, *arguments], stdin=other, stdout=other, stderr=other, env=env)
@@ -154,6 +161,7 @@ def on_a_terminal(*arguments: str, env: dict[str, str]) -> tuple[int, str]:
                 seen += os.read(terminal, 65_536)
             except OSError:
                 break
+            watch(seen)
         elif process.poll() is not None:
             break
     os.close(terminal)
@@ -178,6 +186,126 @@ def test_on_a_terminal_there_are_live_bars_and_colours(api: FakeApi) -> None:
         assert code == 0
         assert "12/12" in seen
         assert "\x1b[3" not in seen
+
+
+def test_on_a_terminal_running_tasks_show_how_far_they_are(api: FakeApi) -> None:
+    running = job("RUNNING", step("main", total=4))
+    told = task(2, "RUNNING", progress={"percent": 42, "message": "copying"})
+    api.on("GET", f"{JOB}/steps/main/tasks", page(told))
+    api.on("GET", JOB, *[running] * 5, job("SUCCESS", step("main", "SUCCESS", 4, 4)))
+    with api.served() as url:
+        code, seen = on_a_terminal("watch", "report", "t1", env=environment(url, TERM="xterm", COLUMNS="100"))
+    assert code == 0
+    assert "task 2" in seen
+    assert "42% copying" in seen
+    asked = [each.query for each in api.seen if each.path.endswith("/tasks")]
+    assert {"state": "RUNNING", "limit": "10"} in asked
+
+
+WORKER = {
+    "id": "w",
+    "name": "w1",
+    "groups": ["default"],
+    "session": 1,
+    "heartbeatSeconds": 20,
+    "createTime": NOW,
+    "updateTime": NOW,
+}
+
+
+def with_work(api: FakeApi, *leases: Lease) -> None:
+    """An API that has these tasks for one worker, and then no more."""
+    items = [lease.model_dump(mode="json") | {"environ": {}} for lease in leases]
+    reported = [{"taskId": each.task_id, "attempt": 1, "status": "ok"} for each in leases]
+    api.on("POST", "/v1/workers", Reply(WORKER, 201))
+    api.on("POST", "/v1/workers/w:heartbeat", {"status": 3, "heartbeatSeconds": 20})
+    api.on("POST", "/v1/work:lease", *({"items": [item]} for item in items), {"items": []})
+    api.on("POST", "/v1/work:report", *({"items": [one]} for one in reported))
+
+
+def results(api: FakeApi) -> list[dict[str, Any]]:
+    return [one for each in api.seen if each.path == "/v1/work:report" for one in each.document["results"]]
+
+
+def test_a_worker_does_what_there_is_and_says_it_in_json(api: FakeApi) -> None:
+    with_work(api, a_lease(content="exit 3"), a_lease("noop", rank=8))
+    with api.served() as url:
+        options = ("--once", "--json", "--log-format", "json", "--metrics-port", "0", "--domain", "d")
+        found = run("worker", *options, env=environment(url))
+    assert found.returncode == 0
+    assert [(one["outcome"], one.get("exitCode")) for one in results(api)] == [("failed", 3), ("success", 0)]
+    told = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(one["event"], one["index"]) for one in told] == [
+        ("started", 7),
+        ("ended", 7),
+        ("started", 8),
+        ("ended", 8),
+    ]
+    logged = [json.loads(line) for line in found.stderr.splitlines()]
+    assert [one["event"] for one in logged] == ["metrics", "registered", "ended", "offline"]
+    assert logged[0]["url"].startswith("http://127.0.0.1:")
+    assert (logged[2]["attempt"], logged[2]["reason"]) == (1, "exit code 3")
+    registration = api.seen[0].document
+    assert (registration["domain"], registration["slots"]) == ("d", 1)
+    assert registration["user"] == pwd.getpwuid(os.geteuid()).pw_name
+    assert api.seen[-1].document == {"session": 1, "work": [], "offline": True}
+
+
+def test_a_worker_stops_after_so_many_tasks(api: FakeApi) -> None:
+    with_work(api, *(a_lease(content="echo x", rank=rank) for rank in range(3)))
+    with api.served() as url:
+        found = run("worker", "--max-tasks", "2", env=environment(url))
+    assert found.returncode == 0
+    assert [one["stdout"] for one in results(api)] == ["x\n", "x\n"]
+    assert "registered worker=w1" in found.stderr
+
+
+def test_a_worker_that_lacks_something_rejects_the_task(api: FakeApi) -> None:
+    with_work(api, a_lease(content="echo x"))
+    with api.served() as url:
+        found = run("worker", "--once", "--min-disk", "999999999999", env=environment(url))
+    assert found.returncode == 0
+    [result] = results(api)
+    assert result["outcome"] == "rejected"
+    assert "--min-disk" in result["reason"]
+
+
+def test_programs_can_be_named_in_the_environment(api: FakeApi, tmp_path: Path) -> None:
+    java = tmp_path / "my-java"
+    java.write_text('#!/bin/sh\necho "$@"\n')
+    java.chmod(0o755)
+    with_work(api, a_lease("java", "app.jar --x 1"))
+    with api.served() as url:
+        assert run("worker", "--once", env=environment(url, SHARDMILL_JAVA=str(java))).returncode == 0
+    assert [(one["outcome"], one["stdout"]) for one in results(api)] == [("success", "-jar app.jar --x 1\n")]
+
+
+def test_on_a_terminal_a_worker_shows_what_it_runs(api: FakeApi, tmp_path: Path) -> None:
+    seen_it = tmp_path / "seen"
+    content = f"echo 42 copying > $SHARDMILL_PROGRESS; until [ -e {seen_it} ]; do sleep 0.05; done"
+    with_work(api, a_lease(content=content))
+
+    def watch(seen: bytes) -> None:
+        if b"42% copying" in seen:
+            seen_it.touch()
+
+    with api.served() as url:
+        env = environment(url, TERM="xterm", COLUMNS="120")
+        code, seen = on_a_terminal("worker", "--once", env=env, watch=watch)
+    assert code == 0
+    assert "balance/t1 main 7" in seen
+    assert "42% copying" in seen
+    assert "registered worker=w1" in seen
+
+
+def test_counters_that_cannot_be_served_are_said(api: FakeApi) -> None:
+    with_work(api)
+    with api.served() as url:
+        port = url.rpartition(":")[2]
+        found = run("worker", "--once", "--metrics-port", port, env=environment(url))
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"shardmill: the counters cannot be served on port {port}: ")
+    assert api.seen == []
 
 
 def test_a_worker_without_anything_to_work_for_says_so(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from shardmill.client import http as client_http
 from shardmill.client.trigger import new_trigger
 from shardmill.model.definition import Info, JobDefine
 from shardmill.model.states import JobState, TaskState
-from support.fake_api import TOKEN, FakeApi, Reply, job, page, problem, saved, step, task
+from support.fake_api import TOKEN, FakeApi, Reply, job, listed, page, problem, saved, step, task
 
 URL = "http://127.0.0.1:1/base"
 
@@ -88,6 +88,14 @@ def test_submit_leaves_out_what_was_not_given_and_makes_a_trigger(api: FakeApi, 
     sent = api.seen[0].document
     assert set(sent) == {"jobName", "trigger"}
     assert re.fullmatch(r"\d{8}T\d{9}Z", sent["trigger"])
+
+
+@pytest.mark.parametrize(("status", "new"), [(202, True), (200, False)])
+def test_submit_tells_whether_the_job_is_new(api: FakeApi, client: Client, status: int, new: bool) -> None:
+    api.on("POST", "/base/v1/jobs", Reply(job(), status))
+    made = client.submit("report", "t1")
+    assert made.new is new
+    assert "new" not in made.model_dump(mode="json")
 
 
 def test_made_triggers_are_never_the_same() -> None:
@@ -273,6 +281,29 @@ def test_validate_gives_the_faults(api: FakeApi, client: Client) -> None:
     assert [each.model_dump() for each in client.validate({"jobName": "x"})] == [fault]
 
 
+def test_an_error_shows_its_faults(api: FakeApi, client: Client) -> None:
+    faults = [
+        {"pointer": f"/steps/{at}/x", "code": "unknown-field", "message": f"no {at}"} for at in range(12)
+    ]
+    faults.append({"pointer": "", "code": "bad-type", "message": "must be an object"})
+    refusal = problem(422, "invalid-definition", "13 faults", faults=faults)
+    api.on("PUT", "/base/v1/definitions/report", refusal)
+    with pytest.raises(Invalid) as caught:
+        client.define(saved())
+    lines = str(caught.value).splitlines()
+    assert lines[:2] == ["13 faults", "  /steps/0/x: no 0"]
+    assert lines[-1] == "  and 3 more"
+    assert caught.value.detail == "13 faults"
+
+
+def test_versions_of_a_definition(api: FakeApi, client: Client) -> None:
+    api.on("GET", "/base/v1/definitions/report/versions", page(listed(version=2), listed(version=1)))
+    api.on("GET", "/base/v1/definitions/report", saved(version=1))
+    assert [each.version for each in client.versions("report")] == [2, 1]
+    assert client.definition("report", 1).version == 1
+    assert api.seen[-1].query == {"version": "1"}
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "a?b", "ä", "x" * 65, "a\n", "%2e"])
 def test_a_name_that_nothing_can_have_is_not_asked_for(api: FakeApi, client: Client, name: str) -> None:
     for act in (
@@ -286,6 +317,13 @@ def test_a_name_that_nothing_can_have_is_not_asked_for(api: FakeApi, client: Cli
         with pytest.raises(BadName, match="cannot be a"):
             act()
     assert not api.seen
+
+
+def test_an_empty_page_is_not_the_end(api: FakeApi, client: Client) -> None:
+    path = "/base/v1/jobs/report/t1/steps/main/tasks"
+    api.on("GET", path, page(cursor="a"), page(cursor="b"), page(task(7, "FAILED")))
+    assert [each.rank for each in client.tasks("report", "t1", "main", TaskState.FAILED)] == [7]
+    assert len(api.seen) == 3
 
 
 def test_lists_go_from_page_to_page(api: FakeApi, client: Client) -> None:
@@ -334,13 +372,23 @@ def test_groups_and_workers(api: FakeApi, client: Client) -> None:
     api.on("DELETE", "/base/v1/groups/g", Reply(None, 204))
     api.on("GET", "/base/v1/workers", page(worker))
     assert client.create_group("g").lease_seconds == 60
-    assert api.seen[-1].document == {"kind": "pull"}
+    assert api.seen[-1].document == {}
     client.create_group("g", kind="lambda", lease_seconds=900, types=["shell"])
     assert api.seen[-1].document == {"kind": "lambda", "leaseSeconds": 900, "types": ["shell"]}
     assert client.group("g").name == "g"
     assert [each.name for each in client.groups()] == ["g"]
     assert [each.name for each in client.workers()] == ["w"]
     client.delete_group("g")
+    assert api.seen[-1].query == {}
+    client.delete_group("g", force=True)
+    assert api.seen[-1].query == {"force": "true"}
+
+
+def test_a_few_tasks_are_one_page_even_if_there_are_more(api: FakeApi, client: Client) -> None:
+    path = "/base/v1/jobs/report/t1/steps/main/tasks"
+    api.on("GET", path, page(cursor="more"))
+    assert client.some_tasks("report", "t1", "main", TaskState.RUNNING, 10) == []
+    assert [each.query for each in api.seen] == [{"state": "RUNNING", "limit": "10"}]
 
 
 def test_everything_that_the_package_names_is_there() -> None:

@@ -200,7 +200,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (job(step(toleratedFailures=True)), "/steps/0/toleratedFailures", "bad-value"),
     (job(step(content="{{ params.x }}")), "/steps/0/content", "bad-template"),
     (job(step(content="{{ pack.start }}")), "/steps/0/content", "bad-template"),
-    (job(step(type="http", content={"a": ["{{"]})), "/steps/0/content/a/0", "bad-template"),
+    (
+        job(step(type="http", content={"url": "http://x", "body": ["{{"]})),
+        "/steps/0/content/body/0",
+        "bad-template",
+    ),
     (
         job(step(command={"name": "x", "dockerimage": "{{ a }}"})),
         "/steps/0/command/dockerimage",
@@ -312,8 +316,20 @@ def test_secrets_are_not_repeated_in_faults() -> None:
         assert "s3cret" not in str(faults)
 
 
-def test_a_private_value_is_no_template() -> None:
-    valid(job(step(command={"name": "x", "environ": {"private": {"K": "{{ x"}}})))
+def test_the_environment_of_a_command_is_a_template() -> None:
+    environ = {"public": {"A": "{{ shard.index }}"}, "private": {"B": "{{ params.key }}-x"}}
+    valid(job(step(command={"name": "x", "environ": environ}), params={"key": "k"}))
+    for kind in ("public", "private"):
+        for text in ("s3cret {{ params.nope }}", "s3cret{{s3cret", "{{ s3cret.x }}"):
+            wrong = job(step(command={"name": "x", "environ": {kind: {"K": text}}}))
+            assert faults_of(wrong) == [(f"/steps/0/command/environ/{kind}/K", "bad-template")]
+            assert kind == "public" or "s3cret" not in message_of(wrong)
+
+
+@pytest.mark.parametrize("kind", [None, "command", "shell", "noop", "docker"])
+def test_a_step_has_a_content_or_a_command_but_not_both(kind: str | None) -> None:
+    wrong = job(step(content="x", command={"name": "x"}, **({"type": kind} if kind else {})))
+    assert faults_of(wrong) == [("/steps/0/content", "both-spellings")]
 
 
 def test_two_thousand_steps_take_well_under_a_second() -> None:

@@ -44,7 +44,7 @@ commands = st.fixed_dictionaries(
         "argsArray": st.lists(st.just("{{ job.name }}"), max_size=2),
         "dockerimage": st.just("image:1"),
         "environ": maybe(
-            public=st.dictionaries(variables, texts, max_size=2),
+            public=st.dictionaries(variables, texts.filter(lambda text: "{{" not in text), max_size=2),
             private=st.dictionaries(variables, secrets, max_size=2),
         ),
     },
@@ -75,8 +75,6 @@ shard_fields = st.one_of(
 )
 step_fields = maybe(
     description=texts,
-    content=st.sampled_from(["ls", "echo {{ shard.index }} {{ job.trigger }}"]),
-    command=commands,
     phase=st.just(3),
     canFail=st.booleans(),
     failFast=st.booleans(),
@@ -92,13 +90,22 @@ step_fields = maybe(
 )
 
 
+work = st.one_of(
+    st.just({}),
+    st.builds(
+        lambda text: {"content": text}, st.sampled_from(["ls", "echo {{ shard.index }}{{ job.name }}"])
+    ),
+    st.builds(lambda command: {"command": command}, commands),
+)
+
+
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, Any]:
     """Definitions that are right, in any spelling."""
     step_names = draw(st.lists(names, min_size=1, max_size=5, unique=True))
     steps = []
     for at, name in enumerate(step_names):
-        step = {"stepName": name, "phase": 3, **draw(step_fields), **draw(shard_fields)}
+        step = {"stepName": name, "phase": 3, **draw(step_fields), **draw(shard_fields), **draw(work)}
         earlier = draw(st.lists(st.sampled_from(step_names[:at]), unique=True)) if at else []
         if len(earlier) == 1 and draw(st.booleans()):
             step["dependentStep"] = earlier[0]

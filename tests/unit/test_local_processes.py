@@ -107,6 +107,20 @@ def test_workers_know_the_cloud_and_stop_together(workers: Workers) -> None:
     assert not [pid for pid in running if alive(pid)]
 
 
+def test_workers_are_where_dev_was_started_and_take_no_module_from_there(
+    workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker that is started by hand: what is there is for the tasks."""
+    project = tmp_path / "project"
+    project.mkdir()
+    for name in ("json", "threading", "sleeper"):
+        (project / f"{name}.py").write_text("raise SystemExit('not mine')")
+    monkeypatch.chdir(project)
+    workers.start(1)
+    until(lambda: len(pids(workers, 1)) == 1)
+    assert Path(f"/proc/{pids(workers, 1)[0]}/cwd").resolve() == project
+
+
 def test_a_worker_that_dies_is_replaced_with_a_message(workers: Workers, said: list[str]) -> None:
     workers.start(1)
     until(lambda: len(pids(workers, 1)) == 1)

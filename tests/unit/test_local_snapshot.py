@@ -1,38 +1,52 @@
 """State that is saved while the emulator runs: whole, and never over a later save."""
 
+import copy
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from shardmill.local import snapshot
+from shardmill.local.snapshot import Snapshots
+
+linux = pytest.mark.skipif(not snapshot.FORKS, reason="snapshots are forked on Linux only")
+
 PROGRAM = """
-import sys, threading, time
+import asyncio, sys, time
 from pathlib import Path
-from types import SimpleNamespace
 from shardmill.local import snapshot
 
 file = Path(sys.argv[1])
 memory = {"n": 0}
 
-def save_all(services):
-    time.sleep(float(sys.argv[2]))
-    fresh = file.with_suffix(".tmp")
-    fresh.write_text(str(services["n"]))
-    fresh.replace(file)
+class Store:
+    def write(self):
+        time.sleep(float(sys.argv[2]))
+        fresh = file.with_suffix(".tmp")
+        fresh.write_text(str(memory["n"]))
+        fresh.replace(file)
 
-app = SimpleNamespace(save_all=save_all, _build_persistence_save_dict=lambda: dict(memory))
+    def drop_unfinished(self):
+        file.with_suffix(".tmp").unlink(missing_ok=True)
+
 snapshot.INTERVAL_SECONDS = 0.05
-snapshots = snapshot.Snapshots(app)
-snapshots.start()
-for n in range(1, 6):
-    memory["n"] = n
-    time.sleep(0.1)
-seen = file.read_text() if file.exists() else "nothing"
-memory["n"] = "last"
-app.save_all(dict(memory))
-time.sleep(0.3)
-print(seen, file.read_text())
+snapshots = snapshot.Snapshots(Store())
+
+async def run():
+    snapshots.start(asyncio.get_running_loop())
+    for n in range(1, 6):
+        memory["n"] = n
+        await asyncio.sleep(0.1)
+    seen = file.read_text() if file.exists() else "nothing"
+    memory["n"] = "last"
+    snapshots.finish(lambda: None)
+    print(seen, file.read_text())
+    await asyncio.sleep(0.3)
+    print(file.read_text())
+
+asyncio.run(run())
 """
 
 
@@ -47,13 +61,84 @@ def outcome(file: Path, seconds_of_a_save: float) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="snapshots are forked on Linux only")
+@linux
 def test_state_is_saved_while_it_changes(tmp_path: Path) -> None:
-    seen, last = outcome(tmp_path / "state", 0.0)
+    seen, *last = outcome(tmp_path / "state", 0.0)
     assert seen in {"1", "2", "3", "4", "5"}
-    assert last == "last"
+    assert last == ["last", "last"]
 
 
 def test_a_snapshot_in_the_making_does_not_come_over_the_last_save(tmp_path: Path) -> None:
     """Each save takes longer than the program waits: the one in the making must be ended, not awaited."""
-    assert outcome(tmp_path / "state", 1.0) == ["nothing", "last"]
+    assert outcome(tmp_path / "state", 1.0) == ["nothing", "last", "last"]
+
+
+class Store:
+    """A store that writes down who wrote, and fails for some."""
+
+    def __init__(self, file: Path, failing: str = "") -> None:
+        self._file = file
+        self._failing = failing
+        self._state = [object()]
+
+    def write(self) -> None:
+        who = "copy" if copy.deepcopy(self._state) is self._state else "itself"
+        if who in self._failing:
+            raise OSError(28, "No space left on device")
+        self._file.write_text(who)
+
+    def drop_unfinished(self) -> None:
+        raise AssertionError("nothing is unfinished")
+
+
+@linux
+def test_the_copy_that_writes_makes_no_copies(tmp_path: Path) -> None:
+    copied: list[str] = []
+    Snapshots(Store(tmp_path / "state")).finish(lambda: copied.append("yes"))
+    assert (tmp_path / "state").read_text() == "copy"
+    assert copied == ["yes"]
+
+
+@linux
+def test_when_the_copy_fails_the_process_saves(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Snapshots(Store(tmp_path / "state", failing="copy")).finish(lambda: None)
+    assert (tmp_path / "state").read_text() == "itself"
+    assert "No space left on device" in capfd.readouterr().err
+
+
+def test_a_last_save_that_fails_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space"):
+        Snapshots(Store(tmp_path / "state", failing="copy, itself")).finish(lambda: None)
+
+
+@linux
+def test_the_last_save_outlives_the_end_of_its_process_group(tmp_path: Path) -> None:
+    """The stop of `dev` ends the group when it has waited long enough; nothing may be lost by that."""
+    program = (
+        "import os, signal, sys, time\n"
+        "from pathlib import Path\n"
+        "from shardmill.local.snapshot import Snapshots\n"
+        "class Store:\n"
+        "    def write(self):\n"
+        "        time.sleep(0.5)\n"
+        "        Path(sys.argv[1]).write_text('saved')\n"
+        "        print('done', flush=True)\n"
+        "Snapshots(Store()).finish(lambda: os.killpg(0, signal.SIGKILL))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "state")],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"done\n"
+    assert process.returncode == -signal.SIGKILL
+    assert (tmp_path / "state").read_text() == "saved"
+
+
+def test_where_there_are_no_copies_the_process_itself_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "FORKS", False)
+    Snapshots(Store(tmp_path / "state")).finish(lambda: None)
+    assert (tmp_path / "state").read_text() == "itself"

@@ -91,6 +91,20 @@ def test_facts_are_remembered(tmp_path: Path) -> None:
     assert StateFolder.at(tmp_path / "s").remembered() == {"version": "v", "port": 2}
 
 
+@pytest.mark.parametrize("text", ["", '{"version": "v', "[]", "\0"])
+def test_a_spoilt_memory_is_refused_and_nothing_is_removed(tmp_path: Path, text: str) -> None:
+    """Taken for none, it would look like a first deployment that failed, of which nothing is kept."""
+    folder = StateFolder.at(tmp_path / "s")
+    folder.services.mkdir(parents=True)
+    file = folder.path / "deployment.json"
+    file.write_text(text)
+    for refused in (folder.prepare, folder.remembered, lambda: folder.remember(port=1)):
+        with pytest.raises(Refused, match=f"{file}.* remove the state folder {folder.path} "):
+            refused()
+    assert file.read_text() == text
+    assert folder.services.exists()
+
+
 def test_nothing_is_kept_of_a_first_deployment_that_failed(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "s")
     folder.prepare()

@@ -12,7 +12,7 @@ import pytest
 
 from shardmill.model.worker import Lease, Result
 from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.logs import LogsNotStored, Stream
+from shardmill.worker.logs import LogsNotStored, Part, Stream
 from shardmill.worker.programs import Programs
 from support.leases import JOB, a_command, a_lease
 from support.processes import gone
@@ -40,6 +40,7 @@ def pids_in(folder: Path) -> list[int]:
         ("exit 0", "success", 0, None),
         ("exit 3", "failed", 3, "exit code 3"),
         ("exit 42", "failed-permanent", 42, "exit code 42"),
+        ("exit 75", "rejected", 75, "exit code 75: rejected by the program"),
         ("kill -9 $$", "failed", -9, "killed by signal 9"),
         ("no-such-program-anywhere", "failed", 127, "exit code 127"),
     ],
@@ -59,15 +60,6 @@ def test_a_noop_is_done_without_a_process_or_a_folder(shop: Workshop) -> None:
     result = run(a_lease("noop"), shop)
     assert result.outcome == "success"
     assert not shop.root.exists()
-
-
-@pytest.mark.parametrize("type", ["java", "hive", "mapreduce", "docker", "http", "lambda"])
-def test_other_types_are_rejected_with_the_reason(shop: Workshop, type: str) -> None:
-    result = run(a_lease(type, content="x"), shop)
-    assert result.outcome == "rejected"
-    assert result.reason == (
-        f"this worker does not run tasks of type {type}, only noop, shell, python, command"
-    )
 
 
 @pytest.mark.parametrize(
@@ -103,11 +95,8 @@ def test_a_program_that_may_not_be_executed(shop: Workshop, tmp_path: Path) -> N
     assert (result.outcome, result.reason) == ("failed", f"program '{plain}' may not be executed")
 
 
-@pytest.mark.parametrize("environ", [{"A": "x\0y"}, {"BIG": "x" * 3_000_000}])
-def test_an_impossible_environment_is_a_failure_with_a_reason(
-    shop: Workshop, environ: dict[str, str]
-) -> None:
-    result = run(a_lease(content="exit 0", environ=environ), shop)
+def test_an_impossible_environment_is_a_failure_with_a_reason(shop: Workshop) -> None:
+    result = run(a_lease(content="exit 0", environ={"A": "x\0y"}), shop)
     assert result.outcome == "failed"
     assert result.reason is not None
     assert result.reason.startswith("program '/bin/sh' could not be started: ")
@@ -318,10 +307,10 @@ class Kept:
         self.streams: dict[str, int] = {}
         self.fail = fail
 
-    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
+    def store(self, lease: Lease, stream: Stream, part: Part) -> None:
         if self.fail:
             raise LogsNotStored("S3 is away")
-        self.streams[stream] = path.stat().st_size
+        self.streams[stream] = sum(len(data) for _, data in part)
 
 
 def test_short_output_is_in_the_result_and_nowhere_else(shop: Workshop) -> None:

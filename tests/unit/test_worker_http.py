@@ -13,7 +13,7 @@ import pytest
 from shardmill.model.worker import HeldTask, Registration, Result
 from shardmill.worker import logs, retry
 from shardmill.worker.http import HttpTransport
-from shardmill.worker.logs import LogsNotStored
+from shardmill.worker.logs import LogsNotStored, Part
 from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable
 from support.leases import JOB, a_lease
 
@@ -108,7 +108,12 @@ def test_it_reports(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("status", "code", "said"),
-    [(409, "stale-attempt", "stale-attempt"), (404, "task-not-found", "unknown-task")],
+    [
+        (409, "stale-attempt", "stale-attempt"),
+        (409, "foreign-attempt", "foreign-attempt"),
+        (409, "wrong-group", "wrong-group"),
+        (404, "task-not-found", "unknown-task"),
+    ],
 )
 def test_results_that_come_too_late_are_answered_and_done(
     server: Server, status: int, code: str, said: str
@@ -184,7 +189,7 @@ def test_long_logs_go_to_presigned_addresses_without_the_token(server: Server, t
     }
     server.answers |= {f"/chunk{n}": {} for n in range(3)}
     with patch.object(logs, "CHUNK_BYTES", 3):
-        server.transport.logs.store(a_lease(), "stdout", path)
+        server.transport.logs.store(a_lease(), "stdout", Part(path, 0, 7))
     asked, *puts = server.requests[1:]
     assert json.loads(asked.content) == {
         "workerId": "abc",
@@ -200,6 +205,20 @@ def test_long_logs_go_to_presigned_addresses_without_the_token(server: Server, t
         ("PUT", "/chunk2", b"g"),
     ]
     assert not any("authorization" in put.headers for put in puts)
+
+
+def test_later_chunks_ask_for_their_own_numbers(server: Server, tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(b"abcdefg")
+    server.answers["/v1/work:urls"] = {
+        "items": [{"chunk": n, "url": f"http://s3.test/chunk{n}?signed"} for n in (4, 5)]
+    }
+    server.answers |= {f"/chunk{n}": {} for n in (4, 5)}
+    with patch.object(logs, "CHUNK_BYTES", 3):
+        server.transport.logs.store(a_lease(), "stdout", Part(path, 2, 7, first=4))
+    asked, *puts = server.requests[1:]
+    assert (json.loads(asked.content)["first"], json.loads(asked.content)["chunks"]) == (4, 2)
+    assert [(put.url.path, put.content) for put in puts] == [("/chunk4", b"cde"), ("/chunk5", b"fg")]
 
 
 @pytest.mark.parametrize(
@@ -220,4 +239,20 @@ def test_a_log_that_cannot_be_stored_is_one_fault(
     path.write_bytes(b"abc")
     server.answers |= {"/v1/work:urls": urls, "/chunk0": put}
     with pytest.raises(LogsNotStored):
-        server.transport.logs.store(a_lease(), "stdout", path)
+        server.transport.logs.store(a_lease(), "stdout", Part(path, 0, 3))
+
+
+def test_a_result_that_is_never_taken_does_not_hold_up_the_others() -> None:
+    def handler(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/workers":
+            return httpx.Response(201, json=WORKER)
+        results = json.loads(request.content)["results"]
+        if any(result["attempt"] == 2 for result in results):
+            return problem(413, "output-too-large")
+        items = [{"taskId": each["taskId"], "attempt": 1, "status": "ok"} for each in results]
+        return httpx.Response(200, json={"items": items})
+
+    transport = HttpTransport("http://x", "t", client=httpx.Client(transport=httpx.MockTransport(handler)))
+    transport.register(Registration(name="w", groups=["default"]))
+    results = [Result(task_id=f"t{n}", attempt=n, outcome="success") for n in (1, 2)]
+    assert [answer.status for answer in transport.report(results)] == ["ok", "unknown-task"]

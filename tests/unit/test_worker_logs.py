@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.worker import logs
-from shardmill.worker.logs import TAIL_BYTES, chunk_count, chunks, tail
+from shardmill.worker.logs import TAIL_BYTES, Part, tail
 
 
 def written(data: bytes, folder: str) -> Path:
@@ -38,18 +38,13 @@ def test_the_tail_of_anything_is_text_of_4_kb_at_most(data: bytes) -> None:
     assert data.decode(errors="replace").endswith(found.lstrip("\N{REPLACEMENT CHARACTER}"))
 
 
-@given(st.binary(max_size=400), st.integers(1, 50))
-def test_the_chunks_of_a_stream_are_the_stream(data: bytes, size: int) -> None:
+@given(st.binary(max_size=400), st.integers(1, 50), st.integers(0, 400), st.integers(0, 9))
+def test_the_chunks_of_a_part_are_the_part(data: bytes, size: int, start: int, first: int) -> None:
+    start = min(start, len(data))
     with TemporaryDirectory() as folder, patch.object(logs, "CHUNK_BYTES", size):
-        path = written(data, folder)
-        found = list(chunks(path))
-        assert len(found) == chunk_count(path)
-    assert b"".join(found) == data
-    assert all(len(chunk) == size for chunk in found[:-1])
-
-
-def test_of_an_endless_stream_the_first_thousand_chunks_are_kept(tmp_path: Path) -> None:
-    with patch.object(logs, "CHUNK_BYTES", 2):
-        path = written(b"ab" * 1500, str(tmp_path))
-        assert chunk_count(path) == 1000
-        assert len(list(chunks(path))) == 1000
+        part = Part(written(data, folder), start, len(data), first)
+        found = list(part)
+        assert len(found) == part.count
+    assert b"".join(chunk for _, chunk in found) == data[start:]
+    assert all(len(chunk) == size for _, chunk in found[:-1])
+    assert [number for number, _ in found] == list(range(first, first + len(found)))

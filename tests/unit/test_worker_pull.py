@@ -15,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.model.job import TaskProgress
 from shardmill.model.worker import Lease, Result
-from shardmill.worker import pull, retry
+from shardmill.worker import pull, pulse, retry
 from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.live import Live
 from shardmill.worker.loop import run_worker
 from shardmill.worker.transport import Refused, Stale, Unreachable
 from support.fake_transport import FakeTransport
@@ -93,7 +95,7 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
         transport.fail(call, Unreachable("away"))
     running, most, lock = 0, 0, threading.Lock()
 
-    def pretend(lease: Lease, shop: Workshop, stop: threading.Event) -> Result:
+    def pretend(lease: Lease, shop: Workshop, stop: threading.Event, live: Live) -> Result:
         nonlocal running, most
         if lease.type != "noop":
             with lock:
@@ -190,7 +192,7 @@ def test_progress_is_told() -> None:
 
 
 def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> Result:
+    def broken(*_: object, **__: object) -> Result:
         raise RuntimeError("oh no")
 
     monkeypatch.setattr(pull, "execute", broken)
@@ -278,6 +280,145 @@ def test_a_worker_that_nobody_wants_says_why(
     assert caplog.messages == ["refused error=there is no worker group 'x'"]
 
 
+def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pulse, "EXTRA_SECONDS", 0.05)
+    seen: list[bool] = []
+    transport = FakeTransport(shells(2))
+    followed = transport.queue[0].task_id
+
+    def pretend(lease: Lease, shop: Workshop, stop: threading.Event, live: Live) -> Result:
+        if lease.task_id == followed:
+            live.progress = TaskProgress(percent=42, message="half")
+        transport.await_that(lambda: any(task.progress for held, _ in transport.beats for task in held))
+        transport.followed = [followed]
+        _await(lambda: live.followed == (lease.task_id == followed) and len(transport.beats) > 2)
+        seen.append(live.followed)
+        transport.followed = []
+        _await(lambda: not live.followed)
+        return execute(a_lease("noop", rank=lease.sharding.index), shop, stop)
+
+    monkeypatch.setattr(pull, "execute", pretend)
+    assert work(transport, once=True) == 0
+    assert sorted(seen) == [False, True]
+    told = {task.task_id: task.progress for held, _ in transport.beats for task in held}
+    assert told == {followed: TaskProgress(percent=42, message="half"), transport.leased[1].task_id: None}
+
+
+def test_it_beats_when_it_becomes_busy_and_when_it_becomes_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "EXTRA_SECONDS", 0.05)
+    transport = FakeTransport(shells(1, "sleep 1"), heartbeat_seconds=600)
+    with Working(transport):
+        transport.await_that(lambda: len(transport.beats) == 2)
+        assert [len(held) for held, _ in transport.beats] == [1, 0]
+
+
+def test_a_flood_of_small_tasks_costs_few_heartbeats() -> None:
+    transport = FakeTransport(noops(3000), heartbeat_seconds=600)
+    began = time.monotonic()
+    assert work(transport, once=True) == 0
+    seconds = time.monotonic() - began
+    assert sum(not offline for _, offline in transport.beats) <= 1 + seconds / pulse.EXTRA_SECONDS
+
+
+def test_nothing_sooner_than_asked_for_is_not_asked_for_at_once_again() -> None:
+    class Hasty(FakeTransport):
+        def lease(self, most: int, wait_seconds: int) -> list[Lease]:
+            self.asked.append(most)
+            return []
+
+    transport = Hasty(heartbeat_seconds=600)
+    with Working(transport):
+        transport.await_that(lambda: transport.beats)
+        time.sleep(0.3)
+        assert len(transport.asked) <= 3
+
+
+# Suspended and drained
+
+
+def test_a_suspended_worker_takes_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "shardmill.worker")
+    transport = FakeTransport(noops(3))
+    with Working(transport):
+        transport.await_that(lambda: len(transport.results) == 3)
+        transport.suspended = True
+        transport.add(a_lease("noop", rank=3))
+        told = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= told + 2)
+        assert len(transport.results) == 3
+        transport.suspended = False
+        transport.await_that(lambda: len(transport.results) == 4)
+    said = [message for message in caplog.messages if message.startswith(("suspended", "resumed", "lease-"))]
+    assert said == ["suspended: takes no tasks until `shardmill workers resume w`", "resumed"]
+
+
+def test_a_worker_that_was_suspended_before_it_started_does_not_ask() -> None:
+    transport = FakeTransport(noops(1))
+    transport.suspended = True
+    with Working(transport):
+        transport.await_that(lambda: transport.beats)
+        assert transport.asked == []
+        transport.suspended = False
+        transport.await_that(lambda: transport.results)
+
+
+def test_what_a_waiting_lease_brings_after_the_suspension_is_handed_back() -> None:
+    transport = FakeTransport()
+    transport.refuses = False
+    with Working(transport):
+        transport.await_that(lambda: transport.asked)
+        transport.suspended = True
+        told = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= told + 2)
+        transport.add(a_lease("noop"))
+        transport.await_that(lambda: transport.handed_back)
+        transport.suspended = False
+        transport.add(a_lease("noop", rank=8))
+        transport.await_that(lambda: transport.results)
+    assert [result.task_id for result in transport.results] == [transport.leased[1].task_id]
+
+
+def test_a_drained_worker_finishes_what_it_holds_and_leaves(tmp_path: Path) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    transport = FakeTransport(shells(1, f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done"))
+    with Working(transport, grace_seconds=0.0) as worker:
+        _await(begun.exists)
+        transport.drain = True
+        told = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= told + 2)
+        transport.add(a_lease("noop", rank=8))
+        go.touch()
+        assert worker.ended() == 0
+    assert [result.outcome for result in transport.results] == ["success"]
+    taken = {lease.task_id for lease in transport.leased[1:]}
+    assert taken == {lease.task_id for lease in transport.handed_back}
+    assert transport.beats[-1] == ([], True)
+
+
+def test_a_drain_that_is_lifted_in_time_is_over(tmp_path: Path) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    transport = FakeTransport(shells(1, f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done"))
+    with Working(transport):
+        _await(begun.exists)
+        for drained in (True, False):
+            transport.drain = drained
+            told = len(transport.beats)
+            transport.await_that(lambda told=told: len(transport.beats) >= told + 2)  # type: ignore[misc]
+        go.touch()
+        transport.await_that(lambda: transport.results)
+        transport.add(a_lease("noop", rank=8))
+        transport.await_that(lambda: len(transport.results) == 2)
+
+
+def test_once_does_not_wait_for_the_end_of_a_suspension() -> None:
+    transport = FakeTransport(noops(1))
+    transport.suspended = True
+    assert work(transport, once=True) == 0
+    assert transport.results == []
+
+
 # Stopping
 
 
@@ -350,11 +491,15 @@ sys.exit(code)
 
 
 def _worker_process(content: str, grace: float) -> "subprocess.Popen[str]":
-    program = _PROGRAM.format(path=sys.path, content=content, grace=grace)
+    program = _program(content, grace)
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def _program(content: str, grace: float) -> str:
+    return _PROGRAM.format(path=sys.path, content=content, grace=grace)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it_in_order(number: int, tmp_path: Path) -> None:
     process = _worker_process(f"touch {tmp_path}/begun; sleep 0.4", 10)
     _await(lambda: (tmp_path / "begun").exists(), 20)
@@ -372,3 +517,17 @@ def test_a_second_signal_kills_at_once(tmp_path: Path) -> None:
     process.communicate(timeout=20)
     assert process.returncode == 130
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_nohup_is_respected(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    content = f"touch {tmp_path}/begun; until [ -e {go} ]; do sleep 0.02; done"
+    program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)" + _program(content, 10)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    _await(lambda: (tmp_path / "begun").exists(), 20)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.terminate()
+    go.touch()
+    assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]

@@ -11,9 +11,10 @@ from shardmill.api.gate import actor_of
 from shardmill.aws.clock import now_ms
 from shardmill.engine.errors import PreconditionFailed
 from shardmill.model.actor import Actor
+from shardmill.store.definitions import Expected
 
 JSON = "application/json"
-_ETAG = re.compile(r'^"v(\d{1,9})"$')
+_ETAG = re.compile(r'"v([1-9]\d{0,8})"')
 
 
 def actor(router: APIGatewayHttpRouter) -> Actor:
@@ -32,13 +33,15 @@ def etag(version: int) -> str:
     return f'"v{version}"'
 
 
-def expected_version(if_match: str | None, if_none_match: str | None) -> int | None:
-    """The version that a caller's preconditions name; 0: none may exist; None: any."""
+def expected_version(if_match: str | None, if_none_match: str | None) -> Expected:
+    """The version that a caller's preconditions ask for."""
     if if_none_match == "*":
         return 0
-    if if_match is None or if_match == "*":
+    if if_match is None:
         return None
-    match = _ETAG.match(if_match)
+    if if_match == "*":
+        return "any"
+    match = _ETAG.fullmatch(if_match)
     if not match:
         raise PreconditionFailed(f"If-Match {if_match!r} is no ETag of a definition")
     return int(match[1])

@@ -9,7 +9,8 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.api import definitions, jobs, workers
-from shardmill.api.resolver import OPENAPI, make_app, resolve_with
+from shardmill.api.paths import OPENAPI
+from shardmill.api.resolver import make_app, resolve_with
 
 PAGE = Path(__file__).with_name("index.html")
 

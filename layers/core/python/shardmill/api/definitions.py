@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Body, Header
+from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from shardmill.api import pages
@@ -14,16 +14,19 @@ from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.engine import definitions
 from shardmill.engine.mill import mill
 from shardmill.model.base import Answer, from_ms
-from shardmill.model.definition import SavedDefine
+from shardmill.model.definition import ListedDefine, SavedDefine
 from shardmill.model.fault import Fault
 from shardmill.model.validate import check_definition, public_document
-from shardmill.store.definitions import Definition
+from shardmill.store.definitions import Definition, Listed
 
 router = APIGatewayHttpRouter()
 
 Document = Annotated[Any, Body(description="a JobDefine")]
 IfMatch = Annotated[str | None, Header(alias="if-match", description="the ETag that must still hold")]
 IfNoneMatch = Annotated[str | None, Header(alias="if-none-match", description="`*`: only if there is none")]
+
+
+Version = Annotated[int | None, Query(ge=1, lt=10**8, description="the newest one unless given")]
 
 
 class Verdict(Answer):
@@ -44,6 +47,20 @@ def saved_view(saved: Definition) -> SavedDefine:
             "submitUser": saved.user,
             "updateUser": saved.user,
         }
+    )
+
+
+def listed_view(listed: Listed) -> ListedDefine:
+    return ListedDefine(
+        job_name=listed.job_name,
+        version=listed.version,
+        description=listed.description or None,
+        app_name=listed.app_name or None,
+        step_count=listed.step_count,
+        create_time=from_ms(listed.create_time),
+        update_time=from_ms(listed.update_time),
+        submit_user=listed.user,
+        update_user=listed.user,
     )
 
 
@@ -72,9 +89,9 @@ def save(
 
 
 @router.get("/v1/definitions/<job_name>", tags=["definitions"])
-def read(job_name: str) -> Response[SavedDefine]:
-    """The newest version of a definition."""
-    return _answer(definitions.read(mill(), job_name))
+def read(job_name: str, version: Version = None) -> Response[SavedDefine]:
+    """A definition, in its newest version unless another is asked for."""
+    return _answer(definitions.read(mill(), job_name, version))
 
 
 @router.delete("/v1/definitions/<job_name>", tags=["definitions"])
@@ -85,18 +102,16 @@ def delete(job_name: str, if_match: IfMatch = None) -> Response[None]:
 
 
 @router.get("/v1/definitions", tags=["definitions"])
-def list_definitions(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[SavedDefine]:
-    """Every definition, by name."""
-    found = mill().definitions.page(after=pages.decode(cursor, str), limit=limit + 1)
-    listed, more = pages.cut(found, limit)
-    return Page(
-        items=[saved_view(saved) for saved in listed],
-        cursor=pages.encode(listed[-1].job_name) if more else None,
-    )
+def list_definitions(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
+    """Every definition, by name, without its steps."""
+    rows = mill().definitions.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
+    return pages.page(router, ((row.job_name, listed_view(row)) for row in rows), limit)
 
 
 @router.get("/v1/definitions/<job_name>/versions", tags=["definitions"])
-def versions(job_name: str) -> Page[SavedDefine]:
-    """Every version of a definition, newest first."""
+def versions(job_name: str, limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
+    """Every version of a definition, newest first, without its steps."""
     definitions.read(mill(), job_name)
-    return Page(items=[saved_view(saved) for saved in mill().definitions.versions(job_name)])
+    before = pages.place_of(router, cursor, int)
+    rows = mill().definitions.versions(job_name, before=before, limit=limit + 1)
+    return pages.page(router, ((row.version, listed_view(row)) for row in rows), limit)

@@ -1,4 +1,4 @@
-"""What is refused before any route is looked at: no token, no JSON, too much of it."""
+"""What is refused before any route is looked at: no token, queries nobody knows, no JSON, too much of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import binascii
 import json
 from typing import Any
 
+from shardmill.api import problems
+from shardmill.api.paths import known_queries
 from shardmill.engine.errors import BadRequest, BodyTooLarge, NoSuchPath, Unauthorized, UnsupportedMedia
 from shardmill.model.actor import Actor
 
@@ -32,6 +34,9 @@ def check(event: dict[str, Any]) -> None:
         actor_of(event)
     if len(event["rawPath"]) > MAX_PATH:
         raise NoSuchPath(f"there is nothing at a path of more than {MAX_PATH} characters")
+    if not event["rawPath"].isprintable():
+        raise NoSuchPath("there is nothing at a path with control characters")
+    _check_queries(http["method"], event["rawPath"], event.get("queryStringParameters") or {})
     body = _text(event)
     if not body:
         return
@@ -43,6 +48,12 @@ def check(event: dict[str, Any]) -> None:
     _check_json(body)
     event["body"], event["isBase64Encoded"] = body, False
     event["headers"] = {**event["headers"], "content-type": "application/json"}
+
+
+def _check_queries(method: str, path: str, given: dict[str, str]) -> None:
+    known = known_queries(method, path) if given else None
+    if known is not None and not known.issuperset(given):
+        raise problems.unknown_queries(given.keys() - known, known)
 
 
 def _text(event: dict[str, Any]) -> str:

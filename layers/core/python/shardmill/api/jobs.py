@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
@@ -13,17 +12,28 @@ from shardmill.api import pages
 from shardmill.api.answers import JSON, actor, now
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.aws.clock import new_id
-from shardmill.engine import logs, view
+from shardmill.engine import control, logs, view
 from shardmill.engine.mill import mill
 from shardmill.engine.submit import submit as submit_request
-from shardmill.model.base import Answer
+from shardmill.model.base import Answer, Model, Whole
+from shardmill.model.blocks import block_of
 from shardmill.model.job import Job, Step, Task
 from shardmill.model.states import JobState, TaskState
+from shardmill.store.rows import JobRow
+
+MOST_JOBS_LOOKED_AT = 2_000
+MOST_TASKS_LOOKED_AT = 65_536
+JOBS_AT_A_TIME = 500
+BLOCKS_AT_A_TIME = 100
 
 router = APIGatewayHttpRouter()
 
 Document = Annotated[Any, Body(description="a JobRequest")]
 Index = Annotated[int, Path(ge=0, description="the task's index, from startShardId on")]
+
+
+class Priority(Model):
+    priority: Whole
 
 
 class Log(Answer):
@@ -39,7 +49,7 @@ def submit(document: Document) -> Response[Job]:
     """Ask for a run: 202 for a new Job, 200 for the same request again, 409 for other content."""
     submitted = submit_request(mill(), document, actor(router), now=now(), new_id=new_id)
     job = submitted.job
-    body = view.summary(job) if submitted.new else view.job_view(mill(), job)
+    body = view.summary(job) if submitted.new else view.job_view(mill(), job, now())
     headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
     return Response(status_code=202 if submitted.new else 200, content_type=JSON, body=body, headers=headers)
 
@@ -53,23 +63,32 @@ def list_jobs(
     cursor: Cursor = None,
 ) -> Page[Job]:
     """Jobs, newest first, without their steps."""
-    found = mill().jobs.page(
+    filtered = submit_user or (job_name and state)
+    rows = mill().jobs.page(
         job_name=job_name,
         state=state,
-        submit_user=submit_user,
-        before=pages.decode(cursor, int),
-        limit=limit + 1,
+        before=pages.place_of(router, cursor, int),
+        limit=JOBS_AT_A_TIME if filtered else limit + 1,
     )
-    listed, more = pages.cut(found, limit)
-    return Page(
-        items=[view.summary(job) for job in listed], cursor=pages.encode(listed[-1].jid) if more else None
-    )
+
+    def fits(job: JobRow) -> bool:
+        return (not state or job.state is state) and (not submit_user or job.submit_user == submit_user)
+
+    found = ((job.jid, view.summary(job) if fits(job) else None) for job in rows)
+    return pages.page(router, found, limit, looks=MOST_JOBS_LOOKED_AT)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>", tags=["jobs"])
 def read(job_name: str, trigger: str) -> Job:
     """A Job with its steps and how many of their tasks are in which state."""
-    return view.job_view(mill(), view.read_job(mill(), job_name, trigger))
+    return view.job_view(mill(), view.read_job(mill(), job_name, trigger), now())
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])
+def set_priority(job_name: str, trigger: str, change: Annotated[Priority, Body()]) -> Job:
+    """Change the priority of a Job and its steps; tasks that wait move to the lane of that at once."""
+    job = view.read_job(mill(), job_name, trigger)
+    return view.summary(control.set_priority(mill(), job, change.priority, now()))
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>", tags=["jobs"])
@@ -91,10 +110,13 @@ def list_tasks(
     """Every task of a step, leased or not, in the order of their index."""
     job = view.read_job(mill(), job_name, trigger)
     step, _ = view.read_step(mill(), job, step_name)
-    found = view.tasks(mill(), job, step, start=pages.decode(cursor, int) or 0, state=state)
-    listed = list(islice(found, limit + 1))
-    more = len(listed) > limit
-    return Page(items=listed[:limit], cursor=pages.encode(listed[limit].rank) if more else None)
+    before = pages.place_of(router, cursor, int)
+    start = 0 if before is None else max(before + 1, 0)
+    chunk = BLOCKS_AT_A_TIME if state else block_of(limit) + 2
+    found = view.tasks(mill(), job, step, start=start, state=state, chunk=chunk)
+    page = pages.page(router, found, limit, looks=MOST_TASKS_LOOKED_AT)
+    view.tell_progress(mill(), page.items)
+    return page
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks/<index>", tags=["jobs"])
@@ -118,5 +140,5 @@ def read_log(
     """The log of a task's attempt, from a byte offset on."""
     job = view.read_job(mill(), job_name, trigger)
     step, _ = view.read_step(mill(), job, step_name)
-    page = logs.read(mill(), step, view.task(mill(), job, step, index), stream, offset, attempt)
+    page = logs.read(mill(), step, view.task(mill(), job, step, index), stream, offset, attempt, now())
     return Log(text=page.text, offset=page.offset, complete=page.complete)

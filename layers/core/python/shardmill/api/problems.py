@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from shardmill.engine import errors
+from shardmill.model.fault import Fault, did_you_mean, fault, in_order, in_our_words
 
 MEDIA_TYPE = "application/problem+json"
+_PLACES = ("body", "query", "path", "header")
 
 STATUS: dict[type[errors.MillError], HTTPStatus] = {
     errors.Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -33,6 +35,28 @@ def status_of(error: errors.MillError) -> HTTPStatus:
         if kind in STATUS:
             return STATUS[kind]
     return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def not_valid(found: Iterable[Mapping[str, Any]]) -> errors.RequestInvalid:
+    """What Pydantic found wrong with a request, in the words that faults of documents have."""
+    faults = []
+    for each in found:
+        path = tuple(each["loc"][1:] if each["loc"][0] in _PLACES else each["loc"])
+        faults.append(fault(path, *in_our_words(each["type"], each["msg"], path)))
+    return _invalid(faults)
+
+
+def unknown_queries(unknown: Iterable[str], known: Collection[str]) -> errors.RequestInvalid:
+    return _invalid(
+        fault((name,), "unknown-parameter", f"unknown parameter {name[:64]!r}{did_you_mean(name, known)}")
+        for name in unknown
+    )
+
+
+def _invalid(faults: Iterable[Fault]) -> errors.RequestInvalid:
+    return errors.RequestInvalid(
+        "the request is not valid", faults=[each.model_dump() for each in in_order(faults)]
+    )
 
 
 def problem(error: errors.MillError) -> dict[str, Any]:

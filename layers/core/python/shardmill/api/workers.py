@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Body
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import Field
 
 from shardmill.api import pages
-from shardmill.api.answers import JSON, no_content, now
+from shardmill.api.answers import JSON, actor, no_content, now
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.engine import groups, logs, workers
-from shardmill.engine.errors import StaleAttempt, TaskNotFound
+from shardmill.engine.crew import runs
+from shardmill.engine.errors import ForeignAttempt, MillError, StaleAttempt, TaskNotFound, WrongGroup
 from shardmill.engine.hand_back import hand_back
 from shardmill.engine.mill import mill
 from shardmill.engine.report import report
-from shardmill.engine.view_workers import worker_view
+from shardmill.engine.tally import count
+from shardmill.engine.view_workers import heartbeat_answer, worker_view
 from shardmill.model.base import Answer, Count, Model, from_ms
 from shardmill.model.worker import (
     GroupRequest,
@@ -30,10 +32,32 @@ from shardmill.model.worker import (
     ReportRequest,
     Worker,
     WorkerGroup,
+    WorkerStatus,
 )
-from shardmill.store.rows import GroupRow
+from shardmill.store.rows import GroupRow, WorkerRow
+from shardmill.store.workers import Tally
+
+MOST_WORKERS_LOOKED_AT = 2_000
+_UNCOUNTED: dict[str, tuple[type[MillError], str]] = {
+    "stale-attempt": (StaleAttempt, "a newer attempt has these tasks"),
+    "foreign-attempt": (ForeignAttempt, "another worker, or none, holds these tasks"),
+    "wrong-group": (WrongGroup, "these tasks belong to groups that the worker is not in"),
+    "unknown-task": (TaskNotFound, "there are no such tasks"),
+}
 
 router = APIGatewayHttpRouter()
+
+Force = Annotated[bool, Query()]
+
+
+class Reason(Model):
+    """Why something is decided of a worker."""
+
+    reason: str = Field(default="", max_length=500)
+
+
+Why = Annotated[Reason, Body()]
+NO_REASON = Reason()
 
 
 class UrlsRequest(Model):
@@ -44,6 +68,7 @@ class UrlsRequest(Model):
     attempt: Count
     run: Count
     stream: Literal["stdout", "stderr"]
+    first: int = Field(default=0, ge=0, le=100_000)
     chunks: int = Field(ge=1, le=1000)
 
 
@@ -68,6 +93,10 @@ def _group(row: GroupRow) -> WorkerGroup:
     )
 
 
+def _view(row: WorkerRow) -> Worker:
+    return worker_view(mill(), row, now())
+
+
 @router.put("/v1/groups/<name>", tags=["workers"])
 def save_group(name: str, group: Annotated[GroupRequest, Body()]) -> Response[WorkerGroup]:
     """Make a worker group with its queues, or change it."""
@@ -81,69 +110,111 @@ def read_group(name: str) -> WorkerGroup:
 
 
 @router.delete("/v1/groups/<name>", tags=["workers"])
-def delete_group(name: str) -> Response[None]:
-    groups.delete(mill(), name)
+def delete_group(name: str, force: Force = False) -> Response[None]:
+    """Delete a group and its queues; refused while Jobs that have not ended need it, unless forced."""
+    groups.delete(mill(), name, force=force)
     return no_content()
 
 
 @router.get("/v1/groups", tags=["workers"])
 def list_groups(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[WorkerGroup]:
-    found = mill().groups.page(after=pages.decode(cursor, str), limit=limit + 1)
-    listed, more = pages.cut(found, limit)
-    return Page(items=[_group(row) for row in listed], cursor=pages.encode(listed[-1].name) if more else None)
+    rows = mill().groups.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
+    return pages.page(router, ((row.name, _group(row)) for row in rows), limit)
 
 
 @router.post("/v1/workers", tags=["workers"])
 def register(registration: Annotated[Registration, Body()]) -> Response[Worker]:
     """Register a worker; one of the same name takes its identity back with a new session."""
     row = workers.register(mill(), registration, now())
-    body = worker_view(mill(), row, now())
-    return Response(
-        status_code=201, content_type=JSON, body=body, headers={"location": f"/v1/workers/{row.id}"}
-    )
+    headers = {"location": f"/v1/workers/{row.id}"}
+    return Response(status_code=201, content_type=JSON, body=_view(row), headers=headers)
 
 
 @router.get("/v1/workers", tags=["workers"])
-def list_workers(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[Worker]:
-    found = mill().workers.page(after=pages.decode(cursor, str), limit=limit + 1)
-    listed, more = pages.cut(found, limit)
-    return Page(
-        items=[worker_view(mill(), row, now()) for row in listed],
-        cursor=pages.encode(listed[-1].id) if more else None,
-    )
+def list_workers(
+    group: Annotated[str | None, Query()] = None,
+    status: Annotated[WorkerStatus | None, Query(description="0 offline … 3 online")] = None,
+    busy: Annotated[bool | None, Query()] = None,
+    app: Annotated[str | None, Query(description="a command that it must be able to run")] = None,
+    limit: Limit = pages.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Page[Worker]:
+    """The workers that registered within the last 30 days."""
+    rows = mill().workers.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
+
+    def fits(worker: Worker) -> bool:
+        return (
+            (group is None or group in worker.groups)
+            and (status is None or worker.status is status)
+            and (busy is None or (worker.remain_tasks > 0) is busy)
+            and (app is None or runs(worker.apps, app))
+        )
+
+    views = ((row.id, _view(row)) for row in rows)
+    found = ((place, view if fits(view) else None) for place, view in views)
+    return pages.page(router, found, limit, looks=MOST_WORKERS_LOOKED_AT)
 
 
 @router.get("/v1/workers/<worker_id>", tags=["workers"])
 def read_worker(worker_id: str) -> Worker:
-    return worker_view(mill(), workers.read(mill(), worker_id), now())
+    return _view(workers.read(mill(), worker_id))
+
+
+@router.delete("/v1/workers/<worker_id>", tags=["workers"])
+def forget_worker(worker_id: str, force: Force = False) -> Response[None]:
+    """Forget a worker; one that is alive only if forced: it is told to stop at its next heartbeat."""
+    workers.forget(mill(), worker_id, now(), force=force)
+    return no_content()
+
+
+@router.post("/v1/workers/<worker_id>:drain", tags=["workers"])
+def drain_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
+    """Have a worker finish what it holds, take nothing more, and leave."""
+    return _view(workers.drain(mill(), worker_id, actor(router), why.reason))
+
+
+@router.post("/v1/workers/<worker_id>:suspend", tags=["workers"])
+def suspend_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
+    """Have a worker take nothing more until it is resumed; what it holds it may finish."""
+    return _view(workers.suspend(mill(), worker_id, actor(router), why.reason))
+
+
+@router.post("/v1/workers/<worker_id>:resume", tags=["workers"])
+def resume_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
+    """Let a worker take tasks again, whoever or whatever stopped it."""
+    return _view(workers.resume(mill(), worker_id, now()))
 
 
 @router.post("/v1/workers/<worker_id>:heartbeat", tags=["workers"])
 def heartbeat(worker_id: str, beat: Annotated[Heartbeat, Body()]) -> HeartbeatAnswer:
     """Say that a worker lives and what it holds; the answer names what it should let go."""
     result = workers.heartbeat(mill(), worker_id, beat.session, beat.work, offline=beat.offline, now=now())
-    view = worker_view(mill(), result.worker, now())
-    return HeartbeatAnswer(drop=result.drop, status=view.status, heartbeat_seconds=view.heartbeat_seconds)
+    return heartbeat_answer(mill(), result, now())
 
 
 @router.post("/v1/work:report", tags=["work"])
 def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
-    """Report attempts; 409 `stale-attempt` if none of them counts."""
-    workers.read(mill(), request.worker_id)
-    reported = report(mill(), request.worker_id, request.results, now())
+    """Report attempts; refused with the code of the first if none of them counts, e.g. `stale-attempt`."""
+    worker = workers.read(mill(), request.worker_id)
+    tally = Tally()
+    reported = report(mill(), worker.id, request.results, now(), groups=worker.groups, tally=tally)
+    if tally.done:
+        count(mill(), worker.id, tally, now())
     if all(item.status not in ("ok", "already") for item in reported):
         items = [item.model_dump(mode="json") for item in reported]
-        if any(item.status == "stale-attempt" for item in reported):
-            raise StaleAttempt("a newer attempt or another worker has these tasks", extra={"items": items})
-        raise TaskNotFound("there are no such tasks", extra={"items": items})
+        error, detail = _UNCOUNTED[reported[0].status]
+        raise error(detail, extra={"items": items})
     return ReportAnswer(items=reported)
 
 
 @router.post("/v1/work:release", tags=["work"])
 def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
     """Give tasks back that a worker which stops cannot finish; they count as nothing."""
-    workers.read(mill(), request.worker_id)
-    return HandBackAnswer(items=hand_back(mill(), request.worker_id, request.tasks, now()))
+    worker = workers.read(mill(), request.worker_id)
+    given = hand_back(mill(), worker.id, request.tasks, now())
+    if given:
+        count(mill(), worker.id, Tally(done=set(given)), now())
+    return HandBackAnswer(items=given)
 
 
 @router.post("/v1/work:urls", tags=["work"])
@@ -156,6 +227,6 @@ def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
         request.attempt,
         request.run,
         request.stream,
-        request.chunks,
+        range(request.first, request.first + request.chunks),
     )
     return UrlsAnswer(items=[UploadUrl.model_validate(item) for item in found])

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 URL_SECONDS = 900
+MOST_CHUNKS = 100
+"""Of a log that was followed many small chunks make a page: so many are read at once."""
 
 
 class Files:
@@ -34,10 +36,11 @@ class Files:
         ]
         if not sizes:
             return None
-        start, total, data = 0, sum(size for _, size in sizes), b""
+        start, total, data, left = 0, sum(size for _, size in sizes), b"", MOST_CHUNKS
         for key, size in sizes:
             first = max(0, offset + len(data) - start)
-            if first < size and len(data) < most:
+            if first < size and len(data) < most and left:
+                left -= 1
                 last = min(size, first + most - len(data)) - 1
                 body = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={first}-{last}")
                 data += body["Body"].read()

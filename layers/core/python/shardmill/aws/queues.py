@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -24,8 +24,13 @@ MAX_DELAY_SECONDS = 900
 MAX_STACK_NAME = 52
 RETENTION_SECONDS = 14 * 86400
 _SEND_TRIES = 5
+_RECEIVES: Literal["ApproximateReceiveCount"] = "ApproximateReceiveCount"
 _T = TypeVar("_T")
 _GONE = {"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"}
+
+
+RESEND = -1
+"""Instead of a rank: look which tasks of the step are open, and send a message for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Message:
     handle: str
     body: str
     id: str = ""
+    receives: int = 1
 
 
 class SendRefused(Exception):
@@ -117,9 +123,16 @@ class Queues:
             MaxNumberOfMessages=min(most, BATCH),
             WaitTimeSeconds=wait,
             VisibilityTimeout=hide,
+            MessageSystemAttributeNames=[_RECEIVES],
         )
         return [
-            Message(url, message["ReceiptHandle"], message["Body"], message["MessageId"])
+            Message(
+                url,
+                message["ReceiptHandle"],
+                message["Body"],
+                message["MessageId"],
+                int(message.get("Attributes", {}).get(_RECEIVES, 1)),
+            )
             for message in answer.get("Messages", [])
         ]
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from shardmill.cli import definitions, groups, jobs, laptop, output, tasks, workers
+from shardmill.cli import definitions, groups, jobs, laptop, output, tasks, worker, workers
+from shardmill.cli import priority as urgency
 from shardmill.cli.exits import Commands
 
 app = typer.Typer(
@@ -66,8 +67,9 @@ for _command in (
     tasks.logs,
     jobs.watch,
     definitions.graph,
-    workers.worker,
+    worker.worker,
 ):
     app.command()(_command)
+app.command(context_settings={"ignore_unknown_options": True})(urgency.priority)  # -1 is a number
 app.add_typer(groups.app, name="groups")
-app.command()(workers.workers)
+app.add_typer(workers.app, name="workers")

@@ -13,7 +13,7 @@ from shardmill.cli.exits import OTHER
 from shardmill.cli.options import Json, Token, Url
 
 if TYPE_CHECKING:
-    from shardmill.model.definition import JobDefine, SavedDefine
+    from shardmill.model.definition import JobDefine, ListedDefine
     from shardmill.model.fault import Fault
 
 File = Annotated[
@@ -25,13 +25,13 @@ Files = Annotated[
 Drawn = Annotated[str, typer.Argument(metavar="JOB|FILE", help="A saved definition, or a file with one.")]
 Format = Annotated[Literal["text", "mermaid", "dot"], typer.Option("--format", help="How to draw it.")]
 _SUFFIXES = {".json", ".yaml", ".yml"}
-_COLUMNS: dict[str, Callable[[SavedDefine], object]] = {
-    "JOB": lambda saved: saved.job_name,
-    "VERSION": lambda saved: saved.version,
-    "STEPS": lambda saved: len(saved.steps),
-    "UPDATED": lambda saved: saved.update_time,
-    "BY": lambda saved: saved.update_user,
-    "DESCRIPTION": lambda saved: saved.description,
+_COLUMNS: dict[str, Callable[[ListedDefine], object]] = {
+    "JOB": lambda listed: listed.job_name,
+    "VERSION": lambda listed: listed.version,
+    "STEPS": lambda listed: listed.step_count,
+    "UPDATED": lambda listed: listed.update_time,
+    "BY": lambda listed: listed.update_user,
+    "DESCRIPTION": lambda listed: listed.description,
 }
 
 

@@ -59,7 +59,7 @@ def _run(ready: Laptop, folder: Path) -> Outcome:
         defined = client.define(EXAMPLE)
         start = time.monotonic()
         submitted = client.submit(defined.job_name, params={"folder": str(folder)})
-        with shown_progress() as show:
+        with shown_progress(client) as show:
 
             def look(job: Job) -> None:
                 ready.tend()

@@ -1,16 +1,17 @@
-"""groups, groups add, groups remove"""
+"""groups, groups show, add, remove"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.options import Json, Token, Url
+from shardmill.cli.options import Force, Json, Token, Url, hand_down
 
 if TYPE_CHECKING:
+    from shardmill.model.definition import StepType
     from shardmill.model.worker import WorkerGroup
 
 GroupName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the group.")]
@@ -21,8 +22,23 @@ LeaseSeconds = Annotated[
         metavar="N",
         min=10,
         max=43_200,
-        show_default="60",
+        show_default="60; lambda: 900",
         help="How long a silent worker keeps its tasks.",
+    ),
+]
+Kind = Annotated[
+    Literal["pull", "lambda"] | None,
+    typer.Option(
+        "--kind", show_default="pull", help="Who serves it: workers that pull, or a function of AWS Lambda."
+    ),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        show_default=False,
+        help="A step type bound to it: such steps go to it if they name no group; repeatable, '' for none.",
     ),
 ]
 
@@ -39,63 +55,111 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the worker groups, or add and remove one.
+    """List the worker groups, or show, add, change and remove one.
 
     \b
     Examples:
       shardmill groups
+      shardmill groups show default
       shardmill groups add reports --lease-seconds 300
       shardmill groups remove reports
     """
     from shardmill.client import Client
 
     if ctx.invoked_subcommand:
-        shared = {"url": url, "token": token, "as_json": as_json}
-        ctx.default_map = {ctx.invoked_subcommand: {name: value for name, value in shared.items() if value}}
+        hand_down(ctx, url, token, as_json)
         return
     with Client(url, token) as client:
         output.listing(client.groups(), _COLUMNS, as_json)
 
 
 @app.command()
+def show(name: GroupName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+    """Show a worker group and its workers.
+
+    \b
+    Examples:
+      shardmill groups show reports
+      shardmill groups show reports --json
+    """
+    from shardmill.cli.workers import COLUMNS
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        group = client.group(name)
+        if as_json:
+            output.json_document(group)
+            return
+        output.line(_told(group))
+        output.line()
+        output.listing(client.workers(group.name), COLUMNS, as_json=False)
+
+
+@app.command()
 def add(
     name: GroupName,
+    kind: Kind = None,
     lease_seconds: LeaseSeconds = None,
+    types: Types = None,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Make a worker group and its queues.
 
-    If there is one of this name, its lease time is changed.
+    If there is one of this name, what is given is changed; its kind never does.
 
     \b
     Examples:
       shardmill groups add reports
-      shardmill groups add reports --lease-seconds 300
+      shardmill groups add reports --lease-seconds 300 --type hive --type mapreduce
+      shardmill groups add quick --kind lambda
     """
     from shardmill.client import Client
 
+    bound = _step_types(types)
     with Client(url, token) as client:
-        group = client.create_group(name, lease_seconds=lease_seconds)
+        group = client.create_group(name, kind=kind, lease_seconds=lease_seconds, types=bound)
     if as_json:
         output.json_document(group)
     else:
-        output.line(f"group {group.name}: {group.kind}, leases of {group.lease_seconds} s")
+        output.line(_told(group))
+
+
+def _told(group: WorkerGroup) -> str:
+    types = f", bound to {', '.join(group.types)}" if group.types else ""
+    return f"group {group.name}: {group.kind}, leases of {group.lease_seconds} s{types}"
+
+
+def _step_types(given: list[str] | None) -> list[StepType] | None:
+    from typing import get_args
+
+    from shardmill.model.definition import StepType
+
+    known: dict[str, StepType] = {each: each for each in get_args(StepType)}
+    for name in filter(None, given or ()):
+        if name not in known:
+            raise typer.BadParameter(f"{name!r} is none of {', '.join(known)}", param_hint="--type")
+    return [known[name] for name in given if name] if given else None
 
 
 @app.command()
-def remove(name: GroupName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def remove(
+    name: GroupName, force: Force = False, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
     """Remove a worker group and its queues.
+
+    Refused while Jobs need it, unless forced.
 
     \b
     Examples:
       shardmill groups remove reports
+      shardmill groups remove reports --force
     """
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        client.delete_group(name)
+        client.delete_group(name, force=force)
     if as_json:
         output.json_document({"name": name, "removed": True})
     else:

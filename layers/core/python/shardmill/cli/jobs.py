@@ -88,8 +88,11 @@ def submit(
     job_params, steps = params(param or ()), step_params(step_param or ())
     with Client(url, token) as client:
         job = client.submit(job_name, trigger, job_params, steps)
+        if not job.new:
+            output.message(f"{job.job_name}/{job.trigger} exists already: this is the same request again")
         if wait:
-            output.message(f"submitted {job.job_name}/{job.trigger}")
+            if job.new:
+                output.message(f"submitted {job.job_name}/{job.trigger}")
             _wait(client, job.job_name, job.trigger, timeout, as_json)
     if as_json:
         output.json_document(job)
@@ -174,7 +177,7 @@ def _wait(client: Client, job_name: str, trigger: str, timeout: float | None, as
     from shardmill.client import WaitTimedOut
 
     try:
-        with shown_progress() as show:
+        with shown_progress(client) as show:
             found = client.wait(job_name, trigger, timeout, show)
     except WaitTimedOut as error:
         if as_json:

@@ -22,6 +22,7 @@ Token = Annotated[
         "--token", metavar="TOKEN", envvar="SHARDMILL_TOKEN", show_default=False, help="The bearer token."
     ),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Even if that is refused otherwise.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The name of the definition.")]
 Trigger = Annotated[str, typer.Argument(metavar="TRIGGER", help="The trigger of the run.")]
@@ -36,3 +37,10 @@ Timeout = Annotated[
         help="Stop waiting after this time (exit code 5); the Job goes on.",
     ),
 ]
+
+
+def hand_down(ctx: typer.Context, url: str | None, token: str | None, as_json: bool) -> None:
+    """What stands before a subcommand counts for it."""
+    shared = {"url": url, "token": token, "as_json": as_json}
+    given = {name: value for name, value in shared.items() if value}
+    ctx.default_map = {str(ctx.invoked_subcommand): given}

@@ -77,6 +77,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         line(_joined(row, widths, colours=True))
 
 
+def facts(values: Mapping[str, object]) -> None:
+    """What is known of one thing, a line each; what is empty is left out."""
+    for name, value in values.items():
+        if value not in (None, "", []):
+            line(f"  {name:<10} {cell(value)}")
+
+
 def cell(value: object) -> str:
     if value is None or value == "":
         return "-"

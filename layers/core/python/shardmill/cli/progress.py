@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from shardmill.cli.output import cell, message
-from shardmill.model.job import Job, Step
+from shardmill.cli.output import cell, message, printable
+from shardmill.model.job import Job, Step, Task, TaskProgress
 from shardmill.model.states import StepState, TaskState
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.progress_bar import ProgressBar
+
+    from shardmill.client import Client
 
 Show = Callable[[Job], None]
 
@@ -26,11 +30,14 @@ _STYLES = {
     StepState.SKIPPED: "dim",
     StepState.WAITING: "dim",
 }
+LOOK_SECONDS = 2.0
+_MOST_STEPS = 5
+_MOST_TASKS = 5
 _MOST_INTERESTING = (StepState.RUNNING, StepState.FAILED, StepState.READY, StepState.SUSPENDED)
 
 
 @contextlib.contextmanager
-def shown_progress() -> Iterator[Show]:
+def shown_progress(client: Client) -> Iterator[Show]:
     """Gives what is to be called with each new look at the Job; prints on standard error."""
     if not sys.stderr.isatty():
         yield Changes()
@@ -39,8 +46,53 @@ def shown_progress() -> Iterator[Show]:
     from rich.live import Live
 
     console = Console(stderr=True)
+    running = Running(client)
     with Live(console=console, refresh_per_second=8, transient=False) as live:
-        yield lambda job: live.update(bars(job, room=max(3, console.height - 3)))
+        yield lambda job: live.update(bars(job, max(3, console.height - 3), running.tasks(job)))
+
+
+class Running:
+    """The running tasks of a Job that told how far they are, by step; asked for every two seconds."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._looked = float("-inf")
+        self._found: dict[str, list[Task]] = {}
+
+    def tasks(self, job: Job) -> Mapping[str, Sequence[Task]]:
+        running = [step.step_name for step in job.steps if step.state is StepState.RUNNING]
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._found = {name: self._ask(job, name) for name in running[:_MOST_STEPS]}
+            self._looked = time.monotonic()
+        return {name: self._found[name] for name in running if name in self._found}
+
+    def _ask(self, job: Job, step_name: str) -> list[Task]:
+        from shardmill.client import ShardmillError
+
+        try:
+            found = self._client.some_tasks(job.job_name, job.trigger, step_name, TaskState.RUNNING, most=10)
+        except ShardmillError:  # the Job itself is looked at again, and says it if something is wrong
+            return []
+        return [task for task in found if task.progress][:_MOST_TASKS]
+
+
+def told(progress: TaskProgress | None) -> str:
+    """How far a task says it is."""
+    if not progress:
+        return ""
+    percent = "" if progress.percent is None else f"{progress.percent:.0f}%"
+    return f"{percent} {printable(progress.message or '')}".strip()
+
+
+def task_bar(progress: TaskProgress | None, width: int) -> ProgressBar | str:
+    """A bar for a task that told its percentage."""
+    from rich.progress_bar import ProgressBar
+
+    if not progress or progress.percent is None:
+        return ""
+    return ProgressBar(
+        total=100, completed=progress.percent, width=width, style="bright_black", complete_style="blue"
+    )
 
 
 class Changes:
@@ -48,11 +100,16 @@ class Changes:
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
+        self._waits: set[str] = set()
 
     def __call__(self, job: Job) -> None:
         for step in job.steps:
             self._say(f"step {step.step_name}", step.state.value, f"{done(step)} of {step.total_work} tasks")
         self._say(f"job {job.job_name}/{job.trigger}", job.state.value, "")
+        for sentence in job.waiting_for:
+            if sentence not in self._waits:
+                self._waits.add(sentence)
+                message(f"job {job.job_name}/{job.trigger} waits for: {sentence}")
 
     def _say(self, what: str, state: str, more: str) -> None:
         if self._said.get(what) != state:
@@ -64,14 +121,15 @@ def done(step: Step) -> int:
     return step.total_work - step.remain_work
 
 
-def bars(job: Job, room: int) -> Group:
-    """The Job and as many of its steps as there is room for."""
+def bars(job: Job, room: int, running: Mapping[str, Sequence[Task]]) -> Group:
+    """The Job and as many of its steps, and of their running tasks, as there is room for."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
     shown = chosen(job.steps, room)
+    spare = room - len(shown)
     grid = Table.grid(padding=(0, 1))
     title = Text(f"{job.job_name}/{job.trigger} {job.state.value}", style="bold", no_wrap=True)
     for step in shown:
@@ -89,11 +147,16 @@ def bars(job: Job, room: int) -> Group:
         if failed:
             state.append(f" {failed} failed", style="red")
         grid.add_row(Text(cell(step.step_name)), bar, f"{done(step)}/{step.total_work}", state)
+        for task in running.get(step.step_name, ())[:spare]:
+            spare -= 1
+            index = Text(f"  task {task.sharding.index}", style="dim")
+            grid.add_row(index, task_bar(task.progress, 40), "", Text(told(task.progress), no_wrap=True))
     hidden = len(job.steps) - len(shown)
     if hidden:
         ended = sum(step.state.ended for step in job.steps)
         grid.add_row(f"… {hidden} more steps", "", f"{ended}/{len(job.steps)}", "steps ended")
-    return Group(title, grid)
+    waits = [Text(f"waits for: {cell(sentence)}", style="yellow") for sentence in job.waiting_for[:3]]
+    return Group(title, *waits, grid)
 
 
 def chosen(steps: list[Step], room: int) -> list[Step]:

@@ -31,6 +31,13 @@ Index = Annotated[int, typer.Argument(metavar="INDEX", min=0, help="The index of
 Stderr = Annotated[bool, typer.Option("--stderr", help="Its standard error, not its standard output.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")]
 
+
+def _progress(task: Task) -> str:
+    from shardmill.cli.progress import told
+
+    return told(task.progress)
+
+
 _COLUMNS: dict[str, Callable[[Task], object]] = {
     "INDEX": lambda task: task.sharding.index,
     "STATE": lambda task: task.state.value,
@@ -38,6 +45,7 @@ _COLUMNS: dict[str, Callable[[Task], object]] = {
     "WORKER": lambda task: task.worker,
     "STARTED": lambda task: task.execute_time,
     "TOOK": lambda task: output.took(task.execute_time, task.completed_time),
+    "PROGRESS": _progress,
 }
 
 

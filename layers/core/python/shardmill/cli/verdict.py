@@ -17,18 +17,19 @@ TAIL_LINES = 10
 
 def show_job(job: Job) -> None:
     output.line(f"{output.paint(f'{job.job_name} {job.trigger}', 1)} {output.paint_state(job.state.value)}")
-    facts = {
-        "id": f"{job.id} (jid {job.jid}, run {job.run}, definition version {job.definition_version})",
-        "submitted": f"{output.cell(job.create_time)} by {output.cell(job.submit_user)}",
-        "started": job.started_time,
-        "ended": job.completed_time,
-        "took": output.took(job.create_time, job.completed_time),
-        "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
-        "notes": job.notes,
-    }
-    for name, value in facts.items():
-        if value not in (None, ""):
-            output.line(f"  {name:<10} {output.cell(value)}")
+    output.facts(
+        {
+            "id": f"{job.id} (jid {job.jid}, run {job.run}, definition version {job.definition_version})",
+            "submitted": f"{output.cell(job.create_time)} by {output.cell(job.submit_user)}",
+            "started": job.started_time,
+            "ended": job.completed_time,
+            "took": output.took(job.create_time, job.completed_time),
+            "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
+            "notes": job.notes,
+        }
+    )
+    for sentence in job.waiting_for:
+        output.facts({"waits for": sentence})
     if job.steps:
         output.line()
         output.table(
@@ -72,7 +73,8 @@ def explain(client: Client, job: Job, step: Step) -> None:
     except ShardmillError as error:
         output.message(f"why step {step.step_name} failed cannot be read: {error.detail}")
         return
-    output.message(f"task {index} of step {step.step_name} failed: {task.reason or 'no reason is known'}")
+    why = task.message or task.reason or "no reason is known"
+    output.message(f"task {index} of step {step.step_name} failed: {why}")
     for text in (task.stderr or "").splitlines()[-TAIL_LINES:]:
         output.message(f"  {text}")
     where = f"{job.job_name} {job.trigger} {step.step_name} {index}"

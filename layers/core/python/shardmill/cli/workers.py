@@ -1,71 +1,45 @@
-"""worker, workers"""
+"""workers, workers show, drain, suspend, resume, forget"""
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
-import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.exits import OTHER
-from shardmill.cli.options import Json, Token, Url
+from shardmill.cli.options import Force, Json, Token, Url, hand_down
 
 if TYPE_CHECKING:
-    from shardmill.model.worker import Lease, Result, Worker
-    from shardmill.worker.transport import Transport
+    from shardmill.client import Client
+    from shardmill.model.worker import Worker
 
-Groups = Annotated[
-    list[str], typer.Option("--group", metavar="GROUP", help="A group whose tasks it takes; repeatable.")
-]
-Slots = Annotated[
-    int, typer.Option("--slots", metavar="N", min=1, max=10_000, help="How many tasks it runs at a time.")
-]
-OwnName = Annotated[
+WorkerName = Annotated[str, typer.Argument(metavar="NAME", help="The name or the id of the worker.")]
+Reason = Annotated[
     str | None,
     typer.Option(
-        "--name",
-        metavar="NAME",
-        show_default=False,
-        help="Its name, unique and kept over restarts; without it, made of host and process.",
+        "--reason", metavar="TEXT", show_default=False, help="Why; it stands in the worker's notes."
     ),
 ]
-Apps = Annotated[
-    list[str], typer.Option("--app", metavar="COMMAND", help="A command it can run, * for any; repeatable.")
+OfGroup = Annotated[
+    str | None, typer.Option("--group", metavar="GROUP", show_default=False, help="Only of this group.")
 ]
-Aws = Annotated[
-    bool, typer.Option("--aws", help="Straight to AWS with its own credentials, instead of over HTTP.")
+Status = Annotated[
+    Literal["OFFLINE", "DRAINING", "DISCONNECTED", "ONLINE"] | None,
+    typer.Option("--status", case_sensitive=False, show_default=False, help="Only of this status."),
 ]
-Grace = Annotated[
-    float,
+Busy = Annotated[
+    bool | None,
+    typer.Option("--busy/--idle", show_default=False, help="Only those that hold tasks, or hold none."),
+]
+App = Annotated[
+    str | None,
     typer.Option(
-        "--grace", metavar="SECONDS", min=0, help="Time for running tasks to end when it is stopped."
+        "--app", metavar="COMMAND", show_default=False, help="Only those that can run this command."
     ),
-]
-WorkDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--work-dir",
-        metavar="DIR",
-        exists=True,
-        file_okay=False,
-        show_default=False,
-        help="Where the work folders of tasks are made.",
-    ),
-]
-KeepWork = Annotated[bool, typer.Option("--keep-work", help="Keep the work folders of tasks.")]
-Once = Annotated[bool, typer.Option("--once", help="Stop when there is nothing to do.")]
-MaxTasks = Annotated[
-    int | None,
-    typer.Option("--max-tasks", metavar="N", min=1, show_default=False, help="Stop after so many tasks."),
 ]
 
-_COLUMNS: dict[str, Callable[[Worker], object]] = {
+COLUMNS: dict[str, Callable[[Worker], object]] = {
     "WORKER": lambda worker: worker.name,
     "GROUPS": lambda worker: worker.groups,
     "STATUS": lambda worker: worker.status.name,
@@ -77,131 +51,173 @@ _COLUMNS: dict[str, Callable[[Worker], object]] = {
     "SEEN": lambda worker: worker.update_time,
 }
 
+app = typer.Typer(invoke_without_command=True)
 
-def worker(
-    groups: Groups = ["default"],  # noqa: B006  typer copies it
-    slots: Slots = 1,
-    name: OwnName = None,
-    apps: Apps = ["*"],  # noqa: B006
-    aws: Aws = False,
-    grace: Grace = 10.0,
-    work_dir: WorkDir = None,
-    keep_work: KeepWork = False,
-    once: Once = False,
-    max_tasks: MaxTasks = None,
+
+@app.callback()
+def workers(
+    ctx: typer.Context,
+    group: OfGroup = None,
+    status: Status = None,
+    busy: Busy = None,
+    with_app: App = None,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Run tasks of worker groups.
-
-    Takes them, runs them and reports, until Ctrl-C or SIGTERM. Over HTTP it needs a token and nothing else;
-    with --aws, AWS credentials and the SHARDMILL_… settings of the deployment. With --json, one line for each
-    task that starts or ends.
-
-    \b
-    Examples:
-      shardmill worker --group default --slots 4
-      shardmill worker --group reports --group default --name host-17
-      shardmill worker --group default --slots 8 --aws
-    """
-    from shardmill.worker.loop import run_worker
-
-    name = name or f"{socket.gethostname()}-{os.getpid()}"
-    _check(name, groups, apps)
-    transport = _direct() if aws else _over_http(url, token)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for noisy in ("httpx", "botocore", "boto3", "urllib3"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-    stop = threading.Event()
-    code = run_worker(
-        groups,
-        slots,
-        transport,
-        name=name,
-        apps=tuple(apps),
-        grace_seconds=grace,
-        keep_work=keep_work,
-        work_root=work_dir,
-        once=once,
-        max_tasks=max_tasks,
-        progress=_Lines(stop) if as_json else None,
-        stop=stop,
-    )
-    raise typer.Exit(code)
-
-
-def _check(name: str, groups: list[str], apps: list[str]) -> None:
-    from pydantic import ValidationError
-
-    from shardmill.model.worker import Registration
-
-    try:
-        Registration(name=name, groups=groups, apps=apps)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        option = {"groups": "--group", "apps": "--app"}.get(str(first["loc"][0]), "--name")
-        raise typer.BadParameter(first["msg"], param_hint=option) from None
-
-
-class _Lines:
-    """A JSON line for everything that happens to a task; when nobody reads them, the worker stops."""
-
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
-        self._lock = threading.Lock()
-
-    def __call__(self, event: str, lease: Lease, result: Result | None) -> None:
-        said = {
-            "event": event,
-            "taskId": lease.task_id,
-            "attempt": lease.attempt,
-            "jobName": lease.job_name,
-            "trigger": lease.trigger,
-            "stepName": lease.step_name,
-            "index": lease.sharding.index,
-        }
-        if result:
-            said |= {"outcome": result.outcome, "exitCode": result.exit_code, "reason": result.reason}
-        with self._lock:
-            try:
-                output.json_line(said)
-            except BrokenPipeError:
-                self._stop.set()
-
-
-def _over_http(url: str | None, token: str | None) -> Transport:
-    from shardmill.client.connection import connection
-    from shardmill.worker.http import HttpTransport
-
-    found = connection(url, token)
-    return HttpTransport(found.url, found.token)
-
-
-def _direct() -> Transport:
-    """By the settings in the environment, or those of the running `dev`."""
-    from shardmill.aws.settings import SettingMissing, Settings
-    from shardmill.local.session import find_session
-    from shardmill.worker.direct import DirectTransport
-
-    if "SHARDMILL_TABLE" not in os.environ and (session := find_session()):
-        os.environ.update(session.environ())
-    try:
-        return DirectTransport(Settings.from_environment())
-    except SettingMissing as error:
-        output.message(str(error))
-        raise typer.Exit(OTHER) from None
-
-
-def workers(url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the workers that have registered.
+    """List the workers that have registered, or look after one.
 
     \b
     Examples:
       shardmill workers
+      shardmill workers --group default --status ONLINE --idle
       shardmill workers --json | jq -r '.[] | select(.status == 3) | .name'
+      shardmill workers show host-17
+      shardmill workers suspend host-17 --reason 'new disk'
+    """
+    from shardmill.client import Client
+    from shardmill.model.worker import WorkerStatus
+
+    if ctx.invoked_subcommand:
+        if (group, status, busy, with_app) != (None, None, None, None):
+            raise typer.BadParameter(f"{ctx.invoked_subcommand} takes no filter; it is for the list only")
+        hand_down(ctx, url, token, as_json)
+        return
+    with Client(url, token) as client:
+        found = client.workers(group, WorkerStatus[status] if status else None, busy=busy, app=with_app)
+        output.listing(found, COLUMNS, as_json)
+
+
+@app.command()
+def show(name: WorkerName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+    """Show a worker and what it does.
+
+    \b
+    Examples:
+      shardmill workers show host-17
+      shardmill workers show host-17 --json | jq .currentWork
     """
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        output.listing(client.workers(), _COLUMNS, as_json)
+        found = client.find_worker(name)
+    if as_json:
+        output.json_document(found)
+    else:
+        _show(found)
+
+
+@app.command()
+def drain(
+    name: WorkerName, reason: Reason = None, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """Let a worker finish what it holds, take nothing new, and leave.
+
+    \b
+    Examples:
+      shardmill workers drain host-17
+      shardmill workers drain host-17 --reason 'new kernel'
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        _tell(client.drain_worker(_id(client, name), reason), as_json)
+
+
+@app.command()
+def suspend(
+    name: WorkerName, reason: Reason = None, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """Let a worker take nothing new until it is resumed.
+
+    What it holds it finishes.
+
+    \b
+    Examples:
+      shardmill workers suspend host-17
+      shardmill workers suspend host-17 --reason 'its disk is full'
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        _tell(client.suspend_worker(_id(client, name), reason), as_json)
+
+
+@app.command()
+def resume(name: WorkerName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+    """Let a worker take tasks again that was suspended, or drained and is still there.
+
+    \b
+    Examples:
+      shardmill workers resume host-17
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        _tell(client.resume_worker(_id(client, name)), as_json)
+
+
+@app.command()
+def forget(
+    name: WorkerName, force: Force = False, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """Remove a worker that is gone from the list.
+
+    Refused unless it is OFFLINE or DISCONNECTED; with --force, a worker that lives ends.
+
+    \b
+    Examples:
+      shardmill workers forget host-17
+      shardmill workers forget host-17 --force
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        found = client.find_worker(name)
+        client.forget_worker(found.id, force=force)
+    if as_json:
+        output.json_document({"id": found.id, "name": found.name, "forgotten": True})
+    else:
+        output.line(f"worker {output.cell(found.name)} forgotten")
+
+
+def _id(client: Client, name: str) -> str:
+    return client.find_worker(name).id
+
+
+def _tell(worker: Worker, as_json: bool) -> None:
+    if as_json:
+        output.json_document(worker)
+    else:
+        held = _number(worker.remain_tasks, "task")
+        output.line(f"{output.cell(worker.name)} {worker.status.name} {worker.activity}, holds {held}")
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _show(worker: Worker) -> None:
+    name, status = output.paint(output.cell(worker.name), 1), output.paint_state(worker.status.name)
+    output.line(f"{name} {status} {worker.activity}")
+    where = f"{worker.host or 'an unknown host'}{f':{worker.port}' if worker.port else ''}"
+    output.facts(
+        {
+            "id": f"{worker.id} (session {worker.session})",
+            "groups": worker.groups,
+            "where": f"{where}, {_number(worker.cores, 'core')}",
+            "user": worker.user,
+            "domain": worker.domain,
+            "instance": " ".join(filter(None, (worker.instance_id, worker.instance_type))),
+            "proxy": f"for {worker.subclients} subclients" if worker.proxy else "",
+            "apps": worker.apps,
+            "slots": worker.slots,
+            "tasks": f"{worker.total_checkout} taken, {worker.total_completed} done, "
+            f"{worker.total_failed} failed, in {output.seconds(worker.compute_time)}",
+            "serves": f"for {output.seconds(worker.serve_time)}, idle for {output.seconds(worker.idle_time)}",
+            "seen": f"{output.cell(worker.update_time)}, beats every {worker.heartbeat_seconds} s",
+            "notes": worker.notes,
+            "holds": worker.current_work,
+            "skips": worker.skip_work,
+        }
+    )

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from shardmill.client.connection import connection
 from shardmill.client.documents import load_document
-from shardmill.client.errors import BadAnswer, Invalid
+from shardmill.client.errors import BadAnswer, Invalid, NotFound
 from shardmill.client.follow import LogPage, follow_log, read_log, wait_for
 from shardmill.client.http import Http
-from shardmill.client.paths import job_path, step_path, task_path, word
+from shardmill.client.paths import job_path, looks_like_an_id, step_path, task_path, word, worker_path
 from shardmill.client.trigger import new_trigger
 from shardmill.model.base import Answer, Time
-from shardmill.model.definition import Info, JobDefine, SavedDefine, StepType
+from shardmill.model.definition import Info, JobDefine, ListedDefine, SavedDefine, StepType
 from shardmill.model.fault import Fault, fault
 from shardmill.model.job import Job, Step, Task
 from shardmill.model.states import JobState, TaskState
-from shardmill.model.worker import GroupKind, Worker, WorkerGroup
+from shardmill.model.worker import GroupKind, Worker, WorkerGroup, WorkerStatus
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +33,7 @@ Stream = Literal["stdout", "stderr"]
 T = TypeVar("T", bound=Answer)
 
 PAGE = 200
+ACCEPTED = 202
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 
 
@@ -40,6 +42,12 @@ class Verdict(Answer):
 
     valid: bool
     faults: list[Fault]
+
+
+class Submitted(Job):
+    """The Job that was asked for; `new`: whether it was not there before."""
+
+    new: bool = Field(exclude=True)
 
 
 class Client:
@@ -99,12 +107,18 @@ class Client:
         answer = self._http.send("POST", "/v1/definitions:validate", document=_document(document), again=True)
         return _read(Verdict, answer).faults
 
-    def definitions(self) -> Iterator[SavedDefine]:
-        return self._list(SavedDefine, "/v1/definitions")
+    def definitions(self) -> Iterator[ListedDefine]:
+        """Every definition, by name, without its steps."""
+        return self._list(ListedDefine, "/v1/definitions")
 
-    def definition(self, job_name: str) -> SavedDefine:
-        """The newest version of a definition."""
-        return _read(SavedDefine, self._http.get(f"/v1/definitions/{word(job_name, 'jobName')}"))
+    def versions(self, job_name: str) -> Iterator[ListedDefine]:
+        """Every version of a definition, newest first, without its steps."""
+        return self._list(ListedDefine, f"/v1/definitions/{word(job_name, 'jobName')}/versions")
+
+    def definition(self, job_name: str, version: int | None = None) -> SavedDefine:
+        """A definition, in its newest version unless another is asked for."""
+        path = f"/v1/definitions/{word(job_name, 'jobName')}"
+        return _read(SavedDefine, self._http.get(path, {"version": version}))
 
     def delete_definition(self, job_name: str, *, expected: int | None = None) -> None:
         path = f"/v1/definitions/{word(job_name, 'jobName')}"
@@ -123,7 +137,7 @@ class Client:
         priority: int | None = None,
         execute_user: str | None = None,
         info: Info | None = None,
-    ) -> Job:
+    ) -> Submitted:
         """Ask for a run; asking again with the same trigger and content gives the same Job.
 
         `steps`: parameters for steps, by their names. A missing trigger is the present time.
@@ -142,7 +156,8 @@ class Client:
             "info": info and info.model_dump(mode="json", exclude_unset=True),
         }
         request = {name: value for name, value in given.items() if value is not None}
-        return _read(Job, self._http.send("POST", "/v1/jobs", document=request, again=True))
+        status, answer = self._http.exchange("POST", "/v1/jobs", document=request, again=True)
+        return _read(Submitted, {**answer, "new": status == ACCEPTED} if isinstance(answer, dict) else answer)
 
     def job(self, job_name: str, trigger: str) -> Job:
         return _read(Job, self._http.get(job_path(job_name, trigger)))
@@ -172,6 +187,11 @@ class Client:
         """
         return wait_for(lambda: self.job(job_name, trigger), timeout, on_update)
 
+    def set_priority(self, job_name: str, trigger: str, priority: int) -> Job:
+        """Change how soon the tasks of a Job go out, of those that are still queued too."""
+        path = f"{job_path(job_name, trigger)}:priority"
+        return _read(Job, self._http.send("POST", path, document={"priority": priority}))
+
     def steps(self, job_name: str, trigger: str) -> list[Step]:
         return self.job(job_name, trigger).steps
 
@@ -191,6 +211,13 @@ class Client:
         """Every task of a step, in the order of their index."""
         path = f"{step_path(job_name, trigger, step_name)}/tasks"
         return self._list(Task, path, {"state": state and state.value}, page)
+
+    def some_tasks(
+        self, job_name: str, trigger: str, step_name: str, state: TaskState, most: int
+    ) -> list[Task]:
+        """A few tasks of a step in that state: those that one look finds."""
+        path = f"{step_path(job_name, trigger, step_name)}/tasks"
+        return self._page(Task, path, {"state": state.value, "limit": most})[0]
 
     def task(self, job_name: str, trigger: str, step_name: str, index: int) -> Task:
         """A task with its attempts and the last of its output."""
@@ -229,36 +256,89 @@ class Client:
         self,
         name: str,
         *,
-        kind: GroupKind = "pull",
+        kind: GroupKind | None = None,
         lease_seconds: int | None = None,
         types: list[StepType] | None = None,
     ) -> WorkerGroup:
-        """Make a worker group with its queues, or change the one of this name."""
+        """Make a worker group with its queues, or change the one of this name; what is None stays as it is.
+
+        `types`: the step types whose tasks go to it where a step names no group.
+        """
         given = {"kind": kind, "leaseSeconds": lease_seconds, "types": types}
         document = {field: value for field, value in given.items() if value is not None}
         return _read(
             WorkerGroup, self._http.send("PUT", f"/v1/groups/{word(name, 'name')}", document=document)
         )
 
-    def delete_group(self, name: str) -> None:
-        self._http.send("DELETE", f"/v1/groups/{word(name, 'name')}")
+    def delete_group(self, name: str, *, force: bool = False) -> None:
+        """`force`: even while Jobs need it."""
+        self._http.send("DELETE", f"/v1/groups/{word(name, 'name')}", query=_forced(force))
 
-    def workers(self) -> Iterator[Worker]:
-        return self._list(Worker, "/v1/workers")
+    def workers(
+        self,
+        group: str | None = None,
+        status: WorkerStatus | None = None,
+        *,
+        busy: bool | None = None,
+        app: str | None = None,
+    ) -> Iterator[Worker]:
+        """Workers that have registered; `app`: those that can run this command."""
+        query = {
+            "group": group,
+            "status": None if status is None else int(status),
+            "busy": None if busy is None else str(busy).lower(),
+            "app": app,
+        }
+        return self._list(Worker, "/v1/workers", query)
+
+    def worker(self, worker_id: str) -> Worker:
+        return _read(Worker, self._http.get(worker_path(worker_id)))
+
+    def find_worker(self, name: str) -> Worker:
+        """A worker by its name or its id."""
+        if looks_like_an_id(name):
+            with suppress(NotFound):  # then it is a name
+                return self.worker(name)
+        found = next((worker for worker in self.workers() if name in (worker.name, worker.id)), None)
+        if not found:
+            raise NotFound(f"there is no worker {name!r}", code="worker-not-found", status=404)
+        return found
+
+    def drain_worker(self, worker_id: str, reason: str | None = None) -> Worker:
+        """Let a worker finish what it holds, take nothing new, and leave."""
+        return self._change_worker(worker_id, "drain", reason)
+
+    def suspend_worker(self, worker_id: str, reason: str | None = None) -> Worker:
+        """Let a worker take nothing new until it is resumed."""
+        return self._change_worker(worker_id, "suspend", reason)
+
+    def resume_worker(self, worker_id: str) -> Worker:
+        """Let a worker take tasks again, whoever or whatever stopped it."""
+        return self._change_worker(worker_id, "resume")
+
+    def _change_worker(self, worker_id: str, verb: str, reason: str | None = None) -> Worker:
+        document = {} if reason is None else {"reason": reason}
+        return _read(Worker, self._http.send("POST", f"{worker_path(worker_id)}:{verb}", document=document))
+
+    def forget_worker(self, worker_id: str, *, force: bool = False) -> None:
+        """Remove a worker that is gone; `force`: even if it is not."""
+        self._http.send("DELETE", worker_path(worker_id), query=_forced(force))
 
     def _list(
         self, model: type[T], path: str, query: Mapping[str, Any] | None = None, page: int = PAGE
     ) -> Iterator[T]:
         cursor: str | None = None
         while True:
-            answer = self._http.get(path, {**(query or {}), "limit": page, "cursor": cursor})
-            if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
-                raise BadAnswer(f"the answer of GET {path} is not a list")
-            for item in answer["items"]:
-                yield _read(model, item)
-            cursor = answer.get("cursor")
+            items, cursor = self._page(model, path, {**(query or {}), "limit": page, "cursor": cursor})
+            yield from items
             if not cursor:
                 return
+
+    def _page(self, model: type[T], path: str, query: Mapping[str, Any]) -> tuple[list[T], str | None]:
+        answer = self._http.get(path, query)
+        if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+            raise BadAnswer(f"the answer of GET {path} is not a list")
+        return [_read(model, item) for item in answer["items"]], answer.get("cursor")
 
 
 def _read(model: type[T], answer: Any) -> T:
@@ -280,6 +360,10 @@ def _document(document: Document) -> Any:
             mode="json", exclude_unset=True, exclude_none=True, exclude_computed_fields=True
         )
     return document
+
+
+def _forced(force: bool) -> dict[str, str]:
+    return {"force": "true"} if force else {}
 
 
 def _precondition(expected: int | None) -> dict[str, str]:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from shardmill.model.job import Job
 
 
+SHOWN_FAULTS = 10
+
+
 class ShardmillError(Exception):
     """Shardmill did not do what was asked. `status` is that of HTTP, 0 if there was no answer."""
 
@@ -37,11 +40,18 @@ class ShardmillError(Exception):
     def __init__(
         self, detail: str, *, code: str | None = None, status: int = 0, faults: Sequence[Fault] = ()
     ) -> None:
-        super().__init__(detail)
+        super().__init__(_with_faults(detail, faults))
         self.detail = detail
         self.code = code or type(self).code
         self.status = status
         self.faults = list(faults)
+
+
+def _with_faults(detail: str, faults: Sequence[Fault]) -> str:
+    """A line for each of the first faults: a traceback should tell what to mend."""
+    lines = [f"  {fault.pointer or '(document)'}: {fault.message}" for fault in faults[:SHOWN_FAULTS]]
+    left = len(faults) - len(lines)
+    return "\n".join([detail, *lines, *([f"  and {left} more"] if left else [])])
 
 
 class NotConnected(ShardmillError):

@@ -51,7 +51,20 @@ class Http:
         headers: Mapping[str, str] | None = None,
         again: bool = False,
     ) -> Any:
-        """`again`: asking twice is as good as asking once."""
+        """The answer's document. `again`: asking twice is as good as asking once."""
+        return self.exchange(method, path, query=query, document=document, headers=headers, again=again)[1]
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        document: Any = None,
+        headers: Mapping[str, str] | None = None,
+        again: bool = False,
+    ) -> tuple[int, Any]:
+        """The answer's status and document."""
         request = self._client.build_request(
             method, path, params=query, content=_body(document), headers=_headers(document, headers)
         )
@@ -66,7 +79,7 @@ class Http:
             else:
                 passing = response.status_code == 429 or response.status_code >= 500
                 if not (passing and tries_left):
-                    return self._answer(response)
+                    return response.status_code, self._answer(response)
                 delay = max(delay, _asked_delay(response))
             time.sleep(min(delay, LONGEST_DELAY))
         raise AssertionError("unreachable")

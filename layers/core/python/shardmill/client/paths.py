@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,6 +12,7 @@ from shardmill.model.base import Name, Trigger
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
+_WORKER_ID = re.compile(r"[a-z2-7]{8}")
 
 
 def word(text: str, field: str, kind: TypeAdapter[str] = _NAME) -> str:
@@ -31,3 +33,12 @@ def step_path(job_name: str, trigger: str, step_name: str) -> str:
 
 def task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
     return f"{step_path(job_name, trigger, step_name)}/tasks/{int(index)}"
+
+
+def worker_path(worker_id: str) -> str:
+    return f"/v1/workers/{quote(worker_id, safe='')}"
+
+
+def looks_like_an_id(text: str) -> bool:
+    """Whether a worker may have this id; it may as well be a name."""
+    return _WORKER_ID.fullmatch(text) is not None

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from shardmill.aws.queues import Ticket, lane_of
+from shardmill.aws.queues import RESEND, Ticket, lane_of
+from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.errors import GroupNotFound
-from shardmill.engine.mill import Mill
-from shardmill.model.blocks import block_of
-from shardmill.store.rows import GroupRow, StepRow
-
-
-def group_rows(mill: Mill, names: Iterable[str], now: int) -> dict[str, GroupRow]:
-    def read(missing: list[str]) -> dict[str, GroupRow]:
-        return {name: row for name in missing if (row := mill.groups.get(name))}
-
-    return mill.recent_groups.get(names, read, now)
+from shardmill.engine.mill import STEP_CACHE_MS, Mill
+from shardmill.model.blocks import BLOCK_SIZE, Block, block_of, block_size
+from shardmill.store.rows import StepRow
 
 
 def lease_time(mill: Mill, step: StepRow, now: int) -> int:
@@ -28,10 +22,14 @@ def seconds_until(moment: int, now: int) -> int:
     return max(0, -(-(moment - now) // 1000))
 
 
-def queues_of(mill: Mill, step: StepRow, now: int) -> list[str]:
-    """The lanes that a step's messages go to, one a group."""
-    groups = group_rows(mill, step.groups, now)
-    queues = [groups[name].queues[lane_of(step.priority)] for name in step.groups if name in groups]
+def queues_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None = None) -> list[str]:
+    """The lanes that a step's messages go to: of its groups, those that somebody serves, if any."""
+    rows = group_rows(mill, step.groups, now)
+    groups = [rows[name] for name in only or step.groups if name in rows]
+    if len(groups) > 1:
+        need = need_of(step)
+        groups = [group for group in groups if served(mill, group, need, now)] or groups
+    queues = [group.queues[lane_of(step.priority)] for group in groups]
     if not queues:
         raise GroupNotFound(
             f"none of the worker groups of step {step.name!r} exists: {', '.join(step.groups)}"
@@ -39,10 +37,18 @@ def queues_of(mill: Mill, step: StepRow, now: int) -> list[str]:
     return queues
 
 
-def send(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, delay: int = 0) -> None:
-    """Send one message a task, spread over the groups of the step."""
+def send(
+    mill: Mill,
+    step: StepRow,
+    ranks: Iterable[int],
+    now: int,
+    *,
+    delay: int = 0,
+    to: Sequence[str] | None = None,
+) -> None:
+    """Send one message a task, spread over the groups of the step, or over those given."""
     key = (step.job_id, step.run, step.index)
-    send_to(mill, queues_of(mill, step, now), key, step.gen, ranks, delay=delay)
+    send_to(mill, queues_of(mill, step, now, only=to), key, step.gen, ranks, delay=delay)
 
 
 def send_to(
@@ -67,17 +73,45 @@ def next_of(step: StepRow, rank: int) -> int | None:
     return following if following < step.total and not step.stopping else None
 
 
-def send_open(mill: Mill, step: StepRow, now: int) -> int:
-    """Send the message of every task whose turn it is and that has not ended; how many there were."""
-    blocks = {block.number: block for block in mill.shards.all_blocks(step)}
+def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
+    """Send the message of every task whose turn it is and that has not ended; how many there were.
+
+    `last`: nobody needs to do it once more for this generation.
+    """
+    ranks = list(open_ranks(step, {block.number: block for block in mill.shards.open_blocks(step)}))
+    send(mill, step, ranks, now)
+    if last:
+        mill.jobs.resent(step)
+    return len(ranks)
+
+
+def open_ranks(step: StepRow, open_blocks: Mapping[int, Block]) -> Iterator[int]:
+    """The tasks whose turn it is and that have not ended; a block that is not open has ended as a whole."""
 
     def ended(rank: int) -> bool:
-        return blocks[block_of(rank)][rank].state.ended
+        block = open_blocks.get(block_of(rank))
+        return block is None or block[rank].state.ended
 
-    ranks = [
-        rank
-        for rank in range(step.total)
-        if not ended(rank) and (rank < step.window or ended(rank - step.window))
-    ]
-    send(mill, step, ranks, now)
-    return len(ranks)
+    for number, block in open_blocks.items():
+        first = number * BLOCK_SIZE
+        if first >= step.window and _far_off(block, open_blocks, first - step.window):
+            continue
+        for rank in range(first, first + block_size(step.total, number)):
+            if not ended(rank) and (rank < step.window or ended(rank - step.window)):
+                yield rank
+
+
+def _far_off(block: Block, open_blocks: Mapping[int, Block], turn: int) -> bool:
+    """Whether nobody touched a block, nor those whose ends bring its turn: true of most of a large step."""
+    before = [open_blocks.get(block_of(turn)), open_blocks.get(block_of(turn + BLOCK_SIZE - 1))]
+    return all(each is not None and not each.shards and not each.swept for each in (block, *before))
+
+
+def send_again(mill: Mill, step: StepRow, now: int) -> None:
+    """Have the open tasks of a step sent anew, under its present generation, by whoever gets to it first.
+
+    Not at once: a report that still goes by the step's older row may be sending the next tasks by it.
+    """
+    key = (step.job_id, step.run, step.index)
+    delay = STEP_CACHE_MS // 1000 + 1
+    send_to(mill, queues_of(mill, step, now)[:1], key, step.gen, [RESEND], delay=delay)

@@ -50,9 +50,11 @@ class NotFound(MillError):
 class DefinitionNotFound(NotFound):
     code = "definition-not-found"
 
-    def __init__(self, job_name: str) -> None:
+    def __init__(self, job_name: str, version: int | None = None) -> None:
         super().__init__(
             f"there is no definition named {job_name!r}; save it with PUT /v1/definitions/{job_name}"
+            if version is None
+            else f"the definition {job_name!r} has no version {version}"
         )
 
 
@@ -95,6 +97,48 @@ class TriggerTaken(Conflict):
         )
 
 
+class ForeignAttempt(Conflict):
+    """Another worker holds the task, or nobody does: the attempt is none of this worker's."""
+
+    code = "foreign-attempt"
+
+
+class WrongGroup(Conflict):
+    """The task belongs to groups that the worker is not in."""
+
+    code = "wrong-group"
+
+
+class ForeignTask(Conflict):
+    """A worker says it holds a task that it never leased."""
+
+    code = "foreign-task"
+
+
+class WorkerResting(Conflict):
+    """A worker that is suspended or drained gets no tasks."""
+
+    code = "worker-suspended"
+
+
+class WorkerBusy(Conflict):
+    """A worker that is alive cannot be forgotten."""
+
+    code = "worker-alive"
+
+
+class GroupInUse(Conflict):
+    """Jobs that have not ended need the group."""
+
+    code = "group-in-use"
+
+
+class JobEnded(Conflict):
+    """A Job that has ended cannot be changed."""
+
+    code = "job-ended"
+
+
 class StaleAttempt(Conflict):
     """The attempt is not the task's present one, or another worker holds it."""
 
@@ -115,6 +159,12 @@ class PreconditionFailed(MillError):
 
 class TooLarge(MillError):
     code = "definition-too-large"
+
+
+class OutputTooLarge(TooLarge):
+    """The output of a task is larger than what can be handed to later steps."""
+
+    code = "output-too-large"
 
 
 class Busy(MillError):

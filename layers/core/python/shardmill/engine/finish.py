@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardmill.engine import slots
 from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms
 from shardmill.model.states import JobState, StepState
@@ -32,11 +33,12 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
         last_failed=next((step.last_failed for step in failed if step.last_failed), None),
     )
     if ended:
-        announce(mill, ended)
+        announce(mill, ended, now)
 
 
-def announce(mill: Mill, job: JobRow) -> None:
-    """Tell the bus how a Job ended, and note that it was told."""
+def announce(mill: Mill, job: JobRow, now: int) -> None:
+    """Let the next Job have its slot, tell the bus how this one ended, and note that it was told."""
+    slots.give_back(mill, job, now)
     mill.bus.publish(
         JOB_ENDED if job.state.ended else JOB_SUSPENDED,
         {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from shardmill.engine.errors import GroupFixed, GroupNotFound, RequestInvalid
+from shardmill.engine.errors import GroupFixed, GroupInUse, GroupNotFound, RequestInvalid
 from shardmill.engine.mill import Mill
 from shardmill.model.fault import fault, faults_of
 from shardmill.model.worker import GroupName, GroupRequest
@@ -69,11 +69,26 @@ def read(mill: Mill, name: str) -> GroupRow:
     return group
 
 
-def delete(mill: Mill, name: str) -> None:
-    """Remove a group and its queues."""
+def bound_to(mill: Mill) -> dict[str, list[str]]:
+    """The groups that each step type is bound to."""
+    bound: dict[str, list[str]] = {}
+    for group in mill.groups.page():
+        for kind in group.types:
+            bound.setdefault(kind, []).append(group.name)
+    return bound
+
+
+def delete(mill: Mill, name: str, *, force: bool = False) -> None:
+    """Remove a group and its queues; steps that need it fail then, so it is refused unless forced."""
     group = read(mill, name)
     if name in ALWAYS_THERE:
         raise GroupFixed(f"group {name!r} is always there and cannot be deleted")
+    needing = None if force else next(mill.jobs.needing(name), None)
+    if needing:
+        raise GroupInUse(
+            f"group {name!r} is needed by Jobs that have not ended, such as {'/'.join(needing)}; "
+            "wait for them, or delete it with force, and their steps fail"
+        )
     mill.groups.delete(name)
     mill.recent_groups.forget(name)
     if group.kind == "pull":

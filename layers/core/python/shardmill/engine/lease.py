@@ -9,11 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardmill.aws.queues import Message, Ticket
-from shardmill.engine import settle
+from shardmill.aws.queues import MAX_DELAY_SECONDS, RESEND, Message, Ticket
+from shardmill.engine import crew, enqueue, settle, stuck, tally
+from shardmill.engine.crew import Taker
 from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
-from shardmill.engine.rules import End, Rules, Take, Verdict, Wait, on_delivery
+from shardmill.engine.rules import (
+    TIMED_OUT,
+    Bounce,
+    End,
+    Retry,
+    Rules,
+    Take,
+    Verdict,
+    Wait,
+    on_delivery,
+    on_timeout,
+)
 from shardmill.engine.task_id import task_id
 from shardmill.engine.work import Receipt, work_item
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
@@ -31,21 +43,26 @@ StepKey = tuple[str, int, int]
 class _Batch:
     """One receive: who received, when, and what becomes of the messages."""
 
-    worker: str
+    taker: Taker
     now: int
     leases: list[Lease] = field(default_factory=list)
     hide: list[tuple[Message, int]] = field(default_factory=list)
     delete: list[Message] = field(default_factory=list)
 
 
-def lease(mill: Mill, worker: str, messages: Sequence[Message], now: int) -> list[Lease]:
-    """Lease for a worker's session (`{id}.{session}`) what the messages it received announce."""
-    batch = _Batch(worker, now)
+def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> list[Lease]:
+    """Lease for a worker's session what the messages it received announce."""
+    batch = _Batch(taker, now)
     tickets = _readable(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
     blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
+    resends: set[StepKey] = set()
     for ticket, message in tickets:
         step = steps.get(ticket.step_key)
+        if ticket.rank == RESEND:
+            batch.delete.append(message)
+            resends.add(ticket.step_key)
+            continue
         ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
         if step and _meant(step, ticket) and ticket.rank not in ranks:
             ranks[ticket.rank] = message
@@ -54,6 +71,10 @@ def lease(mill: Mill, worker: str, messages: Sequence[Message], now: int) -> lis
     for (key, number), ranks in blocks.items():
         if ranks:
             _lease_block(mill, batch, steps[key], number, ranks)
+    for key in resends:
+        step = mill.jobs.step(*key)
+        if step and step.opened and step.resend and not step.stopping:
+            enqueue.send_open(mill, step, now)
     if batch.hide:
         mill.queues.hide(batch.hide)
     if batch.delete:
@@ -73,7 +94,7 @@ def _readable(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Mes
 
 
 def _meant(step: StepRow, ticket: Ticket) -> bool:
-    return step.opened and ticket.gen == step.gen and 0 <= ticket.rank < step.total
+    return step.opened and ticket.gen == step.gen and RESEND <= ticket.rank < step.total
 
 
 def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
@@ -97,25 +118,24 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
     for _ in range(_TRIES):
         known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
         verdicts = _judge(mill, batch, step, known, lease_ms)
-        changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
+        changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | Retry | End)}
         try:
             if changes:
                 expected = {rank: known[rank] if known[rank].attempt else None for rank in changes}
-                block = mill.shards.change(step, number, expected, changes, unswept=_any_taken(verdicts))
+                block = mill.shards.change(step, number, expected, changes, unswept=_goes_on(verdicts))
         except BlockChanged as changed:
             block = changed.block
             step.stopping |= block.swept
             if not all(block[rank] == shard for rank, shard in changes.items()):
                 continue
             # The SDK sent it twice, because the answer was lost: it is our own write that we met.
-        assert block is not None
         _carry_out(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
     batch.hide.extend((message, 1) for message in ranks.values())
 
 
-def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
-    return any(isinstance(verdict, Take) for verdict in verdicts.values())
+def _goes_on(verdicts: Mapping[int, Verdict]) -> bool:
+    return any(isinstance(verdict, Take | Retry) for verdict in verdicts.values())
 
 
 def _judge(
@@ -123,17 +143,32 @@ def _judge(
 ) -> dict[int, Verdict]:
     rules = Rules.of(step.spec)
     alive = _live_holders(mill, step, known, batch.now, lease_ms)
+    unsuited = _unsuited(mill, batch, step, known)
     return {
         rank: on_delivery(
             shard,
             rules,
-            worker=batch.worker,
+            worker=batch.taker.reference,
             now=batch.now,
             lease_ms=lease_ms,
             holder_alive=rank in alive,
             stopping=step.stopping,
+            suits=rank not in unsuited,
         )
         for rank, shard in known.items()
+    }
+
+
+def _unsuited(mill: Mill, batch: _Batch, step: StepRow, ranks: Iterable[int]) -> set[int]:
+    """The tasks that the taker cannot run, or failed at while another could run them."""
+    taker = batch.taker
+    if crew.ANY not in taker.apps and not crew.runs(taker.apps, crew.need_of(step)):
+        return set(ranks)
+    failed_at = {rank for rank in ranks if taker.skip and task_id(step, rank) in taker.skip}
+    return {
+        rank
+        for rank in failed_at
+        if crew.groups_for(mill, step, batch.now, taker=taker, task=task_id(step, rank))
     }
 
 
@@ -156,7 +191,7 @@ def _carry_out(
     mill: Mill,
     batch: _Batch,
     step: StepRow,
-    block: Block,
+    block: Block | None,
     known: Mapping[int, Shard],
     verdicts: Mapping[int, Verdict],
     ranks: Mapping[int, Message],
@@ -165,35 +200,75 @@ def _carry_out(
     taken = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take)}
     if taken:
         _mark_running(mill, step, batch.now)
-    lost = {rank: known[rank] for rank in verdicts if known[rank].losses < block[rank].losses}
-    if lost:
-        mill.shards.keep_attempts(
-            (step, rank, _lost_attempt(shard, batch.now)) for rank, shard in lost.items()
-        )
-    settled = [rank for rank, verdict in verdicts.items() if not isinstance(verdict, Take | Wait)]
+    _keep_cut_off(mill, step, known, verdicts, batch.now)
+    settled = [rank for rank, v in verdicts.items() if not isinstance(v, Take | Retry | Bounce | Wait)]
     if settled:
+        assert block is not None
         settle.wake(mill, step)
         settle.after_end(mill, step, block)
         ended = [rank for rank in settled if block[rank].state.ended]
         settle.send_next(mill, step, ended, batch.now, repeated=True)
+    bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
+    if bounced:
+        _bounce(mill, batch, step, bounced)
+    deadline = Rules.of(step.spec).timeout_ms
     for rank, message in ranks.items():
         verdict = verdicts[rank]
         if isinstance(verdict, Take):
             receipt = Receipt(step.run, message.queue, message.handle, verdict.shard)
             batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
+            if deadline and deadline < lease_ms:
+                batch.hide.append((message, seconds_until(deadline, 0)))
+        elif isinstance(verdict, Retry):
+            batch.hide.append((message, seconds_until(verdict.shard.time, batch.now)))
         elif isinstance(verdict, Wait):
             batch.hide.append((message, seconds_until(verdict.ms, 0)))
-        else:
+        elif not isinstance(verdict, Bounce):
             batch.delete.append(message)
 
 
-def _lost_attempt(shard: Shard, now: int) -> dict[str, object]:
+def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
+    """Leave tasks to others: to those at the same queue, or to another group of the step that has them."""
+    if not crew.runs(batch.taker.apps, crew.need_of(step)):
+        stuck.note_if_stuck(mill, step, list(bounced), batch.now)
+    rows = crew.group_rows(mill, step.groups, batch.now)
+    for rank, message in bounced.items():
+        names = crew.groups_for(mill, step, batch.now, taker=batch.taker, task=task_id(step, rank))
+        here = {name for name, row in rows.items() if message.queue in row.queues}
+        if names and here.isdisjoint(names):
+            enqueue.send(mill, step, [rank], batch.now, to=names)
+            batch.delete.append(message)
+        else:
+            batch.hide.append((message, crew.bounce_seconds(message.receives)))
+
+
+def _keep_cut_off(
+    mill: Mill, step: StepRow, known: Mapping[int, Shard], verdicts: Mapping[int, Verdict], now: int
+) -> None:
+    """Keep the attempts that ended without a report: their worker was lost, or let their time pass."""
+    new = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | Retry | End)}
+    for reason, counter in (("lost", "losses"), (TIMED_OUT, "failures")):
+        cut = {
+            rank: known[rank]
+            for rank, shard in new.items()
+            if getattr(shard, counter) > getattr(known[rank], counter)
+        }
+        if cut:
+            mill.shards.keep_attempts(
+                (step, rank, _cut_off(shard, reason, now)) for rank, shard in cut.items()
+            )
+        if reason == TIMED_OUT:
+            for rank, shard in cut.items():
+                tally.failed_at(mill, shard.worker_id, task_id(step, rank), now - shard.time, now)
+
+
+def _cut_off(shard: Shard, reason: str, now: int) -> dict[str, object]:
     return {
         "attempt": shard.attempt,
         "worker": shard.worker_id,
         "startTime": shard.time,
         "endTime": now,
-        "reason": "lost",
+        "reason": reason,
     }
 
 
@@ -224,7 +299,7 @@ def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
     lease_ms = lease_time(mill, step, now)
     for block in mill.shards.all_blocks(step):
         known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
-        verdicts = _judge(mill, _Batch("", now), step, known, lease_ms)
+        verdicts = _judge(mill, _Batch(Taker(""), now), step, known, lease_ms)
         ends = {rank: verdict.shard for rank, verdict in verdicts.items() if isinstance(verdict, End)}
         if not ends:
             continue
@@ -233,3 +308,31 @@ def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
         except BlockChanged:
             continue  # somebody reported just now; the next look sees the rest
         settle.after_end(mill, step, changed)
+
+
+def end_overdue(mill: Mill, step: StepRow, block: Block, now: int) -> set[int]:
+    """End the attempts of a block that outlived their time; their ranks."""
+    rules = Rules.of(step.spec)
+    known = {rank: shard for rank, shard in block.items() if rules.overdue(shard, now)}
+    if not known:
+        return set()
+    stopping = step.stopping or block.swept
+    verdicts: dict[int, Verdict] = {
+        rank: on_timeout(shard, rules, now=now, stopping=stopping) for rank, shard in known.items()
+    }
+    changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Retry | End)}
+    try:
+        changed = mill.shards.change(step, block.number, known, changes, unswept=_goes_on(verdicts))
+    except BlockChanged:
+        return set()  # somebody reported just now; the next look sees the rest
+    _keep_cut_off(mill, step, known, verdicts, now)
+    settle.after_end(mill, step, changed)
+    settle.send_next(
+        mill, step, [rank for rank, shard in changes.items() if shard.state.ended], now, repeated=False
+    )
+    for rank, shard in changes.items():
+        if not shard.state.ended:
+            enqueue.send(
+                mill, step, [rank], now, delay=min(seconds_until(shard.time, now), MAX_DELAY_SECONDS)
+            )
+    return set(known)

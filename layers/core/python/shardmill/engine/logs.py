@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shardmill.engine.errors import StaleAttempt, TaskNotFound
@@ -14,6 +15,7 @@ from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
 
 PAGE_BYTES = 1_000_000
+FOLLOWED_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,16 @@ def log_prefix(job_id: str, run: int, step: int, rank: int, attempt: int, stream
     return f"logs/{job_id}/{run}/{step}/{rank}/{attempt}/{stream}/"
 
 
-def read(mill: Mill, step: StepRow, task: Task, stream: str, offset: int, attempt: int | None) -> LogPage:
-    """A page of the log of a task's attempt (the last one unless given) from a byte offset on."""
+def read(
+    mill: Mill, step: StepRow, task: Task, stream: str, offset: int, attempt: int | None, now: int
+) -> LogPage:
+    """A page of the log of a task's attempt (the last one unless given) from a byte offset on.
+
+    The worker of a task that runs learns by its next heartbeat that somebody reads along.
+    """
     number = attempt or task.attempt
+    if task.state is TaskState.RUNNING and number == task.attempt and task.worker:
+        mill.workers.follow(task.worker, task.id, until=now + FOLLOWED_MS)
     over = task.state.ended or number < task.attempt
     prefix = log_prefix(step.job_id, step.run, step.index, task.rank, number, stream)
     stored = mill.files.read_chunks(prefix, offset=offset, most=PAGE_BYTES)
@@ -51,7 +60,7 @@ def whole_text(data: bytes, *, final: bool) -> tuple[str, int]:
 
 
 def upload_urls(
-    mill: Mill, worker_id: str, task: str, attempt: int, run: int, stream: str, chunks: int
+    mill: Mill, worker_id: str, task: str, attempt: int, run: int, stream: str, chunks: Iterable[int]
 ) -> list[dict[str, object]]:
     """Presigned addresses for the chunks of a log, for the worker that holds the task."""
     place = parse_task_id(task)
@@ -64,4 +73,4 @@ def upload_urls(
     if not holds or shard.state is not TaskState.RUNNING:
         raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of {task}")
     prefix = log_prefix(step.job_id, run, step.index, rank, attempt, stream)
-    return [{"chunk": n, "url": mill.files.put_url(f"{prefix}{n:06d}")} for n in range(chunks)]
+    return [{"chunk": n, "url": mill.files.put_url(f"{prefix}{n:06d}")} for n in chunks]

@@ -15,14 +15,16 @@ from shardmill.engine.cache import Recent
 from shardmill.store import keys
 from shardmill.store.definitions import Definitions
 from shardmill.store.jobs import Jobs
-from shardmill.store.rows import GroupRow, StepRow
+from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 from shardmill.store.shards import Shards
+from shardmill.store.slots import Slots
 from shardmill.store.table import Table
 from shardmill.store.workers import Groups, Workers
 
 LOOK_AGAIN_MS = 60_000  # how soon the tick looks at a Job again
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 30_000
+CREW_CACHE_MS = 3_000
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,14 @@ class Mill:
     shards: Shards
     workers: Workers
     groups: Groups
+    slots: Slots
     queues: Queues
     machines: Machines
     bus: Bus
     files: Files
     recent_steps: Recent[tuple[str, int, int], StepRow]
     recent_groups: Recent[str, GroupRow]
+    recent_crews: Recent[str, list[WorkerRow]]
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
@@ -50,12 +54,14 @@ class Mill:
             shards=Shards(table),
             workers=Workers(table),
             groups=Groups(table),
+            slots=Slots(table),
             queues=Queues(clients.sqs(), settings.dead_queue),
             machines=Machines(clients.stepfunctions(), settings.job_machine, settings.step_machine),
             bus=Bus(clients.events(), settings.bus),
             files=Files(clients.s3(), settings.bucket),
             recent_steps=Recent(STEP_CACHE_MS),
             recent_groups=Recent(GROUP_CACHE_MS),
+            recent_crews=Recent(CREW_CACHE_MS),
         )
 
     def start_step(self, step: StepRow) -> None:

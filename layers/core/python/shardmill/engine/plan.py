@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from shardmill.aws.observe import logger
+from shardmill.engine import slots
 from shardmill.engine.errors import DefinitionNotFound
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.groups import bound_to
+from shardmill.engine.mill import Mill
+from shardmill.engine.start import start_roots
 from shardmill.model.base import from_ms
 from shardmill.model.definition import JobDefine, StepDefine
-from shardmill.model.states import JobState, StepState
+from shardmill.model.states import StepState
 from shardmill.store.rows import JobRow, StepRow
 
 DEFAULT_GROUP = "default"
+Bound = Mapping[str, list[str]]
 _INHERITED = (
     "failed_retries",
     "failed_interval",
@@ -37,27 +39,20 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     if not saved:
         raise DefinitionNotFound(job.job_name)
     define = JobDefine.model_validate(saved.document)
-    nodes = graph(define, job, now)
+    nodes = graph(define, job, now, bound_groups(mill, define))
     if not mill.jobs.add_steps(job, nodes):
         return False
-    fresh = (JobState.INIT, JobState.WAITING)
-    mill.jobs.move(job_id, run, JobState.QUEUED, sources=fresh, now=now, due=now + LOOK_AGAIN_MS)
-    for node in nodes:
-        if node.root:
-            _start(mill, node)
+    if slots.may_start(mill, job, now):
+        start_roots(mill, job, now, nodes)
     return True
 
 
-def _start(mill: Mill, node: StepRow) -> None:
-    """The rows are written: a step that cannot be started now is started by the tick."""
-    try:
-        mill.start_step(node)
-    except (ClientError, BotoCoreError):
-        extra = {"action": "start", "jobId": node.job_id, "step": node.name}
-        logger.exception("the tick will start this step", extra=extra)
+def bound_groups(mill: Mill, define: JobDefine) -> Bound:
+    """The groups bound to step types, if a step needs to know."""
+    return {} if all(step.worker_groups for step in define.steps) else bound_to(mill)
 
 
-def graph(define: JobDefine, job: JobRow, now: int) -> list[StepRow]:
+def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRow]:
     """Every node of a Job's graph; a later phase waits for one gate, not for each step of the earlier."""
     steps = define.steps
     index_of = {step.step_name: index for index, step in enumerate(steps)}
@@ -96,7 +91,7 @@ def graph(define: JobDefine, job: JobRow, now: int) -> list[StepRow]:
             root=not own,
         )
         if index < len(steps):
-            _describe(row, define, steps[index], job)
+            _describe(row, effective(define, steps[index], job, bound), job)
         else:
             row.kind, row.name = "gate", f"phase {phases[index - len(steps)]}"
         rows.append(row)
@@ -104,8 +99,7 @@ def graph(define: JobDefine, job: JobRow, now: int) -> list[StepRow]:
     return rows
 
 
-def _describe(row: StepRow, define: JobDefine, step: StepDefine, job: JobRow) -> None:
-    spec = effective(define, step, job)
+def _describe(row: StepRow, spec: StepDefine, job: JobRow) -> None:
     row.name = spec.step_name
     row.spec = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {
         name: spec_value
@@ -122,8 +116,11 @@ def _describe(row: StepRow, define: JobDefine, step: StepDefine, job: JobRow) ->
         row.context = {"dataTime": from_ms(job.data_time).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
-def effective(define: JobDefine, step: StepDefine, job: JobRow) -> StepDefine:
-    """A step with everything it inherits: its own setting, else the request's, else the definition's."""
+def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: Bound) -> StepDefine:
+    """A step with everything it inherits: its own setting, else the request's, else the definition's.
+
+    `bound`: the groups that step types are bound to; they go before those of the definition.
+    """
     requested: dict[str, dict[str, Any]] = {
         each["stepName"]: each.get("params", {}) for each in job.request.get("steps", [])
     }
@@ -137,6 +134,8 @@ def effective(define: JobDefine, step: StepDefine, job: JobRow) -> StepDefine:
         changes["execute_user"] = job.execute_user
     if define.info.noretry:
         changes["failed_retries"] = 0
-    changes["worker_groups"] = step.worker_groups or define.worker_groups or [DEFAULT_GROUP]
+    changes["worker_groups"] = (
+        step.worker_groups or bound.get(step.type) or define.worker_groups or [DEFAULT_GROUP]
+    )
     changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
     return step.model_copy(update=changes)

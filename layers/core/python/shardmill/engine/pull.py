@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from shardmill.aws.queues import LANES
 from shardmill.engine import workers
-from shardmill.engine.enqueue import group_rows
-from shardmill.engine.errors import StaleSession
+from shardmill.engine.crew import Taker, group_rows
+from shardmill.engine.errors import StaleSession, WorkerResting
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
+from shardmill.engine.tally import count
 from shardmill.model.worker import Lease, LeaseRequest
 from shardmill.store.rows import GroupRow, WorkerRow
+from shardmill.store.workers import Tally
 
 USUAL_LANE = LANES.index("normal")
 ROUND_SECONDS = 5
@@ -22,24 +24,29 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
     worker = workers.read(mill, request.worker_id)
     if worker.offline or request.session not in (None, worker.session):
         raise _stale(worker)
+    if not worker.takes_tasks:
+        raise WorkerResting(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
     groups = list(group_rows(mill, worker.groups, clock()).values())
     deadline = clock() + request.wait_seconds * 1000
     while True:
         leases = _look(mill, worker, groups, request.max, clock)
         left = (deadline - clock()) // 1000
         if leases or left <= 0 or not groups:
-            return leases
+            return _taken(mill, worker, leases, clock())
         group = groups[0]
         wait = min(left, ROUND_SECONDS)
         messages = mill.queues.receive(
             group.queues[USUAL_LANE], most=request.max, wait=wait, hide=group.lease_seconds
         )
         present = workers.read(mill, worker.id)
-        if present.offline or present.session != worker.session:
+        if present.session != worker.session or not present.takes_tasks:
             mill.queues.hide((message, 0) for message in messages)
+            if present.session == worker.session and not present.offline:
+                return []
             raise _stale(worker)
-        if messages:
-            return lease(mill, worker.reference, messages, clock())
+        leases = lease(mill, Taker.of(present), messages, clock()) if messages else []
+        if leases:
+            return _taken(mill, worker, leases, clock())
 
 
 def _look(
@@ -53,7 +60,14 @@ def _look(
                 messages = mill.queues.receive(
                     group.queues[lane], most=free, wait=0, hide=group.lease_seconds
                 )
-                leases += lease(mill, worker.reference, messages, clock()) if messages else []
+                leases += lease(mill, Taker.of(worker), messages, clock()) if messages else []
+    return leases
+
+
+def _taken(mill: Mill, worker: WorkerRow, leases: list[Lease], now: int) -> list[Lease]:
+    if leases:
+        tally = Tally(checkout=len(leases))
+        count(mill, worker.id, tally, now, taken=[task.task_id for task in leases])
     return leases
 
 

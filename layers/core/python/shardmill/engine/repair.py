@@ -7,8 +7,8 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import enqueue, settle, steps
-from shardmill.engine.enqueue import group_rows
+from shardmill.engine import enqueue, settle, slots, steps
+from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
@@ -42,10 +42,12 @@ def repair(mill: Mill, job_id: str, now: int) -> None:
     if not job:
         return
     if job.event_pending:
-        announce(mill, job)
+        announce(mill, job, now)
     elif job.state is JobState.INIT:
         mill.machines.start_job(job.id, job.run)
         _plan_again(mill, job, now)
+    elif job.state is JobState.WAITING and job.concurrency:
+        slots.look_again(mill, job, now)
     elif job.state in (JobState.QUEUED, JobState.RUNNING):
         nodes = mill.jobs.steps(job.id, job.run)
         if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
@@ -105,18 +107,31 @@ def _send_again(mill: Mill, step: StepRow, now: int) -> None:
         steps.fail_step(mill, step.job_id, step.run, step.index, cause, now)
         return
     renewed: StepRow | None = step
-    if not step.resend:
+    deserted = _deserted(mill, step, now)
+    if deserted:
+        renewed = mill.jobs.raise_generation(step, sent_to=deserted)
+    elif not step.resend:
         if not _queues_empty(mill, step, now):
             return
-        for block in steps.open_blocks(mill, step):
+        for block in mill.shards.open_blocks(step):
             if block.finished:
                 settle.after_end(mill, step, block)
         renewed = mill.jobs.raise_generation(step)
     if renewed:
         count = enqueue.send_open(mill, renewed, now)
-        mill.jobs.resent(renewed)
         extra = {"action": "enqueue", "jobId": step.job_id, "step": step.name, "count": count}
         logger.warning("enqueued a step again", extra=extra)
+
+
+def _deserted(mill: Mill, step: StepRow, now: int) -> list[str]:
+    """The groups of a step that are served, if messages may lie in one that is not."""
+    if len(step.groups) < 2:
+        return []
+    rows = group_rows(mill, step.groups, now).values()
+    need = need_of(step)
+    alive = [row.name for row in rows if served(mill, row, need, now)]
+    sent_to = set(step.sent_to or step.groups)
+    return alive if alive and not sent_to <= set(alive) else []
 
 
 def _queues_empty(mill: Mill, step: StepRow, now: int) -> bool:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shardmill.aws.queues import MAX_DELAY_SECONDS, Message
 from shardmill.engine import enqueue, settle
 from shardmill.engine.enqueue import lease_time, seconds_until
+from shardmill.engine.errors import OutputTooLarge
 from shardmill.engine.mill import Mill
-from shardmill.engine.rules import DISCARDED, Outcome, Rules, on_report
+from shardmill.engine.rules import DISCARDED, TIMED_OUT, Outcome, Rules, on_report
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.work import Receipt
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
+from shardmill.model.fault import fault
 from shardmill.model.states import TaskState
-from shardmill.model.worker import Reported, Result
+from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged
+from shardmill.store.workers import Tally
 
 TAIL = 4096
 _TRIES = 6
+_REASONS = (TIMED_OUT, DISCARDED)
 _ENDS = {Outcome.SUCCESS: TaskState.SUCCESS, Outcome.FAILED_PERMANENT: TaskState.FAILED}
 
 
@@ -44,8 +49,21 @@ class _Entry:
         return self.shard is not None and self.shard.state.ended
 
 
-def report(mill: Mill, worker_id: str, results: Sequence[Result], now: int) -> list[Reported]:
-    """Take the results of a worker's attempts; what became of each."""
+def report(
+    mill: Mill,
+    worker_id: str,
+    results: Sequence[Result],
+    now: int,
+    *,
+    groups: Collection[str] | None = None,
+    tally: Tally | None = None,
+) -> list[Reported]:
+    """Take the results of a worker's attempts; what became of each.
+
+    `groups`: those of the worker, so that it can be told when a task is none of its business. `tally`: what
+    the worker did is added to it.
+    """
+    _check_outputs(results)
     entries: dict[int, _Entry] = {}
     blocks: dict[tuple[str, int, int], dict[int, list[_Entry]]] = {}
     for at, result in enumerate(results):
@@ -60,7 +78,42 @@ def report(mill: Mill, worker_id: str, results: Sequence[Result], now: int) -> l
         step = steps.get(key)
         if step:
             _report_step(mill, worker_id, step, numbers, now)
+            if groups is not None and not set(groups).intersection(step.groups):
+                _strangers(numbers)
+    if tally is not None:
+        _count(tally, entries.values(), now)
     return [_answer(result, entries.get(at)) for at, result in enumerate(results)]
+
+
+def _check_outputs(results: Sequence[Result]) -> None:
+    for at, result in enumerate(results):
+        size = len(json.dumps(result.output).encode()) if result.output is not None else 0
+        if size > MAX_OUTPUT_BYTES:
+            text = f"has {size} bytes; {MAX_OUTPUT_BYTES} fit, larger data belongs into a file"
+            raise OutputTooLarge(
+                f"the output of {result.task_id} is too large; nothing was taken",
+                faults=[fault(("results", at, "output"), "output-too-large", text).model_dump()],
+            )
+
+
+def _strangers(numbers: dict[int, list[_Entry]]) -> None:
+    for entries in numbers.values():
+        for entry in entries:
+            if entry.status not in ("ok", "already"):
+                entry.status = "wrong-group"
+
+
+def _count(tally: Tally, entries: Iterable[_Entry], now: int) -> None:
+    for entry in entries:
+        if entry.status != "ok" or entry.shard is None:
+            continue
+        span = max(0, now - entry.held.time)
+        if entry.result.outcome == Outcome.SUCCESS.value:
+            tally.success(entry.result.task_id, span)
+        elif entry.result.outcome == Outcome.REJECTED.value or entry.result.reason == DISCARDED:
+            tally.done.add(entry.result.task_id)
+        else:
+            tally.failure(entry.result.task_id, span)
 
 
 def _place(mill: Mill, result: Result) -> tuple[tuple[str, int, int], _Entry] | None:
@@ -96,9 +149,14 @@ def _report_step(
     _believe(mill, step, entries)
     held = [entry for entry in entries if _standing(entry.held, entry.result, worker_id) == "ok"]
     _keep_attempts(mill, worker_id, step, held, now)
+    mill.shards.keep_outputs(
+        (step, entry.rank, entry.result.attempt, entry.result.output)
+        for entry in held
+        if entry.result.output is not None and entry.result.outcome == Outcome.SUCCESS.value
+    )
     for number, listed in numbers.items():
         _report_block(mill, worker_id, step, number, listed, now)
-    late = [entry for entry in held if entry.status == "stale-attempt"]
+    late = [entry for entry in held if entry.status not in ("ok", "already")]
     _keep_attempts(mill, worker_id, step, late, now, reason=DISCARDED)
     for status in ("ok", "already"):
         ended = [entry.rank for entry in entries if entry.status == status and entry.ended]
@@ -162,7 +220,8 @@ def _standing(shard: Shard, result: Result, worker_id: str) -> str:
     """Whether the reporter holds the task still, has reported the same already, or is too late."""
     mine = shard.attempt == result.attempt and shard.worker_id == worker_id
     if not mine:
-        return "stale-attempt"
+        stale = result.attempt < shard.attempt or shard.worker_id == worker_id
+        return "stale-attempt" if stale else "foreign-attempt"
     if shard.state is TaskState.RUNNING:
         return "ok"
     outcome = Outcome(result.outcome)
@@ -186,7 +245,8 @@ def _keep_attempts(
             "worker": worker_id,
             "outcome": result.outcome,
             "exitCode": result.exit_code,
-            "reason": reason or result.reason or (result.outcome if failed else None),
+            "reason": (reason or _reason(result)) if failed or reason else None,
+            "message": result.reason if failed and result.reason not in _REASONS else None,
             "startTime": entry.held.time,
             "endTime": now,
             "stdout": (result.stdout or "")[-TAIL:] or None,
@@ -200,13 +260,20 @@ def _keep_attempts(
         mill.shards.keep_attempts(kept)
 
 
+def _reason(result: Result) -> str:
+    """Why an attempt did not succeed, in one of a few words."""
+    if result.reason in _REASONS:
+        return result.reason
+    return "rejected" if result.outcome == Outcome.REJECTED.value else "failed"
+
+
 def _part_with_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now: int) -> None:
     """The message of an ended task goes; that of one to be tried again shows when its time has come.
 
     A task that ran longer than its lease may have lost its message to another receiver, who hid it for long:
     it gets a new one.
     """
-    counted = [entry for entry in entries if entry.status != "stale-attempt"]
+    counted = [entry for entry in entries if entry.status in ("ok", "already")]
     settled = [entry.message for entry in counted if entry.message and entry.ended]
     again = [
         (entry, entry.shard)

@@ -18,6 +18,8 @@ class Outcome(StrEnum):
 
 
 DISCARDED = "discarded"
+TIMED_OUT = "timed-out"
+TIMEOUT_GRACE_MS = 15_000  # what a worker has, after a task's time is over, to kill it and to say so
 LONGEST_WAIT = 366 * 86_400.0
 
 
@@ -31,6 +33,7 @@ class Rules:
     reject_retries: int
     reject_interval: float
     lost_retries: int
+    timeout: int | None = None
 
     @classmethod
     def of(cls, spec: dict[str, Any]) -> Rules:
@@ -41,7 +44,21 @@ class Rules:
             spec["rejectRetries"],
             spec["rejectInterval"],
             spec["lostRetries"],
+            spec.get("timeoutSeconds"),
         )
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """How long an attempt lasts at most, whatever its worker says."""
+        return self.timeout * 1000 + TIMEOUT_GRACE_MS if self.timeout else None
+
+    def deadline(self, shard: Shard) -> int | None:
+        """When the attempt of a RUNNING shard is over."""
+        return shard.time + self.timeout_ms if self.timeout_ms else None
+
+    def overdue(self, shard: Shard, now: int) -> bool:
+        deadline = self.deadline(shard)
+        return shard.state is TaskState.RUNNING and deadline is not None and deadline <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,18 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """The attempt is over, and the task will be tried again: the shard's new value."""
+
+    shard: Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Bounce:
+    """The receiver cannot or should not run it: somebody else may."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Not now: hide the message that long."""
 
@@ -70,25 +99,43 @@ class Settled:
     """Nothing is left to do for this message but to see that the task's end had its consequences."""
 
 
-Verdict = Take | End | Wait | Settled
+Verdict = Take | End | Retry | Bounce | Wait | Settled
 
 
 def on_delivery(
-    shard: Shard, rules: Rules, *, worker: str, now: int, lease_ms: int, holder_alive: bool, stopping: bool
+    shard: Shard,
+    rules: Rules,
+    *,
+    worker: str,
+    now: int,
+    lease_ms: int,
+    holder_alive: bool,
+    stopping: bool,
+    suits: bool = True,
 ) -> Verdict:
-    """A worker received the message of a task: what follows from the task's row."""
+    """A worker received the message of a task: what follows from the task's row.
+
+    `suits`: whether the worker can run it, and no other should rather.
+    """
     if shard.state is TaskState.READY and not stopping:
-        return Wait(shard.time - now) if shard.time > now else Take(_leased(shard, worker, now))
+        if shard.time > now:
+            return Wait(shard.time - now)
+        return Take(_leased(shard, worker, now)) if suits else Bounce()
     if shard.state is not TaskState.RUNNING:
         return Settled()
+    if rules.overdue(shard, now):
+        return on_timeout(shard, rules, now=now, stopping=stopping)
     if holder_alive:
-        return Wait(max(shard.time + lease_ms - now, lease_ms // 3))
+        left = shard.time + lease_ms - now
+        wait = left if left > 0 else lease_ms // 3
+        deadline = rules.deadline(shard)
+        return Wait(wait if deadline is None else min(wait, deadline - now))
     lost = shard.evolve(losses=shard.losses + 1, span=max(0, now - shard.time))
     if stopping:
         return End(lost.evolve(state=TaskState.KILLED))
     if lost.losses > rules.lost_retries:
         return End(lost.evolve(state=TaskState.FAILED))
-    return Take(_leased(lost, worker, now))
+    return Take(_leased(lost, worker, now)) if suits else Bounce()
 
 
 def on_report(
@@ -113,6 +160,12 @@ def on_report(
         rules.failed_interval * rules.failed_backoff ** min(failed.failures - 1, 100), LONGEST_WAIT
     )
     return _again(failed, failed.failures <= rules.failed_retries, interval, now)
+
+
+def on_timeout(shard: Shard, rules: Rules, *, now: int, stopping: bool) -> Retry | End:
+    """An attempt outlived its time, and its worker did not end it: it failed."""
+    failed = on_report(shard, rules, Outcome.FAILED, reason=TIMED_OUT, now=now, stopping=stopping)
+    return End(failed) if failed.state.ended else Retry(failed)
 
 
 def on_hand_back(shard: Shard, now: int) -> Shard:

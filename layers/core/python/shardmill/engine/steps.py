@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
 from typing import Any
 
-from shardmill.engine import enqueue, settle
+from shardmill.engine import enqueue, settle, share
 from shardmill.engine.finish import end_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import too_many_failures
@@ -41,7 +40,7 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
     if step.state.ended or job.run != run or job.state.ended:
         return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
     if step.state is StepState.WAITING:
-        step = _settle_size(mill, step, now)
+        step = share.make_room(mill, _settle_size(mill, step, now), now)
     return {
         "ranges": ranges(step.window),
         "sets": list(range(set_count(step.total))),
@@ -76,14 +75,9 @@ def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepS
         state, changes = _judge(mill, step)
         closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
         step = closed or _row(mill, job_id, run, index)
+    share.leave(mill, step)
     release(mill, job, step, now)
     return step.state
-
-
-def open_blocks(mill: Mill, step: StepRow) -> Iterator[Block]:
-    """The blocks of a step that are not closed yet."""
-    for number in range(set_count(step.total)):
-        yield from _open_blocks(mill, step, number)
 
 
 def _open_blocks(mill: Mill, step: StepRow, set_number: int) -> list[Block]:
@@ -139,7 +133,8 @@ def _first_failure(mill: Mill, step: StepRow) -> tuple[str, str]:
         for rank, shard in block.items():
             if shard.state is TaskState.FAILED:
                 attempts = mill.shards.attempts(step, rank)
-                reason = attempts[-1].get("reason", "") if attempts else ""
+                last = attempts[-1] if attempts else {}
+                reason = last.get("message") or last.get("reason", "")
                 return task_id(step, rank), reason
     return "", ""
 
@@ -159,6 +154,7 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
         step = mill.jobs.move_step(step, StepState.FAILED, now=now, **changes) or _row(
             mill, job_id, run, index
         )
+    share.leave(mill, step)
     release(mill, job, step, now)
 
 

@@ -12,10 +12,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
 from shardmill.aws.observe import logger
-from shardmill.engine.enqueue import group_rows
+from shardmill.engine.crew import group_rows
 from shardmill.engine.errors import Busy, DefinitionNotFound, RequestInvalid, TriggerTaken
 from shardmill.engine.mill import Mill
-from shardmill.engine.plan import effective
+from shardmill.engine.plan import bound_groups, effective
 from shardmill.engine.work import trial
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
@@ -28,6 +28,7 @@ from shardmill.store.rows import JobRow
 
 START_GRACE_MS = 60_000
 MAX_ROW_BYTES = 350_000
+MAX_JOB_BYTES = 4_000_000
 _TRIES = 20
 
 
@@ -134,6 +135,7 @@ def _job(
         info=info,
         priority=request.priority if request.priority is not None else define.priority,
         on_failure=define.on_failure,
+        concurrency=define.concurrency,
         app_name=define.app_name or "",
         submit_user=actor.name,
         execute_user=request.execute_user or define.execute_user or "",
@@ -144,24 +146,30 @@ def _job(
 def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, now: int) -> None:
     """A definition that cannot run never becomes a Job."""
     faults: list[Fault] = []
-    specs = [effective(define, step, job) for step in define.steps]
-    wanted = {name for spec in specs for name in spec.worker_groups}
+    bound = bound_groups(mill, define)
+    specs = [effective(define, step, job, bound) for step in define.steps]
+    wanted = job.groups = {name for spec in specs for name in spec.worker_groups}
     missing = wanted - set(group_rows(mill, wanted, now))
-    faults += [
-        fault((), "unknown-group", f"there is no worker group {name!r}; make it with PUT /v1/groups/{name}")
-        for name in sorted(missing)
-    ]
+    for name in sorted(missing):
+        step = next(spec.step_name for spec in specs if name in spec.worker_groups)
+        text = f"its step {step!r} needs a worker group {name!r}; make it with PUT /v1/groups/{name}"
+        faults.append(fault(("jobName",), "unknown-group", text))
+    whole = 0
     for spec in specs:
         try:
             trial(spec, job)
         except (TemplateError, ValidationError) as error:
             faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {_in_words(error)}"))
         size = len(spec.model_dump_json().encode())
+        whole += size
         if size > MAX_ROW_BYTES:
             text = (
                 f"step {spec.step_name} has {size} bytes with its parameters; {MAX_ROW_BYTES} fit into a row"
             )
             faults.append(fault((), "step-too-large", text))
+    if whole > MAX_JOB_BYTES:
+        text = f"its steps have {whole} bytes with their parameters; {MAX_JOB_BYTES} fit into an answer"
+        faults.append(fault(("params",), "job-too-large", text))
     size = len(json.dumps([job.request, job.params, job.info]).encode())
     if size > MAX_ROW_BYTES:
         faults.append(fault(("params",), "job-too-large", f"{size} bytes; {MAX_ROW_BYTES} fit into a row"))

@@ -6,17 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from shardmill.engine import crew
 from shardmill.engine.errors import JobNotFound, StepNotFound, TaskNotFound
 from shardmill.engine.mill import Mill
+from shardmill.engine.rules import TIMED_OUT
 from shardmill.engine.task_id import task_id
 from shardmill.model.base import from_ms
-from shardmill.model.blocks import Shard, block_count, block_of
+from shardmill.model.blocks import Shard, block_count, block_of, set_count, set_of
 from shardmill.model.definition import Info, StepDefine, pack_of, total
-from shardmill.model.job import Attempt, Job, PackRange, Sharding, Step, Task
-from shardmill.model.states import StepState, TaskState
+from shardmill.model.job import Attempt, Job, PackRange, Sharding, Step, Task, TaskProgress
+from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_TASK_STATES = 1_000
+CUT_OFF = ("lost", TIMED_OUT)
 
 
 def read_job(mill: Mill, job_name: str, trigger: str) -> JobRow:
@@ -60,7 +63,7 @@ def summary(job: JobRow) -> Job:
     )
 
 
-def job_view(mill: Mill, job: JobRow) -> Job:
+def job_view(mill: Mill, job: JobRow, now: int) -> Job:
     nodes = mill.jobs.steps(job.id, job.run, consistent=False)
     steps = [node for node in nodes if node.kind == "step"]
     view = summary(job)
@@ -68,8 +71,15 @@ def job_view(mill: Mill, job: JobRow) -> Job:
     view.steps = [step_view(job, step, nodes, found[step.index]) for step in steps]
     view.remain_tasks = sum(not step.state.ended for step in steps)
     view.worker_groups = sorted({group for step in steps for group in step.groups})
-    view.waiting_for = [step.name for step in steps if step.opened]
+    view.waiting_for = _waits(mill, job, steps, now)
     return view
+
+
+def _waits(mill: Mill, job: JobRow, steps: list[StepRow], now: int) -> list[str]:
+    if job.state is JobState.WAITING:
+        return [job.notes]
+    told = (crew.missing(mill, step, now) for step in steps if step.opened)
+    return [sentence for sentence in told if sentence]
 
 
 def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
@@ -84,8 +94,7 @@ def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
         )
         for step in steps
     }
-    for index, blocks in mill.shards.blocks_of_steps([step for step in steps if step.opened]):
-        found[index] = sum((block.counts() for block in blocks), Counter[TaskState]())
+    found |= mill.shards.counts([step for step in steps if not step.state.ended])
     return {
         index: {state: number for state, number in counter.items() if number}
         for index, counter in found.items()
@@ -137,27 +146,42 @@ def _waiting_note(step: StepRow, nodes: list[StepRow]) -> str:
 
 def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow]) -> Step:
     """A step with the state of each of its tasks, if they are not too many."""
-    view = step_view(job, step, nodes, counts(mill, [step])[step.index])
-    if 0 < step.total <= MAX_TASK_STATES:
-        first = _first_index(step)
-        view.task_states = {
-            str(rank + first): _settled(step, shard).state
-            for block in mill.shards.all_blocks(step)
-            for rank, shard in block.items()
-        }
+    if not 0 < step.total <= MAX_TASK_STATES:
+        return step_view(job, step, nodes, counts(mill, [step])[step.index])
+    first = _first_index(step)
+    states = {
+        str(rank + first): _settled(step, shard).state
+        for block in mill.shards.all_blocks(step)
+        for rank, shard in block.items()
+    }
+    view = step_view(job, step, nodes, Counter(states.values()))
+    view.task_states = states
     return view
 
 
-def tasks(mill: Mill, job: JobRow, step: StepRow, *, start: int, state: TaskState | None) -> Iterator[Task]:
-    """Every task of a step from a rank on, in order, leased or not."""
+def tasks(
+    mill: Mill, job: JobRow, step: StepRow, *, start: int, state: TaskState | None, chunk: int
+) -> Iterator[tuple[int, Task | None]]:
+    """Every task of a step from a rank on, in order, leased or not; None for one in another state.
+
+    `chunk`: how many blocks are read at a time; those of which it is known that they have none are not read.
+    """
     spec = StepDefine.model_validate(step.spec)
-    for first in range(block_of(start), block_count(step.total), 100):
-        numbers = range(first, min(first + 100, block_count(step.total)))
-        for block in mill.shards.blocks(step, numbers).values():
+    without = _sets_without(mill, step, state) if state and step.two_levels else set()
+    wanted = [n for n in range(block_of(start), block_count(step.total)) if set_of(n) not in without]
+    for at in range(0, len(wanted), chunk):
+        for block in mill.shards.blocks(step, wanted[at : at + chunk]).values():
             for rank, shard in block.items():
-                shard = _settled(step, shard)
-                if rank >= start and (state is None or shard.state is state):
-                    yield _task_view(job, step, spec, rank, shard)
+                if rank >= start:
+                    shard = _settled(step, shard)
+                    shown = state is None or shard.state is state
+                    yield rank, _task_view(job, step, spec, rank, shard) if shown else None
+
+
+def _sets_without(mill: Mill, step: StepRow, state: TaskState) -> set[int]:
+    """The sets of a large step whose tasks have all ended, and none of them in this state."""
+    parts = mill.shards.sets(step, range(set_count(step.total)))
+    return {number for number, part in parts.items() if not part.open and not part.ends[state]}
 
 
 def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
@@ -166,14 +190,27 @@ def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     spec = StepDefine.model_validate(step.spec)
     shard = _settled(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
     view = _task_view(job, step, spec, rank, shard)
-    view.attempts = [_attempt(kept) for kept in mill.shards.attempts(step, rank)]
+    view.attempts = [_attempt(kept) for kept in _told_once(mill.shards.attempts(step, rank))]
     current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
-        view.exit_code, view.reason = current.exit_code, current.reason
+        view.exit_code, view.reason, view.message = current.exit_code, current.reason, current.message
         view.stdout, view.stderr = current.stdout, current.stderr
     elif shard.attempt and shard.state is not TaskState.READY:
         view.attempts.append(_bare_attempt(shard))
+    if shard.state is TaskState.SUCCESS:
+        view.output = mill.shards.output(step, rank, shard.attempt)
+    tell_progress(mill, [view])
     return view
+
+
+def tell_progress(mill: Mill, views: list[Task]) -> None:
+    """Add to tasks that run what their workers last told of them."""
+    running = [view for view in views if view.state is TaskState.RUNNING and view.worker]
+    workers = mill.workers.by_id({view.worker for view in running if view.worker}) if running else {}
+    for view in running:
+        worker = workers.get(view.worker or "")
+        if worker and view.id in worker.work and view.id in worker.progress:
+            view.progress = TaskProgress.model_validate(worker.progress[view.id])
 
 
 def rank_of(step: StepRow, index: int) -> int:
@@ -223,6 +260,14 @@ def _settled(step: StepRow, shard: Shard) -> Shard:
     if step.state.ended and not shard.state.ended:
         return shard.evolve(state=TaskState.KILLED)
     return shard
+
+
+def _told_once(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry an attempt: what its worker said too late, after it was cut off, adds to what is known."""
+    told: dict[tuple[int, str], dict[str, Any]] = {}
+    for each in sorted(kept, key=lambda each: (each["attempt"], each.get("reason") in CUT_OFF)):
+        told.setdefault((each["attempt"], each["worker"]), {}).update(each)
+    return list(told.values())
 
 
 def _attempt(kept: dict[str, Any]) -> Attempt:

@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 from shardmill.engine.mill import Mill
-from shardmill.engine.workers import BEATS_PER_LEASE, heartbeat_seconds
+from shardmill.engine.workers import Beat, heartbeat_seconds, is_seen
 from shardmill.model.base import from_ms
-from shardmill.model.worker import Worker, WorkerStatus
+from shardmill.model.worker import HeartbeatAnswer, Worker, WorkerStatus
 from shardmill.store.rows import WorkerRow
 
 
 def worker_view(mill: Mill, worker: WorkerRow, now: int) -> Worker:
-    beat = heartbeat_seconds(mill, worker, now)
-    status = WorkerStatus.ONLINE
-    if worker.offline:
-        status = WorkerStatus.DRAINING if worker.work else WorkerStatus.OFFLINE
-    elif now - worker.seen > beat * BEATS_PER_LEASE * 1000:
-        status = WorkerStatus.DISCONNECTED
+    busy = bool(worker.work)
     return Worker.model_validate(
         {
             **worker.registration,
             "id": worker.id,
             "session": worker.session,
-            "status": status,
-            "activity": "busy" if worker.work else "idle",
-            "heartbeatSeconds": beat,
+            "status": _status(mill, worker, now),
+            "activity": "suspended" if worker.suspended or worker.tired else "busy" if busy else "idle",
+            "notes": worker.notes or worker.tired,
+            "heartbeatSeconds": heartbeat_seconds(mill, worker, now),
             "createTime": from_ms(worker.create_time),
             "updateTime": from_ms(worker.seen),
             "serveTime": (worker.seen - worker.create_time) // 1000,
+            "idleTime": 0 if busy else max(0, now - worker.last_busy) // 1000,
             "remainTasks": len(worker.work),
-            "currentWork": worker.work,
+            "currentWork": sorted(worker.work),
+            "skipWork": sorted(worker.skip),
+            "totalCheckout": worker.checkout,
+            "totalCompleted": worker.completed,
+            "totalFailed": worker.failed,
+            "computeTime": worker.compute_ms / 1000,
         }
+    )
+
+
+def _status(mill: Mill, worker: WorkerRow, now: int) -> WorkerStatus:
+    if worker.offline and not worker.work:
+        return WorkerStatus.OFFLINE
+    if not is_seen(mill, worker, now):
+        return WorkerStatus.DISCONNECTED
+    return WorkerStatus.DRAINING if worker.offline or worker.drain else WorkerStatus.ONLINE
+
+
+def heartbeat_answer(mill: Mill, beat: Beat, now: int) -> HeartbeatAnswer:
+    worker = beat.worker
+    return HeartbeatAnswer(
+        drop=beat.drop,
+        followed=beat.followed,
+        status=_status(mill, worker, now),
+        suspended=worker.suspended or bool(worker.tired),
+        drain=worker.drain,
+        heartbeat_seconds=heartbeat_seconds(mill, worker, now),
     )

@@ -10,6 +10,7 @@ from typing import Any
 from shardmill.aws.queues import Message
 from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import Shard
+from shardmill.model.contents import render_content
 from shardmill.model.definition import StepDefine, pack_of, total
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.template import as_text, render_value
@@ -18,7 +19,8 @@ from shardmill.store.rows import JobRow, StepRow
 
 # A parameter comes from whoever submits; it must not bend what the step's own program loads or runs.
 _RESERVED = re.compile(
-    r"^(PATH|HOME|SHELL|USER|LOGNAME|IFS|ENV|BASH_.*|LD_.*|DYLD_.*|PYTHON.*|PERL.*|NODE_.*|JAVA_.*|AWS_.*|SHARDMILL_.*)$"
+    r"^(PATH|HOME|SHELL|USER|LOGNAME|IFS|ENV|CLASSPATH|(BASH|LD|DYLD|NODE|_?JAVA|JDK|HADOOP|HIVE|YARN|TEZ|DOCKER"
+    r"|SSL|AWS|SHARDMILL)_.*|PYTHON.*|PERL.*)$"
 )
 
 
@@ -84,6 +86,14 @@ def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_se
     )
 
 
+def program_of(step: StepRow) -> str:
+    """The name of the command that the tasks of a step run."""
+    spec = StepDefine.model_validate(step.spec)
+    if not spec.command:
+        return ""
+    return str(render_value(spec.command.name, _context(step, spec, 0), False))
+
+
 def trial(spec: StepDefine, job: JobRow) -> None:
     """Make the first task of a step as a worker would get it, to see that it can be.
 
@@ -106,7 +116,7 @@ def trial(spec: StepDefine, job: JobRow) -> None:
 
 
 def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
-    content = render_value(spec.content, context, spec.type == "shell")
+    content = render_content(spec.type, spec.content, context)
     if not spec.command:
         return content, None
     command = spec.command.model_dump(include={"name", "args_array", "dockerimage"}, exclude_none=True)
@@ -140,7 +150,8 @@ def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: 
     params = {name: as_text(value) for name, value in spec.params.items()}
     environ = {name: text for name, text in params.items() if not _RESERVED.match(name)}
     if spec.command:
-        environ |= spec.command.environ.public | spec.command.environ.private
+        given = spec.command.environ.public | spec.command.environ.private
+        environ |= render_value(given, context, False)
     environ |= {
         "SHARDMILL_JOB_NAME": step.job_name,
         "SHARDMILL_TRIGGER": step.trigger,

@@ -1,30 +1,68 @@
-"""Workers: registration and heartbeats."""
+"""Workers: registration, heartbeats, and what others decide of them."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from shardmill.engine import settle
-from shardmill.engine.enqueue import group_rows
-from shardmill.engine.errors import Conflict, GroupNotFound, StaleSession, WorkerNotFound
+from shardmill.engine.crew import group_rows
+from shardmill.engine.errors import (
+    Conflict,
+    ForeignTask,
+    GroupNotFound,
+    StaleSession,
+    WorkerBusy,
+    WorkerNotFound,
+)
+from shardmill.engine.lease import end_overdue
 from shardmill.engine.mill import Mill
-from shardmill.engine.task_id import parse_task_id, task_id
-from shardmill.model.blocks import block_of
+from shardmill.engine.stuck import wake_stuck
+from shardmill.engine.tally import rest_if_tired
+from shardmill.engine.task_id import parse_task_id
+from shardmill.model.actor import Actor
+from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
 from shardmill.model.worker import HeldTask, Registration
-from shardmill.store.rows import WorkerRow
-from shardmill.store.workers import NameTaken
+from shardmill.store.rows import StepRow, WorkerRow
+from shardmill.store.workers import NameTaken, Tally
 
 BEATS_PER_LEASE = 3
+
+StepKey = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
     worker: WorkerRow
     drop: list[str]
+    followed: list[str]
+
+
+@dataclass(slots=True)
+class _Place:
+    """A task that a worker says it holds, and what its row says."""
+
+    task: HeldTask
+    key: StepKey
+    rank: int
+    shard: Shard | None = None
+
+    def foreign_to(self, worker_id: str) -> bool:
+        """Whether the worker never had it; an attempt that is over it may have had."""
+        shard = self.shard
+        return shard is not None and shard.attempt <= self.task.attempt and not self.held_by(worker_id)
+
+    def runs_for(self, worker: WorkerRow) -> bool:
+        shard = self.shard
+        running = shard is not None and shard.state is TaskState.RUNNING
+        return running and self.held_by(worker.id) and shard is not None and shard.worker == worker.reference
+
+    def held_by(self, worker_id: str) -> bool:
+        shard = self.shard
+        return shard is not None and shard.attempt == self.task.attempt and shard.worker_id == worker_id
 
 
 def worker_id(name: str) -> str:
@@ -43,13 +81,22 @@ def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
         name=registration.name,
         session=0,
         registration=registration.model_dump(mode="json", exclude_none=True),
-        groups=list(registration.groups),
-        seen=now,
+        groups=list(dict.fromkeys(registration.groups)),
     )
     try:
-        return mill.workers.register(row, now=now)
+        worker = mill.workers.register(row, now=now)
     except NameTaken as error:
         raise Conflict(f"worker {registration.name!r}: {error.__doc__}") from error
+    _appears(mill, worker, now)
+    return worker
+
+
+def _appears(mill: Mill, worker: WorkerRow, now: int) -> None:
+    """A worker takes tasks from now on: those that waited for one like it are sent."""
+    for group in worker.groups:
+        mill.recent_crews.forget(group)
+    if worker.takes_tasks:
+        wake_stuck(mill, worker, now)
 
 
 def heartbeat_seconds(mill: Mill, worker: WorkerRow, now: int) -> int:
@@ -60,16 +107,90 @@ def heartbeat_seconds(mill: Mill, worker: WorkerRow, now: int) -> int:
 def read(mill: Mill, worker_id: str) -> WorkerRow:
     worker = mill.workers.get(worker_id)
     if not worker:
-        raise WorkerNotFound(f"there is no worker {worker_id!r}; register with POST /v1/workers")
+        raise _unknown(worker_id)
     return worker
 
 
+def _unknown(worker_id: str) -> WorkerNotFound:
+    return WorkerNotFound(f"there is no worker {worker_id!r}; register with POST /v1/workers")
+
+
+def suspend(mill: Mill, worker_id: str, actor: Actor, reason: str) -> WorkerRow:
+    """Have a worker take no more tasks until it is resumed; what it holds it may finish."""
+    return _decide(mill, worker_id, suspended=True, notes=_notes("suspended", actor, reason))
+
+
+def drain(mill: Mill, worker_id: str, actor: Actor, reason: str) -> WorkerRow:
+    """Have a worker finish what it holds, take nothing more, and leave."""
+    return _decide(mill, worker_id, drain=True, notes=_notes("drained", actor, reason))
+
+
+def resume(mill: Mill, worker_id: str, now: int) -> WorkerRow:
+    """Let a worker take tasks again, whoever or whatever stopped it."""
+    changes = dict.fromkeys(("suspended", "tired", "drain", "failures", "notes"))
+    worker = _decide(mill, worker_id, **changes)
+    _appears(mill, worker, now)
+    return worker
+
+
+def _decide(mill: Mill, worker_id: str, **changes: object) -> WorkerRow:
+    worker = mill.workers.change(worker_id, **changes)
+    if not worker:
+        raise _unknown(worker_id)
+    for group in worker.groups:
+        mill.recent_crews.forget(group)
+    return worker
+
+
+def _notes(what: str, actor: Actor, reason: str) -> str:
+    return f"{what} by {actor.name}" + (f": {reason}" if reason else "")
+
+
+def forget(mill: Mill, worker_id: str, now: int, *, force: bool) -> None:
+    """Remove a worker that is gone; its tasks are taken by others after the lease, if it held any."""
+    worker = read(mill, worker_id)
+    alive = not worker.offline and is_seen(mill, worker, now)
+    if alive and not force:
+        raise WorkerBusy(
+            f"worker {worker.name!r} is alive; drain it first, or force it: it will be told to stop"
+        )
+    mill.workers.forget(worker)
+
+
+def is_seen(mill: Mill, worker: WorkerRow, now: int) -> bool:
+    """Whether a worker has missed less than three heartbeats."""
+    return now - worker.seen <= heartbeat_seconds(mill, worker, now) * BEATS_PER_LEASE * 1000
+
+
 def heartbeat(
-    mill: Mill, worker_id: str, session: int, held: Sequence[HeldTask], *, offline: bool, now: int
+    mill: Mill,
+    worker_id: str,
+    session: int,
+    held: Sequence[HeldTask],
+    *,
+    offline: bool,
+    now: int,
+    tally: Tally | None = None,
 ) -> Beat:
     """Say that a worker lives and what it holds; the answer names what it should let go."""
+    places = list(_places(mill, held))
+    steps = mill.jobs.steps_by_key({place.key for place in places})
+    _look_up(mill, places, steps, now)
+    foreign = [place.task.task_id for place in places if place.foreign_to(worker_id)]
+    if foreign:
+        raise ForeignTask(f"worker {worker_id!r} never held {', '.join(foreign[:10])}; nothing was noted")
     worker = mill.workers.beat(
-        worker_id, session, work=[task.task_id for task in held], now=now, offline=offline
+        worker_id,
+        session,
+        work=[place.task.task_id for place in places if place.held_by(worker_id)],
+        progress={
+            place.task.task_id: place.task.progress.model_dump(mode="json", exclude_none=True)
+            for place in places
+            if place.task.progress and place.held_by(worker_id)
+        },
+        tally=tally or Tally(),
+        now=now,
+        offline=offline,
     )
     if not worker:
         known = read(mill, worker_id)
@@ -77,36 +198,55 @@ def heartbeat(
             f"worker {known.name!r} was registered again since (session {known.session}, not {session}); "
             "stop, or register again"
         )
-    return Beat(worker, drop=_to_drop(mill, worker, held))
+    if offline and not held:
+        mill.workers.leave_groups(worker)
+    drop = [task.task_id for task in held if not parse_task_id(task.task_id)]
+    drop += _to_drop(mill, worker, places, steps)
+    followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
+    return Beat(rest_if_tired(mill, worker, tally.longest if tally else 0), drop, followed)
 
 
-def _to_drop(mill: Mill, worker: WorkerRow, held: Iterable[HeldTask]) -> list[str]:
-    """The tasks that this worker holds no longer, or whose step was told to stop."""
-    by_step: dict[tuple[str, int, int], list[tuple[HeldTask, int]]] = {}
+def _places(mill: Mill, held: Iterable[HeldTask]) -> Iterator[_Place]:
     for task in held:
         place = parse_task_id(task.task_id)
         if place:
             job_id, index, rank = place
-            by_step.setdefault((job_id, task.run or _current_run(mill, job_id), index), []).append(
-                (task, rank)
-            )
-    steps = mill.jobs.steps_by_key(by_step)
-    drop: list[str] = []
-    for key, tasks in by_step.items():
-        step = steps.get(key)
-        if not step or not step.opened or step.stopping:
-            drop += [task.task_id for task, _ in tasks]
-            if step:
-                settle.wake(mill, step)  # it may have been told to stop before it had a token
-            continue
-        inside = [(task, rank) for task, rank in tasks if rank < step.total]
-        blocks = mill.shards.blocks(step, {block_of(rank) for _, rank in inside})
-        for task, rank in inside:
-            shard = blocks[block_of(rank)][rank]
-            holds = shard.state is TaskState.RUNNING and shard.attempt == task.attempt
-            if not holds or shard.worker != worker.reference:
-                drop.append(task_id(step, rank))
-    return drop
+            yield _Place(task, (job_id, task.run or _current_run(mill, job_id), index), rank)
+
+
+def _look_up(mill: Mill, places: Iterable[_Place], steps: dict[StepKey, StepRow], now: int) -> None:
+    """Read the shards of the tasks, and end the attempts among them whose time is over."""
+    by_step: dict[StepKey, list[_Place]] = {}
+    for place in places:
+        step = steps.get(place.key)
+        if step and place.rank < step.total:
+            by_step.setdefault(place.key, []).append(place)
+    for key, inside in by_step.items():
+        step = steps[key]
+        blocks = mill.shards.blocks(step, {block_of(place.rank) for place in inside})
+        for place in inside:
+            place.shard = blocks[block_of(place.rank)][place.rank]
+        for block in blocks.values():
+            overdue = end_overdue(mill, step, block, now)
+            for place in inside:
+                if place.rank in overdue:
+                    place.shard = None
+
+
+def _to_drop(
+    mill: Mill, worker: WorkerRow, places: Iterable[_Place], steps: dict[StepKey, StepRow]
+) -> Iterator[str]:
+    """The tasks that this worker holds no longer, or whose step was told to stop."""
+    woken: set[StepKey] = set()
+    for place in places:
+        step = steps.get(place.key)
+        if step and step.opened and not step.stopping:
+            if place.runs_for(worker):
+                continue
+        elif step and place.key not in woken:
+            woken.add(place.key)
+            settle.wake(mill, step)  # it may have been told to stop before it had a token
+        yield place.task.task_id
 
 
 def _current_run(mill: Mill, job_id: str) -> int:

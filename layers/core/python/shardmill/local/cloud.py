@@ -10,16 +10,18 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from shardmill.local.environment import LOOPBACK, REGION, aws_environment, clean_environment
-from shardmill.local.errors import CloudFailed, Refused
+from shardmill.local.errors import SPOILT_CODE, CloudFailed, Refused
 from shardmill.local.leash import leashed
 from shardmill.local.state import StateFolder, remove
 
 START_SECONDS = 60.0
 STOP_SECONDS = 3.0
-TIDY_SECONDS = 0.5
+SAVE_SECONDS = 30.0
+TIDY_SECONDS = 0.2
 
 
 def bind(port: int) -> socket.socket:
@@ -47,7 +49,7 @@ def emulator_environment(folder: StateFolder, port: int) -> dict[str, str]:
         "MINISTACK_HOST": LOOPBACK,
         "MINISTACK_REGION": REGION,
         "PERSIST_STATE": "1",
-        "STATE_DIR": str(folder.cloud / "state"),
+        "STATE_DIR": str(folder.services),
         "S3_PERSIST": "1",
         "S3_DATA_DIR": str(folder.cloud / "s3"),
         "TMPDIR": str(folder.scratch),
@@ -93,7 +95,9 @@ class Cloud:
         raise self._failed(f"did not answer within {START_SECONDS:.0f} s")
 
     def check(self) -> None:
-        if (code := self.process.poll()) is not None:
+        if (code := self.process.poll()) == SPOILT_CODE:
+            raise self.folder.spoilt(self.folder.last_words("cloud"))
+        if code is not None:
             raise self._failed(f"ended by itself (exit code {code})")
 
     def _failed(self, what: str) -> CloudFailed:
@@ -109,14 +113,28 @@ class Cloud:
         finally:
             connection.close()
 
-    def stop(self) -> None:
-        """Let it save and end; then make sure that nothing of its process group is left."""
+    def stop(self, say: Callable[[str], None]) -> None:
+        """Let it save and end; then make sure that nothing of its process group is left.
+
+        Raises CloudFailed if it had not saved."""
+        running = self.process.poll() is None
         self.process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(STOP_SECONDS)
+        if not self._ends_within(STOP_SECONDS):
+            say("the state is still being saved")
+            self._ends_within(SAVE_SECONDS)
+        code = self.process.poll()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         if self.process.stdin:
             self.process.stdin.close()
         remove(self.folder.leavings(), TIDY_SECONDS)
+        if running and (code is None or code > 0):
+            raise self._failed("ended before its last changes were saved")
+
+    def _ends_within(self, seconds: float) -> bool:
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True

@@ -25,6 +25,7 @@ from shardmill.local.state import StateFolder
 from shardmill.local.workers import Workers
 
 READY_SECONDS = 60.0
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GROUPS = {"default", "lambda"}
 ROOT = Path(__file__).resolve().parents[5]
 
@@ -48,8 +49,7 @@ class Laptop:
 
 
 def run_dev(port: int | None, state: Path | None, workers: int, as_json: bool, root: Path = ROOT) -> int:
-    """Run until Ctrl-C or SIGTERM. The exit code: 0 stopped, 1 failed, 2 refused to start."""
-
+    """Run until Ctrl-C, SIGTERM or SIGHUP. The exit code: 0 stopped, 1 failed, 2 refused to start."""
     try:
         with stoppable(), laptop(port, state, workers, root) as ready:
             announce(ready.session, as_json)
@@ -68,14 +68,21 @@ def run_dev(port: int | None, state: Path | None, workers: int, as_json: bool, r
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """The first SIGINT or SIGTERM raises Stopped; more of them change nothing: the end is orderly."""
+    """The first SIGINT, SIGTERM or SIGHUP raises Stopped; more of them change nothing: the end is orderly.
+
+    A SIGHUP that is ignored already stays so: nohup did that."""
+    heard = [
+        number
+        for number in STOPPING
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+    ]
 
     def stop(*_: Any) -> NoReturn:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in heard:
             signal.signal(number, signal.SIG_IGN)
         raise Stopped
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
     finally:
@@ -90,12 +97,14 @@ def laptop(
     """A cloud with this repository deployed to it, and workers; stopped at the end, with all it started.
 
     Published, the command line finds it by itself."""
-    folder = StateFolder.at(state)
-    with folder.locked() as lock, contextlib.ExitStack() as ending:
-        listener = _listener(folder, port)
+    with contextlib.ExitStack() as ending:
+        listener = ending.enter_context(bind(port)) if port is not None else None
+        folder = StateFolder.at(state)
+        lock = ending.enter_context(folder.locked())
+        listener = listener or ending.enter_context(_usual_listener(folder))
         say(f"starting the laptop cloud in {folder.path}, port {listener.getsockname()[1]}")
         cloud = Cloud.start(folder, listener, lock)
-        ending.callback(cloud.stop)
+        ending.callback(cloud.stop, say)
         session = _deployed(cloud, folder, root)
         crew = Workers(session, folder, say)
         ending.callback(crew.stop)
@@ -107,12 +116,11 @@ def laptop(
         yield Laptop(session, cloud, crew)
 
 
-def _listener(folder: StateFolder, port: int | None) -> socket.socket:
-    """The port asked for, else the one this state folder had before, else any."""
-    if port is not None:
-        return bind(port)
+def _usual_listener(folder: StateFolder) -> socket.socket:
+    """The port this state folder had before, else any."""
+    port = folder.remembered().get("port", 0)
     try:
-        return bind(folder.remembered().get("port", 0))
+        return bind(port)
     except Refused:
         return bind(0)
 
@@ -192,5 +200,6 @@ def announce(session: Session, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    sys.stderr.write(f"shardmill: {text}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # the terminal may be closed: nobody reads it
+        sys.stderr.write(f"shardmill: {text}\n")
+        sys.stderr.flush()

@@ -11,19 +11,22 @@ import resource
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from shardmill.local import quirks
+from shardmill.local.errors import SPOILT_CODE
+from shardmill.local.saved import Saved, Spoilt
 from shardmill.local.snapshot import Snapshots
 
-GRACE_SECONDS = 0.5
 UP_SECONDS = 0.5
-_FIRST_NEEDED = ("cloudformation", "stepfunctions", "lambda_svc", "apigateway", "eventbridge")
 _SOON_NEEDED = "samtranslator.translator.transform"
 
 
@@ -31,7 +34,6 @@ def _config(descriptor: int) -> Config:
     config = Config()
     config.bind = [f"fd://{descriptor}"]
     config.keep_alive_timeout = 75
-    config.graceful_timeout = GRACE_SECONDS
     config.loglevel = os.environ["LOG_LEVEL"]
     return config
 
@@ -41,35 +43,61 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _leave() -> None:
-    """End at once, Lambda processes included: an invocation that still runs would hold this process."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.killpg(os.getpgrp(), signal.SIGTERM)
+def _restore(saved: Saved, snapshots: Snapshots) -> None:
+    """What cannot be read is not served, and what has not been read is not written over: only from here on is
+    there something to save."""
+    try:
+        saved.load()
+    except Spoilt as spoilt:
+        traceback.print_exception(spoilt)
+        sys.stderr.write(f"{spoilt}\n")
+        sys.stderr.flush()
+        os._exit(SPOILT_CODE)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _end, snapshots)
+    snapshots.start(loop)
+
+
+def _end(snapshots: Snapshots) -> None:
+    """Save and end, at once: a server that is busy would take its time to finish what it is at."""
+    try:
+        snapshots.finish(_end_functions)
+    except Exception:
+        traceback.print_exc()
+        os._exit(1)
+    _end_functions()
     os._exit(0)
 
 
-async def _run(app: Any, config: Config, when_up: list[Callable[[], None]]) -> None:
-    loop = asyncio.get_running_loop()
-    for action in when_up:
-        loop.call_later(UP_SECONDS, threading.Thread(target=action, daemon=True).start)
+def _end_functions() -> None:
+    """The Lambda processes go; what this process still does stands back behind the writing of its state."""
+    os.setpriority(os.PRIO_PGRP, 0, 19)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+
+
+async def _run(app: Any, config: Config, run_again: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(UP_SECONDS, threading.Thread(target=run_again, daemon=True).start)
     threading.Thread(target=import_module, args=(_SOON_NEEDED,), daemon=True).start()
-    await serve(app, config)
-    _leave()
+    await serve(app, config, shutdown_trigger=asyncio.Event().wait)
 
 
 def main() -> None:
-    app = import_module("ministack.app")
-    for name in _FIRST_NEEDED:
+    app: Any = import_module("ministack.app")
+    quirks.save_only(app, quirks.SAVED_SERVICES)
+    for name in app._state_map.values():
         app._get_module(name)
     stepfunctions = import_module("ministack.services.stepfunctions")
     quirks.without_docker(app)
     quirks.release_stacks(import_module("ministack.services.cloudformation"))
-    quirks.save_only(app, quirks.SAVED_SERVICES)
     quirks.start_executions_at_once(stepfunctions)
     quirks.answer_receives_soon(import_module("ministack.services.sqs"))
     run_again = quirks.keep_executions(stepfunctions)
     _raise_descriptor_limit()
-    asyncio.run(_run(app.app, _config(int(sys.argv[1])), [run_again, Snapshots(app).start]))
+    saved = Saved(app, Path(os.environ["STATE_DIR"]))
+    app._load_persisted_state = partial(_restore, saved, Snapshots(saved))
+    asyncio.run(_run(app.app, _config(int(sys.argv[1])), run_again))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ GRACE_SECONDS = 4.0
 
 
 def leashed(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module on a leash; give it a pipe as its standard input."""
-    return [sys.executable, "-m", "shardmill.local.leash", module, *arguments]
+    """The command that runs a module on a leash; give it a pipe as its standard input.
+
+    With -P no file of the folder it is started in is taken for a module of ours, or of Python's."""
+    return [sys.executable, "-P", "-m", "shardmill.local.leash", module, *arguments]
 
 
 def _watch(pipe: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from shardmill.local.errors import Refused
 
 DEFAULT_FOLDER = Path(".shardmill")
-STOPPING_SECONDS = 6.0
+STOPPING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,19 @@ class StateFolder:
         return self.path / "cloud"
 
     @property
+    def services(self) -> Path:
+        """The state of the emulator, a file a service."""
+        return self.cloud / "state"
+
+    @property
     def scratch(self) -> Path:
         return self.cloud / "tmp"
 
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
+
+    def last_words(self, name: str) -> str:
+        return self.log(name).read_text(errors="replace").rstrip().rpartition("\n")[2]
 
     def prepare(self) -> None:
         """Make the folders of the emulator. Of a first deployment that did not finish, nothing is kept."""
@@ -71,11 +79,22 @@ class StateFolder:
 
     def remembered(self) -> dict[str, Any]:
         """What the last `dev` here left for the next one."""
+        file = self.path / "deployment.json"
         try:
-            known = json.loads((self.path / "deployment.json").read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
+            known = json.loads(file.read_bytes())
+        except FileNotFoundError:
             return {}
-        return known if isinstance(known, dict) else {}
+        except ValueError as error:
+            raise self.spoilt(f"the state file {file} cannot be read ({error})") from error
+        if not isinstance(known, dict):
+            raise self.spoilt(f"the state file {file} cannot be read (there is no JSON object in it)")
+        return known
+
+    def spoilt(self, what: str) -> Refused:
+        return Refused(
+            f"{what}; put it back from a copy, or remove the state folder {self.path} to begin anew: "
+            "nothing in it was changed"
+        )
 
     def remember(self, **facts: Any) -> None:
         write_private(self.path / "deployment.json", json.dumps(self.remembered() | facts))

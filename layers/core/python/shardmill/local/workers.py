@@ -56,17 +56,19 @@ class Workers:
                 stdout=log,
                 stderr=log,
                 env=clean_environment() | self.session.environ(),
-                cwd=self.folder.path,
                 start_new_session=True,
             )
 
     def tend(self) -> None:
-        """Replace the workers that died, but not faster than every few seconds."""
+        """Replace the workers that died, but not faster than every few seconds, nor those told to leave."""
         now = time.monotonic()
         for number, process in list(self._running.items()):
             if (code := process.poll()) is not None:
                 del self._running[number]
                 _let_go(process)
+                if code == 0:
+                    self.say(f"worker {number} left, as it was told; `shardmill worker` starts another")
+                    continue
                 self._due[number] = now + RESTART_SECONDS
                 self.say(
                     f"worker {number} ended by itself (exit code {code}) and is started again; "

@@ -81,6 +81,11 @@ class Shard:
         )
 
 
+def state_of(entry: str) -> TaskState:
+    """The state alone of an encoded Shard."""
+    return _STATES[entry[0]]
+
+
 UNTOUCHED = Shard()
 SWEPT = Shard(state=TaskState.KILLED)
 

@@ -179,6 +179,20 @@ class SavedDefine(JobDefine, Answer):
     update_user: str
 
 
+class ListedDefine(Answer):
+    """A saved JobDefine in a list: what one needs to know to ask for it."""
+
+    job_name: str
+    version: int
+    description: str | None = None
+    app_name: str | None = None
+    step_count: int
+    create_time: Time
+    update_time: Time
+    submit_user: str
+    update_user: str
+
+
 def total(step: StepDefine) -> int:
     """How many tasks a step has."""
     if step.step_type == "SHARD":

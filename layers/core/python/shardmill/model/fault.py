@@ -31,6 +31,7 @@ _CODES = {
 _MESSAGES = {
     "missing": "is required",
     "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
     "dict_type": "must be an object",
     "list_type": "must be a list",
     "string_type": "must be text",
@@ -74,10 +75,8 @@ def faults_of(
     faults, hints = [], 0
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         path = tuple(part for part in each["loc"] if part != "[key]")
-        code = _code(each["type"])
-        message = _MESSAGES.get(each["type"]) or each["msg"].replace("Input should be", "must be")
+        code, message = in_our_words(each["type"], each["msg"], path)
         if code == "unknown-field":
-            message = f"unknown field {str(path[-1])[:64]!r}"
             hints += 1
             model = _model_at(root, path[:-1])
             if model is not None and hints <= MAX_HINTS:
@@ -85,6 +84,14 @@ def faults_of(
                 message += did_you_mean(str(path[-1]), known)
         faults.append(fault(as_sent(path, origins), code, message))
     return faults
+
+
+def in_our_words(kind: str, message: str, path: Path) -> tuple[str, str]:
+    """The code and the message for one of Pydantic's errors."""
+    code = _code(kind)
+    if code == "unknown-field":
+        return code, f"unknown field {str(path[-1])[:64]!r}"
+    return code, _MESSAGES.get(kind) or message.replace("Input should be", "must be")
 
 
 def as_sent(path: Path, origins: Mapping[Path, Path]) -> Path:

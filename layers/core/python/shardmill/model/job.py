@@ -58,6 +58,13 @@ class PackRange(Answer):
     end: int
 
 
+class TaskProgress(Model):
+    """How far a running task says it is."""
+
+    percent: float | None = Field(default=None, ge=0, le=100)
+    message: str | None = Field(default=None, max_length=200)
+
+
 class Attempt(Answer):
     """One try at a Task; `outcome` is empty while it runs."""
 
@@ -66,7 +73,10 @@ class Attempt(Answer):
     start_time: Time | None = None
     end_time: Time | None = None
     exit_code: int | None = None
-    reason: str | None = None
+    reason: str | None = Field(
+        default=None, description="failed, lost, timed-out, rejected or discarded; none of a success"
+    )
+    message: str | None = Field(default=None, description="what the worker said of it, such as an exit code")
     outcome: str | None = None
     stdout: str | None = None
     stderr: str | None = None
@@ -96,8 +106,11 @@ class Task(Answer):
     worker: str | None = None
     exit_code: int | None = None
     reason: str | None = None
+    message: str | None = None
     stdout: str | None = None
     stderr: str | None = None
+    progress: TaskProgress | None = Field(default=None, description="what a running task says of itself")
+    output: Any = Field(default=None, description="what it hands to later steps")
     submit_user: str | None = None
     execute_user: str | None = None
     data_time: Time | None = None
@@ -162,7 +175,9 @@ class Job(Answer):
     params: dict[str, Any] = Field(default_factory=dict)
     steps: list[Step] = Field(default_factory=list)
     remain_tasks: int = Field(default=0, description="steps that have not ended")
-    waiting_for: list[str] = Field(default_factory=list)
+    waiting_for: list[str] = Field(
+        default_factory=list, description="what keeps it from going on, in sentences"
+    )
     info: Info = Field(default_factory=Info)
     app_name: str | None = None
     worker_groups: list[str] = Field(default_factory=list)

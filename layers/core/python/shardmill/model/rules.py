@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shardmill.model import template
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.command import MASK
+from shardmill.model.contents import content_faults, image_fault
 from shardmill.model.definition import pack_count, type_of
 from shardmill.model.fault import Path, did_you_mean
 from shardmill.model.graph import cycles
@@ -16,10 +16,10 @@ from shardmill.model.graph import cycles
 Found = tuple[Path, str, str]
 
 _FILES = ("inputs", "outputs", "predata")
-_COMMAND_TEMPLATES = ("name", "args", "argsArray", "dockerimage")
+_COMMAND_TEMPLATES = ("name", "args", "argsArray", "dockerimage", "environ")
+_PRIVATE = ("command", "environ", "private")
 _SOURCES = ("url", "s3", "origin")
-_TEXT_TYPES = ("shell", "python", "hive")
-_PYTHON_CONTENT = re.compile(r"[\w.]+:[\w.]+\Z")
+_PRIVATE_TEMPLATE = "its {{ }} names nothing that is known; literal braces can come from a parameter"
 _MAX_STEP_HINTS = 20
 _MAX_NAMED = 20
 
@@ -41,10 +41,17 @@ def _type_faults(step: dict[str, Any]) -> Iterator[Found]:
         yield ("content",), "missing-field", "a step of type docker needs a content or a command"
     elif isinstance(kind, str) and kind not in ("noop", "command", "docker") and not content:
         yield ("content",), "missing-field", f"a step of type {kind[:64]} needs its content"
-    elif kind in _TEXT_TYPES and isinstance(content, dict):
-        yield ("content",), "bad-type", f"the content of a step of type {kind} must be text"
-    elif kind == "python" and not _PYTHON_CONTENT.match(str(content)) and "{{" not in str(content):
-        yield ("content",), "bad-value", "must be module:function"
+    elif content is not None and command is not None:
+        yield ("content",), "both-spellings", "a step has either a content or a command; give one of them"
+    elif isinstance(command, dict):
+        image = command.get("dockerimage")
+        if kind == "docker" and image is None:
+            yield ("command", "dockerimage"), "missing-field", "a step of type docker needs the image"
+        elif wrong := image_fault(image):
+            yield ("command", "dockerimage"), "bad-value", wrong
+    elif isinstance(kind, str) and isinstance(content, (str, dict)):
+        for path, code, message in content_faults(kind, content):
+            yield ("content", *path), code, message
 
 
 def _shard_faults(step: dict[str, Any]) -> Iterator[Found]:
@@ -74,13 +81,13 @@ def _template_faults(step: dict[str, Any], job_params: frozenset[str]) -> Iterat
     known = job_params.union(params) if isinstance(params, dict) else job_params
     for path, text in _templates(step):
         for message in template.check(text, known):
-            yield path, "bad-template", message
+            yield path, "bad-template", _PRIVATE_TEMPLATE if path[:3] == _PRIVATE else message
         if step.get("stepType") != "PACK" and any(name.startswith("pack.") for name in template.names(text)):
             yield path, "bad-template", "pack.start and pack.end are known in a step of stepType PACK only"
 
 
 def _templates(step: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The texts of a step that are templates: its content, its files, its command but not the environment."""
+    """The texts of a step that are templates: its content, its files, its command with its environment."""
     left: list[tuple[Path, Any]] = [((name,), step[name]) for name in ("content", *_FILES) if name in step]
     command = step.get("command")
     if isinstance(command, dict):
@@ -97,12 +104,12 @@ def _templates(step: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def _private_faults(step: dict[str, Any]) -> Iterator[Found]:
     at: Any = step
-    for name in ("command", "environ", "private"):
+    for name in _PRIVATE:
         at = at.get(name) if isinstance(at, dict) else None
     for name, value in at.items() if isinstance(at, dict) else ():
         if value == MASK:
             message = "is the mask that answers show; give the value itself"
-            yield ("command", "environ", "private", name), "masked-value", message
+            yield (*_PRIVATE, name), "masked-value", message
 
 
 def _files(step: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:

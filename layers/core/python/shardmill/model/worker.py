@@ -10,11 +10,13 @@ from pydantic import Field
 from shardmill.model.base import Answer, Count, Model, Name, Time, Trigger
 from shardmill.model.command import Command
 from shardmill.model.definition import Content, StepType
-from shardmill.model.job import PackRange, Sharding
+from shardmill.model.job import PackRange, Sharding, TaskProgress
 from shardmill.model.states import TaskState
 
 MAX_BATCH = 10
 MAX_WAIT_SECONDS = 20
+MAX_OUTPUT_BYTES = 65_536
+REPORT_STATUSES = ("ok", "already", "stale-attempt", "foreign-attempt", "wrong-group", "unknown-task")
 
 GroupKind = Literal["pull", "lambda"]
 Outcome = Literal["success", "failed", "failed-permanent", "rejected"]
@@ -37,7 +39,7 @@ class Registration(Model):
     port: int = Field(default=0, ge=0, le=65_535)
     cores: int = Field(default=1, ge=1, le=100_000)
     apps: list[Text] = Field(default_factory=lambda: ["*"], max_length=1_000)
-    slots: int = Field(default=1, ge=1, le=10_000)
+    slots: int = Field(default=1, ge=1, le=1_000)
     user: Text | None = None
     domain: Text | None = None
     instance_id: Text | None = None
@@ -62,6 +64,7 @@ class Worker(Answer):
     apps: list[str] = Field(default_factory=lambda: ["*"])
     slots: int = 1
     session: int
+    notes: str = Field(default="", description="why it is suspended or drained, and by whom")
     heartbeat_seconds: int
     create_time: Time
     update_time: Time
@@ -106,6 +109,7 @@ class HeldTask(Model):
     task_id: str
     attempt: Count
     run: Count | None = None
+    progress: TaskProgress | None = None
 
 
 class Heartbeat(Model):
@@ -115,10 +119,18 @@ class Heartbeat(Model):
 
 
 class HeartbeatAnswer(Answer):
-    """`drop`: the tasks whose lease ended or whose Job was stopped; their work must be given up."""
+    """What a worker should do now.
+
+    `drop`: the tasks whose lease ended or whose Job was stopped; their work must be given up. `followed`: the
+    tasks whose log somebody reads while they run. `suspended`: take nothing new until told otherwise.
+    `drain`: take nothing new, finish what is held, and leave.
+    """
 
     drop: list[str] = Field(default_factory=list)
+    followed: list[str] = Field(default_factory=list)
     status: WorkerStatus
+    suspended: bool = False
+    drain: bool = False
     heartbeat_seconds: int
 
 
@@ -168,6 +180,7 @@ class Result(Model):
     reason: str | None = Field(default=None, max_length=1_000)
     stdout: str | None = None
     stderr: str | None = None
+    output: Any = Field(default=None, description="data for later steps: JSON of 64 KB at most")
     start_time: Time | None = None
     end_time: Time | None = None
 
@@ -201,7 +214,7 @@ class Reported(Answer):
 
     task_id: str
     attempt: int
-    status: str = Field(json_schema_extra={"enum": ["ok", "already", "stale-attempt", "unknown-task"]})
+    status: str = Field(json_schema_extra={"enum": [*REPORT_STATUSES]})
     state: TaskState | None = None
 
 

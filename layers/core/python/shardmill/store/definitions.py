@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from shardmill.store import keys
-from shardmill.store.table import ConditionFailed, Table, TransactionRefused
+from shardmill.store.rows import Row
+from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
 MAX_STORED_BYTES = 350_000
+
+# The version that must be the newest: by its number, 0 for none at all, or any; None asks for nothing.
+Expected = int | Literal["any"] | None
 
 
 class DefinitionTooLarge(Exception):
@@ -20,7 +24,15 @@ class DefinitionTooLarge(Exception):
 
 
 class VersionConflict(Exception):
-    """Somebody else saved or deleted this definition meanwhile; read it again and repeat."""
+    """Somebody else saved or deleted this definition at the same moment; repeat."""
+
+
+class OtherVersion(Exception):
+    """The newest version is not the one that was expected."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(self.__doc__)
+        self.version = version
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,23 @@ class Definition:
     user: str
     create_time: int
     update_time: int
+
+
+@dataclass(slots=True)
+class Listed(Row):
+    """A version of a definition without its document, as lists show it."""
+
+    job_name: str
+    version: int
+    user: str
+    create_time: int
+    update_time: int
+    step_count: int = 0
+    description: str = ""
+    app_name: str = ""
+
+
+_LISTED = [each.name for each in fields(Listed)]
 
 
 class Definitions:
@@ -46,28 +75,32 @@ class Definitions:
         return _definition(item) if item else None
 
     def save(
-        self, job_name: str, document: dict[str, Any], *, user: str, now: int, expected: int | None
+        self, job_name: str, document: dict[str, Any], *, user: str, now: int, expected: Expected
     ) -> Definition:
-        """Write the next version. `expected`: the version that must be the newest, 0 for none at all."""
+        """Write the next version."""
         head = self._table.get(keys.definition_head(job_name)) or {}
         newest = head.get("version", 0)
         current = 0 if head.get("deleted") else newest
-        if expected is not None and expected != current:
-            raise VersionConflict
+        if expected not in (None, current) and not (expected == "any" and current):
+            raise OtherVersion(current)
         packed = zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 9)
         if len(packed) > MAX_STORED_BYTES:
             raise DefinitionTooLarge
         saved = Definition(job_name, newest + 1, document, user, head["create_time"] if current else now, now)
-        item: Item = {
-            "job_name": job_name,
-            "version": saved.version,
-            "document": packed,
-            "user": user,
-            "create_time": saved.create_time,
-            "update_time": now,
-        }
+        listed = Listed(
+            job_name=job_name,
+            version=saved.version,
+            user=user,
+            create_time=saved.create_time,
+            update_time=now,
+            step_count=len(document["steps"]),
+            description=document.get("description", ""),
+            app_name=document.get("appName", ""),
+        )
+        item: Item = {**listed.to_item(), "document": packed}
+        emptied = {name: None for name in _LISTED if name not in item}
         write_head = Update(keys.definition_head(job_name)).set_all(
-            {**item, "deleted": None, "lk": "definition", "ls": job_name}
+            {**item, **emptied, "deleted": None, "lk": "definition", "ls": job_name}
         )
         write_head.if_equal(version=newest or None)
         try:
@@ -79,28 +112,37 @@ class Definitions:
                     ),
                 ]
             )
-        except TransactionRefused as error:
+        except (TransactionRefused, Contended) as error:
             raise VersionConflict from error
         return saved
 
-    def delete(self, job_name: str, *, expected: int) -> None:
+    def delete(self, job_name: str, *, version: int) -> None:
         """Hide the head; versions stay for the Jobs that run them, and numbers go on where they were."""
         update = Update(keys.definition_head(job_name)).set(deleted=True).remove("lk")
         try:
-            self._table.update(update.if_equal(version=expected, deleted=None))
+            self._table.update(update.if_equal(version=version, deleted=None))
         except ConditionFailed as error:
             raise VersionConflict from error
 
-    def page(self, *, after: str | None, limit: int) -> Iterator[Definition]:
+    def page(self, *, after: str | None, limit: int) -> Iterator[Listed]:
         start = {**keys.definition_head(after), "lk": "definition", "ls": after} if after else None
-        items = self._table.query(("lk", "definition"), index=keys.LIST, start=start, limit=limit)
-        return map(_definition, items)
-
-    def versions(self, job_name: str) -> Iterator[Definition]:
         items = self._table.query(
-            ("pk", keys.definition_head(job_name)["pk"]), prefix=("sk", "v"), newest_first=True
+            ("lk", "definition"), index=keys.LIST, start=start, limit=limit, only=_LISTED
         )
-        return map(_definition, items)
+        return map(Listed.from_item, items)
+
+    def versions(self, job_name: str, *, before: int | None, limit: int) -> Iterator[Listed]:
+        """The versions of a definition, newest first."""
+        newest = 10**8 - 1 if before is None else max(before - 1, 0)
+        first, last = (keys.definition_version(job_name, number) for number in (0, newest))
+        items = self._table.query(
+            ("pk", first["pk"]),
+            between=("sk", first["sk"], last["sk"]),
+            newest_first=True,
+            limit=limit,
+            only=_LISTED,
+        )
+        return map(Listed.from_item, items)
 
 
 def _definition(item: Item) -> Definition:

@@ -11,7 +11,6 @@ from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.table import TRANSACTION_LIMIT, ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
-FILTERED_PAGE = 200
 _TRANSACTION_BYTES = 3_000_000
 
 
@@ -109,33 +108,32 @@ class Jobs:
             yield item["pk"].removeprefix("JOB#"), item["da"]
 
     def page(
-        self,
-        *,
-        job_name: str | None,
-        state: str | None,
-        submit_user: str | None,
-        before: int | None,
-        limit: int,
+        self, *, job_name: str | None, state: str | None, before: int | None, limit: int
     ) -> Iterator[JobRow]:
-        """Jobs, newest first, from the index that fits the question best."""
+        """Jobs of a name, else of a state, else all, newest first, read `limit` at a time."""
         partition, index = ("lk", "job"), keys.LIST
-        equals: dict[str, Any] = {"submit_user": submit_user} if submit_user else {}
         if job_name:
             partition, index = ("nk", job_name), keys.NAME
-            if state:
-                equals["state"] = state
         elif state:
             partition, index = ("tk", state), keys.STATE
-        newest = keys.sort_number(before - 1 if before is not None else 10**12 - 1)
+        newest = keys.sort_number(10**12 - 1 if before is None else max(before - 1, 0))
         items = self._table.query(
             partition,
             index=index,
             between=("ls", keys.sort_number(0), newest),
             newest_first=True,
-            equals=equals,
-            limit=max(limit, FILTERED_PAGE) if equals else limit,
+            limit=limit,
         )
         return map(JobRow.from_item, items)
+
+    def needing(self, group: str) -> Iterator[tuple[str, str]]:
+        """Name and trigger of the Jobs that have not ended and have steps for a group."""
+        wanted = ("job_name", "trigger", "groups")
+        for state in JobState:
+            if not state.ended:
+                for item in self._table.query(("tk", state.value), index=keys.STATE, only=wanted):
+                    if group in item.get("groups", ()):
+                        yield item["job_name"], item["trigger"]
 
     def add_steps(self, job: JobRow, steps: Sequence[StepRow]) -> bool:
         """Write the step rows that are not there yet; False if the Job has ended or has another run."""
@@ -228,10 +226,37 @@ class Jobs:
         except ConditionFailed:
             return None
 
-    def raise_generation(self, step: StepRow) -> StepRow | None:
-        """Make every message sent so far for a step void; None if somebody else did."""
-        update = self._step_update(step).set(gen=step.gen + 1, resend=True).if_equal(gen=step.gen)
+    def raise_generation(self, step: StepRow, **changes: Any) -> StepRow | None:
+        """Make every message sent so far for a step void; None if somebody else did, or it is not open."""
+        update = self._step_update(step).set(gen=step.gen + 1, resend=True, **changes)
+        update.if_equal(gen=step.gen)
         update.if_in("state", [StepState.READY.value, StepState.RUNNING.value])
+        try:
+            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def set_priority(self, job: JobRow, priority: int, *, now: int) -> JobRow | None:
+        """Change the priority of a Job; None if it has ended."""
+        update = Update(keys.job(job.id)).set(priority=priority, update_time=now).if_equal(run=job.run)
+        update.if_in("state", [state.value for state in JobState if not state.ended])
+        try:
+            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def set_step_priority(self, step: StepRow, priority: int) -> bool:
+        """Change the priority of a step whose messages need not move; False if it moved on meanwhile."""
+        update = self._step_update(step).set(priority=priority)
+        try:
+            self._table.update(update.if_equal(gen=step.gen, state=step.state.value))
+        except ConditionFailed:
+            return False
+        return True
+
+    def set_window(self, step: StepRow, window: int) -> StepRow | None:
+        """Change the window of a step whose messages were not sent yet."""
+        update = self._step_update(step).set(window=window).if_equal(gen=step.gen, window=step.window)
         try:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:

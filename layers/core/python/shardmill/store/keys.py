@@ -15,6 +15,9 @@ NAME = "name"
 STATE = "state"
 DUE = "due"
 DUE_PARTITION = "due"
+MEMBER = "worker#"
+STUCK = "stuck#"
+WAITER = "waiter#"
 
 
 def definition_head(job_name: str) -> Key:
@@ -69,6 +72,27 @@ def worker(worker_id: str) -> Key:
 
 def group(name: str) -> Key:
     return {"pk": f"GROUP#{name}", "sk": "group"}
+
+
+def member(group_name: str, worker_id: str) -> Key:
+    return {"pk": f"GROUP#{group_name}", "sk": f"{MEMBER}{worker_id}"}
+
+
+def stuck(group_name: str, job_id: str, run: int, step: int) -> Key:
+    return {"pk": f"GROUP#{group_name}", "sk": f"{STUCK}{job_id}#{run}#{step}"}
+
+
+def slots(job_name: str) -> Key:
+    return {"pk": f"SLOTS#{job_name}", "sk": "slots"}
+
+
+def slot_waiter(job_name: str, jid: int) -> Key:
+    return {"pk": f"SLOTS#{job_name}", "sk": f"{WAITER}{sort_number(jid)}"}
+
+
+def output(job_id: str, run: int, step: int, rank: int, attempt: int) -> Key:
+    partition = task_partition(job_id, run, step, set_of(block_of(rank)))
+    return {"pk": partition, "sk": f"o{rank:06d}#{attempt:05d}"}
 
 
 def sort_number(number: int) -> str:

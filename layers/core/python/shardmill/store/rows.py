@@ -79,6 +79,8 @@ class JobRow(Row):
     notes: str = ""
     last_failed: str = ""
     event_pending: bool = False
+    groups: set[str] = field(default_factory=set)
+    concurrency: int | None = None
 
 
 @dataclass(slots=True)
@@ -107,6 +109,7 @@ class StepRow(Row):
     open: set[str] = field(default_factory=set)
     priority: int = 1
     groups: list[str] = field(default_factory=list)
+    sent_to: list[str] = field(default_factory=list)
     token: str = ""
     stopping: bool = False
     swept: bool = False
@@ -139,13 +142,39 @@ class WorkerRow(Row):
     groups: list[str] = field(default_factory=list)
     seen: int = 0
     create_time: int = 0
-    work: list[str] = field(default_factory=list)
+    work: set[str] = field(default_factory=set)
+    progress: dict[str, Any] = json_field()
+    followed: set[str] = field(default_factory=set)
+    followed_until: int = 0
+    last_busy: int = 0
     offline: bool = False
+    drain: bool = False
+    suspended: bool = False
+    tired: str = ""
+    notes: str = ""
+    skip: set[str] = field(default_factory=set)
+    failures: int = 0
+    checkout: int = 0
+    completed: int = 0
+    failed: int = 0
+    compute_ms: int = 0
 
     @property
     def reference(self) -> str:
         """How a block names this worker's present session."""
         return f"{self.id}.{self.session}"
+
+    @property
+    def apps(self) -> list[str]:
+        return list(self.registration.get("apps", ["*"]))
+
+    @property
+    def slots(self) -> int:
+        return int(self.registration.get("slots", 1))
+
+    @property
+    def takes_tasks(self) -> bool:
+        return not (self.offline or self.drain or self.suspended or self.tired)
 
 
 @dataclass(slots=True)
@@ -158,3 +187,4 @@ class GroupRow(Row):
     create_time: int
     update_time: int
     types: list[str] = field(default_factory=list)
+    giants: set[str] = field(default_factory=set)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from shardmill.model.blocks import (
     Block,
     Shard,
-    block_count,
     block_of,
     block_size,
     blocks_of_set,
     set_count,
     set_of,
+    state_of,
 )
+from shardmill.model.states import TaskState
 from shardmill.store import keys
 from shardmill.store.rows import StepRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Item, Update
 
 FEW_BLOCKS = 16
+_ENDS = {"success": TaskState.SUCCESS, "failed": TaskState.FAILED, "killed": TaskState.KILLED}
 
 
 class BlockChanged(Exception):
@@ -30,6 +34,14 @@ class BlockChanged(Exception):
     def __init__(self, block: Block) -> None:
         super().__init__(self.__doc__)
         self.block = block
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSet:
+    """A set's row: the blocks that are open, and how the tasks of the closed ones ended."""
+
+    open: frozenset[int]
+    ends: Counter[TaskState]
 
 
 class Shards:
@@ -76,38 +88,81 @@ class Shards:
         """The named blocks, those without a row included."""
         wanted = list(numbers)
         items = self._table.batch_get([keys.block(step.job_id, step.run, step.index, n) for n in wanted])
-        by_number = {int(item["sk"][1:]): item for item in items}
+        by_number = {_number(item): item for item in items}
         return {number: _block(step.total, number, by_number.get(number, {})) for number in wanted}
 
     def blocks_of_set(self, step: StepRow, number: int) -> Iterator[Block]:
         """Every block of a set in order, those without a row included."""
         partition = keys.task_partition(step.job_id, step.run, step.index, number)
         items = self._table.query(("pk", partition), prefix=("sk", "b"), consistent=True)
-        by_number = {int(item["sk"][1:]): item for item in items}
+        by_number = {_number(item): item for item in items}
         for block in blocks_of_set(step.total, number):
             yield _block(step.total, block, by_number.get(block, {}))
 
-    def blocks_of_steps(self, steps: Sequence[StepRow]) -> Iterator[tuple[int, list[Block]]]:
-        """Every block of several steps of a Job, by step; the small ones are read together."""
-        small = [step for step in steps if block_count(step.total) <= FEW_BLOCKS]
-        keys_of = {
-            (key["pk"], key["sk"]): (step.index, number)
-            for step in small
-            for number in range(block_count(step.total))
-            for key in [keys.block(step.job_id, step.run, step.index, number)]
+    def counts(self, steps: Sequence[StepRow]) -> dict[int, Counter[TaskState]]:
+        """How many tasks of open steps of a Job are in which state, by the steps' indices.
+
+        Closed blocks are in the totals of their set or step; of the open ones, those that nobody touched have
+        no row. So only what is being worked on is read.
+        """
+        found = {
+            step.index: Counter({state: getattr(step, name) for name, state in _ENDS.items()})
+            for step in steps
         }
-        items = self._table.batch_get([{"pk": pk, "sk": sk} for pk, sk in keys_of])
-        rows = {keys_of[item["pk"], item["sk"]]: item for item in items}
+        opened: list[tuple[StepRow, Set[int]]] = []
         for step in steps:
-            if step in small:
-                numbers = range(block_count(step.total))
-                yield step.index, [_block(step.total, n, rows.get((step.index, n), {})) for n in numbers]
-            else:
-                yield step.index, list(self.all_blocks(step))
+            members = {int(member) for member in step.open}
+            if not step.two_levels:
+                opened.append((step, members))
+                continue
+            for part in self.sets(step, members).values():
+                found[step.index].update(part.ends)
+                opened.append((step, part.open))
+        for step, item in self._touched(opened):
+            found[step.index].update(_states(step, item))
+        for step in steps:
+            found[step.index][TaskState.READY] += step.total - found[step.index].total()
+        return found
+
+    def _touched(self, opened: Sequence[tuple[StepRow, Set[int]]]) -> Iterator[tuple[StepRow, Item]]:
+        """The rows that there are of these blocks, each time of one set; a few are read together."""
+        few: dict[tuple[str, str], StepRow] = {}
+        for step, numbers in opened:
+            places = [keys.block(step.job_id, step.run, step.index, number) for number in sorted(numbers)]
+            if len(places) <= FEW_BLOCKS:
+                few |= {(place["pk"], place["sk"]): step for place in places}
+                continue
+            bounds = ("sk", places[0]["sk"], places[-1]["sk"])
+            for item in self._table.query(("pk", places[0]["pk"]), between=bounds):
+                if _number(item) in numbers:
+                    yield step, item
+        wanted: list[Item] = [{"pk": pk, "sk": sk} for pk, sk in few]
+        for item in self._table.batch_get(wanted, consistent=False):
+            yield few[item["pk"], item["sk"]], item
+
+    def sets(self, step: StepRow, numbers: Iterable[int]) -> dict[int, BlockSet]:
+        """The second level of a large step."""
+        items = self._table.batch_get([self._set_key(step, number) for number in numbers], consistent=False)
+        parts = [BlockSet(frozenset(map(int, item.get("open", ()))), _ends(item)) for item in items]
+        return {int(item["pk"].rsplit("#", 1)[1]): part for item, part in zip(items, parts, strict=True)}
 
     def all_blocks(self, step: StepRow) -> Iterator[Block]:
         for number in range(set_count(step.total)):
             yield from self.blocks_of_set(step, number)
+
+    def open_blocks(self, step: StepRow) -> Iterator[Block]:
+        """The blocks that are not closed yet, in order, those without a row included."""
+        for number in range(set_count(step.total)):
+            members = blocks_of_set(step.total, number)
+            if not step.two_levels:
+                still_open = {int(member) for member in step.open}
+            elif str(number) in step.open:
+                still_open = self.open_blocks_of_set(step, number)
+            else:
+                continue
+            if still_open.isdisjoint(members):
+                continue
+            yield from (block for block in self.blocks_of_set(step, number) if block.number in still_open)
 
     def make_sets(self, step: StepRow) -> None:
         """Write the second level of open blocks that a large step needs, if it is not there yet."""
@@ -149,6 +204,22 @@ class Shards:
             items[f"{key}"] = {**key, "attempt": json.dumps(attempt)}
         self._table.batch_put(list(items.values()))
 
+    def keep_outputs(self, outputs: Iterable[tuple[StepRow, int, int, Any]]) -> None:
+        """Keep what attempts hand to later steps; it counts if its attempt does."""
+        self._table.batch_put(
+            [
+                {
+                    **keys.output(step.job_id, step.run, step.index, rank, attempt),
+                    "output": json.dumps(output),
+                }
+                for step, rank, attempt, output in outputs
+            ]
+        )
+
+    def output(self, step: StepRow, rank: int, attempt: int) -> Any:
+        item = self._table.get(keys.output(step.job_id, step.run, step.index, rank, attempt))
+        return json.loads(item["output"]) if item else None
+
     def attempts(self, step: StepRow, rank: int) -> list[dict[str, Any]]:
         partition = keys.task_partition(step.job_id, step.run, step.index, set_of(block_of(rank)))
         items = self._table.query(("pk", partition), prefix=("sk", keys.attempts_of(rank)), consistent=True)
@@ -161,6 +232,23 @@ class Shards:
 
 def _slot(rank: int) -> str:
     return str(rank % 64)
+
+
+def _number(item: Item) -> int:
+    return int(item["sk"][1:])
+
+
+def _ends(item: Item) -> Counter[TaskState]:
+    return Counter({state: item.get(name, 0) for name, state in _ENDS.items()})
+
+
+def _states(step: StepRow, item: Item) -> Counter[TaskState]:
+    """The states of a block's tasks as its row tells them; of those that nobody touched, only if swept."""
+    entries = [value for name, value in item.items() if name.isdigit()]
+    found = Counter(map(state_of, entries))
+    if "swept" in item:
+        found[TaskState.KILLED] += block_size(step.total, _number(item)) - len(entries)
+    return found
 
 
 def _block(total: int, number: int, item: Item) -> Block:

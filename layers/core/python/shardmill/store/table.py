@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -76,8 +76,10 @@ class Table:
             time.sleep(wait)
         raise Contended
 
-    def delete(self, key: Item) -> None:
-        self._client.delete_item(TableName=self.name, Key=encode_item(key))
+    def delete(self, key: Item) -> Item:
+        """Delete an item; what it was, nothing if it was not there."""
+        answer = self._client.delete_item(TableName=self.name, Key=encode_item(key), ReturnValues="ALL_OLD")
+        return decode_item(answer.get("Attributes", {}))
 
     def batch_get(self, keys: Sequence[Item], *, consistent: bool = True) -> list[Item]:
         found: list[Item] = []
@@ -121,11 +123,14 @@ class Table:
         prefix: tuple[str, str] | None = None,
         newest_first: bool = False,
         consistent: bool = False,
-        equals: Mapping[str, Any] | None = None,
+        only: Sequence[str] = (),
         limit: int | None = None,
         start: Item | None = None,
     ) -> Iterator[Item]:
-        """Every item of a partition (of an index), page by page, as far as the caller goes on reading."""
+        """Every item of a partition (of an index), page by page, as far as the caller goes on reading.
+
+        `only`: the attributes to read; without it, all.
+        """
         names = {"#p": partition[0]}
         values: Item = {":p": partition[1]}
         condition = "#p = :p"
@@ -135,14 +140,12 @@ class Table:
         if prefix:
             names["#s"], values[":a"] = prefix
             condition += " AND begins_with(#s, :a)"
-        filters = dict(enumerate((equals or {}).items()))
-        for at, (name, value) in filters.items():
-            names[f"#f{at}"], values[f":f{at}"] = name, value
+        wanted = {f"#o{at}": name for at, name in enumerate(only)}
         request: Item = {
             "TableName": self.name,
             "KeyConditionExpression": condition,
-            "FilterExpression": " AND ".join(f"#f{at} = :f{at}" for at in filters) or None,
-            "ExpressionAttributeNames": names,
+            "ProjectionExpression": ", ".join(wanted) or None,
+            "ExpressionAttributeNames": names | wanted,
             "ExpressionAttributeValues": {name: encode(value) for name, value in values.items()},
             "ScanIndexForward": not newest_first,
             "ConsistentRead": consistent or None,

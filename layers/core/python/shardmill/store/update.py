@@ -90,6 +90,21 @@ class Update:
         self.conditions.append(f"contains({self._name(name)}, {self._value(member)})")
         return self
 
+    def if_smaller(self, name: str, size: int) -> Update:
+        """A set (or list) has fewer members than that, or is absent."""
+        alias = self._name(name)
+        self.conditions.append(f"(attribute_not_exists({alias}) OR size({alias}) < {self._value(size)})")
+        return self
+
+    def if_room_for(self, name: str, member: str, size: int) -> Update:
+        """A set has fewer members than that, or is absent, or has this one already."""
+        alias = self._name(name)
+        self.conditions.append(
+            f"(attribute_not_exists({alias}) OR size({alias}) < {self._value(size)}"
+            f" OR contains({alias}, {self._value(member)}))"
+        )
+        return self
+
     def if_new_or_equal(self, name: str, value: Any) -> Update:
         alias = self._name(name)
         self.conditions.append(f"(attribute_not_exists({alias}) OR {alias} = {self._value(value)})")

@@ -34,12 +34,21 @@ def task_of(environ: dict[str, str]) -> dict[str, Any]:
         "stepName": text("STEP_NAME"),
         "sharding": {"index": number("SHARD_INDEX"), "total": number("SHARD_TOTAL")},
         "pack": None,
-        "params": json.loads(text("PARAMS") or "{}"),
+        "params": json.loads(_params(environ) or "{}"),
         "dataTime": text("DATA_TIME") or None,
     }
     if text("PACK_START"):
         task["pack"] = {"start": number("PACK_START"), "end": number("PACK_END")}
     return task
+
+
+def _params(environ: dict[str, str]) -> str:
+    """From the file, as they may be too many for a variable."""
+    path = environ.get("SHARDMILL_PARAMS_FILE")
+    if not path:
+        return environ.get("SHARDMILL_PARAMS", "")
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def find(spec: str) -> Callable[..., Any]:
@@ -76,16 +85,34 @@ def takes_task(function: Callable[..., Any]) -> bool:
     return any(parameter.kind in positional for parameter in parameters)
 
 
+def keep(returned: object, environ: dict[str, str]) -> None:
+    """What a function returns is the task's output, unless it wrote one itself; it is not printed."""
+    path = environ.get("SHARDMILL_OUTPUT")
+    if returned is None or not path or os.path.lexists(path):
+        return
+    try:
+        text = json.dumps(returned, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        sys.stderr.write(f"what the function returned is not kept as output: {error}\n")
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def main(spec: str) -> int:
-    """The exit code: what the function returned if that is a number, else 0."""
+    """The exit code: what the function returned if that is a whole number, else 0."""
     sys.path.insert(0, os.getcwd())
+    environ = dict(os.environ)
     try:
         function = find(spec)
     except LookupError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
-    returned = function(task_of(dict(os.environ))) if takes_task(function) else function()
-    return returned if type(returned) is int else 0
+    returned = function(task_of(environ)) if takes_task(function) else function()
+    if type(returned) is int:
+        return returned
+    keep(returned, environ)
+    return 0
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Condition, Event, Lock
 
 from shardmill.model.worker import MAX_BATCH, HeldTask, Lease, Result
+from shardmill.worker.live import Live
 
 QUICK_SECONDS = 0.2
 """Tasks that take longer on average are not leased before there is a slot for them."""
@@ -33,6 +34,7 @@ class Held:
     accepted: float = field(default_factory=time.monotonic)
     began: float | None = None
     abandoned: bool = False
+    live: Live = field(default_factory=Live)
 
     @property
     def key(self) -> Key:
@@ -40,11 +42,17 @@ class Held:
 
 
 class Desk:
-    """Shared by the worker's threads: one leases, `slots` run, one reports, one beats."""
+    """Shared by the worker's threads: one leases, `slots` run, one reports, one beats.
 
-    def __init__(self, slots: int, most_tasks: int | None = None) -> None:
+    `on_turn` is called, quickly, when it becomes empty or is not empty any more.
+    """
+
+    def __init__(
+        self, slots: int, most_tasks: int | None = None, on_turn: Callable[[], None] = lambda: None
+    ) -> None:
         self._slots = slots
         self._left = most_tasks
+        self._on_turn = on_turn
         self._lock = Lock()
         self._work = Condition(self._lock)
         self._ended = Condition(self._lock)
@@ -55,7 +63,12 @@ class Desk:
         self._results: deque[tuple[Held, Result]] = deque()
         self._average: float | None = None
         self._open = True
+        self._paused = False
+        self._draining = False
         self._over = False
+        self._busy_seconds = 0.0
+        self._outcomes: Counter[str] = Counter()
+        self._leased = 0
         self.unsent = 0
 
     # the leasing thread
@@ -63,22 +76,27 @@ class Desk:
     def await_room(self) -> int:
         """How many tasks to ask for, once there is room for any; 0 when no more are to be taken."""
         with self._lock:
-            while self._open and self._left != 0:
+            while not self._enough():
                 if self._room() > 0 and self._quick():
                     self._ended.wait_for(self._none_or_all, _FULL_LEASE_SECONDS)
                 room = self._room()
                 if room > 0:
-                    return room if self._left is None else min(room, self._left)
+                    return room
                 self._ended.wait()
         return 0
+
+    def _enough(self) -> bool:
+        """Whether it will take no more; what waits for a slot may yet be passed on, and is not counted."""
+        return not self._open or (self._left == 0 and not self._waiting)
 
     def _limit(self) -> int:
         return max(self._slots, MAX_BATCH) if self._quick() else self._slots
 
     def _room(self) -> int:
-        if not self._open or self.unsent >= _MOST_UNREPORTED:
+        if self._enough() or self._resting or self.unsent >= _MOST_UNREPORTED:
             return 0
-        return min(MAX_BATCH, self._limit() - len(self._waiting) - len(self._running))
+        most = MAX_BATCH if self._left is None else min(MAX_BATCH, self._left)
+        return min(most, self._limit() - len(self._waiting) - len(self._running))
 
     def _none_or_all(self) -> bool:
         return self._room() in (0, min(MAX_BATCH, self._limit()))
@@ -90,11 +108,14 @@ class Desk:
         return all(held.began is None or held.began > late for held in self._running)
 
     def accept(self, leases: Iterable[Lease]) -> list[Held]:
-        """Put leased tasks on the desk; none when it closed meanwhile."""
+        """Put leased tasks on the desk; none when it takes no more since they were asked for."""
         with self._lock:
-            if not self._open:
+            if not self._open or self._resting:
                 return []
             accepted = [Held(lease) for lease in leases]
+            self._leased += len(accepted)
+            if accepted and not self._held:
+                self._on_turn()
             self._held.update({held.key: held for held in accepted})
             self._waiting.extend(accepted)
             if self._left is not None:
@@ -111,8 +132,17 @@ class Desk:
     def _take_off(self, unbegun: Sequence[Held]) -> list[Lease]:
         for held in unbegun:
             self._waiting.remove(held)
-            self._held.pop(held.key, None)
+        self._let_go(unbegun)
+        if self._left is not None:
+            self._left += len(unbegun)
         return [held.lease for held in unbegun]
+
+    def _let_go(self, gone: Iterable[Held]) -> None:
+        for held in gone:
+            self._held.pop(held.key, None)
+        if not self._held:
+            self._on_turn()
+        self._ended.notify_all()
 
     def await_idle(self) -> None:
         """Until everything is reported, or the desk is closed."""
@@ -146,12 +176,14 @@ class Desk:
             took = time.monotonic() - (held.began or 0.0)
             before = took if self._average is None else self._average
             self._average = before + _WEIGHT * (took - before)
+            self._busy_seconds += took
             if result:
+                self._outcomes[result.outcome] += 1
                 self._results.append((held, result))
                 self.unsent += 1
+                self._ended.notify_all()
             else:
-                self._held.pop(held.key, None)
-            self._ended.notify_all()
+                self._let_go([held])
             self._done.notify_all()
 
     # the reporting thread
@@ -172,15 +204,22 @@ class Desk:
     def reported(self, sent: Sequence[tuple[Held, Result]]) -> None:
         with self._lock:
             self.unsent -= len(sent)
-            for held, _ in sent:
-                self._held.pop(held.key, None)
-            self._ended.notify_all()
+            self._let_go(held for held, _ in sent)
 
     # the heartbeat
 
     def held(self) -> list[HeldTask]:
         with self._lock:
-            return [HeldTask(task_id=task, attempt=attempt, run=run) for task, attempt, run in self._held]
+            held = list(self._held.values())
+        return [
+            HeldTask(
+                task_id=one.lease.task_id,
+                attempt=one.lease.attempt,
+                run=one.lease.run,
+                progress=one.live.progress,
+            )
+            for one in held
+        ]
 
     def drop(self, sent: Iterable[HeldTask], dropped: Iterable[str]) -> list[Held]:
         """Stop the tasks that the answer to a heartbeat names: the attempts it was told of, no newer ones."""
@@ -191,6 +230,63 @@ class Desk:
         for held in found:
             held.stop.set()
         return found
+
+    @property
+    def holding(self) -> bool:
+        """Whether a heartbeat would name any task."""
+        with self._lock:
+            return bool(self._held)
+
+    def follow(self, followed: Iterable[str]) -> None:
+        """Somebody reads the logs of these tasks now, and of no others."""
+        names = set(followed)
+        with self._lock:
+            for held in self._held.values():
+                held.live.followed = held.lease.task_id in names
+
+    def pause(self, paused: bool) -> bool:
+        """Take nothing until that is lifted; whether this is a change."""
+        with self._lock:
+            changed, self._paused = self._paused != paused, paused
+            self._ended.notify_all()
+            return changed
+
+    def drain(self, draining: bool) -> bool:
+        """Take nothing, for good once what is held has ended; whether this is a change."""
+        with self._lock:
+            changed, self._draining = self._draining != draining, draining
+            self._ended.notify_all()
+            return changed
+
+    @property
+    def drained(self) -> bool:
+        with self._lock:
+            return self._draining and self._idle
+
+    @property
+    def _resting(self) -> bool:
+        return self._paused or self._draining
+
+    # onlookers
+
+    def running(self) -> list[Held]:
+        """What runs, the oldest first."""
+        with self._lock:
+            return sorted(self._running, key=lambda held: held.began or 0.0)
+
+    def figures(self) -> dict[str, float | dict[str, float]]:
+        with self._lock:
+            now = time.monotonic()
+            since = sum(now - held.began for held in self._running if held.began)
+            return {
+                "slots": self._slots,
+                "tasks_held": len(self._held),
+                "tasks_running": len(self._running),
+                "tasks_leased_total": self._leased,
+                "tasks_ended_total": dict(self._outcomes),
+                "busy_seconds_total": self._busy_seconds + since,
+                "suspended": float(self._paused),
+            }
 
     # the end
 

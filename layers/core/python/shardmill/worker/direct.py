@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 
 from shardmill.aws.clock import now_ms
 from shardmill.aws.settings import Settings
 from shardmill.engine import workers
-from shardmill.engine.enqueue import group_rows
+from shardmill.engine.crew import Taker, group_rows
 from shardmill.engine.hand_back import hand_back
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
-from shardmill.engine.view_workers import worker_view
+from shardmill.engine.tally import count
+from shardmill.engine.view_workers import heartbeat_answer, worker_view
 from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
+from shardmill.store.workers import Tally
 from shardmill.worker.faults import in_transport_words
 from shardmill.worker.lanes import Lane, Lanes
 from shardmill.worker.logs import BucketLogs, LogStore
-from shardmill.worker.transport import Refused, handed_back
+from shardmill.worker.transport import Refused, TransportError, handed_back
+
+log = logging.getLogger("shardmill.worker")
+
+
+class _Ledger:
+    """What this worker did and has not written down yet; heartbeats take it along at no cost."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._tally = Tally()
+
+    def add(self, later: Tally) -> None:
+        with self._lock:
+            self._tally.add(later)
+
+    @contextmanager
+    def writing(self) -> Iterator[Tally]:
+        """All there is to write down; it is kept for the next time if that does not work."""
+        with self._lock:
+            tally, self._tally = self._tally, Tally()
+        try:
+            yield tally
+        except BaseException:
+            with self._lock:
+                tally.add(self._tally)
+                self._tally = tally
+            raise
 
 
 class DirectTransport:
@@ -25,20 +57,25 @@ class DirectTransport:
         self._mill = Mill.connect(settings)
         self._lanes = Lanes(self._mill.queues)
         self._worker: Worker | None = None
+        self._taker = Taker("")
+        self._ledger = _Ledger()
         self.logs: LogStore = BucketLogs(settings.bucket)
 
     def register(self, registration: Registration) -> Worker:
         with in_transport_words():
             row = workers.register(self._mill, registration, now_ms())
+            self._taker = Taker.of(row)
             self._worker = worker_view(self._mill, row, now_ms())
         return self._worker
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
         me = self._me
-        with in_transport_words():
-            beat = workers.heartbeat(self._mill, me.id, me.session, held, offline=offline, now=now_ms())
-            view = worker_view(self._mill, beat.worker, now_ms())
-        return HeartbeatAnswer(drop=beat.drop, status=view.status, heartbeat_seconds=view.heartbeat_seconds)
+        with in_transport_words(), self._ledger.writing() as tally:
+            beat = workers.heartbeat(
+                self._mill, me.id, me.session, held, offline=offline, now=now_ms(), tally=tally
+            )
+            self._taker = Taker.of(beat.worker)
+            return heartbeat_answer(self._mill, beat, now_ms())
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self._me
@@ -49,14 +86,31 @@ class DirectTransport:
             self._lanes.serve(lanes)
             messages = self._lanes.take(most, wait_seconds)
             try:
-                return lease(self._mill, f"{me.id}.{me.session}", messages, now_ms()) if messages else []
+                leases = lease(self._mill, self._taker, messages, now_ms()) if messages else []
             except Exception:
                 self._lanes.show_again(messages)
                 raise
+        self._ledger.add(Tally(checkout=len(leases)))
+        return leases
 
     def report(self, results: Sequence[Result]) -> list[Reported]:
+        tally = Tally()
         with in_transport_words():
-            return report(self._mill, self._me.id, results, now_ms())
+            reported = report(self._mill, self._me.id, results, now_ms(), tally=tally)
+        self._ledger.add(tally)
+        if tally.failed:
+            self._write_down()
+        return reported
+
+    def _write_down(self) -> None:
+        """A failure is noted at once: the task may come back before the next heartbeat."""
+        try:
+            with in_transport_words(), self._ledger.writing() as tally:
+                row = count(self._mill, self._me.id, tally, now_ms())
+        except TransportError as error:
+            log.warning("not-noted error=%s", error)
+        else:
+            self._taker = Taker.of(row) if row else self._taker
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
         with in_transport_words():

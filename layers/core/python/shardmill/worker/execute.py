@@ -2,55 +2,57 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 
-from shardmill.model.worker import Lease, Outcome, Result
-from shardmill.worker import process
-from shardmill.worker.logs import TAIL_BYTES, LogsNotStored, LogStore, Stream, tail
-from shardmill.worker.programs import Faulty, Programs, Unrunnable, arguments, extra_environ
+from shardmill.model.contents import ContentError
+from shardmill.model.worker import Lease, Result
+from shardmill.worker import kinds, process
+from shardmill.worker.bounds import Bounds
+from shardmill.worker.environment import params_text
+from shardmill.worker.feed import LogFeed
+from shardmill.worker.findings import DISCARDED as DISCARDED
+from shardmill.worker.findings import Faulty, Finding, Unrunnable, judge
+from shardmill.worker.invoke import invoke
+from shardmill.worker.limits import Limits as Limits
+from shardmill.worker.live import Live
+from shardmill.worker.logs import LogStore, tail
+from shardmill.worker.place import OUTPUT, PARAMS, PROGRESS, Place, a_place
+from shardmill.worker.programs import Order, Programs
+from shardmill.worker.told import BadOutput, answer_of, read_output, read_progress
+from shardmill.worker.users import identity
 
-log = logging.getLogger("shardmill.worker")
-
-PERMANENT_EXIT = 42
-TIMED_OUT = "timed-out"
-DISCARDED = "discarded"
-# What a task's program inherits; all else in the worker's environment, its credentials too, stays with it.
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+_ANSWERING = ("http", "lambda")
 _MAX_REASON = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """Where and with what a worker runs tasks; all its tasks share one."""
+    """Where and with what a worker runs tasks; all its tasks share one.
+
+    `switch_user`: a task's program runs as its `executeUser`. `allow_hosts`: where http tasks may ask.
+    """
 
     root: Path
     programs: Programs = Programs()
     logs: LogStore | None = None
     keep: bool = False
     kill_seconds: float = 5.0
+    limits: Limits = Limits()
+    switch_user: bool = False
+    allow_hosts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """How an attempt ended, before it is a Result."""
-
-    outcome: Outcome
-    reason: str | None = None
-    exit_code: int | None = None
-    stdout: str | None = None
-    stderr: str | None = None
-
-
-def execute(lease: Lease, shop: Workshop, stop: Event, *, limit_seconds: float | None = None) -> Result:
+def execute(
+    lease: Lease,
+    shop: Workshop,
+    stop: Event,
+    *,
+    live: Live | None = None,
+    limit_seconds: float | None = None,
+) -> Result:
     """Run a task to its end. `limit_seconds`: more time it cannot have, whatever it was promised."""
     started = datetime.now(UTC)
     if stop.is_set():
@@ -58,10 +60,8 @@ def execute(lease: Lease, shop: Workshop, stop: Event, *, limit_seconds: float |
     elif lease.type == "noop":
         finding = Finding("success", exit_code=0)
     else:
-        try:
-            finding = _run(lease, shop, stop, _least(lease.timeout_seconds, limit_seconds))
-        except OSError as error:
-            finding = Finding("failed", f"the worker could not run it: {error}")
+        bounds = Bounds(stop, _least(lease.timeout_seconds, limit_seconds))
+        finding = _try(lease, shop, bounds, live or Live())
     return _result(lease, finding, started)
 
 
@@ -80,96 +80,79 @@ def _result(lease: Lease, finding: Finding, started: datetime) -> Result:
         reason=finding.reason[:_MAX_REASON] if finding.reason else None,
         stdout=finding.stdout or None,
         stderr=finding.stderr or None,
+        output=finding.output,
         start_time=started,
         end_time=datetime.now(UTC),
     )
 
 
-def _run(lease: Lease, shop: Workshop, stop: Event, timeout: float | None) -> Finding:
+def _try(lease: Lease, shop: Workshop, bounds: Bounds, live: Live) -> Finding:
+    """Everything that can be in the way of a task, as a finding."""
     try:
-        program = arguments(lease, shop.programs)
+        shop.root.mkdir(parents=True, exist_ok=True)
+        if refusal := shop.limits.refusal(shop.root):
+            raise Unrunnable(refusal)
+        user = identity(lease.execute_user, shop.switch_user)
+        with a_place(lease, shop.root, user, keep=shop.keep) as place:
+            return _run(lease, shop, place, bounds, live)
     except Unrunnable as error:
         return Finding("rejected", str(error))
     except Faulty as error:
         return Finding("failed-permanent", str(error))
-    with _folder(lease, shop) as folder:
-        work = folder / "work"
-        work.mkdir()
-        streams: dict[Stream, Path] = {"stdout": folder / "stdout", "stderr": folder / "stderr"}
-        try:
-            ended = process.run(
-                program,
-                folder=work,
-                environ=_environ(lease, shop.programs),
-                stdout=streams["stdout"],
-                stderr=streams["stderr"],
-                stop=stop,
-                timeout=timeout,
-                kill_seconds=shop.kill_seconds,
-            )
-        except process.NotStarted as error:
-            return Finding("failed", str(error))
-        _store(lease, shop.logs, streams)
-        return _judge(ended, {stream: tail(path) for stream, path in streams.items()})
+    except ContentError as error:
+        return Finding("failed-permanent", f"the content of a {lease.type} task {error}")
+    except process.NotStarted as error:
+        return Finding("failed", str(error))
+    except OSError as error:
+        return Finding("failed", f"the worker could not run it: {error}")
 
 
-def _judge(ended: process.Ended, tails: Mapping[Stream, str]) -> Finding:
-    outcome: Outcome = "failed"
-    reason: str | None = None
-    if ended.timed_out:
-        reason = TIMED_OUT
-    elif ended.stopped:
-        reason = DISCARDED
-    elif ended.code == 0:
-        outcome = "success"
-    elif ended.code < 0:
-        reason = f"killed by signal {-ended.code}"
-    else:
-        outcome = "failed-permanent" if ended.code == PERMANENT_EXIT else "failed"
-        reason = f"exit code {ended.code}"
-    return Finding(outcome, reason, ended.code, tails["stdout"], tails["stderr"])
+def _run(lease: Lease, shop: Workshop, place: Place, bounds: Bounds, live: Live) -> Finding:
+    with LogFeed(lease, shop.logs, place.streams, live) as feed:
 
+        def watch() -> None:
+            live.progress = read_progress(place.told / PROGRESS) or live.progress
+            feed.look()
 
-def _environ(lease: Lease, programs: Programs) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return {"PATH": os.defpath, **inherited, **lease.environ, **extra_environ(lease, programs)}
-
-
-@contextmanager
-def _folder(lease: Lease, shop: Workshop) -> Iterator[Path]:
-    shop.root.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{lease.task_id}_{lease.attempt}-", dir=shop.root))
-    try:
-        yield folder
-    finally:
-        if shop.keep:
-            log.info("kept folder=%s task=%s", folder, lease.task_id)
+        watched = replace(bounds, watch=watch)
+        if lease.type == "lambda":
+            finding = invoke(lease, place, watched)
         else:
-            _remove(folder)
+            finding = _run_program(lease, shop, place, watched)
+    stdout, stderr = (tail(path) for path in place.streams.values())
+    return replace(_with_output(lease, place, finding), stdout=stdout, stderr=stderr)
 
 
-def _remove(folder: Path) -> None:
-    """A task may have taken its own rights away; they are given back, so that nothing stays behind."""
+def _run_program(lease: Lease, shop: Workshop, place: Place, bounds: Bounds) -> Finding:
+    place.write(PARAMS, params_text(lease), folder=place.told)
+    program = kinds.program(Order(lease, place, shop.programs, shop.allow_hosts))
+    ended = process.run(
+        program.words,
+        bounds,
+        folder=place.work,
+        environ=program.environ,
+        stdout=place.streams["stdout"],
+        stderr=place.streams["stderr"],
+        kill_seconds=shop.kill_seconds,
+        user=None if program.as_worker else place.user,
+        undo=program.undo,
+    )
+    finding = judge(ended)
+    if program.explain and not ended.timed_out and not ended.stopped:
+        return program.explain(ended, tail(place.streams["stderr"])) or finding
+    return finding
+
+
+def _with_output(lease: Lease, place: Place, finding: Finding) -> Finding:
+    """What a task gives to later steps: what it wrote for that, or what it was answered if that will do."""
+    if finding.outcome != "success":
+        return finding
+    if lease.type in _ANSWERING:
+        return replace(finding, output=answer_of(place.streams["stdout"]))
     try:
-        shutil.rmtree(folder)
-    except OSError:
-        for parent, folders, _ in os.walk(folder):
-            for name in folders:
-                path = Path(parent, name)
-                if not path.is_symlink():
-                    path.chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        log.warning("folder-left folder=%s", folder)
-
-
-def _store(lease: Lease, logs: LogStore | None, streams: Mapping[Stream, Path]) -> None:
-    for stream, path in streams.items():
-        if logs and path.stat().st_size > TAIL_BYTES:
-            try:
-                logs.store(lease, stream, path)
-            except LogsNotStored as error:
-                log.warning("log-not-stored task=%s stream=%s error=%s", lease.task_id, stream, error)
+        return replace(finding, output=read_output(place.told / OUTPUT))
+    except BadOutput as error:
+        return replace(finding, outcome="failed", reason=str(error))
 
 
 def _least(*limits: float | None) -> float | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -27,13 +27,25 @@ from shardmill.model.worker import (
     Result,
     Worker,
 )
-from shardmill.worker.logs import LogsNotStored, LogStore, Stream, chunk_count, chunks
+from shardmill.worker.logs import LogsNotStored, LogStore, Part, Stream
 from shardmill.worker.retry import a_few_times
 from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable, handed_back
 
+log = logging.getLogger("shardmill.worker")
+
 _STALE_CODES = {"stale-session", "worker-not-found"}
 _TRY_AGAIN = {408, 425, 429}
-_ANSWERED_CODES = {"stale-attempt", "task-not-found"}
+_ANSWERED = {
+    "stale-attempt": "stale-attempt",
+    "foreign-attempt": "foreign-attempt",
+    "wrong-group": "wrong-group",
+    "task-not-found": "unknown-task",
+}
+"""Codes of a report of which nothing counts, and what that means for its results."""
+
+_NOT_TAKEN = {"invalid-request", "output-too-large", "body-too-large"}
+"""Codes of a report that will never be taken, however often it is sent."""
+
 _MOST_HANDED_BACK = 100
 _T = TypeVar("_T", bound=BaseModel)
 
@@ -65,9 +77,14 @@ class HttpTransport:
         try:
             return self.post("/v1/work:report", asked, ReportAnswer).items
         except Refused as error:
-            if error.code not in _ANSWERED_CODES:
+            status = _ANSWERED.get(error.code)
+            if error.code in _NOT_TAKEN:
+                if len(results) > 1:  # one of them is not liked: the others must not suffer
+                    return [answer for result in results for answer in self.report([result])]
+                log.error("result-refused task=%s error=%s", results[0].task_id, error)  # noqa: TRY400
+                status = "unknown-task"
+            if not status:
                 raise
-            status = "stale-attempt" if error.code == "stale-attempt" else "unknown-task"
             return [
                 Reported(task_id=result.task_id, attempt=result.attempt, status=status) for result in results
             ]
@@ -146,19 +163,20 @@ class _PresignedLogs:
     def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
 
-    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
+    def store(self, lease: Lease, stream: Stream, part: Part) -> None:
         asked = {
             "workerId": self._transport.me.id,
             "taskId": lease.task_id,
             "attempt": lease.attempt,
             "run": lease.run,
             "stream": stream,
-            "chunks": chunk_count(path),
+            "chunks": part.count,
+            **({"first": part.first} if part.first else {}),
         }
         try:
             urls = a_few_times(partial(self._transport.post, "/v1/work:urls", asked, _UploadUrls))
             addresses = {item.chunk: item.url for item in urls.items}
-            for number, data in enumerate(chunks(path)):
+            for number, data in part:
                 if number not in addresses:
                     raise LogsNotStored(f"no address was given for chunk {number}")
                 a_few_times(partial(self._transport.put, addresses[number], data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 from shardmill.aws.clock import new_id, now_ms
 from shardmill.aws.queues import Message
+from shardmill.engine.crew import Taker
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
@@ -64,7 +66,7 @@ def _lease(mill: Mill, messages: Sequence[Message], now: int) -> list[Lease]:
     """The queue hides a message for long: one that could not be looked at is shown again soon."""
     try:
         with in_transport_words():
-            return lease(mill, _reference(), messages, now)
+            return lease(mill, Taker(_reference()), messages, now)
     except Unreachable as error:
         log.warning("lease-failed messages=%d error=%s", len(messages), error)
         mill.queues.hide((message, _AGAIN_SECONDS) for message in messages)
@@ -88,7 +90,8 @@ def _message(mill: Mill, record: Mapping[str, Any]) -> Message:
     queue = next((url for url in mill.settings.lambda_queues if url.rsplit("/", 1)[-1] == name), None)
     if not queue:
         raise LookupError(f"the queue {name!r} is none of SHARDMILL_LAMBDA_QUEUES")
-    return Message(queue, record["receiptHandle"], record["body"], record["messageId"])
+    receives = int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
+    return Message(queue, record["receiptHandle"], record["body"], record["messageId"], receives)
 
 
 def _handle(task: Lease) -> str:
@@ -106,6 +109,7 @@ def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> list[Result]:
             Programs(python_path=tuple(filter(None, sys.path))),
             BucketLogs(mill.settings.bucket),
             kill_seconds=_KILL_SECONDS,
+            allow_hosts=tuple(filter(None, os.environ.get("SHARDMILL_ALLOW_HOSTS", "").split(","))),
         )
 
         def one(task: Lease) -> Result:

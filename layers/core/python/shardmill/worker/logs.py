@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -16,6 +17,10 @@ from shardmill.model.worker import Lease
 TAIL_BYTES = 4096
 CHUNK_BYTES = 1_000_000
 MAX_CHUNKS = 1_000
+"""Of a stream, so many whole chunks are kept."""
+
+MOST_PIECES = 10_000
+"""Of a stream that somebody follows, so many pieces are stored before whole chunks only."""
 
 Stream = Literal["stdout", "stderr"]
 
@@ -24,9 +29,32 @@ class LogsNotStored(Exception):
     """The log of a task could not be stored."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a stream, from byte `start` to `end`, as chunks of 1 MB at most from number `first` on."""
+
+    path: Path
+    start: int
+    end: int
+    first: int = 0
+
+    @property
+    def count(self) -> int:
+        return -(-(self.end - self.start) // CHUNK_BYTES)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            for at in range(self.count):
+                yield (
+                    self.first + at,
+                    file.read(min(CHUNK_BYTES, self.end - self.start - at * CHUNK_BYTES)),
+                )
+
+
 class LogStore(Protocol):
-    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
-        """Keep a whole stream; raises LogsNotStored."""
+    def store(self, lease: Lease, stream: Stream, part: Part) -> None:
+        """Keep a part of a stream; raises LogsNotStored."""
 
 
 def tail(path: Path) -> str:
@@ -54,33 +82,19 @@ def _first_whole(data: bytes) -> int:
     return next((at for at in range(min(4, len(data))) if data[at] & 0xC0 != 0x80), 0)
 
 
-def chunks(path: Path) -> Iterator[bytes]:
-    """A stream in chunks of 1 MB, the first thousand of them."""
-    with path.open("rb") as file:
-        for _ in range(MAX_CHUNKS):
-            data = file.read(CHUNK_BYTES)
-            if not data:
-                return
-            yield data
-
-
-def chunk_count(path: Path) -> int:
-    return min(MAX_CHUNKS, -(-path.stat().st_size // CHUNK_BYTES))
-
-
 class BucketLogs:
     """Straight to S3, for workers with a role."""
 
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
 
-    def store(self, lease: Lease, stream: Stream, path: Path) -> None:
+    def store(self, lease: Lease, stream: Stream, part: Part) -> None:
         place = parse_task_id(lease.task_id)
         if not place:
             raise LogsNotStored(f"{lease.task_id!r} is not the id of a task")
         prefix = log_prefix(place[0], lease.run, place[1], place[2], lease.attempt, stream)
         try:
-            for number, data in enumerate(chunks(path)):
+            for number, data in part:
                 clients.s3().put_object(Bucket=self._bucket, Key=f"{prefix}{number:06d}", Body=data)
         except (BotoCoreError, ClientError) as error:
             raise LogsNotStored(str(error)) from error

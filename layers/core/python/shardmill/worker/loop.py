@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from shardmill.model.worker import MAX_WAIT_SECONDS, Registration
-from shardmill.worker.execute import Workshop
+from shardmill.worker.execute import Limits, Workshop
 from shardmill.worker.programs import Programs
 from shardmill.worker.pull import Manner, Progress, PullWorker
 from shardmill.worker.transport import Transport
+
+Onlooker = Callable[[PullWorker], AbstractContextManager[object]]
+"""Looks at a worker while it works: entered before it starts, left when it is over."""
+
+_NO_LIMITS = Limits()
 
 
 def run_worker(
@@ -35,14 +42,20 @@ def run_worker(
     once: bool = False,
     max_tasks: int | None = None,
     programs: Programs | None = None,
+    limits: Limits = _NO_LIMITS,
+    switch_user: bool = False,
+    allow_hosts: Sequence[str] = (),
+    about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    onlookers: Sequence[Onlooker] = (),
     stop: Event | None = None,
     wait_seconds: int = MAX_WAIT_SECONDS,
 ) -> int:
     """Work until a signal, `stop`, or, with `once` or `max_tasks`, the end of the work; the exit code.
 
     `grace_seconds`: what running tasks have to come to their end when the worker stops. `kill_seconds`: what
-    a program has between SIGTERM and SIGKILL, 5 s unless the grace is shorter.
+    a program has between SIGTERM and SIGKILL, 5 s unless the grace is shorter. `about`: what else it says of
+    itself when it registers.
     """
     kill = min(5.0, max(0.5, grace_seconds)) if kill_seconds is None else kill_seconds
     registration = Registration(
@@ -52,13 +65,25 @@ def run_worker(
         cores=os.cpu_count() or 1,
         apps=list(apps),
         slots=slots,
-        user=os.environ.get("USER"),
+        **{"user": _user(), **(about or {})},
     )
     manner = Manner(grace_seconds, wait_seconds, once, max_tasks)
     with _root(work_root, keep_work) as root:
-        shop = Workshop(root, programs or _own_programs(), transport.logs, keep_work, kill)
+        shop = Workshop(
+            root,
+            programs or own_programs(),
+            transport.logs,
+            keep_work,
+            kill,
+            limits=limits,
+            switch_user=switch_user,
+            allow_hosts=tuple(allow_hosts),
+        )
         worker = PullWorker(transport, registration, shop, manner, progress)
-        with _signals_to(worker):
+        with ExitStack() as stack:
+            stack.enter_context(_signals_to(worker))
+            for onlooker in onlookers:
+                stack.enter_context(onlooker(worker))
             code = worker.run(stop)
     if worker.signals > 1:
         _leave_at_once(code)
@@ -72,10 +97,18 @@ def _leave_at_once(code: int) -> None:
     os._exit(code)
 
 
-def _own_programs() -> Programs:
+def own_programs(**named: str) -> Programs:
     """Python tasks find the modules of the folder that the worker was started in."""
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return Programs(python_path=(os.getcwd(), *filter(None, path)))
+    return Programs(python_path=(os.getcwd(), *filter(None, path)), **named)
+
+
+def _user() -> str | None:
+    """Who it runs as, if that user has a name."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return os.environ.get("USER")
 
 
 @contextmanager
@@ -101,7 +134,10 @@ def _signals_to(worker: PullWorker) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, count) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup would have it
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, count) for number in numbers}
     try:
         yield
     finally:

@@ -1,76 +1,92 @@
-"""One program in a process group of its own, which ends as a whole."""
+"""One program in a session of its own, which ends as a whole."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from typing import Any
 
-_groups: set[int] = set()
-_LOOK_SECONDS = (0.002, 0.05)
+from shardmill.worker.bounds import Bounds
+from shardmill.worker.findings import DISCARDED, TIMED_OUT, Ended
+from shardmill.worker.users import Identity
+
+log = logging.getLogger("shardmill.worker")
+
+_running: dict[int, Sequence[str]] = {}
+"""Each session by its leader, with the command that ends what it runs elsewhere."""
+
+_PROC = Path("/proc")
+_LOOK_SECONDS = 0.01
+_DEATH_SECONDS = 1.0
+_UNDO_SECONDS = 20.0
 
 
 class NotStarted(Exception):
     """The program could not be started."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a program ended: its exit code (minus the signal that killed it), and whether we ended it."""
-
-    code: int
-    timed_out: bool = False
-    stopped: bool = False
-
-
 def run(
-    arguments: Sequence[str],
+    words: Sequence[str],
+    bounds: Bounds,
     *,
     folder: Path,
     environ: Mapping[str, str],
     stdout: Path,
     stderr: Path,
-    stop: Event,
-    timeout: float | None,
     kill_seconds: float,
+    user: Identity | None = None,
+    undo: Sequence[str] = (),
 ) -> Ended:
-    """Run a program until it ends, `stop` is set, or its time is over; none of its group outlives it."""
+    """Run a program within its bounds; none of its session outlives it.
+
+    `undo` is a command that ends what the program started outside of its session, if it was cut short.
+    """
     with stdout.open("wb") as out, stderr.open("wb") as err:
         try:
             process = subprocess.Popen(
-                arguments,
+                words,
                 cwd=folder,
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
+                **_rights(user),
             )
         except (OSError, ValueError) as error:
-            raise NotStarted(_why(arguments[0], error)) from error
-    _groups.add(process.pid)
-    deadline = time.monotonic() + timeout if timeout is not None else None
+            raise NotStarted(_why(words[0], error)) from error
+    _running[process.pid] = undo
     try:
-        why = _await(process, stop, deadline)
+        why = bounds.await_end(lambda: process.poll() is not None)
         if why is not None:
             _terminate(process, kill_seconds)
     finally:
-        _signal(process.pid, signal.SIGKILL)
-        _groups.discard(process.pid)
+        _kill(process.pid)
+        del _running[process.pid]
     code = process.wait()
-    return Ended(code, timed_out=why == "timed-out", stopped=why == "stopped")
+    if undo and (why or code < 0):
+        _undo(undo)
+    return Ended(code, timed_out=why == TIMED_OUT, stopped=why == DISCARDED)
 
 
 def kill_all() -> None:
-    """End every group that runs in this process, without a word."""
-    for group in list(_groups):
-        _signal(group, signal.SIGKILL)
+    """End every session that runs in this process, without a word."""
+    for session, undo in list(_running.items()):
+        _kill(session)
+        if undo:
+            nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+            with suppress(OSError):  # nobody is left to be told
+                os.posix_spawn(undo[0], list(undo), os.environ, file_actions=nowhere)
+
+
+def _rights(user: Identity | None) -> dict[str, Any]:
+    return {"user": user.uid, "group": user.gid, "extra_groups": user.groups} if user else {}
 
 
 def _why(program: str, error: Exception) -> str:
@@ -83,51 +99,75 @@ def _why(program: str, error: Exception) -> str:
     return f"program {program!r} could not be started: {error} in its arguments or environment"
 
 
-def _await(process: subprocess.Popen[bytes], stop: Event, deadline: float | None) -> str | None:
-    """None when the program ended by itself, else why it must be ended."""
-    shortest, longest = _LOOK_SECONDS
-    began = time.monotonic()
-    while process.poll() is None:
-        now = time.monotonic()
-        if deadline is not None and now >= deadline:
-            return "timed-out"
-        pause = min(longest, max(shortest, (now - began) / 20))
-        if deadline is not None:
-            pause = min(pause, deadline - now)
-        if stop.wait(pause) and process.poll() is None:
-            return "stopped"
-    return None
-
-
 def _terminate(process: subprocess.Popen[bytes], kill_seconds: float) -> None:
-    """Ask the whole group to end, and wait for all of it; the caller kills what is left."""
+    """Ask the whole session to end, and wait for all of it; the caller kills what is left."""
     _signal(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + kill_seconds
     while time.monotonic() < deadline:
         if process.poll() is not None and not _anyone(process.pid):
             return
-        time.sleep(_LOOK_SECONDS[1] / 5)
+        time.sleep(_LOOK_SECONDS)
 
 
-def _anyone(group: int) -> bool:
-    """Whether a group has a living process: in a container, the dead may wait long for their burial."""
-    if not _signal(group, 0):
-        return False
-    stats = list(Path("/proc").glob("[0-9]*/stat"))
-    return not stats or any(_lives_in(group, stat) for stat in stats)
+def _kill(session: int) -> None:
+    """A member may fork while it is looked for: until there is none, or one that the kernel holds on to."""
+    deadline = time.monotonic() + _DEATH_SECONDS
+    while _signal(session, signal.SIGKILL) and _anyone(session) and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS / 10)
 
 
-def _lives_in(group: int, stat: Path) -> bool:
+def _signal(session: int, number: int) -> bool:
+    """To the leader's group, and to the others: a shell with job control, or `timeout`, makes more groups.
+
+    Whether there was anyone to hear it.
+    """
+    heard = False
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(session, number)
+        heard = True
+    for pid in _members(session):
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(pid) != session:
+                os.kill(pid, number)
+                heard = True
+    return heard
+
+
+def _anyone(session: int) -> bool:
+    """Whether one of a session lives: in a container, the dead may wait long for their burial."""
+    if not _PROC.exists():
+        return _signal(session, 0)
+    return any(map(_lives, _members(session)))
+
+
+def _members(session: int) -> Iterator[int]:
+    """The processes of a session; where there is no /proc to look at, its leader's group must do."""
     try:
-        state, _, group_id = stat.read_text().rpartition(")")[2].split()[:3]
+        pids = [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
+    except FileNotFoundError:
+        return
+    for pid in pids:
+        try:
+            if os.getsid(pid) == session:
+                yield pid
+        except (ProcessLookupError, PermissionError):  # it has ended, or is none of ours
+            continue
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return False
-    return int(group_id) == group and state not in "ZX"
+    return state not in "ZX"
 
 
-def _signal(group: int, number: int) -> bool:
-    """Whether there was anyone in the group to hear it."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-        return True
-    return False
+def _undo(words: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_UNDO_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log.warning("not-undone command=%s error=%s", " ".join(words), error)
+        return
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        log.warning("not-undone command=%s error=%s", " ".join(words), said)

@@ -1,84 +1,68 @@
-"""Which program a task means: one function a step type."""
+"""The programs that a worker has, and what it takes to run one of them for a task."""
 
 from __future__ import annotations
 
-import shlex
+import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
+from typing import Literal
 
 from shardmill.model.worker import Lease
-
-_CALL = str(Path(__file__).with_name("call.py"))
-
-
-class Unrunnable(Exception):
-    """This worker does not run such tasks."""
-
-
-class Faulty(Exception):
-    """The task does not say properly what to run."""
+from shardmill.worker import environment
+from shardmill.worker.findings import Ended, Finding, Unrunnable
+from shardmill.worker.place import Place
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The programs of this worker; `python_path` is where it looks for the modules of python tasks."""
+    """Each a path, or a name to be found on PATH; `python_path`: where python tasks find their modules."""
 
     shell: str = "/bin/sh"
     python: str = sys.executable
     python_path: tuple[str, ...] = ()
+    java: str = "java"
+    hive: str = "hive"
+    hadoop: str = "hadoop"
+    docker: str = "docker"
+
+    def path(self, name: Literal["java", "hive", "hadoop", "docker"]) -> str:
+        """Raises Unrunnable if there is no such program here."""
+        wanted: str = getattr(self, name)
+        found = shutil.which(wanted)
+        if not found:
+            missing = wanted if wanted == name else f"{name} ({wanted})"
+            raise Unrunnable(
+                f"this worker has no {missing}: put it on its PATH, or start the worker with --{name} PATH"
+            )
+        return os.path.abspath(found)  # the task's program runs elsewhere
 
 
-def arguments(lease: Lease, programs: Programs) -> list[str]:
-    """The program of a task and its arguments; raises Unrunnable or Faulty."""
-    make = _TYPES.get(lease.type)
-    if not make:
-        known = ", ".join(["noop", *_TYPES])
-        raise Unrunnable(f"this worker does not run tasks of type {lease.type}, only {known}")
-    return make(lease, programs)
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A task, where it runs, and with what."""
+
+    lease: Lease
+    place: Place
+    programs: Programs
+    allow_hosts: Sequence[str] = ()
+
+    def environ(self, *settings: str, **more: str) -> dict[str, str]:
+        """What a program inherits, the `settings` of its kind too, and what the task gives."""
+        return {**environment.inherited(self.place.user, settings), **self.given(self.place.told), **more}
+
+    def given(self, told: PurePath) -> dict[str, str]:
+        return environment.given(self.lease, told)
 
 
-def extra_environ(lease: Lease, programs: Programs) -> dict[str, str]:
-    """What the program of a task needs in its environment besides what the task gives it."""
-    if lease.type != "python":
-        return {}
-    given = lease.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": ":".join([*([given] if given else []), *programs.python_path])}
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`undo` ends what it runs outside of its session; `explain` may know better than its exit code."""
 
-
-def _shell(lease: Lease, programs: Programs) -> list[str]:
-    return [programs.shell, "-c", _text(lease)]
-
-
-def _python(lease: Lease, programs: Programs) -> list[str]:
-    function = _text(lease).strip()
-    module, colon, name = function.partition(":")
-    if not (colon and module and name):
-        raise Faulty(f"the content of a python task must be module:function, not {function[:200]!r}")
-    return [programs.python, "-P", _CALL, function]
-
-
-def _command(lease: Lease, _: Programs) -> list[str]:
-    command = lease.command
-    if not command:
-        raise Faulty("a task of type command needs a command with a name")
-    if command.args_array is not None:
-        return [command.name, *command.args_array]
-    try:
-        return [command.name, *shlex.split(command.args or "")]
-    except ValueError as error:
-        raise Faulty(f"the args of command {command.name!r} cannot be split into words: {error}") from error
-
-
-def _text(lease: Lease) -> str:
-    if not isinstance(lease.content, str):
-        raise Faulty(f"the content of a {lease.type} task must be text")
-    return lease.content
-
-
-_TYPES: dict[str, Callable[[Lease, Programs], list[str]]] = {
-    "shell": _shell,
-    "python": _python,
-    "command": _command,
-}
+    words: Sequence[str]
+    environ: Mapping[str, str]
+    as_worker: bool = False
+    undo: Sequence[str] = ()
+    explain: Callable[[Ended, str], Finding | None] | None = None

@@ -7,22 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
-from shardmill.model.worker import (
-    MAX_WAIT_SECONDS,
-    HeartbeatAnswer,
-    HeldTask,
-    Lease,
-    Registration,
-    Result,
-    Worker,
-)
+from shardmill.model.worker import MAX_WAIT_SECONDS, Lease, Registration, Result, Worker
 from shardmill.worker import process
 from shardmill.worker.desk import PATIENCE_SECONDS, Desk, Held
 from shardmill.worker.execute import DISCARDED, Workshop, execute, unrun
+from shardmill.worker.heart import Heart
+from shardmill.worker.metrics import Figures
+from shardmill.worker.pulse import Pulse
 from shardmill.worker.retry import Insistence
-from shardmill.worker.transport import Refused, Stale, Transport, TransportError
+from shardmill.worker.transport import RESTING, Refused, Stale, Transport, TransportError
 
 log = logging.getLogger("shardmill.worker")
 
@@ -31,6 +26,7 @@ Progress = Callable[[str, Lease, Result | None], None]
 
 FINE, FAILED, NO_GROUP, KILLED = 0, 1, 3, 130
 _ONCE_WAIT_SECONDS = 1
+_EARLY_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _LAST_REPORTS_SECONDS = 5.0
 
@@ -67,16 +63,17 @@ class PullWorker:
         self._shop = shop
         self._manner = manner
         self._progress = progress
-        self._desk = Desk(registration.slots, manner.max_tasks)
-        self._insistence = Insistence()
         self._halt = Event()
         self._over = Event()
+        self._pulse = Pulse(self._over)
+        self._desk = Desk(registration.slots, manner.max_tasks, self._pulse.turned)
+        self._insistence = Insistence()
+        self._heart = Heart(transport, self._desk, self._pulse, self._insistence, once=manner.once)
         self._slots = 0
         self._cut: list[Lease] = []
         self._lost = False
-        self._leaving = False
-        self._beating = Lock()
         self._beats: Thread | None = None
+        self._handed_back = 0
         self.code = FINE
         self.signals = 0
 
@@ -86,6 +83,8 @@ class PullWorker:
         while not self._halt.wait(_LOOK_SECONDS):
             if self.signals or (stop and stop.is_set()):
                 log.info("stopping grace=%gs", self._manner.grace_seconds)
+                self._halt.set()
+            elif self._desk.drained:
                 self._halt.set()
         try:
             self._wind_up()
@@ -105,7 +104,7 @@ class PullWorker:
                 log.error("refused error=%s", error)  # noqa: TRY400  the sentence says it all
                 self._end(self.code or FAILED, lost=True)
             except Stale as error:
-                if self._leaving:  # a lease that still waited has learnt that we are going
+                if self._heart.leaving:  # a lease that still waited has learnt that we are going
                     return
                 log.error("stale error=%s", error)  # noqa: TRY400
                 self._end(FAILED, lost=True)
@@ -129,16 +128,20 @@ class PullWorker:
         if not worker:
             return
         log.info("registered worker=%s id=%s session=%d", worker.name, worker.id, worker.session)
-        self._beats = self._start(lambda: self._beat(worker.heartbeat_seconds), "heartbeat")
+        self._heart.awake(worker)
+        self._beats = self._start(partial(self._heart.beat_on, worker.heartbeat_seconds), "heartbeat")
         self._start(self._report, "report")
         self._start(self._pass_on, "pass on")
         while room := self._desk.await_room():
+            asked = time.monotonic()
             leases = self._lease(room)
             if leases is None:
                 return
             self._take_up(leases)
-            if self._manner.once and not leases and self._desk.idle:
-                break
+            if not leases:
+                if self._manner.once and self._desk.idle:
+                    break
+                self._rest_if_early(time.monotonic() - asked)
         self._desk.await_idle()
         self._halt.set()
 
@@ -149,9 +152,26 @@ class PullWorker:
             self.code = NO_GROUP if error.code == "group-not-found" else FAILED
             raise _NotAccepted(str(error)) from error
 
+    @property
+    def _wait_seconds(self) -> int:
+        return _ONCE_WAIT_SECONDS if self._manner.once else self._manner.wait_seconds
+
     def _lease(self, room: int) -> list[Lease] | None:
-        wait = _ONCE_WAIT_SECONDS if self._manner.once else self._manner.wait_seconds
-        return self._insistence.until_done("lease", partial(self._transport.lease, room, wait), self._halt)
+        def ask() -> list[Lease]:
+            try:
+                return self._transport.lease(room, self._wait_seconds)
+            except Refused as error:
+                if error.code != RESTING:
+                    raise
+                return []
+
+        return self._insistence.until_done("lease", ask, self._halt)
+
+    def _rest_if_early(self, waited: float) -> None:
+        """Nothing, and sooner than asked for: it may do nothing just now, and the next beat tells why."""
+        if waited < self._wait_seconds / 2:
+            self._pulse.ask()
+            self._halt.wait(min(_EARLY_SECONDS, self._wait_seconds / 4))
 
     def _take_up(self, leases: Sequence[Lease]) -> None:
         """Tasks that do nothing end here and now; the others get a slot each, as slots are free."""
@@ -179,7 +199,7 @@ class PullWorker:
     def _run(self, held: Held) -> None:
         self._tell("started", held.lease, None)
         try:
-            result = execute(held.lease, self._shop, held.stop)
+            result = execute(held.lease, self._shop, held.stop, live=held.live)
         except Exception as error:
             log.exception("not-run task=%s attempt=%d", held.lease.task_id, held.lease.attempt)
             result = unrun(held.lease, f"the worker could not run it: {error}")
@@ -211,44 +231,27 @@ class PullWorker:
                     )
             self._desk.reported(batch)
 
-    # beating
+    # onlookers
 
-    def _beat(self, seconds: float) -> None:
-        pause = seconds
-        while not self._over.wait(pause):
-            try:
-                held, answer = self._heartbeat()
-            except Stale:
-                raise
-            except TransportError as error:
-                self._insistence.failed("heartbeat", error)
-                pause = seconds / 3
-                continue
-            self._insistence.worked("heartbeat")
-            pause = seconds = answer.heartbeat_seconds
-            for dropped in self._desk.drop(held, answer.drop):
-                log.info("dropped task=%s attempt=%d", dropped.lease.task_id, dropped.lease.attempt)
+    def running(self) -> list[Held]:
+        return self._desk.running()
 
-    def _heartbeat(self, *, last: bool = False) -> tuple[list[HeldTask], HeartbeatAnswer]:
-        """Beats go out one after the other, so that the last word on leaving is the last one said."""
-        with self._beating:
-            held = [] if last else self._desk.held()
-            return held, self._transport.heartbeat(held, offline=self._leaving)
+    def figures(self) -> Figures:
+        """What it does and has done."""
+        calls, failures = self._insistence.counts()
+        return {
+            **self._desk.figures(),
+            "tasks_handed_back_total": self._handed_back,
+            "calls_total": calls,
+            "call_failures_total": failures,
+        }
 
     # the end
-
-    def _leave(self) -> None:
-        """Take no more work: said before anything is handed back, or a waiting lease would take it again."""
-        self._leaving = True
-        try:
-            self._heartbeat()
-        except TransportError as error:
-            log.warning("leaving-unsaid error=%s", error)
 
     def _wind_up(self) -> None:
         self._transport.close()
         if self._beats and not self._lost:
-            self._leave()
+            self._heart.leave()
         self._hand_back(self._desk.close())
         if not self._lost:
             self._await(self._desk.await_ends, self._manner.grace_seconds)
@@ -260,8 +263,11 @@ class PullWorker:
                 log.error("unsent results=%d: their tasks run again after the lease", self._desk.unsent)
                 self.code = FAILED
         self._over.set()
+        self._pulse.turned()
         self._desk.finish()
-        self._say_good_bye()
+        if self._beats and not self._lost:
+            self._beats.join(_LAST_REPORTS_SECONDS)
+            self._heart.say_good_bye()
 
     def _await(self, wait: Callable[[float], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -280,17 +286,8 @@ class PullWorker:
             self._transport.hand_back(leases)
         except TransportError as error:
             log.warning("not-handed-back tasks=%d error=%s", len(leases), error)
-
-    def _say_good_bye(self) -> None:
-        if not self._beats or self._lost:
-            return
-        self._beats.join(_LAST_REPORTS_SECONDS)
-        try:
-            self._heartbeat(last=True)
-        except TransportError as error:
-            log.warning("no-good-bye error=%s", error)
         else:
-            log.info("offline")
+            self._handed_back += len(leases)
 
 
 def _of(result: Result) -> tuple[str, int, str, str | None]:

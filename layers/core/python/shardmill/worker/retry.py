@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from threading import Event, Lock
 from typing import TypeVar
@@ -31,6 +32,8 @@ class Insistence:
     """Calls of one worker that must succeed in the end."""
 
     def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
         self._failing: set[str] = set()
         self._lock = Lock()
 
@@ -51,6 +54,8 @@ class Insistence:
 
     def failed(self, what: str, error: Exception) -> None:
         with self._lock:
+            self._calls[what] += 1
+            self._failures[what] += 1
             first = what not in self._failing
             self._failing.add(what)
         if first:
@@ -58,7 +63,13 @@ class Insistence:
 
     def worked(self, what: str) -> None:
         with self._lock:
+            self._calls[what] += 1
             was_failing = what in self._failing
             self._failing.discard(what)
         if was_failing:
             log.info("%s-works-again", what)
+
+    def counts(self) -> tuple[dict[str, float], dict[str, float]]:
+        """How many calls were made, by what they are for, and how many of them failed."""
+        with self._lock:
+            return dict(self._calls), dict(self._failures)

@@ -17,6 +17,9 @@ from shardmill.model.worker import (
 )
 from shardmill.worker.logs import LogStore
 
+RESTING = "worker-suspended"
+"""The code of a refused lease: the worker is suspended or drained, which its next heartbeat tells."""
+
 
 class TransportError(Exception):
     """Shardmill could not be told, or did not like what it was told."""

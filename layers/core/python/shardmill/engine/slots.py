@@ -1,0 +1,73 @@
+"""The `concurrency` of a definition: a Job starts when it has a slot, and the next gets it when it ends."""
+
+from __future__ import annotations
+
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.start import start_roots
+from shardmill.model.states import JobState
+from shardmill.store.rows import JobRow
+
+_AT_ONCE = 10
+
+
+def may_start(mill: Mill, job: JobRow, now: int) -> bool:
+    """Whether a planned Job has a slot; if not, it waits until one that ends starts it.
+
+    It is noted as waiting before the last try, and whoever gives a slot back looks for notes after that.
+    """
+    if not job.concurrency or _take(mill, job):
+        return True
+    mill.slots.wait(job.job_name, job.jid, job.id)
+    notes = f"waits for one of the {job.concurrency} Jobs of {job.job_name} that run at once to end"
+    mill.jobs.move(
+        job.id,
+        job.run,
+        JobState.WAITING,
+        sources=(JobState.INIT,),
+        now=now,
+        due=now + LOOK_AGAIN_MS,
+        notes=notes,
+    )
+    if not _take(mill, job):
+        return False
+    mill.slots.waits_no_longer(job.job_name, job.jid)
+    return True
+
+
+def give_back(mill: Mill, job: JobRow, now: int) -> None:
+    """A Job is over: its slot goes to those that wait longest."""
+    if job.concurrency:
+        mill.slots.give_back(job.job_name, [job.id])
+        _pass_on(mill, job.job_name, now)
+
+
+def look_again(mill: Mill, job: JobRow, now: int) -> None:
+    """What the tick does for a Job that waits: slots of Jobs that are over are taken from them."""
+    if mill.slots.waiting(job.job_name, limit=1) in ([], [job.id]):
+        holders = mill.slots.holders(job.job_name)
+        over = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
+        if over:
+            mill.slots.give_back(job.job_name, over)
+        if may_start(mill, job, now):
+            start_roots(mill, job, now)
+        _pass_on(mill, job.job_name, now)
+
+
+def _runs(job: JobRow) -> bool:
+    return not job.state.ended and job.state is not JobState.SUSPENDED
+
+
+def _take(mill: Mill, job: JobRow) -> bool:
+    assert job.concurrency
+    return mill.slots.take(job.job_name, job.id, most=job.concurrency)
+
+
+def _pass_on(mill: Mill, job_name: str, now: int) -> None:
+    for job_id in mill.slots.waiting(job_name, limit=_AT_ONCE):
+        job = mill.jobs.get(job_id)
+        if job and job.state in (JobState.INIT, JobState.WAITING):
+            if not _take(mill, job):
+                return
+            start_roots(mill, job, now)
+        if job:
+            mill.slots.waits_no_longer(job_name, job.jid)

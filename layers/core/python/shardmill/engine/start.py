@@ -1,0 +1,31 @@
+"""Starting a planned Job: the steps that wait for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws.observe import logger
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.model.states import JobState
+from shardmill.store.rows import JobRow, StepRow
+
+
+def start_roots(mill: Mill, job: JobRow, now: int, nodes: Iterable[StepRow] | None = None) -> None:
+    """Move a Job to QUEUED and start its first steps; harmless if it is repeated."""
+    fresh = (JobState.INIT, JobState.WAITING)
+    due = now + LOOK_AGAIN_MS
+    mill.jobs.move(job.id, job.run, JobState.QUEUED, sources=fresh, now=now, due=due, notes=None)
+    for node in mill.jobs.steps(job.id, job.run) if nodes is None else nodes:
+        if node.root and not node.state.ended:
+            _start(mill, node)
+
+
+def _start(mill: Mill, node: StepRow) -> None:
+    """The rows are written: a step that cannot be started now is started by the tick."""
+    try:
+        mill.start_step(node)
+    except (ClientError, BotoCoreError):
+        extra = {"action": "start", "jobId": node.job_id, "step": node.name}
+        logger.exception("the tick will start this step", extra=extra)

@@ -1,0 +1,45 @@
+"""Tasks that no live worker of their group can run: noted, and sent to the first worker that can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardmill.engine import enqueue
+from shardmill.engine.crew import group_rows, live_crew, need_of, runs
+from shardmill.engine.mill import Mill
+from shardmill.store.rows import StepRow, WorkerRow
+
+
+def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> None:
+    """Note tasks that no live worker can run, so that the first that can gets them at once.
+
+    It is noted before the last look, and a worker joins before it looks for notes: one sees the other.
+    """
+    need = need_of(step)
+    if _anyone(mill, step, need, now):
+        return
+    names = list(group_rows(mill, step.groups, now))
+    for name in names:
+        mill.groups.note_stuck(name, step, ranks, need, now=now)
+    if _anyone(mill, step, need, now, fresh=True):
+        for name in names:
+            mill.groups.take_stuck(name, (step.job_id, step.run, step.index))
+
+
+def _anyone(mill: Mill, step: StepRow, need: str, now: int, *, fresh: bool = False) -> bool:
+    return any(runs(worker.apps, need) for worker in live_crew(mill, step.groups, now, fresh=fresh))
+
+
+def wake_stuck(mill: Mill, worker: WorkerRow, now: int) -> int:
+    """Send again what nobody but this worker can run; how many tasks. Their older messages come back too."""
+    count = 0
+    for group in worker.groups:
+        for key, need in list(mill.groups.stuck(group)):
+            if not runs(worker.apps, need):
+                continue
+            ranks = mill.groups.take_stuck(group, key)
+            step = mill.jobs.step(*key)
+            if step and step.opened and not step.stopping:
+                enqueue.send(mill, step, ranks, now)
+                count += len(ranks)
+    return count

@@ -1,0 +1,41 @@
+"""Waiting for a task's end within its bounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+
+from shardmill.worker.findings import DISCARDED, TIMED_OUT
+
+WATCH_SECONDS = 1.0
+_LOOK_SECONDS = (0.002, 0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A task runs until it ends, `stop` is set, or `timeout` is over; `watch` is called now and then."""
+
+    stop: Event
+    timeout: float | None = None
+    watch: Callable[[], None] | None = None
+
+    def await_end(self, over: Callable[[], bool]) -> str | None:
+        """None when it came to its own end, else why it must be ended: `timed-out` or `discarded`."""
+        shortest, longest = _LOOK_SECONDS
+        began = watched = time.monotonic()
+        deadline = began + self.timeout if self.timeout is not None else None
+        while not over():
+            now = time.monotonic()
+            if deadline is not None and now >= deadline:
+                return TIMED_OUT
+            if self.watch and now - watched >= WATCH_SECONDS:
+                self.watch()
+                watched = now
+            pause = min(longest, max(shortest, (now - began) / 20))
+            if deadline is not None:
+                pause = max(0.0, min(pause, deadline - now))
+            if self.stop.wait(pause) and not over():
+                return DISCARDED
+        return None

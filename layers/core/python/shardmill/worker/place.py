@@ -1,0 +1,98 @@
+"""The folder of one attempt: made for it, and removed with all that is in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from shardmill.model.worker import Lease
+from shardmill.worker.logs import Stream
+from shardmill.worker.users import Identity
+
+log = logging.getLogger("shardmill.worker")
+
+OUTPUT, PROGRESS, PARAMS = "output", "progress", "params.json"
+_REMOVALS = 3
+_REMOVAL_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`work` is where the program runs, `told` has what it and the worker tell each other.
+
+    Where another user's rights are at work these two belong to that user. The folder itself and all else in
+    it stay the worker's, so that no task can put something else in the place of what the worker reads.
+    """
+
+    folder: Path
+    work: Path
+    told: Path
+    streams: Mapping[Stream, Path]
+    user: Identity | None = None
+
+    def write(self, name: str, text: str, *, folder: Path | None = None) -> Path:
+        """A file for the task's program to read, and nobody else."""
+        path = (folder or self.folder) / name
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        self._give(path)
+        return path
+
+    def _give(self, path: Path) -> None:
+        if self.user:
+            os.chown(path, self.user.uid, self.user.gid)
+
+    def _open(self) -> None:
+        self.work.mkdir(mode=0o700)
+        self._give(self.work)
+        if self.told != self.folder:
+            self.told.mkdir(mode=0o700)
+            self._give(self.told)
+        if self.user:
+            for path in (self.folder, self.folder.parent):  # to pass through, not to look into
+                path.chmod(path.stat().st_mode | 0o011)
+
+
+@contextmanager
+def a_place(lease: Lease, root: Path, user: Identity | None, *, keep: bool) -> Iterator[Place]:
+    folder = Path(tempfile.mkdtemp(prefix=f"{lease.task_id}_{lease.attempt}-", dir=root))
+    apart = user or lease.type == "docker" or (lease.command and lease.command.dockerimage)
+    told = folder / "told" if apart else folder  # a folder less for most tasks
+    streams: dict[Stream, Path] = {"stdout": folder / "stdout", "stderr": folder / "stderr"}
+    place = Place(folder, folder / "work", told, streams, user)
+    try:
+        place._open()
+        yield place
+    finally:
+        if keep:
+            log.info("kept folder=%s task=%s", folder, lease.task_id)
+        else:
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """A process that left the task's session may still write here: what it made meanwhile goes too."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        _take_rights(folder)
+        time.sleep(_REMOVAL_PAUSE)
+    log.warning("folder-left folder=%s", folder)
+
+
+def _take_rights(folder: Path) -> None:
+    """A task may have taken its own rights away; they are given back, so that nothing stays behind."""
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            path = Path(parent, name)
+            with suppress(OSError):  # what cannot be removed in the end is said once
+                if not path.is_symlink():
+                    path.chmod(0o700)

@@ -1,0 +1,28 @@
+"""The environment of a command, as the task that a worker leases has it."""
+
+from support.play import Play
+
+
+def test_values_are_filled_in_for_each_task(play: Play) -> None:
+    environ = {
+        "public": {
+            "PART": "{{ shard.index }} of {{ shard.total }}",
+            "DATE": "{{ params.date }}",
+            "X": "} }}",
+        },
+        "private": {"KEY": "{{ params.key }}/{{ job.trigger }}"},
+    }
+    play.define(
+        {"stepName": "a", "sharding": 2, "command": {"name": "./x", "environ": environ}},
+        params={"date": "$(date)", "key": 7},
+    )
+    play.submit()
+    leases = sorted(play.take(2), key=lambda lease: lease.sharding.index)
+    assert [lease.environ["PART"] for lease in leases] == ["0 of 2", "1 of 2"]
+    for lease in leases:
+        assert {name: lease.environ[name] for name in ("DATE", "X", "KEY")} == {
+            "DATE": "$(date)",
+            "X": "} }}",
+            "KEY": "7/t1",
+        }
+    assert play.step("a")["command"]["environ"]["private"] == {"KEY": "********"}

@@ -1,0 +1,241 @@
+"""Lists: pages that fit into an answer, cursors of their own, looks that end; and counts of tasks."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shardmill.api import jobs, pages
+from shardmill.engine import settle
+from shardmill.model.blocks import BLOCK_SIZE, SET_SIZE, Block, Shard
+from shardmill.model.states import TaskState
+from shardmill.store import keys
+from shardmill.store.table import Table
+from shardmill.store.update import Update
+from support.cloud import Cloud
+from support.faults import Faults
+from support.play import Play
+
+LAMBDA_ANSWER_BYTES = 6 * 1024 * 1024
+TASKS = "/v1/jobs/play/t1/steps/a/tasks"
+DONE = Shard(TaskState.SUCCESS, attempt=1, worker="w.1", time=1, span=2)
+
+
+def pages_of(cloud: Cloud, path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    cursor = ""
+    while True:
+        joint = "&" if "?" in path else "?"
+        answer = cloud.http("GET", f"{path}{joint}cursor={cursor}" if cursor else path)
+        assert answer.status == 200, answer
+        assert len(json.dumps(answer.text)) < LAMBDA_ANSWER_BYTES
+        found.append(answer.json)
+        cursor = answer.json["cursor"]
+        if cursor is None:
+            return found
+
+
+def items_of(cloud: Cloud, path: str) -> list[Any]:
+    return [item for page in pages_of(cloud, path) for item in page["items"]]
+
+
+def opened(play: Play, **step: Any) -> None:
+    """A Job of one step `a` whose execution waits for its tasks."""
+    play.define({"stepName": "a", **step})
+    play.submit()
+    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token, 30)
+
+
+def test_large_items_make_short_pages(play: Play) -> None:
+    nasty = ('"\\\n\N{SNOWMAN}\N{GRINNING FACE}' * 40_000)[:100_000]
+    opened(play, sharding=100, params={"text": nasty})
+    found = pages_of(play.cloud, f"{TASKS}?limit=100")
+    assert [task["rank"] for page in found for task in page["items"]] == list(range(100))
+    assert len(found) > 2
+    assert all(page["items"] for page in found)
+
+
+@pytest.mark.parametrize("most", [1, 1_500])
+def test_every_list_is_cut_by_bytes_and_shows_everything_once(
+    play: Play, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(pages, "MAX_BYTES", most)
+    for name in ("play", "b", "c"):
+        play.define({"stepName": "a", "sharding": 5}, name=name, description="d" * 200)
+    play.define({"stepName": "a", "sharding": 5}, description="d" * 200)
+    for trigger in ("t1", "t2", "t3"):
+        play.submit(trigger)
+    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).total)
+    wanted: list[tuple[str, str, list[Any]]] = [
+        ("/v1/definitions", "jobName", ["b", "c", "play"]),
+        ("/v1/definitions/play/versions", "version", [2, 1]),
+        ("/v1/jobs", "trigger", ["t3", "t2", "t1"]),
+        ("/v1/jobs?jobName=play", "trigger", ["t3", "t2", "t1"]),
+        (TASKS, "rank", [0, 1, 2, 3, 4]),
+        ("/v1/groups", "name", ["default", "lambda"]),
+        ("/v1/workers", "name", ["hands"]),
+    ]
+    for path, field, values in wanted:
+        found = pages_of(play.cloud, path)
+        assert [item[field] for page in found for item in page["items"]] == values
+        assert all(page["items"] for page in found)
+        for page in found:
+            sizes = [len(json.dumps(json.dumps(item, separators=(",", ":")))) for item in page["items"]]
+            assert len(sizes) == 1 or sum(sizes) <= most
+
+
+def test_a_list_of_large_definitions_is_light(cloud: Cloud, faults: Faults) -> None:
+    step = {"stepName": "a", "type": "shell", "content": "x" * 900_000}
+    for name in ("a", "b", "c"):
+        saved = cloud.http("PUT", f"/v1/definitions/{name}", {"steps": [step], "appName": "finance"})
+        assert saved.status == 201
+    answer = cloud.http("GET", "/v1/definitions")
+    assert [item["jobName"] for item in answer.json["items"]] == ["a", "b", "c"]
+    assert len(answer.text) < 2_000
+    first = answer.json["items"][0]
+    assert (first["version"], first["stepCount"], first["appName"]) == (1, 1, "finance")
+    assert "steps" not in first
+
+
+def test_a_list_forgets_what_a_newer_version_leaves_out(cloud: Cloud) -> None:
+    cloud.http("PUT", "/v1/definitions/a", {"steps": [{"stepName": "a"}], "description": "old"})
+    cloud.http("PUT", "/v1/definitions/a", {"steps": [{"stepName": "a"}, {"stepName": "b"}]})
+    newest = cloud.http("GET", "/v1/definitions").json["items"][0]
+    assert (newest["description"], newest["stepCount"]) == (None, 2)
+    versions = cloud.http("GET", "/v1/definitions/a/versions").json["items"]
+    assert [each["description"] for each in versions] == [None, "old"]
+
+
+def test_a_cursor_belongs_to_its_list_and_its_filters(play: Play) -> None:
+    for name in ("play", "b"):
+        play.define({"stepName": "a", "sharding": 3}, name=name)
+        play.define({"stepName": "a", "sharding": 3}, name=name)
+        play.submit("t1", name)
+        play.submit("t2", name)
+    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).total)
+    lists = [
+        "/v1/definitions?limit=1",
+        "/v1/groups?limit=1",
+        "/v1/definitions/play/versions?limit=1",
+        "/v1/jobs?limit=1",
+        "/v1/jobs?limit=1&jobName=play",
+        "/v1/jobs?limit=1&jobName=b",
+        f"{TASKS}?limit=1",
+        f"{TASKS}?limit=1&state=READY",
+        "/v1/jobs/play/t2/steps/a/tasks?limit=1",
+    ]
+    play.cloud.run_until(lambda: play.job("t2")["steps"] and play.row(0, "t2").total)
+    cursors = {path: play.cloud.http("GET", path).json["cursor"] for path in lists}
+    for path in lists:
+        for origin, cursor in cursors.items():
+            answer = play.cloud.http("GET", f"{path}&cursor={cursor}")
+            if origin == path:
+                assert answer.status == 200
+                assert len(answer.json["items"]) == 1
+            else:
+                assert (answer.status, answer.json["code"]) == (422, "invalid-request")
+                assert [fault["code"] for fault in answer.json["faults"]] == ["bad-cursor"]
+
+
+def test_a_limit_may_change_from_page_to_page(play: Play) -> None:
+    opened(play, sharding=5)
+    first = play.cloud.http("GET", f"{TASKS}?limit=2").json
+    rest = play.cloud.http("GET", f"{TASKS}?limit=50&cursor={first['cursor']}").json
+    assert [task["rank"] for task in rest["items"]] == [2, 3, 4]
+    assert rest["cursor"] is None
+
+
+def test_a_filter_that_fits_seldom_looks_at_so_much_and_no_more(
+    play: Play, monkeypatch: pytest.MonkeyPatch, faults: Faults
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_TASKS_LOOKED_AT", 2 * BLOCK_SIZE)
+    monkeypatch.setattr(jobs, "BLOCKS_AT_A_TIME", 2)
+    opened(play, sharding=8 * BLOCK_SIZE, maxTaskCount=1)
+    failed = 5 * BLOCK_SIZE + 1
+    play.mill.shards.change(play.row(0), 5, {failed: None}, {failed: DONE.evolve(state=TaskState.FAILED)})
+    faults.meter.reset()
+    found = pages_of(play.cloud, f"{TASKS}?state=FAILED")
+    assert [task["rank"] for page in found for task in page["items"]] == [failed]
+    assert [len(page["items"]) for page in found] == [0, 0, 1, 0]
+    assert faults.meter.calls["dynamodb.BatchGetItem"] <= 2 * len(found)
+
+
+def test_jobs_of_a_user_are_looked_for_so_long_and_no_longer(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MOST_JOBS_LOOKED_AT", 2)
+    play.define({"stepName": "a"})
+    for trigger in ("t1", "t2", "t3", "t4", "t5"):
+        play.submit(trigger)
+    assert [page["items"] for page in pages_of(play.cloud, "/v1/jobs?submitUser=nobody")] == [[], [], []]
+    assert len(items_of(play.cloud, "/v1/jobs?submitUser=admin")) == 5
+    play.run()
+    ended = items_of(play.cloud, "/v1/jobs?jobName=play&state=SUCCESS&submitUser=admin")
+    assert "t1" in [job["trigger"] for job in ended]
+
+
+def close_set(play: Play, number: int) -> None:
+    """All of a set's blocks end, in the totals alone: nothing can be known of them from their rows."""
+    step, ends = play.row(0), {"success": SET_SIZE * BLOCK_SIZE}
+    key = keys.block_set(step.job_id, step.run, step.index, number)
+    Table(play.cloud.clients.dynamodb, play.cloud.table).update(Update(key).remove("open").add(**ends))
+    play.mill.jobs.close_block(step, str(number), ends)
+
+
+def test_closed_blocks_are_known_by_their_totals(play: Play, faults: Faults) -> None:
+    total = 3 * SET_SIZE * BLOCK_SIZE + 1
+    opened(play, sharding=total, maxTaskCount=10)
+    close_set(play, 0)
+    block = Block(SET_SIZE, BLOCK_SIZE, dict.fromkeys(range(BLOCK_SIZE), DONE))
+    settle.close_block(play.mill, play.row(0), block)
+    done = (SET_SIZE + 1) * BLOCK_SIZE
+    faults.meter.reset()
+    assert play.job()["steps"][0]["counts"] == {"SUCCESS": done, "READY": total - done}
+    assert faults.meter.calls["dynamodb.Query"] <= 3  # the steps, and the two sets with many open blocks
+    assert faults.meter.calls["dynamodb.BatchGetItem"] <= 2  # the sets, and the last block
+    assert play.step("a")["counts"] == {"SUCCESS": done, "READY": total - done}
+
+
+def test_a_set_that_ended_in_other_states_is_not_read(play: Play, faults: Faults) -> None:
+    opened(play, sharding=SET_SIZE * BLOCK_SIZE + 1, maxTaskCount=10)
+    close_set(play, 0)
+    faults.meter.reset()
+    found = pages_of(play.cloud, f"{TASKS}?state=READY")
+    assert [[task["rank"] for task in page["items"]] for page in found] == [[SET_SIZE * BLOCK_SIZE]]
+    assert faults.meter.calls["dynamodb.BatchGetItem"] <= 2  # the sets, and the last block
+    assert pages_of(play.cloud, f"{TASKS}?state=FAILED") == [{"items": [], "cursor": None}]
+
+
+@pytest.mark.parametrize("sharding", [1, 70, 20 * BLOCK_SIZE + 3])
+def test_counts_agree_with_the_tasks_at_every_moment(play: Play, sharding: int) -> None:
+    opened(play, sharding=sharding, toleratedFailures="100%", maxTaskCount=30)
+
+    def agree() -> None:
+        tasks = items_of(play.cloud, f"{TASKS}?limit=1000")
+        states = Counter(task["state"] for task in tasks)
+        assert play.job()["steps"][0]["counts"] == states
+        assert play.step("a")["counts"] == states
+        assert states.total() == sharding
+
+    agree()
+    outcomes: list[Callable[[], Any]] = [
+        lambda: play.hands.report(play.hands.take()),
+        lambda: play.hands.report(play.hands.take(), "failed-permanent"),
+        lambda: play.hands.take(),
+    ]
+    for act in outcomes:
+        act()
+        agree()
+
+
+def test_counts_of_a_step_that_is_being_stopped(play: Play) -> None:
+    opened(play, sharding=130, failFast=True, maxTaskCount=10)
+    held = play.take(10)
+    play.hands.report(held[:1], "failed-permanent")
+    play.cloud.run_until(lambda: play.row(0).swept and play.job()["steps"][0]["counts"].get("KILLED") == 120)
+    assert play.job()["steps"][0]["counts"] == {"FAILED": 1, "RUNNING": 9, "KILLED": 120}
+    play.hands.report(held[1:])
+    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
+    assert play.job()["steps"][0]["counts"] == {"FAILED": 1, "SUCCESS": 9, "KILLED": 120}

@@ -1,0 +1,61 @@
+"""The permissions in template.yaml are for calls that some code makes; that they suffice, e2e tests show."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from shardmill.local.template import load_template
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "layers/core/python/shardmill"
+CALLERS = {
+    "store/table.py": "dynamodb",
+    "aws/queues.py": "sqs",
+    "aws/machines.py": "states",
+    "aws/bus.py": "events",
+    "aws/files.py": "s3",
+    "worker/logs.py": "s3",
+}
+CALLS = (r"_client\s*\.(\w+)", r'get_paginator\("(\w+)"\)', r'presigned_url\(\s*"(\w+)"', r"s3\(\)\.(\w+)")
+HELPERS = {"get_paginator", "generate_presigned_url"}
+OTHER_NAMES = {
+    "s3:ListObjectsV2": ["s3:ListBucket"],
+    "s3:DeleteObjects": ["s3:DeleteObject"],
+    "sqs:CreateQueue": ["sqs:CreateQueue", "sqs:TagQueue"],
+    "dynamodb:TransactWriteItems": ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"],
+}
+BY_AWS_ITSELF = {
+    "lambda:InvokeFunction",  # the state machines
+    "sqs:GetQueueAttributes",  # the mappings from the lanes to the runner
+}
+
+
+def called() -> Iterator[str]:
+    for file, service in CALLERS.items():
+        text = (CORE / file).read_text()
+        names = {name for pattern in CALLS for name in re.findall(pattern, text)} - HELPERS
+        for name in names:
+            operation = "".join(word.capitalize() for word in name.split("_"))
+            operation = operation if service == "dynamodb" else operation.removesuffix("Batch")
+            yield from OTHER_NAMES.get(f"{service}:{operation}", [f"{service}:{operation}"])
+
+
+def allowed() -> Iterator[tuple[str, str]]:
+    resources: dict[str, dict[str, Any]] = load_template(ROOT / "template.yaml")["Resources"]
+    for name, resource in resources.items():
+        properties = resource.get("Properties", {})
+        for document in [*properties.get("Policies", []), properties.get("PolicyDocument", {})]:
+            for statement in document.get("Statement", []):
+                if statement["Effect"] == "Allow":
+                    actions = statement["Action"]
+                    yield from ((name, each) for each in ([actions] if isinstance(actions, str) else actions))
+
+
+def test_nothing_is_allowed_that_no_code_calls() -> None:
+    needed = {*called(), *BY_AWS_ITSELF}
+    assert {(name, action) for name, action in allowed() if action not in needed} == set()
+
+
+def test_everything_that_some_code_calls_is_allowed_to_somebody() -> None:
+    assert set(called()) <= {action for _, action in allowed()}

@@ -1,0 +1,324 @@
+"""http tasks against servers on this machine: what is asked, what is allowed, what an answer means."""
+
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.model.worker import Result
+from shardmill.worker import fetch
+from shardmill.worker.execute import Workshop, execute
+from support.leases import a_lease
+
+
+@dataclass
+class Server:
+    """Answers by path: (status, headers, body); records what it was asked."""
+
+    answers: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    port: int = 0
+    listening: Any = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    ours = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            ours.asked.append((self.command, self.path, headers, body))
+            path = self.path.partition("?")[0]
+            if path == "/slow":
+                time.sleep(30)
+            status, more, said = ours.answers.get(path, (200, {}, b"fine"))
+            self.send_response(status)
+            for name, value in more.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _answer
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Quiet."""
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listening.daemon_threads = True
+    listening.handle_error = lambda *_: None  # type: ignore[method-assign,assignment]  # a client may go away
+    ours.listening, ours.port = listening, listening.server_port
+    threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True).start()
+    yield ours
+    listening.shutdown()
+    listening.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as ours:
+        yield ours
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path / "work", kill_seconds=0.3, allow_hosts=("127.0.0.1",))
+
+
+def ask(content: Any, shop: Workshop, **more: Any) -> Result:
+    return execute(a_lease("http", content, **more), shop, threading.Event())
+
+
+# What is asked and what becomes of the answer
+
+
+def test_a_text_is_an_address_to_get(server: Server, shop: Workshop) -> None:
+    result = ask(f"{server.url}/a/b c?x=ü&y=1", shop)
+    assert (result.outcome, result.stdout, result.output) == ("success", "fine", None)
+    ((method, path, headers, body),) = server.asked
+    assert (method, path, body) == ("GET", "/a/b%20c?x=%C3%BC&y=1", b"")
+    assert headers["host"] == f"127.0.0.1:{server.port}"
+
+
+def test_a_body_goes_as_json_and_a_json_answer_is_the_output(server: Server, shop: Workshop) -> None:
+    server.answers["/orders"] = (201, {}, b'{"id": 7}')
+    content = {
+        "method": "post",
+        "url": f"{server.url}/orders",
+        "headers": {"Authorization": "Bearer t\u00f6ken"},
+        "body": {"day": "2020-01-21", "n": [1]},
+        "expectedStatus": 201,
+    }
+    result = ask(content, shop)
+    assert (result.outcome, result.stdout, result.output) == ("success", '{"id": 7}', {"id": 7})
+    ((method, _, headers, body),) = server.asked
+    assert (method, json.loads(body)) == ("POST", {"day": "2020-01-21", "n": [1]})
+    assert headers["content-type"] == "application/json"
+    assert headers["authorization"].encode("latin-1").decode() == "Bearer töken"
+
+
+def test_a_text_body_stays_as_it_is(server: Server, shop: Workshop) -> None:
+    ask({"method": "PUT", "url": server.url, "body": "a=ü", "headers": {"content-type": "x/y"}}, shop)
+    ((_, path, headers, body),) = server.asked
+    assert (path, headers["content-type"], body) == ("/", "x/y", "a=ü".encode())
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[1, NaN]", b"[" * 50_000, b'"' + b"x" * 70_000 + b'"', b'"\\ud800"']
+)
+def test_an_answer_that_is_no_small_json_is_no_output(server: Server, shop: Workshop, body: bytes) -> None:
+    server.answers["/"] = (200, {}, body)
+    result = ask(f"{server.url}/", shop)
+    assert (result.outcome, result.output) == ("success", None)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "outcome"),
+    [
+        (204, "2xx", "success"),
+        (404, [200, 404], "success"),
+        (302, 302, "success"),
+        (200, 201, "failed"),
+        (400, "2xx", "failed-permanent"),
+        (404, "2xx", "failed-permanent"),
+        (304, "2xx", "failed-permanent"),
+        (408, "2xx", "failed"),
+        (429, "2xx", "failed"),
+        (500, "2xx", "failed"),
+        (503, "2xx", "failed"),
+    ],
+)
+def test_the_status_decides(server: Server, shop: Workshop, status: int, expected: Any, outcome: str) -> None:
+    server.answers["/x"] = (status, {"Location": "/elsewhere"} if status == 302 else {}, b"")
+    result = ask({"url": f"{server.url}/x?key=s3cret", "expectedStatus": expected}, shop)
+    assert result.outcome == outcome
+    if outcome != "success":
+        assert (result.reason or "").startswith(f"GET {server.url}/x answered {status}")
+        assert "s3cret" not in (result.reason or "")
+
+
+def test_the_body_of_a_refusal_is_kept(server: Server, shop: Workshop) -> None:
+    server.answers["/"] = (422, {}, b'{"code": "bad-day"}')
+    result = ask(f"{server.url}/", shop)
+    assert (result.outcome, result.stdout, result.output) == ("failed-permanent", '{"code": "bad-day"}', None)
+
+
+def test_nobody_there_is_a_failure(shop: Workshop) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        result = ask(f"http://127.0.0.1:{free.getsockname()[1]}/", shop)
+    assert result.outcome == "failed"
+    assert "refused" in (result.reason or "")
+
+
+def test_a_name_that_nobody_knows_is_a_failure(shop: Workshop) -> None:
+    result = ask("http://nowhere.invalid/", replace(shop, allow_hosts=("*.invalid",)))
+    assert result.outcome == "failed"
+
+
+def test_no_answer_in_time_is_a_failure(server: Server, shop: Workshop) -> None:
+    result = ask(f"{server.url}/slow", shop, timeoutSeconds=1)
+    assert result.outcome == "failed"
+    assert result.reason in ("timed-out", "no answer within 1 s")
+
+
+def test_a_stopped_request_is_discarded(server: Server, shop: Workshop) -> None:
+    stop = threading.Event()
+
+    def stop_it() -> None:
+        while not server.asked:
+            time.sleep(0.02)
+        stop.set()
+
+    threading.Thread(target=stop_it, daemon=True).start()
+    result = execute(a_lease("http", f"{server.url}/slow"), shop, stop)
+    assert result.reason == "discarded"
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl to make a certificate with")
+def test_tls_is_checked(tmp_path: Path, shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    name = ["-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(
+        [*make.split(), *name, "-out", certificate, "-keyout", key], check=True, capture_output=True
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving() as server:
+        server.listening.socket = context.wrap_socket(server.listening.socket, server_side=True)
+        shop = replace(shop, allow_hosts=("localhost",))
+        refused = ask(f"https://localhost:{server.port}/", shop)
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        trusted = ask(f"https://localhost:{server.port}/", shop)
+    assert (refused.outcome, trusted.outcome, trusted.stdout) == ("failed", "success", "fine")
+    assert "CERTIFICATE_VERIFY_FAILED" in (refused.reason or "")
+
+
+# Where it may ask
+
+
+def test_without_an_allow_list_nothing_is_asked(server: Server, shop: Workshop) -> None:
+    result = ask(server.url, replace(shop, allow_hosts=()))
+    assert result.outcome == "rejected"
+    assert "this worker may not ask 127.0.0.1: start one with --allow-host 127.0.0.1" in (result.reason or "")
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "may"),
+    [
+        ("http://a.example.com/", ["a.example.com"], True),
+        ("http://A.Example.com./", ["a.example.COM"], True),
+        ("https://a.example.com:8443/", ["a.example.com"], True),
+        ("https://a.example.com:8443/", ["a.example.com:8443"], True),
+        ("https://a.example.com/", ["a.example.com:443"], True),
+        ("http://a.example.com/", ["a.example.com:443"], False),
+        ("http://a.example.com/", ["*.example.com"], True),
+        ("http://a.b.example.com/", ["*.example.com"], True),
+        ("http://example.com/", ["*.example.com"], False),
+        ("http://evilexample.com/", ["*.example.com", "example.com"], False),
+        ("http://a.example.com.evil/", ["a.example.com", "*.example.com"], False),
+        ("http://a.example.com@evil/", ["a.example.com"], False),
+        ("http://[::1]:80/", ["[::1]"], True),
+        ("http://a/", ["", " ", "*."], False),
+    ],
+)
+def test_the_allow_list(url: str, hosts: list[str], may: bool) -> None:
+    assert fetch.allowed(url, hosts) is may
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("169.254.169.254", "169.254.170.2", "fe80::1", "fe80::1%eth0", "fd00:ec2::254"),
+        *("::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::a9fe:a9fe"),
+    ],
+)
+def test_addresses_of_the_machine_itself_are_never_asked(address: str) -> None:
+    assert fetch.forbidden(address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "8.8.8.8", "2001:db8::1", "169.253.1.1"])
+def test_other_addresses_may_be(address: str) -> None:
+    assert not fetch.forbidden(address)
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "0xa9fea9fe", "[::ffff:a9fe:a9fe]"])
+def test_a_link_local_host_is_never_asked_even_if_allowed(shop: Workshop, host: str) -> None:
+    result = ask(f"http://{host}/latest/meta-data/", replace(shop, allow_hosts=(host,)))
+    assert result.outcome == "failed-permanent"
+    assert "link-local" in (result.reason or "")
+
+
+def test_a_name_that_means_a_link_local_address_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 80)) for ip in ("8.8.8.8", "169.254.169.254")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(fetch.Stopped, match="link-local"):
+        fetch.reach("metadata.example.com", 80, 1)
+
+
+# Redirects
+
+
+def test_redirects_are_followed_on_allowed_hosts(server: Server, shop: Workshop) -> None:
+    server.answers |= {
+        "/post": (303, {"Location": "/get"}, b""),
+        "/keep": (307, {"Location": "/end"}, b""),
+        "/get": (301, {"Location": f"{server.url}/end"}, b""),
+    }
+    assert ask({"method": "POST", "url": f"{server.url}/post", "body": {}}, shop).stdout == "fine"
+    assert ask({"method": "POST", "url": f"{server.url}/keep", "body": "b"}, shop).stdout == "fine"
+    assert [(method, path, body) for method, path, _, body in server.asked] == [
+        ("POST", "/post", b"{}"),
+        ("GET", "/get", b""),
+        ("GET", "/end", b""),
+        ("POST", "/keep", b"b"),
+        ("POST", "/end", b"b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "target", ["http://localhost:{port}/", "http://169.254.169.254/", "file:///etc/passwd"]
+)
+def test_redirects_elsewhere_are_not(server: Server, shop: Workshop, target: str) -> None:
+    server.answers["/go"] = (302, {"Location": target.format(port=server.port)}, b"")
+    result = ask(f"{server.url}/go", shop)
+    assert result.outcome == "failed-permanent"
+    assert "no --allow-host names its host" in (result.reason or "")
+    assert len(server.asked) == 1
+
+
+def test_secrets_stay_with_their_host(server: Server, shop: Workshop) -> None:
+    server.answers["/go"] = (302, {"Location": f"http://localhost:{server.port}/there"}, b"")
+    content = {"url": f"{server.url}/go", "headers": {"Authorization": "s3cret", "X-Day": "1"}}
+    result = ask(content, replace(shop, allow_hosts=("127.0.0.1", "localhost")))
+    assert result.outcome == "success", result.reason
+    first, second = [headers for _, _, headers, _ in server.asked]
+    assert (first["authorization"], first["x-day"]) == ("s3cret", "1")
+    assert ("authorization" in second, second["x-day"]) == (False, "1")
+
+
+def test_a_circle_of_redirects_ends(server: Server, shop: Workshop) -> None:
+    server.answers["/go"] = (302, {"Location": "/go"}, b"")
+    result = ask(f"{server.url}/go", shop)
+    assert result.outcome == "failed-permanent"
+    assert "redirects more than 10 times" in (result.reason or "")

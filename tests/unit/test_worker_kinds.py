@@ -1,0 +1,324 @@
+"""Types of tasks: their programs are real where they are here, else stand-ins that record their calls."""
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.model.worker import Lease, Result
+from shardmill.worker import process
+from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.programs import Programs
+from support.leases import a_command, a_lease
+from support.processes import gone
+from support.standins import StandIn, stand_in
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path / "work", kill_seconds=0.3)
+
+
+def run(lease: Lease, shop: Workshop, **more: Any) -> Result:
+    return execute(lease, shop, threading.Event(), **more)
+
+
+def once_there(path: Path) -> threading.Event:
+    """Set when there is something in such a file."""
+    stop = threading.Event()
+
+    def look() -> None:
+        while not (path.exists() and path.stat().st_size):
+            time.sleep(0.02)
+        stop.set()
+
+    threading.Thread(target=look, daemon=True).start()
+    return stop
+
+
+# java
+
+needs_java = pytest.mark.skipif(not shutil.which("javac"), reason="no java here")
+MAIN = """
+package acme;
+public class Main {
+    public static void main(String[] words) {
+        System.out.println(String.join("|", words) + " " + System.getProperty("who") + " "
+            + System.getenv("SHARDMILL_SHARD_INDEX"));
+        System.exit(words.length > 0 && words[0].equals("bad") ? 42 : 0);
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("java")
+    (folder / "Main.java").write_text(MAIN)
+    subprocess.run(["javac", "-d", folder / "classes", folder / "Main.java"], check=True)
+    jar = [
+        "jar",
+        "--create",
+        "--file",
+        folder / "app.jar",
+        "--main-class",
+        "acme.Main",
+        "-C",
+        folder / "classes",
+    ]
+    subprocess.run([*jar, "."], check=True)
+    return folder
+
+
+@needs_java
+@pytest.mark.parametrize(
+    ("content", "said", "exit_code"),
+    [
+        ("HERE/app.jar --x 'a b'", "--x|a b null 7\n", 0),
+        ("-Dwho=me -cp HERE/classes acme.Main bad", "bad me 7\n", 42),
+        ({"jar": "HERE/app.jar", "args": ["a b"], "jvmArgs": ["-Dwho=you"]}, "a b you 7\n", 0),
+        ({"mainClass": "acme.Main", "classpath": ["/nowhere", "HERE/*"], "args": ["1"]}, "1 null 7\n", 0),
+    ],
+)
+def test_java_runs_jars_and_classes(
+    shop: Workshop, classes: Path, content: Any, said: str, exit_code: int
+) -> None:
+    content = json.loads(json.dumps(content).replace("HERE", str(classes)))
+    result = run(a_lease("java", content, environ={"SHARDMILL_SHARD_INDEX": "7"}), shop)
+    assert (result.stdout, result.exit_code) == (said, exit_code)
+    assert result.outcome == ("success" if exit_code == 0 else "failed-permanent")
+
+
+# hive and hadoop
+
+Making = Callable[..., tuple[Workshop, StandIn]]
+
+
+@pytest.fixture
+def having(shop: Workshop, tmp_path: Path) -> Making:
+    """A workshop with a stand-in for one program."""
+
+    def make(name: str, does: str = "") -> tuple[Workshop, StandIn]:
+        program = stand_in(tmp_path / "bin", name, does)
+        return replace(shop, programs=Programs(**{name: str(program.path)})), program
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("select 'a b' from t; -- ok", ["-e", "select 'a b' from t; -- ok"]),
+        ({"query": "select 1"}, ["-e", "select 1"]),
+        (
+            {"file": "q.hql", "hiveconf": {"mapreduce.job.reduces": 3, "day": "2020-01-21"}},
+            ["--hiveconf", "mapreduce.job.reduces=3", "--hiveconf", "day=2020-01-21", "-f", "q.hql"],
+        ),
+    ],
+)
+def test_hive_gets_the_query(having: Making, content: Any, words: list[str]) -> None:
+    shop, hive = having("hive")
+    assert run(a_lease("hive", content), shop).outcome == "success"
+    assert hive.words == [words]
+
+
+def test_hive_gets_a_long_query_by_file(having: Making) -> None:
+    shop, hive = having("hive", "print(len(open(sys.argv[2]).read()))")
+    assert run(a_lease("hive", "select 1 -- " + "x" * 200_000), shop).stdout == "200012\n"
+    assert hive.words[0][0] == "-f"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("wc.jar count /in '/out dir'", ["jar", "wc.jar", "count", "/in", "/out dir"]),
+        ({"jar": "wc.jar", "mainClass": "Count", "args": ["/in"]}, ["jar", "wc.jar", "Count", "/in"]),
+    ],
+)
+def test_mapreduce_is_hadoop_jar(having: Making, content: Any, words: list[str]) -> None:
+    shop, hadoop = having("hadoop", "sys.exit(3)")
+    assert run(a_lease("mapreduce", content), shop).exit_code == 3
+    assert hadoop.words == [words]
+
+
+def test_hadoop_finds_its_settings_and_nothing_else_of_the_worker(
+    having: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the worker's own")
+    shop, hadoop = having("hadoop")
+    run(a_lease("mapreduce", "a.jar", environ={"day": "1"}), shop)
+    (call,) = hadoop.calls
+    assert (call["environ"]["HADOOP_CONF_DIR"], call["environ"]["day"]) == ("/etc/hadoop", "1")
+    assert "AWS_SECRET_ACCESS_KEY" not in call["environ"]
+
+
+@pytest.mark.parametrize(
+    ("type", "name"), [("java", "java"), ("hive", "hive"), ("mapreduce", "hadoop"), ("docker", "docker")]
+)
+def test_a_program_that_is_not_here_is_a_rejection_that_names_it(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch, type: str, name: str
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = run(a_lease(type, "x"), shop)
+    assert result.outcome == "rejected"
+    assert result.reason == (
+        f"this worker has no {name}: put it on its PATH, or start the worker with --{name} PATH"
+    )
+    other = replace(shop, programs=Programs(**{name: "/opt/none"}))
+    assert (run(a_lease(type, "x"), other).reason or "").startswith(f"this worker has no {name} (/opt/none)")
+
+
+# docker
+
+DOCKER = """
+import time
+if sys.argv[1] == "run":
+    print("ran")
+    sys.stdout.flush()
+    {run}
+"""
+
+
+def option(words: list[str], name: str) -> list[str]:
+    return [after for before, after in pairwise(words) if before == name]
+
+
+@pytest.mark.parametrize(
+    ("lease", "last"),
+    [
+        (a_lease("docker", "alpine:3 echo 'a b'"), ["alpine:3", "echo", "a b"]),
+        (
+            a_lease("docker", {"image": "alpine", "command": ["sh"], "args": ["-c", "x"]}),
+            ["alpine", "sh", "-c", "x"],
+        ),
+        (
+            a_command("./merge", args="--all 'a b'", dockerimage="acme/tools:1"),
+            ["acme/tools:1", "./merge", "--all", "a b"],
+        ),
+        (
+            a_lease("docker", command={"name": "ls", "argsArray": ["-l"], "dockerimage": "alpine"}),
+            ["alpine", "ls", "-l"],
+        ),
+    ],
+)
+def test_docker_runs_an_image_with_the_work_folder_mounted(
+    having: Making, lease: Lease, last: list[str]
+) -> None:
+    shop, docker = having("docker", DOCKER.format(run="pass"))
+    result = run(lease, shop)
+    assert (result.outcome, result.stdout) == ("success", "ran\n")
+    (words,) = docker.words
+    (folder,) = {Path(mount.partition(":")[0]).parent for mount in option(words, "-v")}
+    assert folder.parent == shop.root
+    assert words[:4] == ["run", "--rm", "--name", f"shardmill-{folder.name}"]
+    assert option(words, "-v") == [f"{folder}/work:/work", f"{folder}/told:/told"]
+    assert option(words, "-w") == ["/work"]
+    assert words[-len(last) :] == last
+    assert "--user" not in words
+
+
+def test_values_reach_the_container_but_not_the_command_line(having: Making) -> None:
+    show = "print(open(sys.argv[sys.argv.index('--env-file') + 1]).read())"
+    shop, docker = having("docker", DOCKER.format(run=show))
+    environ = {"TOKEN": "s3cret\nline", "DOCKER_HOST": "tcp://evil", "PATH": "/container/bin", "day": "1"}
+    result = run(a_lease("docker", "alpine", environ=environ), shop)
+    (call,) = docker.calls
+    names = option(call["words"], "-e")
+    assert {"TOKEN", "day", "SHARDMILL_OUTPUT", "SHARDMILL_PROGRESS"} <= set(names)
+    assert not {"DOCKER_HOST", "PATH"} & set(names)
+    assert not any("s3cret" in word or "evil" in word for word in call["words"])
+    assert call["environ"]["TOKEN"] == "s3cret\nline"
+    assert call["environ"]["SHARDMILL_OUTPUT"] == "/told/output"
+    assert call["environ"].get("DOCKER_HOST") != "tcp://evil"
+    assert (result.stdout or "").split() == ["ran", "DOCKER_HOST=tcp://evil", "PATH=/container/bin"]
+
+
+def test_a_container_is_removed_when_its_task_is_stopped(having: Making) -> None:
+    shop, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+    result = execute(a_lease("docker", "alpine"), shop, once_there(docker.calls_path))
+    assert result.reason == "discarded"
+    (ran, removed) = docker.words
+    assert removed == ["rm", "--force", ran[3]]
+
+
+def test_a_container_is_removed_when_its_time_is_over(having: Making) -> None:
+    shop, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+    assert run(a_lease("docker", "alpine"), shop, limit_seconds=0.5).reason == "timed-out"
+    assert docker.words[-1][:2] == ["rm", "--force"]
+
+
+def test_containers_are_removed_when_the_worker_is_killed(having: Making) -> None:
+    shop, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+    ended: list[Result] = []
+    thread = threading.Thread(target=lambda: ended.append(run(a_lease("docker", "alpine"), shop)))
+    thread.start()
+    once_there(docker.calls_path).wait(20)
+    process.kill_all()
+    thread.join(20)
+    assert ended[0].reason == "killed by signal 9"
+    assert ["rm", "--force", docker.words[0][3]] in docker.words
+
+
+def test_what_the_container_makes_of_its_exit_code_is_the_tasks(having: Making) -> None:
+    for code, outcome in ((42, "failed-permanent"), (75, "rejected"), (125, "failed"), (7, "failed")):
+        shop, _ = having("docker", DOCKER.format(run=f"sys.exit({code})"))
+        result = run(a_lease("docker", "alpine"), shop)
+        assert (result.outcome, result.exit_code) == (outcome, code)
+
+
+def test_no_engine_is_a_rejection(having: Making) -> None:
+    away = "sys.exit('Cannot connect to the daemon') if sys.argv[1] == 'version' else sys.exit(125)"
+    shop, docker = having("docker", away)
+    result = run(a_lease("docker", "alpine"), shop)
+    assert result.outcome == "rejected"
+    assert result.reason == "no docker engine answers on this worker: Cannot connect to the daemon"
+    assert [words[0] for words in docker.words] == ["run", "version"]
+
+
+@pytest.mark.skipif(not shutil.which("docker"), reason="no docker here")
+def test_the_real_docker_without_an_engine(
+    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    result = run(a_lease("docker", "alpine true"), shop)
+    assert result.outcome == "rejected"
+    assert (result.reason or "").startswith("no docker engine answers on this worker: ")
+
+
+def test_docker_gets_one_line_only_for_what_it_reads_itself(having: Making) -> None:
+    shop, docker = having("docker")
+    result = run(a_lease("docker", "alpine", environ={"PATH": "a\nb"}), shop)
+    assert (result.outcome, result.reason) == (
+        "failed-permanent",
+        "the environment variable 'PATH' must be one line for docker",
+    )
+    assert not docker.calls_path.exists()
+
+
+# What a session leaves
+
+
+def test_groups_that_a_program_makes_end_with_it(shop: Workshop, tmp_path: Path) -> None:
+    """`timeout` makes a group of its own, and so does a shell with job control."""
+    pid = tmp_path / "pid"
+    content = (
+        f"timeout 60 sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.05; done'; echo"
+    )
+    result = execute(a_lease(content=content), shop, once_there(pid))
+    assert result.reason == "discarded"
+    assert gone(int(pid.read_text()))
+
+
+def test_jobs_left_in_other_groups_end_with_the_task(shop: Workshop, tmp_path: Path) -> None:
+    result = run(a_lease(content=f"set -m; sleep 60 & echo $! > {tmp_path}/pid"), shop)
+    assert result.outcome == "success"
+    assert gone(int((tmp_path / "pid").read_text()))
