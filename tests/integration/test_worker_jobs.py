@@ -9,10 +9,14 @@ import httpx
 import pytest
 
 from shardmill.aws.settings import Settings
+from shardmill.engine.tally import FAILURES_IN_A_ROW
+from shardmill.engine.workers import worker_id
+from shardmill.model.worker import Lease, Registration
 from shardmill.worker.direct import DirectTransport
+from shardmill.worker.execute import unrun
 from shardmill.worker.http import HttpTransport
 from shardmill.worker.loop import run_worker
-from shardmill.worker.transport import Refused, Transport
+from shardmill.worker.transport import RESTING, Refused, Transport
 from support.call import Call
 from support.cloud import Cloud
 from support.faults import Faults, How
@@ -182,6 +186,36 @@ def test_the_second_worker_of_a_name_ends_the_first(play: Play, form: str) -> No
 def test_a_lease_before_registering_is_refused(cloud: Cloud) -> None:
     with pytest.raises(Refused):
         a_transport(cloud, "direct").lease(1, 0)
+
+
+def test_a_worker_that_failed_too_often_gets_nothing_more_before_its_next_heartbeat(
+    play: Play, transport: Transport
+) -> None:
+    play.define({"stepName": "a", "content": "exit 1", "sharding": 8, "failedRetries": 0})
+    play.submit()
+    transport.register(Registration(name="w", groups=["default"]))
+    leases: list[Lease] = []
+    while len(leases) < FAILURES_IN_A_ROW:
+        leases += transport.lease(FAILURES_IN_A_ROW - len(leases), 1)
+    transport.report([unrun(lease, "it does not work") for lease in leases])
+    with pytest.raises(Refused) as caught:
+        transport.lease(1, 1)
+    assert caught.value.code == RESTING
+    assert f"suspended after {FAILURES_IN_A_ROW} failures in a row" in str(caught.value)
+    assert transport.heartbeat([]).suspended
+    play.cloud.http("POST", f"/v1/workers/{worker_id('w')}:resume", {})
+    assert not transport.heartbeat([]).suspended
+    assert len(transport.lease(1, 1)) == 1
+
+
+def test_an_output_of_the_most_bytes_is_taken_however_it_is_written(play: Play, transport: Transport) -> None:
+    text = "\\u00e9" * 32_000
+    content = f"""printf '"%s"' '{text}' > "$SHARDMILL_OUTPUT\""""
+    play.define({"stepName": "a", "content": content})
+    play.submit()
+    with working(transport):
+        assert ended(play)["state"] == "SUCCESS"
+    assert play.task("a", 0)["output"] == "é" * 32_000
 
 
 def test_unruly_queues_and_failing_calls_lose_nothing(play: Play, faults: Faults) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from shardmill.engine.rules import TIMEOUT_GRACE_MS
+from shardmill.engine.work import Receipt
+from shardmill.model.worker import Lease
 from support.hands import Hands
 from support.play import Play
 
@@ -204,14 +206,26 @@ def test_the_heartbeat_ends_an_attempt_that_outlived_its_time(play: Play) -> Non
     assert play.hands.worker.failed == 1
 
 
-def test_whoever_gets_its_message_ends_an_attempt_that_outlived_its_time(play: Play) -> None:
-    play.quick_group()
-    with_tasks(play, 1, timeoutSeconds=30, failedRetries=0, workerGroup="quick")
-    play.take(1)
-    other = Hands(play.mill, "other", ["quick"])
-    outlived(play, other, 30)
-    play.cloud.run_until(lambda: play.job()["state"] == "FAILED", meanwhile=lambda: other.take())
-    assert [attempt["reason"] for attempt in play.task("a", 0)["attempts"]] == ["timed-out"]
+def show_again(play: Play, *leases: Lease) -> None:
+    receipts = [Receipt.decode(each.receipt) for each in leases]
+    play.mill.queues.hide([(receipt.message, 0) for receipt in receipts if receipt])
+
+
+def test_a_worker_that_vanished_is_lost_even_after_the_task_s_time(play: Play) -> None:
+    with_tasks(play, 2, timeoutSeconds=5, failedRetries=0)
+    gone, held = play.take(2)
+    other = Hands(play.mill, "other")
+    other.clock = play.hands.clock
+    outlived(play, other, 40)
+    show_again(play, gone, held)
+    assert [each.attempt for each in other.take()] == []  # its lease is young
+    outlived(play, other, 60)
+    show_again(play, gone, held)
+    again = other.take()
+    assert {each.attempt for each in again} == {2}
+    task = play.task("a", 0)
+    assert (task["failed"], [attempt["reason"] for attempt in task["attempts"]]) == (0, ["lost", None])
+    assert play.mill.workers.by_id([play.hands.worker.id])[play.hands.worker.id].failed == 0
 
 
 def test_a_task_within_its_time_is_left_alone(play: Play) -> None:

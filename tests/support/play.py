@@ -57,6 +57,11 @@ class Play:
     def task(self, step_name: str, index: int, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}/tasks/{index}").json
 
+    def step_tasks(self, step_name: str, trigger: str = "t1", name: str = "play") -> list[dict[str, Any]]:
+        path = f"/v1/jobs/{name}/{trigger}/steps/{step_name}/tasks?limit=1000"
+        items: list[dict[str, Any]] = self.cloud.http("GET", path).json["items"]
+        return items
+
     def states(self, trigger: str = "t1", name: str = "play") -> dict[str, str]:
         return {step["stepName"]: step["state"] for step in self.job(trigger, name)["steps"]}
 

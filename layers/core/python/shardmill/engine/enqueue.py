@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from shardmill.aws.observe import logger
 from shardmill.aws.queues import RESEND, Ticket, lane_of
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.errors import GroupNotFound
@@ -25,7 +26,7 @@ def seconds_until(moment: int, now: int) -> int:
 def queues_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None = None) -> list[str]:
     """The lanes that a step's messages go to: of its groups, those that somebody serves, if any."""
     rows = group_rows(mill, step.groups, now)
-    groups = [rows[name] for name in only or step.groups if name in rows]
+    groups = [rows[name] for name in only or step.sent_to or step.groups if name in rows]
     if len(groups) > 1:
         need = need_of(step)
         groups = [group for group in groups if served(mill, group, need, now)] or groups
@@ -51,6 +52,15 @@ def send(
     send_to(mill, queues_of(mill, step, now, only=to), key, step.gen, ranks, delay=delay)
 
 
+def send_if_possible(mill: Mill, step: StepRow, ranks: Sequence[int], now: int, *, delay: int = 0) -> None:
+    """Send messages after the rows were written: if their group is gone, the tick ends the step."""
+    try:
+        if ranks:
+            send(mill, step, ranks, now, delay=delay)
+    except GroupNotFound as gone:
+        logger.warning(str(gone), extra={"action": "enqueue", "jobId": step.job_id, "step": step.name})
+
+
 def send_to(
     mill: Mill,
     queues: Sequence[str],
@@ -70,7 +80,7 @@ def send_to(
 def next_of(step: StepRow, rank: int) -> int | None:
     """The task whose turn comes when this one ends: so a step never has more than its window alive."""
     following = rank + step.window
-    return following if following < step.total and not step.stopping else None
+    return following if following < step.total and step.opened and not step.stopping else None
 
 
 def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:

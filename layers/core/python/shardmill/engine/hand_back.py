@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardmill.aws.queues import Message
-from shardmill.engine import settle
+from shardmill.engine import enqueue, settle
+from shardmill.engine.enqueue import lease_time
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import on_hand_back
 from shardmill.engine.task_id import parse_task_id
@@ -39,7 +40,10 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
                 end_dropped(mill, step, rank, held)
             continue
         given.append(task.task_id)
-        messages.append((receipt.message, 0))
+        if now - held.time < 0.8 * lease_time(mill, step, now):
+            messages.append((receipt.message, 0))
+        else:  # another may have received the message since, and hidden it for long
+            enqueue.send_if_possible(mill, step, [rank], now)
     if messages:
         mill.queues.hide(messages)
     return given

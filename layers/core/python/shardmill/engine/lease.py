@@ -6,26 +6,17 @@ wait hides the message again, and deletes it only when nothing is left to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from shardmill.aws.queues import MAX_DELAY_SECONDS, RESEND, Message, Ticket
-from shardmill.engine import crew, enqueue, settle, stuck, tally
+from shardmill.aws.observe import logger
+from shardmill.aws.queues import RESEND, Message, Ticket
+from shardmill.engine import crew, enqueue, settle, stuck
 from shardmill.engine.crew import Taker
 from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
-from shardmill.engine.rules import (
-    TIMED_OUT,
-    Bounce,
-    End,
-    Retry,
-    Rules,
-    Take,
-    Verdict,
-    Wait,
-    on_delivery,
-    on_timeout,
-)
+from shardmill.engine.rules import Bounce, End, Rules, Settled, Take, Verdict, Wait, on_delivery
 from shardmill.engine.task_id import task_id
 from shardmill.engine.work import Receipt, work_item
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
@@ -56,12 +47,11 @@ def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> li
     tickets = _readable(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
     blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
-    resends: set[StepKey] = set()
+    resends: dict[StepKey, Message] = {}
     for ticket, message in tickets:
         step = steps.get(ticket.step_key)
         if ticket.rank == RESEND:
-            batch.delete.append(message)
-            resends.add(ticket.step_key)
+            resends[ticket.step_key] = message
             continue
         ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
         if step and _meant(step, ticket) and ticket.rank not in ranks:
@@ -70,16 +60,34 @@ def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> li
             batch.delete.append(message)
     for (key, number), ranks in blocks.items():
         if ranks:
-            _lease_block(mill, batch, steps[key], number, ranks)
-    for key in resends:
-        step = mill.jobs.step(*key)
-        if step and step.opened and step.resend and not step.stopping:
-            enqueue.send_open(mill, step, now)
+            with _unless_nothing_is_taken(batch):
+                _lease_block(mill, batch, steps[key], number, ranks)
+    for key, message in resends.items():
+        with _unless_nothing_is_taken(batch):
+            _resend(mill, key, now)
+            batch.delete.append(message)
     if batch.hide:
         mill.queues.hide(batch.hide)
     if batch.delete:
         mill.queues.delete(batch.delete)
     return batch.leases
+
+
+@contextmanager
+def _unless_nothing_is_taken(batch: _Batch) -> Iterator[None]:
+    """What was leased already must reach the worker: the rest comes back with its messages."""
+    try:
+        yield
+    except Exception:
+        if not batch.leases:
+            raise
+        logger.exception("a part of a batch could not be leased", extra={"action": "lease"})
+
+
+def _resend(mill: Mill, key: StepKey, now: int) -> None:
+    step = mill.jobs.step(*key)
+    if step and step.opened and step.resend and not step.stopping:
+        enqueue.send_open(mill, step, now)
 
 
 def _readable(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
@@ -118,11 +126,11 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
     for _ in range(_TRIES):
         known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
         verdicts = _judge(mill, batch, step, known, lease_ms)
-        changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | Retry | End)}
+        changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
         try:
             if changes:
                 expected = {rank: known[rank] if known[rank].attempt else None for rank in changes}
-                block = mill.shards.change(step, number, expected, changes, unswept=_goes_on(verdicts))
+                block = mill.shards.change(step, number, expected, changes, unswept=_any_taken(verdicts))
         except BlockChanged as changed:
             block = changed.block
             step.stopping |= block.swept
@@ -134,8 +142,8 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
     batch.hide.extend((message, 1) for message in ranks.values())
 
 
-def _goes_on(verdicts: Mapping[int, Verdict]) -> bool:
-    return any(isinstance(verdict, Take | Retry) for verdict in verdicts.values())
+def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
+    return any(isinstance(verdict, Take) for verdict in verdicts.values())
 
 
 def _judge(
@@ -197,34 +205,29 @@ def _carry_out(
     ranks: Mapping[int, Message],
     lease_ms: int,
 ) -> None:
-    taken = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take)}
-    if taken:
+    for rank, message in ranks.items():
+        verdict = verdicts[rank]
+        if isinstance(verdict, Take):
+            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard)
+            batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
+        elif isinstance(verdict, Wait):
+            batch.hide.append((message, seconds_until(verdict.ms, 0)))
+    if _any_taken(verdicts):
         _mark_running(mill, step, batch.now)
-    _keep_cut_off(mill, step, known, verdicts, batch.now)
-    settled = [rank for rank, v in verdicts.items() if not isinstance(v, Take | Retry | Bounce | Wait)]
+    lost = {rank: known[rank] for rank in verdicts if block and known[rank].losses < block[rank].losses}
+    if lost:
+        keep_cut_off(mill, step, lost, "lost", batch.now)
+    bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
+    if bounced:
+        _bounce(mill, batch, step, bounced)
+    settled = [rank for rank, verdict in verdicts.items() if isinstance(verdict, End | Settled)]
     if settled:
         assert block is not None
         settle.wake(mill, step)
         settle.after_end(mill, step, block)
         ended = [rank for rank in settled if block[rank].state.ended]
         settle.send_next(mill, step, ended, batch.now, repeated=True)
-    bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
-    if bounced:
-        _bounce(mill, batch, step, bounced)
-    deadline = Rules.of(step.spec).timeout_ms
-    for rank, message in ranks.items():
-        verdict = verdicts[rank]
-        if isinstance(verdict, Take):
-            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard)
-            batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
-            if deadline and deadline < lease_ms:
-                batch.hide.append((message, seconds_until(deadline, 0)))
-        elif isinstance(verdict, Retry):
-            batch.hide.append((message, seconds_until(verdict.shard.time, batch.now)))
-        elif isinstance(verdict, Wait):
-            batch.hide.append((message, seconds_until(verdict.ms, 0)))
-        elif not isinstance(verdict, Bounce):
-            batch.delete.append(message)
+        batch.delete.extend(ranks[rank] for rank in settled)
 
 
 def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
@@ -242,34 +245,22 @@ def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Mess
             batch.hide.append((message, crew.bounce_seconds(message.receives)))
 
 
-def _keep_cut_off(
-    mill: Mill, step: StepRow, known: Mapping[int, Shard], verdicts: Mapping[int, Verdict], now: int
-) -> None:
-    """Keep the attempts that ended without a report: their worker was lost, or let their time pass."""
-    new = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | Retry | End)}
-    for reason, counter in (("lost", "losses"), (TIMED_OUT, "failures")):
-        cut = {
-            rank: known[rank]
-            for rank, shard in new.items()
-            if getattr(shard, counter) > getattr(known[rank], counter)
-        }
-        if cut:
-            mill.shards.keep_attempts(
-                (step, rank, _cut_off(shard, reason, now)) for rank, shard in cut.items()
-            )
-        if reason == TIMED_OUT:
-            for rank, shard in cut.items():
-                tally.failed_at(mill, shard.worker_id, task_id(step, rank), now - shard.time, now)
-
-
-def _cut_off(shard: Shard, reason: str, now: int) -> dict[str, object]:
-    return {
-        "attempt": shard.attempt,
-        "worker": shard.worker_id,
-        "startTime": shard.time,
-        "endTime": now,
-        "reason": reason,
-    }
+def keep_cut_off(mill: Mill, step: StepRow, attempts: Mapping[int, Shard], reason: str, now: int) -> None:
+    """Keep attempts that ended without a report; `attempts`: their shards as they were."""
+    mill.shards.keep_attempts(
+        (
+            step,
+            rank,
+            {
+                "attempt": shard.attempt,
+                "worker": shard.worker_id,
+                "startTime": shard.time,
+                "endTime": now,
+                "reason": reason,
+            },
+        )
+        for rank, shard in attempts.items()
+    )
 
 
 def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
@@ -308,31 +299,3 @@ def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
         except BlockChanged:
             continue  # somebody reported just now; the next look sees the rest
         settle.after_end(mill, step, changed)
-
-
-def end_overdue(mill: Mill, step: StepRow, block: Block, now: int) -> set[int]:
-    """End the attempts of a block that outlived their time; their ranks."""
-    rules = Rules.of(step.spec)
-    known = {rank: shard for rank, shard in block.items() if rules.overdue(shard, now)}
-    if not known:
-        return set()
-    stopping = step.stopping or block.swept
-    verdicts: dict[int, Verdict] = {
-        rank: on_timeout(shard, rules, now=now, stopping=stopping) for rank, shard in known.items()
-    }
-    changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Retry | End)}
-    try:
-        changed = mill.shards.change(step, block.number, known, changes, unswept=_goes_on(verdicts))
-    except BlockChanged:
-        return set()  # somebody reported just now; the next look sees the rest
-    _keep_cut_off(mill, step, known, verdicts, now)
-    settle.after_end(mill, step, changed)
-    settle.send_next(
-        mill, step, [rank for rank, shard in changes.items() if shard.state.ended], now, repeated=False
-    )
-    for rank, shard in changes.items():
-        if not shard.state.ended:
-            enqueue.send(
-                mill, step, [rank], now, delay=min(seconds_until(shard.time, now), MAX_DELAY_SECONDS)
-            )
-    return set(known)

@@ -41,7 +41,9 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     define = JobDefine.model_validate(saved.document)
     nodes = graph(define, job, now, bound_groups(mill, define))
     if not mill.jobs.add_steps(job, nodes):
-        return False
+        present = mill.jobs.get(job_id)
+        changed = present is not None and present.priority != job.priority
+        return changed and plan(mill, job_id, run, now)
     if slots.may_start(mill, job, now):
         start_roots(mill, job, now, nodes)
     return True

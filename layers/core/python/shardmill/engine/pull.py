@@ -44,7 +44,8 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
             if present.session == worker.session and not present.offline:
                 return []
             raise _stale(worker)
-        leases = lease(mill, Taker.of(present), messages, clock()) if messages else []
+        worker = present
+        leases = lease(mill, Taker.of(worker), messages, clock()) if messages else []
         if leases:
             return _taken(mill, worker, leases, clock())
 

@@ -7,7 +7,7 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import enqueue, settle, slots, steps
+from shardmill.engine import enqueue, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
@@ -98,6 +98,7 @@ def _repair_open(mill: Mill, step: StepRow, now: int) -> None:
     settle.wake(mill, step)
     if step.open and not step.stopping:
         _send_again(mill, step, now)
+        share.grow(mill, step, now)
 
 
 def _send_again(mill: Mill, step: StepRow, now: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from shardmill.engine.work import Receipt
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.fault import fault
 from shardmill.model.states import TaskState
-from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result
+from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result, output_size
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged
 from shardmill.store.workers import Tally
@@ -57,11 +56,13 @@ def report(
     *,
     groups: Collection[str] | None = None,
     tally: Tally | None = None,
+    trusted: bool = True,
 ) -> list[Reported]:
     """Take the results of a worker's attempts; what became of each.
 
     `groups`: those of the worker, so that it can be told when a task is none of its business. `tally`: what
-    the worker did is added to it.
+    the worker did is added to it. `trusted`: the worker could write the table itself, so its receipts are
+    believed until a condition says otherwise; of others, the rows are read before anything is kept.
     """
     _check_outputs(results)
     entries: dict[int, _Entry] = {}
@@ -71,6 +72,8 @@ def report(
         if not place:
             continue
         key, entry = place
+        if not trusted:
+            entry.believed = None
         entries[at] = entry
         blocks.setdefault(key, {}).setdefault(block_of(entry.rank), []).append(entry)
     steps = mill.recent_steps.get(blocks, mill.jobs.steps_by_key, now)
@@ -87,7 +90,7 @@ def report(
 
 def _check_outputs(results: Sequence[Result]) -> None:
     for at, result in enumerate(results):
-        size = len(json.dumps(result.output).encode()) if result.output is not None else 0
+        size = 0 if result.output is None else output_size(result.output)
         if size > MAX_OUTPUT_BYTES:
             text = f"has {size} bytes; {MAX_OUTPUT_BYTES} fit, larger data belongs into a file"
             raise OutputTooLarge(
@@ -105,6 +108,9 @@ def _strangers(numbers: dict[int, list[_Entry]]) -> None:
 
 def _count(tally: Tally, entries: Iterable[_Entry], now: int) -> None:
     for entry in entries:
+        failed = entry.result.outcome != Outcome.SUCCESS.value and entry.result.reason != DISCARDED
+        if failed and entry.status in ("ok", "already"):
+            tally.skip.add(entry.result.task_id)
         if entry.status != "ok" or entry.shard is None:
             continue
         span = max(0, now - entry.held.time)
@@ -156,12 +162,19 @@ def _report_step(
     )
     for number, listed in numbers.items():
         _report_block(mill, worker_id, step, number, listed, now)
-    late = [entry for entry in held if entry.status not in ("ok", "already")]
+    late = [entry for entry in entries if entry.status == "stale-attempt"]
+    late = [entry for entry in late if entry in held or _was_cut_off(mill, step, entry, worker_id)]
     _keep_attempts(mill, worker_id, step, late, now, reason=DISCARDED)
     for status in ("ok", "already"):
         ended = [entry.rank for entry in entries if entry.status == status and entry.ended]
         settle.send_next(mill, step, ended, now, repeated=status == "already")
     _part_with_messages(mill, step, entries, now)
+
+
+def _was_cut_off(mill: Mill, step: StepRow, entry: _Entry, worker_id: str) -> bool:
+    """Whether a result that comes too late is of an attempt that this worker really had."""
+    had = ((each["attempt"], each["worker"]) for each in mill.shards.attempts(step, entry.rank))
+    return (entry.result.attempt, worker_id) in had
 
 
 def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:
@@ -289,4 +302,4 @@ def _part_with_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], no
     for entry, shard in again:
         if (entry, shard) not in fresh:
             delay = min(seconds_until(shard.time, now), MAX_DELAY_SECONDS)
-            enqueue.send(mill, step, [entry.rank], now, delay=delay)
+            enqueue.send_if_possible(mill, step, [entry.rank], now, delay=delay)

@@ -47,18 +47,11 @@ class Rules:
             spec.get("timeoutSeconds"),
         )
 
-    @property
-    def timeout_ms(self) -> int | None:
-        """How long an attempt lasts at most, whatever its worker says."""
-        return self.timeout * 1000 + TIMEOUT_GRACE_MS if self.timeout else None
-
-    def deadline(self, shard: Shard) -> int | None:
-        """When the attempt of a RUNNING shard is over."""
-        return shard.time + self.timeout_ms if self.timeout_ms else None
-
     def overdue(self, shard: Shard, now: int) -> bool:
-        deadline = self.deadline(shard)
-        return shard.state is TaskState.RUNNING and deadline is not None and deadline <= now
+        """Whether an attempt outlived its time, though its worker had time to end it and to say so."""
+        if shard.state is not TaskState.RUNNING or self.timeout is None:
+            return False
+        return shard.time + self.timeout * 1000 + TIMEOUT_GRACE_MS <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +64,6 @@ class Take:
 @dataclass(frozen=True, slots=True)
 class End:
     """The task ends here and now, without a worker: the shard's last value."""
-
-    shard: Shard
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """The attempt is over, and the task will be tried again: the shard's new value."""
 
     shard: Shard
 
@@ -99,7 +85,7 @@ class Settled:
     """Nothing is left to do for this message but to see that the task's end had its consequences."""
 
 
-Verdict = Take | End | Retry | Bounce | Wait | Settled
+Verdict = Take | End | Bounce | Wait | Settled
 
 
 def on_delivery(
@@ -123,13 +109,9 @@ def on_delivery(
         return Take(_leased(shard, worker, now)) if suits else Bounce()
     if shard.state is not TaskState.RUNNING:
         return Settled()
-    if rules.overdue(shard, now):
-        return on_timeout(shard, rules, now=now, stopping=stopping)
     if holder_alive:
         left = shard.time + lease_ms - now
-        wait = left if left > 0 else lease_ms // 3
-        deadline = rules.deadline(shard)
-        return Wait(wait if deadline is None else min(wait, deadline - now))
+        return Wait(left if left > 0 else lease_ms // 3)
     lost = shard.evolve(losses=shard.losses + 1, span=max(0, now - shard.time))
     if stopping:
         return End(lost.evolve(state=TaskState.KILLED))
@@ -160,12 +142,6 @@ def on_report(
         rules.failed_interval * rules.failed_backoff ** min(failed.failures - 1, 100), LONGEST_WAIT
     )
     return _again(failed, failed.failures <= rules.failed_retries, interval, now)
-
-
-def on_timeout(shard: Shard, rules: Rules, *, now: int, stopping: bool) -> Retry | End:
-    """An attempt outlived its time, and its worker did not end it: it failed."""
-    failed = on_report(shard, rules, Outcome.FAILED, reason=TIMED_OUT, now=now, stopping=stopping)
-    return End(failed) if failed.state.ended else Retry(failed)
 
 
 def on_hand_back(shard: Shard, now: int) -> Shard:

@@ -68,8 +68,9 @@ def _count_failures(mill: Mill, step: StepRow, block: int, failures: int) -> Non
 def send_next(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, repeated: bool) -> None:
     """Send the tasks whose turn comes after those that ended; on a repeat, only the ones never taken."""
     following = [rank for ended in ranks if (rank := enqueue.next_of(step, ended)) is not None]
-    if repeated and following:
+    if not following:
+        return
+    if repeated:
         blocks = mill.shards.blocks(step, {block_of(rank) for rank in following})
         following = [rank for rank in following if blocks[block_of(rank)][rank].attempt == 0]
-    if following:
-        enqueue.send(mill, step, following, now)
+    enqueue.send_if_possible(mill, step, following, now)

@@ -1,4 +1,4 @@
-"""The `concurrency` of a definition: a Job starts when it has a slot, and the next gets it when it ends."""
+"""The `concurrency` of a definition: a Job starts when it has a slot, oldest first, and gives it on."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ _AT_ONCE = 10
 
 
 def may_start(mill: Mill, job: JobRow, now: int) -> bool:
-    """Whether a planned Job has a slot; if not, it waits until one that ends starts it.
+    """Whether a planned Job has a slot; if not, it is noted, and starts when its turn comes.
 
-    It is noted as waiting before the last try, and whoever gives a slot back looks for notes after that.
+    The note is written before the last look at the slots, and whoever gives one back looks for notes after
+    that. A note goes only when its Job has started.
     """
-    if not job.concurrency or _take(mill, job):
+    if not job.concurrency or job.id in mill.slots.holders(job.job_name):
+        return True
+    if not mill.slots.waiting(job.job_name, limit=1) and _take(mill, job):
         return True
     mill.slots.wait(job.job_name, job.jid, job.id)
     notes = f"waits for one of the {job.concurrency} Jobs of {job.job_name} that run at once to end"
@@ -28,10 +31,8 @@ def may_start(mill: Mill, job: JobRow, now: int) -> bool:
         due=now + LOOK_AGAIN_MS,
         notes=notes,
     )
-    if not _take(mill, job):
-        return False
-    mill.slots.waits_no_longer(job.job_name, job.jid)
-    return True
+    _pass_on(mill, job.job_name, now)
+    return False
 
 
 def give_back(mill: Mill, job: JobRow, now: int) -> None:
@@ -43,13 +44,15 @@ def give_back(mill: Mill, job: JobRow, now: int) -> None:
 
 def look_again(mill: Mill, job: JobRow, now: int) -> None:
     """What the tick does for a Job that waits: slots of Jobs that are over are taken from them."""
-    if mill.slots.waiting(job.job_name, limit=1) in ([], [job.id]):
-        holders = mill.slots.holders(job.job_name)
+    holders = mill.slots.holders(job.job_name)
+    if job.id in holders:
+        start_roots(mill, job, now)
+        mill.slots.waits_no_longer(job.job_name, job.jid)
+    elif mill.slots.waiting(job.job_name, limit=1) in ([], [job.id]):
         over = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
         if over:
             mill.slots.give_back(job.job_name, over)
-        if may_start(mill, job, now):
-            start_roots(mill, job, now)
+        mill.slots.wait(job.job_name, job.jid, job.id)
         _pass_on(mill, job.job_name, now)
 
 

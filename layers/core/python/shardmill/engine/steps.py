@@ -22,7 +22,6 @@ from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
 
-DEFAULT_WINDOW = 1_000
 _SWEEP_TRIES = 6
 
 
@@ -40,7 +39,9 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
     if step.state.ended or job.run != run or job.state.ended:
         return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
     if step.state is StepState.WAITING:
-        step = share.make_room(mill, _settle_size(mill, step, now), now)
+        step = _settle_size(mill, step, now)
+    if step.opened and not step.started_time:
+        step = share.make_room(mill, step, now)
     return {
         "ranges": ranges(step.window),
         "sets": list(range(set_count(step.total))),
@@ -60,7 +61,7 @@ def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
         StepState.READY,
         now=now,
         total=step.total,
-        window=min(spec.max_task_count or DEFAULT_WINDOW, step.total),
+        window=share.natural_window(step),
         open={str(member) for member in range(members)},
     )
     return opened or _row(mill, step.job_id, step.run, step.index)

@@ -8,6 +8,7 @@ from shardmill.engine import enqueue
 from shardmill.engine.crew import group_rows, live_crew, need_of, runs
 from shardmill.engine.mill import Mill
 from shardmill.store.rows import StepRow, WorkerRow
+from shardmill.store.workers import Stuck
 
 
 def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> None:
@@ -23,23 +24,23 @@ def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> 
         mill.groups.note_stuck(name, step, ranks, need, now=now)
     if _anyone(mill, step, need, now, fresh=True):
         for name in names:
-            mill.groups.take_stuck(name, (step.job_id, step.run, step.index))
+            _send(mill, Stuck(name, (step.job_id, step.run, step.index), need, set(ranks)), now)
 
 
 def _anyone(mill: Mill, step: StepRow, need: str, now: int, *, fresh: bool = False) -> bool:
     return any(runs(worker.apps, need) for worker in live_crew(mill, step.groups, now, fresh=fresh))
 
 
-def wake_stuck(mill: Mill, worker: WorkerRow, now: int) -> int:
-    """Send again what nobody but this worker can run; how many tasks. Their older messages come back too."""
-    count = 0
+def wake_stuck(mill: Mill, worker: WorkerRow, now: int) -> None:
+    """Send again what nobody but this worker can run; the older messages of it come back too."""
     for group in worker.groups:
-        for key, need in list(mill.groups.stuck(group)):
-            if not runs(worker.apps, need):
-                continue
-            ranks = mill.groups.take_stuck(group, key)
-            step = mill.jobs.step(*key)
-            if step and step.opened and not step.stopping:
-                enqueue.send(mill, step, ranks, now)
-                count += len(ranks)
-    return count
+        for noted in list(mill.groups.stuck(group)):
+            if runs(worker.apps, noted.need):
+                _send(mill, noted, now)
+
+
+def _send(mill: Mill, noted: Stuck, now: int) -> None:
+    step = mill.jobs.step(*noted.step)
+    if step and step.opened and not step.stopping:
+        enqueue.send_if_possible(mill, step, sorted(noted.ranks), now)
+    mill.groups.not_stuck(noted)

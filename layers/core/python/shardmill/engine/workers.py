@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from shardmill.engine import settle
 from shardmill.engine.crew import group_rows
@@ -17,8 +19,8 @@ from shardmill.engine.errors import (
     WorkerBusy,
     WorkerNotFound,
 )
-from shardmill.engine.lease import end_overdue
 from shardmill.engine.mill import Mill
+from shardmill.engine.overdue import end_overdue
 from shardmill.engine.stuck import wake_stuck
 from shardmill.engine.tally import rest_if_tired
 from shardmill.engine.task_id import parse_task_id
@@ -30,6 +32,7 @@ from shardmill.store.rows import StepRow, WorkerRow
 from shardmill.store.workers import NameTaken, Tally
 
 BEATS_PER_LEASE = 3
+MOST_PROGRESS_BYTES = 50_000
 
 StepKey = tuple[str, int, int]
 
@@ -175,7 +178,7 @@ def heartbeat(
     """Say that a worker lives and what it holds; the answer names what it should let go."""
     places = list(_places(mill, held))
     steps = mill.jobs.steps_by_key({place.key for place in places})
-    _look_up(mill, places, steps, now)
+    _look_up(mill, worker_id, places, steps, now)
     foreign = [place.task.task_id for place in places if place.foreign_to(worker_id)]
     if foreign:
         raise ForeignTask(f"worker {worker_id!r} never held {', '.join(foreign[:10])}; nothing was noted")
@@ -183,11 +186,7 @@ def heartbeat(
         worker_id,
         session,
         work=[place.task.task_id for place in places if place.held_by(worker_id)],
-        progress={
-            place.task.task_id: place.task.progress.model_dump(mode="json", exclude_none=True)
-            for place in places
-            if place.task.progress and place.held_by(worker_id)
-        },
+        progress=_progress(place.task for place in places if place.held_by(worker_id)),
         tally=tally or Tally(),
         now=now,
         offline=offline,
@@ -203,7 +202,23 @@ def heartbeat(
     drop = [task.task_id for task in held if not parse_task_id(task.task_id)]
     drop += _to_drop(mill, worker, places, steps)
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
+    if len(followed) < len(worker.followed):
+        mill.workers.unfollow(worker.id, worker.followed.difference(followed))
     return Beat(rest_if_tired(mill, worker, tally.longest if tally else 0), drop, followed)
+
+
+def _progress(held: Iterable[HeldTask]) -> dict[str, Any]:
+    """What tasks tell of themselves, as far as it fits into a worker's row."""
+    told: dict[str, Any] = {}
+    room = MOST_PROGRESS_BYTES
+    for task in held:
+        if task.progress:
+            words = task.progress.model_dump(mode="json", exclude_none=True)
+            room -= len(task.task_id) + len(json.dumps(words))
+            if room < 0:
+                break
+            told[task.task_id] = words
+    return told
 
 
 def _places(mill: Mill, held: Iterable[HeldTask]) -> Iterator[_Place]:
@@ -214,7 +229,9 @@ def _places(mill: Mill, held: Iterable[HeldTask]) -> Iterator[_Place]:
             yield _Place(task, (job_id, task.run or _current_run(mill, job_id), index), rank)
 
 
-def _look_up(mill: Mill, places: Iterable[_Place], steps: dict[StepKey, StepRow], now: int) -> None:
+def _look_up(
+    mill: Mill, worker_id: str, places: Iterable[_Place], steps: dict[StepKey, StepRow], now: int
+) -> None:
     """Read the shards of the tasks, and end the attempts among them whose time is over."""
     by_step: dict[StepKey, list[_Place]] = {}
     for place in places:
@@ -226,9 +243,10 @@ def _look_up(mill: Mill, places: Iterable[_Place], steps: dict[StepKey, StepRow]
         blocks = mill.shards.blocks(step, {block_of(place.rank) for place in inside})
         for place in inside:
             place.shard = blocks[block_of(place.rank)][place.rank]
-        for block in blocks.values():
-            overdue = end_overdue(mill, step, block, now)
-            for place in inside:
+        for number, block in blocks.items():
+            mine = [p for p in inside if block_of(p.rank) == number and p.held_by(worker_id)]
+            overdue = end_overdue(mill, step, block, [place.rank for place in mine], now)
+            for place in mine:
                 if place.rank in overdue:
                     place.shard = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import IntEnum
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,11 @@ Outcome = Literal["success", "failed", "failed-permanent", "rejected"]
 Text = Annotated[str, Field(max_length=256)]
 
 
+def output_size(output: object) -> int:
+    """Bytes of a task's output, as it is kept."""
+    return len(json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode())
+
+
 class WorkerStatus(IntEnum):
     OFFLINE = 0
     DRAINING = 1
@@ -38,7 +44,7 @@ class Registration(Model):
     host: Text = ""
     port: int = Field(default=0, ge=0, le=65_535)
     cores: int = Field(default=1, ge=1, le=100_000)
-    apps: list[Text] = Field(default_factory=lambda: ["*"], max_length=1_000)
+    apps: list[Text] = Field(default_factory=lambda: ["*"], max_length=200)
     slots: int = Field(default=1, ge=1, le=1_000)
     user: Text | None = None
     domain: Text | None = None

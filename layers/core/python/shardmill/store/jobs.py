@@ -136,8 +136,8 @@ class Jobs:
                         yield item["job_name"], item["trigger"]
 
     def add_steps(self, job: JobRow, steps: Sequence[StepRow]) -> bool:
-        """Write the step rows that are not there yet; False if the Job has ended or has another run."""
-        check = Update(keys.job(job.id)).if_equal(run=job.run)
+        """Write the step rows that are not there yet; False if the Job has ended or is not as it was read."""
+        check = Update(keys.job(job.id)).if_equal(run=job.run, priority=job.priority)
         check.if_in("state", [state.value for state in JobState if not state.ended])
         guard = self._table.check_request(check)
         rows = [

@@ -125,6 +125,10 @@ class StepRow(Row):
     last_failed: str = ""
 
     @property
+    def key(self) -> tuple[str, int, int]:
+        return self.job_id, self.run, self.index
+
+    @property
     def two_levels(self) -> bool:
         return two_levels(self.total)
 

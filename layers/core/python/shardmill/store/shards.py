@@ -206,15 +206,11 @@ class Shards:
 
     def keep_outputs(self, outputs: Iterable[tuple[StepRow, int, int, Any]]) -> None:
         """Keep what attempts hand to later steps; it counts if its attempt does."""
-        self._table.batch_put(
-            [
-                {
-                    **keys.output(step.job_id, step.run, step.index, rank, attempt),
-                    "output": json.dumps(output),
-                }
-                for step, rank, attempt, output in outputs
-            ]
-        )
+        items: dict[str, Item] = {}
+        for step, rank, attempt, output in outputs:
+            key = keys.output(step.job_id, step.run, step.index, rank, attempt)
+            items[f"{key}"] = {**key, "output": json.dumps(output, ensure_ascii=False)}
+        self._table.batch_put(list(items.values()))
 
     def output(self, step: StepRow, rank: int, attempt: int) -> Any:
         item = self._table.get(keys.output(step.job_id, step.run, step.index, rank, attempt))

@@ -68,7 +68,6 @@ class Tally:
         self.failures = later.failures if later.succeeded else joined
         self.succeeded |= later.succeeded
         self.skip |= later.skip
-        self.done |= later.done
 
     def write_to(self, update: Update) -> Update:
         amounts = {
@@ -85,6 +84,16 @@ class Tally:
         if self.skip:
             update.add(skip=self.skip)
         return update
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Tasks of a step that no live worker of a group could run, and the program that they need."""
+
+    group: str
+    step: tuple[str, int, int]
+    need: str
+    ranks: set[int]
 
 
 class Workers:
@@ -171,6 +180,9 @@ class Workers:
         for group in worker.groups:
             self._table.delete(keys.member(group, worker.id))
 
+    def unfollow(self, worker_id: str, tasks: set[str]) -> None:
+        self._changed(Update(keys.worker(worker_id)).delete("followed", tasks).if_exists("name"))
+
     def forget(self, worker: WorkerRow) -> None:
         self.leave_groups(worker)
         self._table.delete(keys.worker(worker.id))
@@ -248,12 +260,12 @@ class Groups:
         items = self._table.query(("lk", "group"), index=keys.LIST, start=start, limit=limit)
         return map(GroupRow.from_item, items)
 
-    def note_giant(self, name: str, step: StepRow) -> None:
+    def note_giant(self, name: str, step: tuple[str, int, int]) -> None:
         """Note that a step with more tasks than a group can share at once is open in it."""
-        self._giants(Update(keys.group(name)).add(giants={_step_text(step)}))
+        self._giants(Update(keys.group(name)).add(giants={step_text(step)}))
 
-    def giant_gone(self, name: str, step: StepRow) -> None:
-        self._giants(Update(keys.group(name)).delete("giants", {_step_text(step)}))
+    def giant_gone(self, name: str, step: tuple[str, int, int]) -> None:
+        self._giants(Update(keys.group(name)).delete("giants", {step_text(step)}))
 
     def _giants(self, update: Update) -> None:
         try:
@@ -265,7 +277,8 @@ class Groups:
     def note_stuck(self, name: str, step: StepRow, ranks: Iterable[int], need: str, *, now: int) -> None:
         """Note tasks that no live worker of a group can run, for the one that will come."""
         key = keys.stuck(name, step.job_id, step.run, step.index)
-        update = Update(key).set(step=_step_text(step), need=need, ttl=_ttl(now))
+        text = step_text((step.job_id, step.run, step.index))
+        update = Update(key).set(step=text, need=need, ttl=_ttl(now))
         update.add(ranks={str(rank) for rank in ranks})
         try:
             self._table.update(update.if_smaller("ranks", _MOST_STUCK))
@@ -273,16 +286,16 @@ class Groups:
             if full.old is None:
                 raise
 
-    def stuck(self, name: str) -> Iterator[tuple[tuple[str, int, int], str]]:
-        """The steps with tasks that nobody of the group could run, and the program that they need."""
+    def stuck(self, name: str) -> Iterator[Stuck]:
         partition = ("pk", keys.group(name)["pk"])
         for item in self._table.query(partition, prefix=("sk", keys.STUCK), consistent=True):
-            yield parse_step(item["step"]), item["need"]
+            ranks = {int(rank) for rank in item.get("ranks", ())}
+            if ranks:
+                yield Stuck(name, parse_step(item["step"]), item["need"], ranks)
 
-    def take_stuck(self, name: str, step_key: tuple[str, int, int]) -> list[int]:
-        """Strike a step off the stuck ones; the ranks that were."""
-        old = self._table.delete(keys.stuck(name, *step_key))
-        return sorted(map(int, old.get("ranks", ())))
+    def not_stuck(self, noted: Stuck) -> None:
+        update = Update(keys.stuck(noted.group, *noted.step))
+        self._table.update(update.delete("ranks", {str(rank) for rank in noted.ranks}))
 
 
 def parse_step(text: str) -> tuple[str, int, int]:
@@ -290,8 +303,8 @@ def parse_step(text: str) -> tuple[str, int, int]:
     return job_id, int(run), int(index)
 
 
-def _step_text(step: StepRow) -> str:
-    return f"{step.job_id}#{step.run}#{step.index}"
+def step_text(step: tuple[str, int, int]) -> str:
+    return "#".join(map(str, step))
 
 
 def _json(value: Any) -> str:
