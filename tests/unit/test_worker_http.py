@@ -12,6 +12,7 @@ import pytest
 
 from shardmill.model.worker import HeldTask, Registration, Result
 from shardmill.worker import logs, retry
+from shardmill.worker.deliver import NEVER_TAKEN
 from shardmill.worker.http import HttpTransport
 from shardmill.worker.logs import LogsNotStored, Part
 from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable
@@ -120,6 +121,13 @@ def test_results_that_come_too_late_are_answered_and_done(
 ) -> None:
     server.answers["/v1/work:report"] = problem(status, code)
     assert [reported.status for reported in server.transport.report([a_result()])] == [said]
+
+
+def test_a_report_that_is_never_taken_says_so(server: Server) -> None:
+    server.answers["/v1/work:report"] = problem(413, "output-too-large")
+    with pytest.raises(Refused) as caught:
+        server.transport.report([a_result()])
+    assert caught.value.code in NEVER_TAKEN
 
 
 def test_it_beats_with_what_it_holds(server: Server) -> None:
@@ -240,19 +248,3 @@ def test_a_log_that_cannot_be_stored_is_one_fault(
     server.answers |= {"/v1/work:urls": urls, "/chunk0": put}
     with pytest.raises(LogsNotStored):
         server.transport.logs.store(a_lease(), "stdout", Part(path, 0, 3))
-
-
-def test_a_result_that_is_never_taken_does_not_hold_up_the_others() -> None:
-    def handler(request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/v1/workers":
-            return httpx.Response(201, json=WORKER)
-        results = json.loads(request.content)["results"]
-        if any(result["attempt"] == 2 for result in results):
-            return problem(413, "output-too-large")
-        items = [{"taskId": each["taskId"], "attempt": 1, "status": "ok"} for each in results]
-        return httpx.Response(200, json={"items": items})
-
-    transport = HttpTransport("http://x", "t", client=httpx.Client(transport=httpx.MockTransport(handler)))
-    transport.register(Registration(name="w", groups=["default"]))
-    results = [Result(task_id=f"t{n}", attempt=n, outcome="success") for n in (1, 2)]
-    assert [answer.status for answer in transport.report(results)] == ["ok", "unknown-task"]

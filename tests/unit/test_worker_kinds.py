@@ -223,7 +223,44 @@ def test_docker_runs_an_image_with_the_work_folder_mounted(
     assert option(words, "-v") == [f"{folder}/work:/work", f"{folder}/told:/told"]
     assert option(words, "-w") == ["/work"]
     assert words[-len(last) :] == last
-    assert "--user" not in words
+
+
+DOCKER_INFO = """
+if sys.argv[1] == "info":
+    print({said!r})
+    sys.exit({code})
+"""
+
+
+@pytest.mark.parametrize(
+    ("uid", "said", "code", "asked", "user"),
+    [
+        (0, "", 0, 0, []),
+        (1234, "  seccomp\n  cgroupns", 0, 1, ["1234:99"]),
+        (1234, "  seccomp\n  rootless\n  cgroupns", 0, 1, []),
+        (1234, "  security:\n    rootless: true", 0, 1, []),
+        (1234, "  security:\n    rootless: false", 0, 1, ["1234:99"]),
+        (1234, "  userns", 0, 1, []),
+        (1234, "  rootless", 1, 2, ["1234:99"]),
+    ],
+)
+def test_a_container_writes_what_its_worker_can_remove(
+    having: Making,
+    monkeypatch: pytest.MonkeyPatch,
+    uid: int,
+    said: str,
+    code: int,
+    asked: int,
+    user: list[str],
+) -> None:
+    """As the worker's user, unless that is root or a stranger inside; an engine is asked till it answers."""
+    shop, docker = having("docker", DOCKER_INFO.format(said=said, code=code))
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    monkeypatch.setattr("os.getegid", lambda: 99)
+    for _ in range(2):
+        assert run(a_lease("docker", "alpine"), shop).outcome == "success"
+    assert [option(words, "--user") for words in docker.words if words[0] == "run"] == [user, user]
+    assert sum(words[0] == "info" for words in docker.words) == asked
 
 
 def test_values_reach_the_container_but_not_the_command_line(having: Making) -> None:

@@ -82,4 +82,4 @@ def test_what_is_kept_is_private(tmp_path: Path) -> None:
     execute(a_lease(content="touch made; echo said"), shop, threading.Event())
     (folder,) = shop.root.iterdir()
     assert folder.stat().st_mode & 0o077 == 0
-    assert tree(folder) == ["params.json", "stderr", "stdout", "work", "work/made"]
+    assert tree(folder) == ["params.json", "session.json", "stderr", "stdout", "work", "work/made"]

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.model.job import TaskProgress
-from shardmill.model.worker import Lease, Result
+from shardmill.model.worker import (
+    HeartbeatAnswer,
+    HeldTask,
+    Lease,
+    Registration,
+    Reported,
+    Result,
+    Worker,
+)
 from shardmill.worker import pull, pulse, retry
 from shardmill.worker.execute import Workshop, execute
 from shardmill.worker.live import Live
@@ -225,6 +233,20 @@ def test_a_report_that_is_refused_is_kept_too() -> None:
     transport.fail("report", *[Refused("not today")] * 3)
     assert work(transport, once=True) == 0
     assert len(transport.results) == 1
+
+
+def test_a_result_that_is_never_taken_becomes_a_failure_and_the_others_count() -> None:
+    class Strict(FakeTransport):
+        def report(self, results: Sequence[Result]) -> list[Reported]:
+            if any(result.stdout for result in results):
+                raise Refused("too much", "body-too-large")
+            return super().report(results)
+
+    transport = Strict([*noops(3), a_lease(content="echo said", rank=8)])
+    assert work(transport, once=True) == 0
+    outcomes = {result.task_id: result.outcome for result in transport.results}
+    assert sorted(outcomes.values()) == ["failed-permanent"] + ["success"] * 3
+    assert outcomes[transport.leased[-1].task_id] == "failed-permanent"
 
 
 def test_a_heartbeat_names_everything_it_holds() -> None:
@@ -465,6 +487,104 @@ def test_results_that_cannot_be_sent_before_the_end_are_said(
         transport.await_that(lambda: len(transport.leased) == 2)
         assert worker.end() == 1
     assert "unsent results=2: their tasks run again after the lease" in caplog.messages
+
+
+class Slow(FakeTransport):
+    """Keeps those waiting who make certain calls, until it is told to go on."""
+
+    def __init__(self, leases: Sequence[Lease] = (), slow: Collection[str] = ()) -> None:
+        super().__init__(leases)
+        self.slow = slow
+        self.kept: list[str] = []
+        self.go = threading.Event()
+
+    def _keep(self, call: str) -> None:
+        if call in self.slow:
+            with self.changed:
+                self.kept.append(call)
+                self.changed.notify_all()
+            self.go.wait(60)
+
+    def register(self, registration: Registration) -> Worker:
+        self._keep("register")
+        return super().register(registration)
+
+    def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
+        self._keep("last heartbeat" if offline and not held else "heartbeat")
+        return super().heartbeat(held, offline=offline)
+
+    def hand_back(self, leases: Sequence[Lease]) -> None:
+        self._keep("hand_back")
+        super().hand_back(leases)
+
+    def lease(self, most: int, wait_seconds: int) -> list[Lease]:
+        leases = super().lease(most, wait_seconds)
+        self._keep("lease")
+        return leases
+
+
+def test_what_a_lease_in_flight_brings_is_handed_back_before_the_good_bye() -> None:
+    transport = Slow(noops(3), slow=["lease"])
+    with Working(transport, slots=3) as worker:
+        transport.await_that(lambda: transport.kept)
+        worker.stop.set()
+        transport.await_that(lambda: any(offline for _, offline in transport.beats))
+        transport.go.set()
+        assert worker.ended() == 0
+    assert transport.results == []
+    assert transport.handed_back == transport.leased
+    assert len(transport.leased) == 3
+    assert transport.beats[-1] == ([], True)
+
+
+def test_a_worker_that_was_just_registering_when_it_was_stopped_says_good_bye(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "shardmill.worker")
+    transport = Slow(slow=["register"])
+    with Working(transport) as worker:
+        transport.await_that(lambda: transport.kept)
+        worker.stop.set()
+        _await(lambda: "stopping grace=5s" in caplog.messages)
+        transport.go.set()
+        assert worker.ended() == 0
+    assert transport.beats[-1] == ([], True)
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "last heartbeat", "hand_back", "lease"])
+def test_whoever_does_not_answer_is_not_waited_for_without_end(
+    call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("_LAST_REPORTS", "_LAST_WORD", "_HAND_BACK", "_LAST_LEASE"):
+        monkeypatch.setattr(pull, f"{name}_SECONDS", 0.1)
+    transport = Slow(shells(1, "sleep 30"), slow=[call])
+    with Working(transport, grace_seconds=0.0) as worker:
+        transport.await_that(lambda: transport.leased)
+        assert worker.end() == 0
+    transport.go.set()
+    assert any(message.startswith("unanswered call=") for message in caplog.messages)
+
+
+@pytest.mark.parametrize("call", ["heartbeat", "last heartbeat", "hand_back", "lease"])
+def test_a_second_signal_is_heard_whatever_does_not_answer(
+    call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("_LAST_REPORTS", "_LAST_WORD", "_HAND_BACK", "_LAST_LEASE"):
+        monkeypatch.setattr(pull, f"{name}_SECONDS", 60)
+    transport = Slow(shells(1, "sleep 30"), slow=[call])
+    registration = Registration(name="w", groups=["default"])
+    shop = Workshop(tmp_path / "work", kill_seconds=0.3)
+    worker = pull.PullWorker(transport, registration, shop, pull.Manner(grace_seconds=0.0))
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(worker.run()))
+    thread.start()
+    transport.await_that(lambda: transport.leased)
+    worker.signals = 1
+    transport.await_that(lambda: transport.kept)
+    worker.signals = 2
+    thread.join(15)
+    assert codes == [pull.KILLED]
+    transport.go.set()
 
 
 def _await(predicate: Callable[[], object], seconds: float = 5) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.model.job import TaskProgress
-from shardmill.model.worker import Lease, Result
+from shardmill.model.worker import MAX_OUTPUT_BYTES, Lease, Result, output_size
 from shardmill.worker import bounds
 from shardmill.worker.execute import Limits, Workshop, execute
 from shardmill.worker.live import Live
@@ -53,7 +53,11 @@ def test_no_output_is_none(shop: Workshop, content: str) -> None:
     ("content", "reason"),
     [
         ("echo {a > $SHARDMILL_OUTPUT", "the output is not JSON: "),
-        ("head -c 70000 /dev/zero | tr '\\0' 1 > $SHARDMILL_OUTPUT", "the output has more than 65536 bytes"),
+        (
+            "(echo '\"'; head -c 70000 /dev/zero | tr '\\0' x; echo '\"') | tr -d '\\n' > $SHARDMILL_OUTPUT",
+            "the output has more than 65536 bytes",
+        ),
+        ("head -c 2000000 /dev/zero > $SHARDMILL_OUTPUT", "the output has more than 65536 bytes"),
         ("echo '[1e999]' > $SHARDMILL_OUTPUT", "the output cannot be stored: /0 must be a finite number"),
         ("mkdir $SHARDMILL_OUTPUT", "the output in $SHARDMILL_OUTPUT cannot be read: it is not a plain file"),
         (
@@ -84,6 +88,24 @@ def test_whatever_is_taken_for_an_output_can_be_sent(data: bytes) -> None:
         return
     result = Result(task_id="t", attempt=1, outcome="success", output=value)
     assert Result.model_validate_json(result.model_dump_json()).output == value
+
+
+@pytest.mark.parametrize("text", ["é" * 32_767, "x" * 65_534, '"' * 32_767, "xx" + "\U0001f600" * 16_383])
+def test_an_output_is_measured_as_it_is_kept_and_not_as_it_is_written(text: str) -> None:
+    """Escapes and spaces of the file do not count; worker and server measure the same."""
+    for written in (json.dumps(text), json.dumps(text, ensure_ascii=False), f" \n{json.dumps(text)}\n"):
+        value = parse_output(written.encode())
+        assert value == text
+        assert output_size(value) <= MAX_OUTPUT_BYTES
+        with pytest.raises(BadOutput, match="more than 65536 bytes"):
+            parse_output(json.dumps([value]).encode() + b" " * 10)
+
+
+def test_a_document_written_for_people_is_an_output() -> None:
+    rows = [{"name": f"row {number}", "at": number} for number in range(2_000)]
+    written = json.dumps(rows, indent=8).encode()
+    assert len(written) > MAX_OUTPUT_BYTES
+    assert parse_output(written) == rows
 
 
 @pytest.mark.parametrize(

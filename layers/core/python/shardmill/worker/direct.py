@@ -18,11 +18,12 @@ from shardmill.engine.report import report
 from shardmill.engine.tally import count
 from shardmill.engine.view_workers import heartbeat_answer, worker_view
 from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
+from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
 from shardmill.worker.faults import in_transport_words
 from shardmill.worker.lanes import Lane, Lanes
 from shardmill.worker.logs import BucketLogs, LogStore
-from shardmill.worker.transport import Refused, TransportError, handed_back
+from shardmill.worker.transport import RESTING, Refused, TransportError, handed_back
 
 log = logging.getLogger("shardmill.worker")
 
@@ -56,17 +57,14 @@ class DirectTransport:
     def __init__(self, settings: Settings) -> None:
         self._mill = Mill.connect(settings)
         self._lanes = Lanes(self._mill.queues)
-        self._worker: Worker | None = None
-        self._taker = Taker("")
+        self._row: WorkerRow | None = None
         self._ledger = _Ledger()
         self.logs: LogStore = BucketLogs(settings.bucket)
 
     def register(self, registration: Registration) -> Worker:
         with in_transport_words():
-            row = workers.register(self._mill, registration, now_ms())
-            self._taker = Taker.of(row)
-            self._worker = worker_view(self._mill, row, now_ms())
-        return self._worker
+            self._row = workers.register(self._mill, registration, now_ms())
+            return worker_view(self._mill, self._row, now_ms())
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
         me = self._me
@@ -74,11 +72,11 @@ class DirectTransport:
             beat = workers.heartbeat(
                 self._mill, me.id, me.session, held, offline=offline, now=now_ms(), tally=tally
             )
-            self._taker = Taker.of(beat.worker)
+            self._row = beat.worker
             return heartbeat_answer(self._mill, beat, now_ms())
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
-        me = self._me
+        me = self._awake()
         with in_transport_words():
             lanes = list(self._lanes_of(me.groups))
             if not lanes:
@@ -86,19 +84,27 @@ class DirectTransport:
             self._lanes.serve(lanes)
             messages = self._lanes.take(most, wait_seconds)
             try:
-                leases = lease(self._mill, self._taker, messages, now_ms()) if messages else []
+                leases = lease(self._mill, Taker.of(self._awake()), messages, now_ms()) if messages else []
             except Exception:
                 self._lanes.show_again(messages)
                 raise
         self._ledger.add(Tally(checkout=len(leases)))
         return leases
 
+    def _awake(self) -> WorkerRow:
+        """Raises Refused when it is known to take no tasks now."""
+        me = self._me
+        if not me.takes_tasks:
+            why = me.notes or me.tired or "it is leaving"
+            raise Refused(f"worker {me.name!r} takes no tasks: {why}", RESTING)
+        return me
+
     def report(self, results: Sequence[Result]) -> list[Reported]:
         tally = Tally()
         with in_transport_words():
             reported = report(self._mill, self._me.id, results, now_ms(), tally=tally)
         self._ledger.add(tally)
-        if tally.failed:
+        if tally.skip:
             self._write_down()
         return reported
 
@@ -110,7 +116,8 @@ class DirectTransport:
         except TransportError as error:
             log.warning("not-noted error=%s", error)
         else:
-            self._taker = Taker.of(row) if row else self._taker
+            if row and row.session == self._me.session:
+                self._row = row
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
         with in_transport_words():
@@ -124,10 +131,11 @@ class DirectTransport:
         self._lanes.join(timeout)
 
     @property
-    def _me(self) -> Worker:
-        if not self._worker:
+    def _me(self) -> WorkerRow:
+        """Its row as it was last seen."""
+        if not self._row:
             raise Refused("this worker did not register yet")
-        return self._worker
+        return self._row
 
     def _lanes_of(self, names: Sequence[str]) -> Iterator[Lane]:
         for group in group_rows(self._mill, names, now_ms()).values():

@@ -14,18 +14,17 @@ from shardmill.worker.bounds import Bounds
 from shardmill.worker.environment import params_text
 from shardmill.worker.feed import LogFeed
 from shardmill.worker.findings import DISCARDED as DISCARDED
-from shardmill.worker.findings import Faulty, Finding, Unrunnable, judge
+from shardmill.worker.findings import MAX_REASON, Faulty, Finding, Unrunnable, judge
 from shardmill.worker.invoke import invoke
 from shardmill.worker.limits import Limits as Limits
 from shardmill.worker.live import Live
 from shardmill.worker.logs import LogStore, tail
-from shardmill.worker.place import OUTPUT, PARAMS, PROGRESS, Place, a_place
+from shardmill.worker.place import OUTPUT, PARAMS, PROGRESS, SESSION, Place, a_place
 from shardmill.worker.programs import Order, Programs
 from shardmill.worker.told import BadOutput, answer_of, read_output, read_progress
 from shardmill.worker.users import identity
 
 _ANSWERING = ("http", "lambda")
-_MAX_REASON = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ def _result(lease: Lease, finding: Finding, started: datetime) -> Result:
         receipt=lease.receipt,
         outcome=finding.outcome,
         exit_code=finding.exit_code,
-        reason=finding.reason[:_MAX_REASON] if finding.reason else None,
+        reason=finding.reason[:MAX_REASON] if finding.reason else None,
         stdout=finding.stdout or None,
         stderr=finding.stderr or None,
         output=finding.output,
@@ -136,6 +135,7 @@ def _run_program(lease: Lease, shop: Workshop, place: Place, bounds: Bounds) -> 
         kill_seconds=shop.kill_seconds,
         user=None if program.as_worker else place.user,
         undo=program.undo,
+        record=place.folder / SESSION,
     )
     finding = judge(ended)
     if program.explain and not ended.timed_out and not ended.stopped:

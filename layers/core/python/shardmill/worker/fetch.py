@@ -151,7 +151,7 @@ def fetch(request: Mapping[str, Any], out: BinaryIO) -> None:
                     raise Stopped(_code(answer.status), said.rstrip())
                 return
             ask = ask.redirected(answer.status, location)
-    raise Stopped(PERMANENT, f"{request['url']} redirects more than {MAX_REDIRECTS} times")
+    raise Stopped(PERMANENT, f"{_first(request).shown} redirects more than {MAX_REDIRECTS} times")
 
 
 def _first(request: Mapping[str, Any]) -> Ask:

@@ -11,6 +11,7 @@ PERMANENT_EXIT = 42
 REJECT_EXIT = 75
 """EX_TEMPFAIL: the program asks for another time or another worker."""
 
+MAX_REASON = 1_000
 TIMED_OUT = "timed-out"
 DISCARDED = "discarded"
 

@@ -80,6 +80,7 @@ class Heart:
             log.warning("leaving-unsaid error=%s", error)
 
     def say_good_bye(self) -> None:
+        self.leaving = True
         try:
             self._beat(last=True)
         except TransportError as error:

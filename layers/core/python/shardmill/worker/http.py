@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -31,8 +30,6 @@ from shardmill.worker.logs import LogsNotStored, LogStore, Part, Stream
 from shardmill.worker.retry import a_few_times
 from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable, handed_back
 
-log = logging.getLogger("shardmill.worker")
-
 _STALE_CODES = {"stale-session", "worker-not-found"}
 _TRY_AGAIN = {408, 425, 429}
 _ANSWERED = {
@@ -42,9 +39,6 @@ _ANSWERED = {
     "task-not-found": "unknown-task",
 }
 """Codes of a report of which nothing counts, and what that means for its results."""
-
-_NOT_TAKEN = {"invalid-request", "output-too-large", "body-too-large"}
-"""Codes of a report that will never be taken, however often it is sent."""
 
 _MOST_HANDED_BACK = 100
 _T = TypeVar("_T", bound=BaseModel)
@@ -78,11 +72,6 @@ class HttpTransport:
             return self.post("/v1/work:report", asked, ReportAnswer).items
         except Refused as error:
             status = _ANSWERED.get(error.code)
-            if error.code in _NOT_TAKEN:
-                if len(results) > 1:  # one of them is not liked: the others must not suffer
-                    return [answer for result in results for answer in self.report([result])]
-                log.error("result-refused task=%s error=%s", results[0].task_id, error)  # noqa: TRY400
-                status = "unknown-task"
             if not status:
                 raise
             return [

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,6 +18,7 @@ from shardmill.model.worker import MAX_WAIT_SECONDS, Registration
 from shardmill.worker.execute import Limits, Workshop
 from shardmill.worker.programs import Programs
 from shardmill.worker.pull import Manner, Progress, PullWorker
+from shardmill.worker.roots import a_root
 from shardmill.worker.transport import Transport
 
 Onlooker = Callable[[PullWorker], AbstractContextManager[object]]
@@ -68,7 +67,7 @@ def run_worker(
         **{"user": _user(), **(about or {})},
     )
     manner = Manner(grace_seconds, wait_seconds, once, max_tasks)
-    with _root(work_root, keep_work) as root:
+    with nullcontext(work_root) if work_root else a_root(keep=keep_work) as root:
         shop = Workshop(
             root,
             programs or own_programs(),
@@ -109,19 +108,6 @@ def _user() -> str | None:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return os.environ.get("USER")
-
-
-@contextmanager
-def _root(given: Path | None, keep: bool) -> Iterator[Path]:
-    if given:
-        yield given
-        return
-    root = Path(tempfile.mkdtemp(prefix="shardmill-worker-"))
-    try:
-        yield root
-    finally:
-        if not keep:
-            shutil.rmtree(root, ignore_errors=True)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from shardmill.worker.users import Identity
 
 log = logging.getLogger("shardmill.worker")
 
-OUTPUT, PROGRESS, PARAMS = "output", "progress", "params.json"
+OUTPUT, PROGRESS, PARAMS, SESSION = "output", "progress", "params.json", "session.json"
 _REMOVALS = 3
 _REMOVAL_PAUSE = 0.05
 
@@ -74,10 +74,10 @@ def a_place(lease: Lease, root: Path, user: Identity | None, *, keep: bool) -> I
         if keep:
             log.info("kept folder=%s task=%s", folder, lease.task_id)
         else:
-            _remove(folder)
+            remove(folder)
 
 
-def _remove(folder: Path) -> None:
+def remove(folder: Path) -> None:
     """A process that left the task's session may still write here: what it made meanwhile goes too."""
     for _ in range(_REMOVALS):
         shutil.rmtree(folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -22,6 +23,8 @@ _running: dict[int, Sequence[str]] = {}
 """Each session by its leader, with the command that ends what it runs elsewhere."""
 
 _PROC = Path("/proc")
+_BOOT = _PROC / "sys/kernel/random/boot_id"
+_STARTED = 19  # of what `_stat` gives: in ticks since the boot
 _LOOK_SECONDS = 0.01
 _DEATH_SECONDS = 1.0
 _UNDO_SECONDS = 20.0
@@ -42,10 +45,12 @@ def run(
     kill_seconds: float,
     user: Identity | None = None,
     undo: Sequence[str] = (),
+    record: Path | None = None,
 ) -> Ended:
     """Run a program within its bounds; none of its session outlives it.
 
     `undo` is a command that ends what the program started outside of its session, if it was cut short.
+    `record` is a file from which `end_left` can end it, should this process be killed.
     """
     with stdout.open("wb") as out, stderr.open("wb") as err:
         try:
@@ -63,6 +68,8 @@ def run(
             raise NotStarted(_why(words[0], error)) from error
     _running[process.pid] = undo
     try:
+        if record:
+            record.write_text(json.dumps([process.pid, _birth(process.pid), *undo]))
         why = bounds.await_end(lambda: process.poll() is not None)
         if why is not None:
             _terminate(process, kill_seconds)
@@ -79,10 +86,34 @@ def kill_all() -> None:
     """End every session that runs in this process, without a word."""
     for session, undo in list(_running.items()):
         _kill(session)
-        if undo:
-            nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-            with suppress(OSError):  # nobody is left to be told
-                os.posix_spawn(undo[0], list(undo), os.environ, file_actions=nowhere)
+        _undo_unseen(undo)
+
+
+def end_left(record: Path) -> None:
+    """End what a process that was killed left running, if it is still the same."""
+    try:
+        session, birth, *undo = json.loads(record.read_text())
+        if birth and birth == _birth(session):
+            log.info("ending-left session=%d", session)
+            _kill(session)
+        _undo_unseen(undo)
+    except (OSError, ValueError, TypeError) as error:
+        log.warning("not-ended record=%s error=%s", record, error)
+
+
+def _birth(pid: int) -> str | None:
+    """What tells a process from a later one of the same number; None if it is gone, or nobody can say."""
+    try:
+        return f"{_stat(pid)[_STARTED]} {_BOOT.read_text().strip()}"
+    except OSError:
+        return None
+
+
+def _undo_unseen(undo: Sequence[str]) -> None:
+    if undo:
+        nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+        with suppress(OSError):  # nobody is left to be told
+            os.posix_spawn(undo[0], list(undo), os.environ, file_actions=nowhere)
 
 
 def _rights(user: Identity | None) -> dict[str, Any]:
@@ -156,10 +187,14 @@ def _members(session: int) -> Iterator[int]:
 
 def _lives(pid: int) -> bool:
     try:
-        state = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+        return _stat(pid)[0] not in "ZX"
     except OSError:
         return False
-    return state not in "ZX"
+
+
+def _stat(pid: int) -> list[str]:
+    """What /proc says of a process, from its state on."""
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
 def _undo(words: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 from shardmill.model.worker import MAX_WAIT_SECONDS, Lease, Registration, Result, Worker
 from shardmill.worker import process
+from shardmill.worker.deliver import deliver
 from shardmill.worker.desk import PATIENCE_SECONDS, Desk, Held
 from shardmill.worker.execute import DISCARDED, Workshop, execute, unrun
 from shardmill.worker.heart import Heart
@@ -29,6 +30,10 @@ _ONCE_WAIT_SECONDS = 1
 _EARLY_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _LAST_REPORTS_SECONDS = 5.0
+_LAST_WORD_SECONDS = 5.0
+_HAND_BACK_SECONDS = 15.0
+_LAST_LEASE_SECONDS = 7.0
+"""A lease that waits at the other end learns within 5 s that we are going."""
 
 
 class _NotAccepted(Exception):
@@ -72,6 +77,7 @@ class PullWorker:
         self._slots = 0
         self._cut: list[Lease] = []
         self._lost = False
+        self._takers: list[Thread] = []
         self._beats: Thread | None = None
         self._handed_back = 0
         self.code = FINE
@@ -79,7 +85,7 @@ class PullWorker:
 
     def run(self, stop: Event | None = None) -> int:
         """Until a signal, `stop`, or the end of the work; the exit code."""
-        self._start(self._work, "lease")
+        self._takers.append(self._start(self._work, "lease"))
         while not self._halt.wait(_LOOK_SECONDS):
             if self.signals or (stop and stop.is_set()):
                 log.info("stopping grace=%gs", self._manner.grace_seconds)
@@ -131,7 +137,7 @@ class PullWorker:
         self._heart.awake(worker)
         self._beats = self._start(partial(self._heart.beat_on, worker.heartbeat_seconds), "heartbeat")
         self._start(self._report, "report")
-        self._start(self._pass_on, "pass on")
+        self._takers.append(self._start(self._pass_on, "pass on"))
         while room := self._desk.await_room():
             asked = time.monotonic()
             leases = self._lease(room)
@@ -219,7 +225,7 @@ class PullWorker:
 
     def _report(self) -> None:
         while batch := self._desk.take_results():
-            send = partial(self._transport.report, [result for _, result in batch])
+            send = partial(deliver, self._transport.report, [result for _, result in batch])
             answers = self._insistence.until_done("report", send, self._over)
             if answers is None:
                 return
@@ -249,25 +255,43 @@ class PullWorker:
     # the end
 
     def _wind_up(self) -> None:
+        unbegun = self._desk.close()
         self._transport.close()
         if self._beats and not self._lost:
-            self._heart.leave()
-        self._hand_back(self._desk.close())
+            self._call("leave", self._heart.leave, _LAST_WORD_SECONDS)
+        self._give_back(unbegun)
         if not self._lost:
             self._await(self._desk.await_ends, self._manner.grace_seconds)
         self._desk.abandon()
         self._await(self._desk.await_ends, self._shop.kill_seconds + 1)
         if not self._lost:
-            self._hand_back(self._cut)
+            self._give_back(self._cut)
             if not self._await(self._desk.await_reports, _LAST_REPORTS_SECONDS):
                 log.error("unsent results=%d: their tasks run again after the lease", self._desk.unsent)
                 self.code = FAILED
+            self._await_takers()
         self._over.set()
         self._pulse.turned()
         self._desk.finish()
         if self._beats and not self._lost:
-            self._beats.join(_LAST_REPORTS_SECONDS)
-            self._heart.say_good_bye()
+            self._await(partial(_ended, self._beats), _LAST_REPORTS_SECONDS)
+            self._call("good-bye", self._heart.say_good_bye, _LAST_WORD_SECONDS)
+
+    def _give_back(self, leases: Sequence[Lease]) -> None:
+        if leases:
+            self._call("hand-back", partial(self._hand_back, leases), _HAND_BACK_SECONDS)
+
+    def _await_takers(self) -> None:
+        """What a lease in flight brings is handed back by the thread that asked for it."""
+        deadline = time.monotonic() + _LAST_LEASE_SECONDS
+        for taker in self._takers:
+            if not self._await(partial(_ended, taker), max(0.0, deadline - time.monotonic())):
+                log.warning("unanswered call=%s: tasks it may bring run again after the lease", taker.name)
+
+    def _call(self, what: str, call: Callable[[], None], seconds: float) -> None:
+        """In a thread of its own, so that a second signal is heard however long the other end takes."""
+        if not self._await(partial(_ended, self._start(call, what)), seconds):
+            log.warning("unanswered call=%s seconds=%g", what, seconds)
 
     def _await(self, wait: Callable[[float], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -288,6 +312,11 @@ class PullWorker:
             log.warning("not-handed-back tasks=%d error=%s", len(leases), error)
         else:
             self._handed_back += len(leases)
+
+
+def _ended(thread: Thread, seconds: float) -> bool:
+    thread.join(seconds)
+    return not thread.is_alive()
 
 
 def _of(result: Result) -> tuple[str, int, str, str | None]:

@@ -11,7 +11,10 @@ from typing import Any
 
 from shardmill.model.document import plain_faults
 from shardmill.model.job import TaskProgress
-from shardmill.model.worker import MAX_OUTPUT_BYTES
+from shardmill.model.worker import MAX_OUTPUT_BYTES, output_size
+
+_MOST_READ = 16 * MAX_OUTPUT_BYTES
+"""An output is measured as it is kept, without the spaces and escapes that a file may spend on it."""
 
 _MAX_MESSAGE = 200
 _LINE_BYTES = 4096
@@ -25,7 +28,7 @@ class BadOutput(Exception):
 def read_output(path: Path) -> Any:
     """The JSON that a task wrote, None if it wrote none. Raises BadOutput."""
     try:
-        data = _read(path, MAX_OUTPUT_BYTES + 1)
+        data = _read(path, _MOST_READ + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -35,21 +38,27 @@ def read_output(path: Path) -> Any:
 
 def parse_output(data: bytes) -> Any:
     """The value of an output. Raises BadOutput if it is too large, no JSON, or JSON that cannot be stored."""
-    if len(data) > MAX_OUTPUT_BYTES:
-        raise BadOutput(f"the output has more than {MAX_OUTPUT_BYTES} bytes; put the data in a file")
+    if len(data) > _MOST_READ:
+        raise _too_large()
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise BadOutput(f"the output is not JSON: {error}") from None
     for fault in plain_faults(value):
         raise BadOutput(f"the output cannot be stored: {fault.pointer or 'it'} {fault.message}")
+    if output_size(value) > MAX_OUTPUT_BYTES:
+        raise _too_large()
     return value
+
+
+def _too_large() -> BadOutput:
+    return BadOutput(f"the output has more than {MAX_OUTPUT_BYTES} bytes; put the data in a file")
 
 
 def answer_of(path: Path) -> Any:
     """The JSON of an answer that a task was given, None if it is none or too large to be kept."""
     try:
-        return parse_output(_read(path, MAX_OUTPUT_BYTES + 1))
+        return parse_output(_read(path, _MOST_READ + 1))
     except BadOutput:
         return None
 

@@ -1,0 +1,171 @@
+"""The folders of workers: a dead one's is cleared away with what it ran, a live one's never."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shardmill.worker import process, roots
+from support.processes import alive, gone
+from support.standins import stand_in
+
+WORKER = """
+import sys, threading
+from pathlib import Path
+sys.path[:0] = {path!r}
+from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.programs import Programs
+from shardmill.worker.roots import a_root
+from support.leases import a_lease
+with a_root(keep={keep}) as root:
+    lease = a_lease({type!r}, {content!r})
+    execute(lease, Workshop(root, Programs(docker={docker!r}), keep={keep}), threading.Event())
+"""
+
+
+@pytest.fixture(autouse=True)
+def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+Starting = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Starting]:
+    """A worker in a process of its own, which runs one task."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(content: str, type: str = "shell", docker: str = "docker", keep: bool = False) -> object:
+        program = WORKER.format(path=sys.path, content=content, type=type, docker=docker, keep=keep)
+        started.append(subprocess.Popen([sys.executable, "-c", program]))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.kill()
+        worker.wait()
+    roots.clear_left()
+
+
+def pid_in(path: Path) -> int:
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return int(path.read_text())
+
+
+def endless(pid: Path) -> str:
+    return f"echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.05; done"
+
+
+def test_a_root_is_gone_with_its_worker(temp: Path) -> None:
+    with roots.a_root(keep=False) as root:
+        (root / "made").mkdir()
+        assert [root] == list(temp.iterdir())
+    assert list(temp.iterdir()) == []
+
+
+def test_what_a_killed_worker_left_is_cleared_away(temp: Path, tmp_path: Path, start: Starting) -> None:
+    worker = start(endless(tmp_path / "pid"))
+    task = pid_in(tmp_path / "pid")
+    [root] = temp.iterdir()
+    roots.clear_left()
+    assert alive(task)
+    assert root.exists()
+    worker.kill()
+    worker.wait()
+    assert alive(task)
+    with roots.a_root(keep=False) as own:
+        assert list(temp.iterdir()) == [own]
+        assert gone(task)
+
+
+def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: Starting) -> None:
+    calls = tmp_path / "bin"
+    calls.mkdir()
+    docker = stand_in(calls, "docker", "import time\nif sys.argv[1] == 'run': time.sleep(60)")
+    worker = start("alpine", "docker", str(docker.path))
+    _await(lambda: docker.calls_path.exists() and docker.words)
+    _await(lambda: any(Path(tempfile.gettempdir()).glob("*/*/session.json")))
+    worker.kill()
+    worker.wait()
+    roots.clear_left()
+    _await(lambda: ["rm", "--force", docker.words[0][3]] in docker.words)
+
+
+def test_work_that_was_to_be_kept_is_kept(temp: Path, tmp_path: Path, start: Starting) -> None:
+    start("touch made", keep=True).wait()
+    roots.clear_left()
+    assert [path.name for path in temp.rglob("made")] == ["made"]
+
+
+def test_what_is_not_surely_a_dead_workers_is_left_alone(temp: Path) -> None:
+    elsewhere = temp / "elsewhere"
+    for folder in (elsewhere, temp / "shardmill-worker-unlocked", temp / "shardmill-other"):
+        folder.mkdir()
+    (elsewhere / "lock").touch()
+    (temp / "shardmill-other" / "lock").touch()
+    (temp / "shardmill-worker-link").symlink_to(elsewhere)
+    (temp / "shardmill-worker-file").touch()
+    before = sorted(temp.rglob("*"))
+    roots.clear_left()
+    assert sorted(temp.rglob("*")) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_the_folder_of_another_user_is_left_alone(temp: Path) -> None:
+    root = temp / "shardmill-worker-theirs"
+    root.mkdir()
+    (root / "lock").touch()
+    os.chown(root, 65534, 65534)
+    roots.clear_left()
+    assert (root / "lock").exists()
+
+
+@pytest.mark.parametrize("text", ["", "7", "[1]", '["x", "y", 3]', '{"a": 1}', "[1, null, 7]"])
+def test_a_record_that_makes_no_sense_is_said_and_passed_over(
+    temp: Path, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    task = temp / "shardmill-worker-dead" / "task"
+    task.mkdir(parents=True)
+    (task.parent / "lock").touch()
+    (task / "session.json").write_text(text)
+    roots.clear_left()
+    assert not task.parent.exists()
+    assert [message.split()[0] for message in caplog.messages if "not-ended" in message] == ["not-ended"]
+
+
+def test_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> None:
+    innocent = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        for birth in ("12345 an-old-boot", None):
+            record = tmp_path / "session.json"
+            record.write_text(json.dumps([innocent.pid, birth]))
+            process.end_left(record)
+            assert innocent.poll() is None
+        record.write_text(json.dumps([innocent.pid, process._birth(innocent.pid)]))
+        process.end_left(record)
+        assert innocent.wait(10) == -signal.SIGKILL
+    finally:
+        innocent.kill()
+        innocent.wait()
+
+
+def _await(predicate: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not predicate():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
