@@ -102,7 +102,8 @@ def test_a_newcomer_does_not_overtake_jobs_that_wait_for_a_slot(play: Play) -> N
     play.mill.slots.give_back("play", [play.job("one")["id"]])
     play.submit("three")
     play.cloud.run_until(lambda: play.job("three")["state"] == "WAITING")
-    assert play.job("two")["state"] == "QUEUED"
+    play.cloud.run_until(lambda: play.job("two")["state"] == "QUEUED")
+    assert play.job("three")["state"] == "WAITING"
 
 
 def test_messages_of_a_group_that_lived_for_a_while_are_moved(play: Play) -> None:
@@ -254,3 +255,43 @@ def test_beats_end_what_is_followed_no_more(play: Play) -> None:
     row = play.mill.workers.get(me["id"])
     assert row is not None
     assert row.followed == set()
+
+
+def test_a_result_that_contradicts_an_earlier_one_changes_nothing(play: Play) -> None:
+    with_tasks(play, 1)
+    me = register(play)
+    [task] = lease(play, me)
+    assert report(play, me, [task], stdout="done").status == 200
+    before = play.task("a", 0)
+    assert report(play, me, [task], outcome="failed", stderr="no, not done").status == 409
+    assert play.task("a", 0) == before
+
+
+def test_a_late_success_after_a_timeout_adds_what_it_printed_and_no_more(play: Play) -> None:
+    with_tasks(play, 1, timeoutSeconds=5, failedRetries=0)
+    [held] = play.take(1)
+    clock = play.hands.clock
+    play.hands.clock = lambda: clock() + 21_000
+    assert play.hands.beat([held]) == [held.task_id]
+    [late] = play.hands.report([held], stdout="at last")
+    assert late.status == "stale-attempt"
+    [attempt] = play.task("a", 0)["attempts"]
+    assert (attempt["reason"], attempt["outcome"], attempt["stdout"]) == ("timed-out", None, "at last")
+    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
+    assert "longer than timeoutSeconds, 5" in play.job()["notes"]
+
+
+def test_a_worker_does_not_hold_what_others_took_from_it(play: Play) -> None:
+    with_tasks(play, 1)
+    me = register(play)
+    [task] = lease(play, me)
+    other = Hands(play.mill, "other")
+    clock = other.clock
+    other.clock = lambda: clock() + 61_000
+    receipt = Receipt.decode(task["receipt"])
+    assert receipt is not None
+    play.mill.queues.hide([(receipt.message, 0)])
+    assert [each.attempt for each in other.take()] == [2]
+    row = play.mill.workers.get(me["id"])
+    assert row is not None
+    assert row.work == set()

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shardmill.cli.app import app
+from shardmill.engine.errors import DefinitionNotFound
 from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, listed, log, page, problem, saved, step, task
 
 Run = Callable[..., Result]
@@ -172,6 +173,10 @@ def test_submit(api: FakeApi, run: Run) -> None:
         ["jobs", "--limit", "0"],
         ["logs", "report", "t1", "main", "x"],
         ["logs", "report", "t1", "main", "-1"],
+        ["logs", "report", "t1", "main", "0", "--attempt", "0"],
+        ["tasks", "report", "t1", "main", "x"],
+        ["tasks", "report", "t1", "main", "0", "--state", "FAILED"],
+        ["tasks", "report", "t1", "main", "0", "--limit", "1"],
         ["job", "a/b", "t1"],
         ["job", "report", "bad trigger"],
         ["graph", "a.yaml", "--format", "png"],
@@ -294,6 +299,7 @@ def test_watch_in_json_is_a_line_for_each_change(api: FakeApi, run: Run) -> None
         ["job", "nobody", "t1"],
         ["watch", "nobody", "t1"],
         ["tasks", "nobody", "t1", "main"],
+        ["tasks", "nobody", "t1", "main", "0"],
         ["logs", "nobody", "t1", "main", "0"],
         ["logs", "nobody", "t1", "main", "0", "--follow"],
         ["graph", "nobody"],
@@ -397,6 +403,81 @@ def test_tasks(api: FakeApi, run: Run) -> None:
     assert api.seen[-1].query == {"state": "SUCCESS", "limit": "1"}
 
 
+def worker(worker_id: str, name: str) -> dict[str, Any]:
+    times = {"createTime": NOW, "updateTime": NOW}
+    return {"id": worker_id, "name": name, "groups": ["g"], "session": 1, "heartbeatSeconds": 20, **times}
+
+
+def test_tasks_show_the_names_of_workers_which_are_asked_for_once(api: FakeApi, run: Run) -> None:
+    api.on("GET", "/v1/workers", page(worker("aaaaaaaa", "host-17")))
+    tasks = [task(0, worker="aaaaaaaa"), task(1, worker="forgotten"), task(2, worker="aaaaaaaa")]
+    api.on("GET", f"{JOB}/steps/main/tasks", page(*tasks))
+    lines = run("tasks", "report", "t1", "main").stdout.splitlines()
+    assert [line.split()[3] for line in lines[1:]] == ["host-17", "forgotten", "host-17"]
+    assert api.asked.count("GET /v1/workers") == 1
+    found = json.loads(run("tasks", "report", "t1", "main", "--json").stdout)
+    assert [each["worker"] for each in found] == ["aaaaaaaa", "forgotten", "aaaaaaaa"]
+    assert api.asked.count("GET /v1/workers") == 1
+
+
+def test_tasks_are_shown_even_if_workers_cannot_be_read(api: FakeApi, run: Run) -> None:
+    api.on("GET", f"{JOB}/steps/main/tasks", page(task(0, worker="aaaaaaaa"), task(1, worker="b")))
+    result = run("tasks", "report", "t1", "main")
+    assert result.exit_code == 0
+    assert [line.split()[3] for line in result.stdout.splitlines()[1:]] == ["aaaaaaaa", "b"]
+    assert result.stderr.count("their names cannot be read: there is no /v1/workers") == 1
+
+
+def test_a_task_is_shown_with_its_attempts_and_last_words(api: FakeApi, run: Run) -> None:
+    failed = {
+        "attempt": 1,
+        "worker": "aaaaaaaa",
+        "startTime": NOW,
+        "endTime": "2026-11-16T02:17:21.623Z",
+        "exitCode": 3,
+        "reason": "failed",
+        "message": "exit code 3",
+        "outcome": "failed",
+        "stderr": "".join(f"line {number}\n" for number in range(30)) + "bo\x1bom\n",
+    }
+    silent = {"attempt": 2, "worker": "forgotten", "startTime": NOW, "reason": "lost"}
+    api.on("GET", "/v1/workers", page(worker("aaaaaaaa", "host-17")))
+    shown = task(5, "FAILED", 2, attempts=[failed, silent], output={"rows": 1})
+    api.on("GET", f"{JOB}/steps/main/tasks/5", shown)
+    lines = run("tasks", "report", "t1", "main", "5").stdout.splitlines()
+    assert lines[0] == "report t1 main 5 FAILED"
+    assert '  output     {"rows": 1}' in lines
+    at = next(at for at, line in enumerate(lines) if line.startswith("ATTEMPT"))
+    assert lines[at].split() == ["ATTEMPT", "WORKER", "STARTED", "TOOK", "EXIT", "CODE", "REASON", "MESSAGE"]
+    first = ["1", "host-17", "2026-11-16T02:17:19Z", "2.5", "s", "3", "failed", "exit", "code", "3"]
+    assert lines[at + 1].split() == first
+    assert lines[at + 2].split() == ["2", "forgotten", "2026-11-16T02:17:19Z", "-", "-", "lost", "-"]
+    assert lines[at + 4] == "The end of the stderr of attempt 1:"
+    assert lines[at + 5 :] == [*(f"  line {number}" for number in range(21, 30)), "  bo om"]
+    found = json.loads(run("tasks", "report", "t1", "main", "5", "--json").stdout)
+    assert [each["reason"] for each in found["attempts"]] == ["failed", "lost"]
+
+
+def test_a_task_without_complaints_shows_the_end_of_its_output(api: FakeApi, run: Run) -> None:
+    done = {"attempt": 1, "outcome": "success", "exitCode": 0, "stdout": "42\n", "stderr": "\n"}
+    api.on("GET", f"{JOB}/steps/main/tasks/0", task(0, attempts=[done]))
+    text = run("tasks", "report", "t1", "main", "0").stdout
+    assert text.endswith("\nThe end of the stdout of attempt 1:\n  42\n")
+    api.on("GET", f"{JOB}/steps/main/tasks/0", task(0, "READY", 0))
+    assert run("tasks", "report", "t1", "main", "0").stdout == "report t1 main 0 READY\n  id         x_0_0\n"
+    assert "GET /v1/workers" not in api.asked
+
+
+def test_routes_become_commands(api: FakeApi, run: Run) -> None:
+    text = "its step 'main' needs a worker group 'nope'; make it with PUT /v1/groups/nope"
+    fault = {"pointer": "/jobName", "code": "unknown-group", "message": text}
+    api.on("POST", "/v1/jobs", problem(422, "invalid-request", "the request is not valid", faults=[fault]))
+    assert run("submit", "report").stderr.endswith("'nope'; make it with `shardmill groups add nope`\n")
+    api.on("POST", "/v1/jobs", problem(404, "definition-not-found", DefinitionNotFound("report").detail))
+    said = "there is no definition named 'report'; save it with `shardmill define FILE`"
+    assert run("submit", "report").stderr == f"shardmill: {said}\n"
+
+
 def test_logs(api: FakeApi, run: Run) -> None:
     path = f"{JOB}/steps/main/tasks/2"
     pages = (log("één\n", 5, False), log("two", 8, True))
@@ -410,6 +491,13 @@ def test_logs(api: FakeApi, run: Run) -> None:
     api.on("GET", f"{path}/logs", *pages)
     result = run("logs", "report", "t1", "main", "2", "--follow", "--json")
     assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["één\n", "two"]
+
+
+@pytest.mark.parametrize("more", [[], ["--follow"]])
+def test_the_log_of_one_attempt(api: FakeApi, run: Run, more: list[str]) -> None:
+    api.on("GET", f"{JOB}/steps/main/tasks/2/logs", log("one\n", 4, False), log("two\n", 8, True))
+    assert run("logs", "report", "t1", "main", "2", "--attempt", "1", *more).stdout == "one\ntwo\n"
+    assert [each.query["attempt"] for each in api.seen] == ["1", "1"]
 
 
 def test_an_empty_log_is_empty(api: FakeApi, run: Run) -> None:

@@ -3,6 +3,9 @@
 import io
 import json
 import logging
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from shardmill import engine
 from shardmill.cli import drawing, output, progress
 from shardmill.cli.assignments import params, step_params
-from shardmill.cli.loglines import JsonLine
+from shardmill.cli.loglines import JsonLine, TextLine
 from shardmill.cli.panel import lines
 from shardmill.cli.progress import Changes, Running, bars, chosen
+from shardmill.cli.wording import in_commands
 from shardmill.client import Client, ServerError
 from shardmill.engine.submit_event import request_of
 from shardmill.local import prices
@@ -292,6 +297,45 @@ def test_a_log_line_in_json_has_the_pairs_of_its_message() -> None:
         "logger": "botocore.x",
         "message": "a 100% b",
     }
+
+
+def test_a_sentence_of_the_engine_stays_one_with_what_it_was_given() -> None:
+    record = logging.LogRecord("shardmill-functions", logging.WARNING, "x.py", 1, "it is late", (), None)
+    record.__dict__.update(action="start", jobId="x")
+    found = json.loads(JsonLine().format(record))
+    assert {name: found[name] for name in ("event", "message", "action", "jobId")} == {
+        "event": "log",
+        "message": "it is late",
+        "action": "start",
+        "jobId": "x",
+    }
+    text = TextLine("%(levelname)s %(message)s").format(record)
+    assert text == "WARNING it is late action=start jobId=x"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_engine_logs_once_and_as_its_worker_does(form: str) -> None:
+    code = (
+        "from shardmill.aws.observe import logger\n"
+        "from shardmill.cli.loglines import log_to_stderr\n"
+        f"log_to_stderr({form!r})\n"
+        "logger.warning('it is late', extra={'action': 'start'})\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    [line] = found.stderr.splitlines()
+    assert found.stdout == ""
+    if form == "json":
+        assert json.loads(line)["message"] == "it is late"
+    else:
+        assert line.endswith(" WARNING shardmill-functions it is late action=start")
+
+
+def test_no_route_that_the_engine_names_reaches_people() -> None:
+    sources = Path(engine.__path__[0]).glob("*.py")
+    named = [line for file in sources for line in file.read_text().splitlines() if "/v1/" in line]
+    assert named
+    for line in named:
+        assert "/v1/" not in in_commands(re.sub(r"\{\w+\}", "a-name", line))
 
 
 @given(st.text(max_size=30), st.integers(), st.text(max_size=30))

@@ -344,22 +344,6 @@ def test_a_flood_of_small_tasks_costs_few_heartbeats() -> None:
     assert sum(not offline for _, offline in transport.beats) <= 1 + seconds / pulse.EXTRA_SECONDS
 
 
-def test_nothing_sooner_than_asked_for_is_not_asked_for_at_once_again() -> None:
-    class Hasty(FakeTransport):
-        def lease(self, most: int, wait_seconds: int) -> list[Lease]:
-            self.asked.append(most)
-            return []
-
-    transport = Hasty(heartbeat_seconds=600)
-    with Working(transport):
-        transport.await_that(lambda: transport.beats)
-        time.sleep(0.3)
-        assert len(transport.asked) <= 3
-
-
-# Suspended and drained
-
-
 def test_a_suspended_worker_takes_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
     transport = FakeTransport(noops(3))

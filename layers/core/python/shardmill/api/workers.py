@@ -39,7 +39,7 @@ from shardmill.store.workers import Tally
 
 MOST_WORKERS_LOOKED_AT = 2_000
 _UNCOUNTED: dict[str, tuple[type[MillError], str]] = {
-    "stale-attempt": (StaleAttempt, "a newer attempt has these tasks"),
+    "stale-attempt": (StaleAttempt, "the attempt is over, or a newer one has these tasks"),
     "foreign-attempt": (ForeignAttempt, "another worker, or none, holds these tasks"),
     "wrong-group": (WrongGroup, "these tasks belong to groups that the worker is not in"),
     "unknown-task": (TaskNotFound, "there are no such tasks"),

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from shardmill.cli.output import message
+from shardmill.cli.wording import in_commands
 
 OTHER = 1
 USAGE = 2
@@ -67,9 +68,9 @@ def tell(error: Exception) -> int:
             f"{os.path.basename(place.filename)}); this is a defect of Shardmill: please report it"
         )
         return OTHER
-    message(error.detail)
+    message(in_commands(error.detail))
     for fault in error.faults:
-        message(f"  {fault.pointer or '(document)'}: {fault.message}")
+        message(f"  {fault.pointer or '(document)'}: {in_commands(fault.message)}")
     codes = {NotFound: NOT_FOUND, BadName: USAGE, WaitTimedOut: TIMED_OUT}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), OTHER)
 

@@ -55,13 +55,14 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the worker groups, or show, add, change and remove one.
+    """List the worker groups, or show, add or remove one; add also changes one that is there.
 
     \b
     Examples:
       shardmill groups
       shardmill groups show default
       shardmill groups add reports --lease-seconds 300
+      shardmill groups add reports --lease-seconds 60
       shardmill groups remove reports
     """
     from shardmill.client import Client
@@ -105,9 +106,9 @@ def add(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Make a worker group and its queues.
+    """Make a worker group and its queues, or change one.
 
-    If there is one of this name, what is given is changed; its kind never does.
+    If there is one of this name, what is given is changed; its kind never is.
 
     \b
     Examples:

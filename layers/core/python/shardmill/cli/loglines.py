@@ -9,18 +9,25 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from shardmill.cli.wording import in_commands
+
 LogFormat = Literal["text", "json"]
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _NOISY = ("httpx", "botocore", "boto3", "urllib3")
+_FUNCTIONS = "shardmill-functions"
+"""The logger of what also runs on Lambda, for which it brings a handler of its own (aws/observe.py)."""
+
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _PLACE = re.compile(r"%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 _PAIR = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
 def log_to_stderr(form: LogFormat) -> None:
     handler = _ToStderr()
-    handler.setFormatter(JsonLine() if form == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonLine() if form == "json" else TextLine(_TEXT))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger(_FUNCTIONS).handlers.clear()
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
@@ -30,10 +37,16 @@ class _ToStderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.write(in_commands(self.format(record)) + "\n")
             sys.stderr.flush()
         except Exception:  # as every handler of `logging` does it
             self.handleError(record)
+
+
+class TextLine(logging.Formatter):
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  so it is called
+        extra = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        return super().formatMessage(record) + extra
 
 
 class JsonLine(logging.Formatter):
@@ -42,13 +55,19 @@ class JsonLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         said = {"time": when.replace("+00:00", "Z"), "level": record.levelname.lower()}
-        if record.name.startswith("shardmill"):
+        if record.name.partition(".")[0] == "shardmill":
             said |= _parts(record)
         else:
-            said |= {"event": "log", "logger": record.name, "message": record.getMessage()}
+            more = {"event": "log", "logger": record.name, "message": record.getMessage()}
+            said = {**_extra(record), **said, **more}
         if record.exc_info:
             said["traceback"] = self.formatException(record.exc_info)
         return json.dumps(said, ensure_ascii=False, default=str)
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    """What a record was given with `extra`."""
+    return {name: value for name, value in vars(record).items() if name not in _USUAL}
 
 
 def _parts(record: logging.LogRecord) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from shardmill.client.connection import connection
 from shardmill.client.documents import load_document
 from shardmill.client.errors import BadAnswer, Invalid, NotFound
-from shardmill.client.follow import LogPage, follow_log, read_log, wait_for
+from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
 from shardmill.client.http import Http
 from shardmill.client.paths import job_path, looks_like_an_id, step_path, task_path, word, worker_path
 from shardmill.client.trigger import new_trigger
@@ -231,18 +231,24 @@ class Client:
         index: int,
         stream: Stream = "stdout",
         *,
+        attempt: int | None = None,
         follow: bool = False,
     ) -> Iterator[str]:
-        """The output of a task's last attempt, in pieces; with `follow` until the task has ended."""
+        """The output of a task's last attempt, or of the one named, in pieces.
+
+        `follow`: of that and those that come, until the task has ended; of the one named, until it has.
+        """
         path = f"{task_path(job_name, trigger, step_name, index)}/logs"
 
-        def page(offset: int, attempt: int | None) -> LogPage:
-            query = {"stream": stream, "offset": offset, "attempt": attempt}
+        def page(offset: int, number: int | None) -> LogPage:
+            query = {"stream": stream, "offset": offset, "attempt": number}
             return _read(LogPage, self._http.get(path, query))
 
+        if follow and attempt:
+            return follow_attempt(page, attempt)
         if follow:
             return follow_log(lambda: self.task(job_name, trigger, step_name, index), page)
-        return read_log(page)
+        return read_log(page, attempt)
 
     # groups and workers
 

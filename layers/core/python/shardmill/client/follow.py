@@ -77,14 +77,15 @@ def follow_log(task: Callable[[], Task], page: Callable[[int, int | None], LogPa
         seen = task()
         if seen.attempt > followed:
             followed = seen.attempt
-            yield from _follow_attempt(page, followed)
+            yield from follow_attempt(page, followed)
         elif seen.state.ended:
             return
         else:
             time.sleep(LOG_PAUSE)
 
 
-def _follow_attempt(page: Callable[[int, int | None], LogPage], attempt: int) -> Iterator[str]:
+def follow_attempt(page: Callable[[int, int | None], LogPage], attempt: int) -> Iterator[str]:
+    """The log of one attempt, until it or its task has ended."""
     offset = 0
     while True:
         found = page(offset, attempt)

@@ -101,12 +101,24 @@ def missing(mill: Mill, step: StepRow, now: int) -> str:
     rows = group_rows(mill, step.groups, now)
     if any(row.kind == "lambda" for row in rows.values()):
         return ""
+    if not rows:
+        return f"step {step.name}: none of its worker groups exists any more: {', '.join(step.groups)}"
     need, crew = need_of(step), live_crew(mill, step.groups, now)
     if any(runs(worker.apps, need) for worker in crew):
         return ""
     named = f"group {step.groups[0]}" if len(step.groups) == 1 else f"groups {', '.join(step.groups)}"
     if crew:
         return f"step {step.name}: no live worker of {named} runs {need!r}"
-    idle = [worker.name for crew in mill.recent_crews.get(rows, _read(mill), now).values() for worker in crew]
-    hint = f"; there are suspended or silent ones: {', '.join(sorted(set(idle))[:5])}" if idle else ""
+    absent = {
+        f"{worker.name} ({_why_absent(worker)})"
+        for members in mill.recent_crews.get(rows, _read(mill), now).values()
+        for worker in members
+    }
+    hint = f"; there are {', '.join(sorted(absent)[:5])}" if absent else ""
     return f"step {step.name}: {named} has no live worker{hint}"
+
+
+def _why_absent(worker: WorkerRow) -> str:
+    if worker.suspended or worker.tired:
+        return f"{worker.notes or worker.tired}: `shardmill workers resume {worker.name}`"
+    return "it is leaving" if worker.drain or worker.offline else "silent"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine import crew, enqueue, settle, stuck
+from shardmill.engine.attempts import LOST, keep_cut_off
 from shardmill.engine.crew import Taker
 from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
@@ -24,6 +25,7 @@ from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged
+from shardmill.store.workers import Tally
 
 _TRIES = 6
 
@@ -216,7 +218,8 @@ def _carry_out(
         _mark_running(mill, step, batch.now)
     lost = {rank: known[rank] for rank in verdicts if block and known[rank].losses < block[rank].losses}
     if lost:
-        keep_cut_off(mill, step, lost, "lost", batch.now)
+        keep_cut_off(mill, step, lost, LOST, batch.now)
+        _forget_lost(mill, step, lost, batch.now)
     bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
     if bounced:
         _bounce(mill, batch, step, bounced)
@@ -245,22 +248,13 @@ def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Mess
             batch.hide.append((message, crew.bounce_seconds(message.receives)))
 
 
-def keep_cut_off(mill: Mill, step: StepRow, attempts: Mapping[int, Shard], reason: str, now: int) -> None:
-    """Keep attempts that ended without a report; `attempts`: their shards as they were."""
-    mill.shards.keep_attempts(
-        (
-            step,
-            rank,
-            {
-                "attempt": shard.attempt,
-                "worker": shard.worker_id,
-                "startTime": shard.time,
-                "endTime": now,
-                "reason": reason,
-            },
-        )
-        for rank, shard in attempts.items()
-    )
+def _forget_lost(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
+    """A worker that comes back, or is looked at, does not hold any more what others have taken."""
+    by_worker: dict[str, set[str]] = {}
+    for rank, shard in lost.items():
+        by_worker.setdefault(shard.worker_id, set()).add(task_id(step, rank))
+    for worker_id, tasks in by_worker.items():
+        mill.workers.count(worker_id, Tally(done=tasks), now=now)
 
 
 def _mark_running(mill: Mill, step: StepRow, now: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from shardmill.aws.queues import MAX_DELAY_SECONDS
 from shardmill.engine import enqueue, settle, tally
+from shardmill.engine.attempts import keep_cut_off
 from shardmill.engine.enqueue import seconds_until
-from shardmill.engine.lease import keep_cut_off
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import TIMED_OUT, Outcome, Rules, on_report
 from shardmill.engine.task_id import task_id

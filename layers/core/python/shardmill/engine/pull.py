@@ -7,16 +7,18 @@ from collections.abc import Callable
 from shardmill.aws.queues import LANES
 from shardmill.engine import workers
 from shardmill.engine.crew import Taker, group_rows
-from shardmill.engine.errors import StaleSession, WorkerResting
+from shardmill.engine.errors import GroupNotFound, StaleSession, WorkerResting
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.tally import count
+from shardmill.engine.workers import heartbeat_seconds
 from shardmill.model.worker import Lease, LeaseRequest
 from shardmill.store.rows import GroupRow, WorkerRow
 from shardmill.store.workers import Tally
 
 USUAL_LANE = LANES.index("normal")
 ROUND_SECONDS = 5
+_BEATS = 1.5  # a caller that waits here and misses a heartbeat may be dead: nobody would hear the answer
 
 
 def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Lease]:
@@ -27,11 +29,14 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
     if not worker.takes_tasks:
         raise WorkerResting(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
     groups = list(group_rows(mill, worker.groups, clock()).values())
-    deadline = clock() + request.wait_seconds * 1000
+    if not groups:
+        raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists any more")
+    began = clock()
+    deadline = began + request.wait_seconds * 1000
     while True:
         leases = _look(mill, worker, groups, request.max, clock)
         left = (deadline - clock()) // 1000
-        if leases or left <= 0 or not groups:
+        if leases or left <= 0:
             return _taken(mill, worker, leases, clock())
         group = groups[0]
         wait = min(left, ROUND_SECONDS)
@@ -39,7 +44,10 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
             group.queues[USUAL_LANE], most=request.max, wait=wait, hide=group.lease_seconds
         )
         present = workers.read(mill, worker.id)
-        if present.session != worker.session or not present.takes_tasks:
+        vanished = present.seen < began and clock() - began > _BEATS * 1000 * heartbeat_seconds(
+            mill, present, began
+        )
+        if present.session != worker.session or not present.takes_tasks or vanished:
             mill.queues.hide((message, 0) for message in messages)
             if present.session == worker.session and not present.offline:
                 return []

@@ -8,6 +8,7 @@ from typing import Any
 
 from shardmill.aws.queues import MAX_DELAY_SECONDS, Message
 from shardmill.engine import enqueue, settle
+from shardmill.engine.attempts import was_cut_off
 from shardmill.engine.enqueue import lease_time, seconds_until
 from shardmill.engine.errors import OutputTooLarge
 from shardmill.engine.mill import Mill
@@ -163,18 +164,12 @@ def _report_step(
     for number, listed in numbers.items():
         _report_block(mill, worker_id, step, number, listed, now)
     late = [entry for entry in entries if entry.status == "stale-attempt"]
-    late = [entry for entry in late if entry in held or _was_cut_off(mill, step, entry, worker_id)]
+    late = [entry for entry in late if was_cut_off(mill, step, entry.rank, entry.result.attempt, worker_id)]
     _keep_attempts(mill, worker_id, step, late, now, reason=DISCARDED)
     for status in ("ok", "already"):
         ended = [entry.rank for entry in entries if entry.status == status and entry.ended]
         settle.send_next(mill, step, ended, now, repeated=status == "already")
     _part_with_messages(mill, step, entries, now)
-
-
-def _was_cut_off(mill: Mill, step: StepRow, entry: _Entry, worker_id: str) -> bool:
-    """Whether a result that comes too late is of an attempt that this worker really had."""
-    had = ((each["attempt"], each["worker"]) for each in mill.shards.attempts(step, entry.rank))
-    return (entry.result.attempt, worker_id) in had
 
 
 def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:
@@ -259,7 +254,7 @@ def _keep_attempts(
             "outcome": result.outcome,
             "exitCode": result.exit_code,
             "reason": (reason or _reason(result)) if failed or reason else None,
-            "message": result.reason if failed and result.reason not in _REASONS else None,
+            "message": _message(step, result) if failed else None,
             "startTime": entry.held.time,
             "endTime": now,
             "stdout": (result.stdout or "")[-TAIL:] or None,
@@ -271,6 +266,12 @@ def _keep_attempts(
             )
     if kept:
         mill.shards.keep_attempts(kept)
+
+
+def _message(step: StepRow, result: Result) -> str | None:
+    if result.reason == TIMED_OUT:
+        return f"longer than timeoutSeconds, {step.spec.get('timeoutSeconds')}"
+    return None if result.reason == DISCARDED else result.reason
 
 
 def _reason(result: Result) -> str:

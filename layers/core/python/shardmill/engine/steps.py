@@ -6,6 +6,7 @@ from collections import Counter, deque
 from typing import Any
 
 from shardmill.engine import enqueue, settle, share
+from shardmill.engine.attempts import told
 from shardmill.engine.finish import end_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import too_many_failures
@@ -133,7 +134,7 @@ def _first_failure(mill: Mill, step: StepRow) -> tuple[str, str]:
     for block in mill.shards.all_blocks(step):
         for rank, shard in block.items():
             if shard.state is TaskState.FAILED:
-                attempts = mill.shards.attempts(step, rank)
+                attempts = told(mill, step, rank)
                 last = attempts[-1] if attempts else {}
                 reason = last.get("message") or last.get("reason", "")
                 return task_id(step, rank), reason

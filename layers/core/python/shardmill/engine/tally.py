@@ -32,7 +32,7 @@ def rest_if_tired(mill: Mill, worker: WorkerRow, longest: int = 0) -> WorkerRow:
         mill.workers.shorten_skips(worker.id, set(sorted(worker.skip)[: _MOST_SKIPS // 2]))
     if failures < FAILURES_IN_A_ROW or worker.tired:
         return worker
-    why = f"suspended after {failures} failures in a row; look at its tasks, then resume it"
+    why = f"suspended after {failures} failures in a row"
     tired = mill.workers.tire(worker.id, why)
     if tired:
         logger.warning(why, extra={"action": "suspend", "worker": worker.name})

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from shardmill.engine import crew
+from shardmill.engine import attempts, crew
 from shardmill.engine.errors import JobNotFound, StepNotFound, TaskNotFound
 from shardmill.engine.mill import Mill
-from shardmill.engine.rules import TIMED_OUT
 from shardmill.engine.task_id import task_id
 from shardmill.model.base import from_ms
 from shardmill.model.blocks import Shard, block_count, block_of, set_count, set_of
@@ -19,7 +18,6 @@ from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_TASK_STATES = 1_000
-CUT_OFF = ("lost", TIMED_OUT)
 
 
 def read_job(mill: Mill, job_name: str, trigger: str) -> JobRow:
@@ -190,7 +188,7 @@ def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     spec = StepDefine.model_validate(step.spec)
     shard = _settled(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
     view = _task_view(job, step, spec, rank, shard)
-    view.attempts = [_attempt(kept) for kept in _told_once(mill.shards.attempts(step, rank))]
+    view.attempts = [_attempt(kept) for kept in attempts.told(mill, step, rank)]
     current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
         view.exit_code, view.reason, view.message = current.exit_code, current.reason, current.message
@@ -260,14 +258,6 @@ def _settled(step: StepRow, shard: Shard) -> Shard:
     if step.state.ended and not shard.state.ended:
         return shard.evolve(state=TaskState.KILLED)
     return shard
-
-
-def _told_once(kept: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One entry an attempt: what its worker said too late, after it was cut off, adds to what is known."""
-    told: dict[tuple[int, str], dict[str, Any]] = {}
-    for each in sorted(kept, key=lambda each: (each["attempt"], each.get("reason") in CUT_OFF)):
-        told.setdefault((each["attempt"], each["worker"]), {}).update(each)
-    return list(told.values())
 
 
 def _attempt(kept: dict[str, Any]) -> Attempt:

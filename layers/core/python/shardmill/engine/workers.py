@@ -14,6 +14,7 @@ from shardmill.engine.crew import group_rows
 from shardmill.engine.errors import (
     Conflict,
     ForeignTask,
+    GroupFixed,
     GroupNotFound,
     StaleSession,
     WorkerBusy,
@@ -74,11 +75,15 @@ def worker_id(name: str) -> str:
 
 
 def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
-    missing = set(registration.groups) - set(group_rows(mill, registration.groups, now))
+    rows = group_rows(mill, registration.groups, now)
+    missing = set(registration.groups) - set(rows)
     if missing:
         raise GroupNotFound(
             f"there is no worker group {', '.join(map(repr, sorted(missing)))}; make it first"
         )
+    served = [row.name for row in rows.values() if row.kind == "lambda"]
+    if served:
+        raise GroupFixed(f"group {served[0]!r} is served by Lambda; a worker of your own needs another group")
     row = WorkerRow(
         id=worker_id(registration.name),
         name=registration.name,

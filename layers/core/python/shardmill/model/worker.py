@@ -39,7 +39,7 @@ class WorkerStatus(IntEnum):
 class Registration(Model):
     """A worker introduces itself; `apps` are the commands it can run, `*` for any."""
 
-    name: Text = Field(min_length=1)
+    name: Text = Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")
     groups: list[Name] = Field(min_length=1, max_length=100)
     host: Text = ""
     port: int = Field(default=0, ge=0, le=65_535)

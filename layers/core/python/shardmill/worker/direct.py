@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from threading import Lock
 
 from shardmill.aws.clock import now_ms
@@ -82,14 +84,23 @@ class DirectTransport:
             if not lanes:
                 raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
             self._lanes.serve(lanes)
-            messages = self._lanes.take(most, wait_seconds)
+            leases = self._take(most, wait_seconds)
+        self._ledger.add(Tally(checkout=len(leases)))
+        return leases
+
+    def _take(self, most: int, wait_seconds: int) -> list[Lease]:
+        """Messages may be void, or of tasks for others: that is no reason to come back with nothing."""
+        deadline = time.monotonic() + wait_seconds
+        while True:
+            left = max(0, ceil(deadline - time.monotonic()))
+            messages = self._lanes.take(most, left)
             try:
                 leases = lease(self._mill, Taker.of(self._awake()), messages, now_ms()) if messages else []
             except Exception:
                 self._lanes.show_again(messages)
                 raise
-        self._ledger.add(Tally(checkout=len(leases)))
-        return leases
+            if leases or not messages or not left:
+                return leases
 
     def _awake(self) -> WorkerRow:
         """Raises Refused when it is known to take no tasks now."""

@@ -27,7 +27,7 @@ Progress = Callable[[str, Lease, Result | None], None]
 
 FINE, FAILED, NO_GROUP, KILLED = 0, 1, 3, 130
 _ONCE_WAIT_SECONDS = 1
-_EARLY_SECONDS = 1.0
+_REST_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _LAST_REPORTS_SECONDS = 5.0
 _LAST_WORD_SECONDS = 5.0
@@ -139,15 +139,12 @@ class PullWorker:
         self._start(self._report, "report")
         self._takers.append(self._start(self._pass_on, "pass on"))
         while room := self._desk.await_room():
-            asked = time.monotonic()
             leases = self._lease(room)
             if leases is None:
                 return
             self._take_up(leases)
-            if not leases:
-                if self._manner.once and self._desk.idle:
-                    break
-                self._rest_if_early(time.monotonic() - asked)
+            if not leases and self._manner.once and self._desk.idle:
+                break
         self._desk.await_idle()
         self._halt.set()
 
@@ -169,15 +166,11 @@ class PullWorker:
             except Refused as error:
                 if error.code != RESTING:
                     raise
+                self._pulse.ask()  # the next beat tells why
+                self._halt.wait(min(_REST_SECONDS, self._wait_seconds / 4))
                 return []
 
         return self._insistence.until_done("lease", ask, self._halt)
-
-    def _rest_if_early(self, waited: float) -> None:
-        """Nothing, and sooner than asked for: it may do nothing just now, and the next beat tells why."""
-        if waited < self._wait_seconds / 2:
-            self._pulse.ask()
-            self._halt.wait(min(_EARLY_SECONDS, self._wait_seconds / 4))
 
     def _take_up(self, leases: Sequence[Lease]) -> None:
         """Tasks that do nothing end here and now; the others get a slot each, as slots are free."""
