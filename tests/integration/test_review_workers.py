@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from integration.test_workers_api import beat, lease, register, report, with_tasks
-from shardmill.engine import control, share, slots, workers
+from shardmill.engine import control, enqueue, share, slots, workers
+from shardmill.engine.lease import drop_void
 from shardmill.engine.work import Receipt
 from shardmill.model.blocks import Shard
 from shardmill.model.states import TaskState
@@ -295,3 +296,14 @@ def test_a_worker_does_not_hold_what_others_took_from_it(play: Play) -> None:
     row = play.mill.workers.get(me["id"])
     assert row is not None
     assert row.work == set()
+
+
+def test_void_messages_are_dropped_and_the_others_kept(play: Play) -> None:
+    with_tasks(play, 3)
+    old = play.hands.receive()
+    assert play.mill.jobs.raise_generation(play.row(0)) is not None
+    enqueue.send(play.mill, play.row(0), [1, 2], play.hands.clock())
+    new = play.hands.receive()
+    meant = drop_void(play.mill, [*old, *new], play.hands.clock())
+    assert sorted(json.loads(message.body)[4] for message in meant) == [1, 2]
+    assert meant == new

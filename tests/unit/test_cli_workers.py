@@ -83,6 +83,12 @@ def test_only_what_is_given_is_sent_for_a_group(
     assert json.loads(fine(run("groups", "add", "g", *options, "--json")))["name"] == "g"
 
 
+def test_force_is_an_option_here(api: FakeApi, run: Run) -> None:
+    needed = "group 'g' is needed by Jobs; wait for them, or delete it with force, and their steps fail"
+    api.on("DELETE", "/v1/groups/g", problem(409, "group-in-use", needed))
+    assert "wait for them, or remove it with --force, and" in run("groups", "remove", "g").stderr
+
+
 def test_a_group_is_removed(api: FakeApi, run: Run) -> None:
     api.on("DELETE", "/v1/groups/g", problem(409, "group-needed", "group 'g' is needed"), Reply(None, 204))
     refused = run("groups", "remove", "g")

@@ -68,9 +68,9 @@ def tell(error: Exception) -> int:
             f"{os.path.basename(place.filename)}); this is a defect of Shardmill: please report it"
         )
         return OTHER
-    message(in_commands(error.detail))
+    message(in_commands(error.code, error.detail))
     for fault in error.faults:
-        message(f"  {fault.pointer or '(document)'}: {in_commands(fault.message)}")
+        message(f"  {fault.pointer or '(document)'}: {in_commands(fault.code, fault.message)}")
     codes = {NotFound: NOT_FOUND, BadName: USAGE, WaitTimedOut: TIMED_OUT}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), OTHER)
 

@@ -9,8 +9,6 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from shardmill.cli.wording import in_commands
-
 LogFormat = Literal["text", "json"]
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -37,7 +35,7 @@ class _ToStderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            sys.stderr.write(in_commands(self.format(record)) + "\n")
+            sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
         except Exception:  # as every handler of `logging` does it
             self.handleError(record)

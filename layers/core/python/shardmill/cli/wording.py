@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 
-# By the words, not by the problem's code: faults, and what a worker logs, come without one.
-_IN_COMMANDS = (
-    (re.compile(r"PUT /v1/definitions/[\w.-]+"), "`shardmill define FILE`"),
-    (re.compile(r"PUT /v1/groups/([\w.-]+)"), r"`shardmill groups add \1`"),
-    (re.compile(r"register with POST /v1/workers\b"), "`shardmill workers` lists those there are"),
-    (re.compile(r"delete it with force\b"), "remove it with --force"),
-    (re.compile(r"\bor force it:"), "or use --force:"),
-)
+_MAKE_GROUP = re.compile(r"PUT /v1/groups/([\w.-]+)"), r"`shardmill groups add \1`"
+# By the code of a problem or fault.
+IN_COMMANDS = {
+    "definition-not-found": (re.compile(r"PUT /v1/definitions/[\w.-]+"), "`shardmill define FILE`"),
+    "group-not-found": _MAKE_GROUP,
+    "unknown-group": _MAKE_GROUP,
+    "group-in-use": (re.compile(r"delete it with force\b"), "remove it with --force"),
+    "worker-alive": (re.compile(r"\bor force it:"), "or use --force:"),
+    "worker-not-found": (
+        re.compile(r"register with POST /v1/workers\b"),
+        "`shardmill workers` lists those there are",
+    ),
+}
 
 
-def in_commands(text: str) -> str:
-    for pattern, words in _IN_COMMANDS:
-        text = pattern.sub(words, text)
-    return text
+def in_commands(code: str, text: str) -> str:
+    if code not in IN_COMMANDS:
+        return text
+    pattern, words = IN_COMMANDS[code]
+    return pattern.sub(words, text)

@@ -75,6 +75,17 @@ def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> li
     return batch.leases
 
 
+def drop_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
+    """Delete the messages that an older generation of their step sent; the others."""
+    tickets = _readable(mill, messages)
+    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
+    meant = [m for t, m in tickets if (step := steps.get(t.step_key)) and _meant(step, t)]
+    void = [message for _, message in tickets if message not in meant]
+    if void:
+        mill.queues.delete(void)
+    return meant
+
+
 @contextmanager
 def _unless_nothing_is_taken(batch: _Batch) -> Iterator[None]:
     """What was leased already must reach the worker: the rest comes back with its messages."""

@@ -10,11 +10,12 @@ from math import ceil
 from threading import Lock
 
 from shardmill.aws.clock import now_ms
+from shardmill.aws.queues import BATCH
 from shardmill.aws.settings import Settings
 from shardmill.engine import workers
 from shardmill.engine.crew import Taker, group_rows
 from shardmill.engine.hand_back import hand_back
-from shardmill.engine.lease import lease
+from shardmill.engine.lease import drop_void, lease
 from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
 from shardmill.engine.tally import count
@@ -89,18 +90,27 @@ class DirectTransport:
         return leases
 
     def _take(self, most: int, wait_seconds: int) -> list[Lease]:
-        """Messages may be void, or of tasks for others: that is no reason to come back with nothing."""
+        """Messages may be void, or of tasks for others: that is no reason to come back with nothing.
+
+        There may be many void ones, with others behind them: they are taken by the dozen until one is good.
+        """
         deadline = time.monotonic() + wait_seconds
+        void = False
         while True:
             left = max(0, ceil(deadline - time.monotonic()))
-            messages = self._lanes.take(most, left)
+            messages = self._lanes.take(BATCH if void else most, left)
             try:
+                if void and messages:
+                    meant = drop_void(self._mill, messages, now_ms())
+                    self._lanes.show_again(meant[most:])
+                    void, messages = len(meant) < len(messages), meant[:most]
                 leases = lease(self._mill, Taker.of(self._awake()), messages, now_ms()) if messages else []
             except Exception:
                 self._lanes.show_again(messages)
                 raise
-            if leases or not messages or not left:
+            if leases or not left or not (messages or void):
                 return leases
+            void = True
 
     def _awake(self) -> WorkerRow:
         """Raises Refused when it is known to take no tasks now."""
