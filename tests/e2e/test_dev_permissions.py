@@ -97,7 +97,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
     try:
         ready = json.loads(process.first_line(START_SECONDS))
         headers = {"Authorization": f"Bearer {ready['token']}"}
-        with httpx.Client(headers=headers, timeout=30.0, trust_env=False) as client:
+        with httpx.Client(headers=headers, timeout=120.0, trust_env=False) as client:
             laptop = Laptop(
                 process, ready["url"], ready["token"], ready["awsEndpoint"], folder / "state", client
             )

@@ -148,7 +148,7 @@ def start_laptop(
     try:
         ready = json.loads(process.first_line(START_SECONDS))
         headers = {"Authorization": f"Bearer {ready['token']}"}
-        with httpx.Client(headers=headers, timeout=30.0, trust_env=False) as client:
+        with httpx.Client(headers=headers, timeout=120.0, trust_env=False) as client:
             laptop = Laptop(process, ready["url"], ready["token"], ready["awsEndpoint"], state, client)
             try:
                 yield laptop

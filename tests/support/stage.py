@@ -59,7 +59,7 @@ class Stage:
             if good(seen):
                 return seen
             assert time.monotonic() < deadline, f"not in {seconds} s: {seen}"
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def lane(self, group: str) -> str:
         """The queue where the messages of a group usually are."""

@@ -227,7 +227,11 @@ def _carry_out(
             batch.hide.append((message, seconds_until(verdict.ms, 0)))
     if _any_taken(verdicts):
         _mark_running(mill, step, batch.now)
-    lost = {rank: known[rank] for rank in verdicts if block and known[rank].losses < block[rank].losses}
+    lost = {
+        rank: known[rank]
+        for rank, verdict in verdicts.items()
+        if isinstance(verdict, Take | End) and verdict.shard.losses > known[rank].losses
+    }
     if lost:
         keep_cut_off(mill, step, lost, LOST, batch.now)
         _forget_lost(mill, step, lost, batch.now)

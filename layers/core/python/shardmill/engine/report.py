@@ -15,6 +15,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.rules import DISCARDED, TIMED_OUT, Outcome, Rules, on_report
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.work import Receipt
+from shardmill.model.base import to_ms
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.fault import fault
 from shardmill.model.states import TaskState
@@ -194,7 +195,9 @@ def _report_block(
             shard = block[entry.rank] if block else entry.held
             entry.status = _standing(shard, entry.result, worker_id)
             entry.shard = shard
-            if entry.status == "ok" and entry.rank not in changes:
+            if entry.status == "ok" and entry.rank in changes:
+                entry.status = _again_in_one_report(entries, entry)
+            elif entry.status == "ok":
                 stopping = step.stopping or bool(block and block.swept)
                 changes[entry.rank] = on_report(
                     shard,
@@ -219,9 +222,14 @@ def _report_block(
     else:
         raise BlockChanged(mill.shards.blocks(step, [number])[number])
     for entry in entries:
-        if entry.rank in changes and entry.status == "ok":
+        if entry.rank in changes and entry.status in ("ok", "already"):
             entry.shard = changes[entry.rank]
     settle.after_end(mill, step, block)
+
+
+def _again_in_one_report(entries: list[_Entry], entry: _Entry) -> str:
+    first = next(each for each in entries if each.rank == entry.rank)
+    return "already" if first.result.outcome == entry.result.outcome else "stale-attempt"
 
 
 def _standing(shard: Shard, result: Result, worker_id: str) -> str:
@@ -256,7 +264,7 @@ def _keep_attempts(
             "reason": (reason or _reason(result)) if failed or reason else None,
             "message": _message(step, result) if failed else None,
             "startTime": entry.held.time,
-            "endTime": now,
+            "endTime": _ended(entry, now),
             "stdout": (result.stdout or "")[-TAIL:] or None,
             "stderr": (result.stderr or "")[-TAIL:] or None,
         }
@@ -266,6 +274,12 @@ def _keep_attempts(
             )
     if kept:
         mill.shards.keep_attempts(kept)
+
+
+def _ended(entry: _Entry, now: int) -> int:
+    """When the worker says the attempt ended, so far as that can be: a repeat says the same again."""
+    told = entry.result.end_time
+    return now if told is None else min(max(to_ms(told), entry.held.time), now)
 
 
 def _message(step: StepRow, result: Result) -> str | None:

@@ -32,7 +32,8 @@ _LOOK_SECONDS = 0.1
 _LAST_REPORTS_SECONDS = 5.0
 _LAST_WORD_SECONDS = 5.0
 _HAND_BACK_SECONDS = 15.0
-_LAST_LEASE_SECONDS = 7.0
+_LAST_LEASE_SECONDS = 2.0
+"""A lease that waits longer at the other end is given nothing any more: the server knows that we are going."""
 """A lease that waits at the other end learns within 5 s that we are going."""
 
 
@@ -279,7 +280,7 @@ class PullWorker:
         deadline = time.monotonic() + _LAST_LEASE_SECONDS
         for taker in self._takers:
             if not self._await(partial(_ended, taker), max(0.0, deadline - time.monotonic())):
-                log.warning("unanswered call=%s: tasks it may bring run again after the lease", taker.name)
+                log.info("unanswered call=%s: what it may bring runs again after the lease", taker.name)
 
     def _call(self, what: str, call: Callable[[], None], seconds: float) -> None:
         """In a thread of its own, so that a second signal is heard however long the other end takes."""
