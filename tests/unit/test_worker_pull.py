@@ -539,6 +539,7 @@ def test_a_worker_that_was_just_registering_when_it_was_stopped_says_good_bye(
 def test_whoever_does_not_answer_is_not_waited_for_without_end(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "shardmill.worker")
     for name in ("_LAST_REPORTS", "_LAST_WORD", "_HAND_BACK", "_LAST_LEASE"):
         monkeypatch.setattr(pull, f"{name}_SECONDS", 0.1)
     transport = Slow(shells(1, "sleep 30"), slow=[call])

@@ -33,8 +33,7 @@ _LAST_REPORTS_SECONDS = 5.0
 _LAST_WORD_SECONDS = 5.0
 _HAND_BACK_SECONDS = 15.0
 _LAST_LEASE_SECONDS = 2.0
-"""A lease that waits longer at the other end is given nothing any more: the server knows that we are going."""
-"""A lease that waits at the other end learns within 5 s that we are going."""
+"""A lease that waits longer at the other end gets nothing any more: it was said that we are going."""
 
 
 class _NotAccepted(Exception):
