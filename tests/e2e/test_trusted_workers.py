@@ -79,8 +79,8 @@ def test_a_worker_drained_under_load_finishes_what_it_holds_and_leaves(laptop: L
     laptop.worker("--group", name, "--name", "after", "--slots", "4")
     job = stage.finished(seconds=60)
     assert job["steps"][0]["counts"] == {"SUCCESS": 40}
-    attempts = [task["attempt"] for task in stage.step("a", "/tasks?limit=100")["items"]]
-    assert set(attempts) == {1}
+    tasks = stage.step("a", "/tasks?limit=100")["items"]
+    assert {task["failed"] for task in tasks} == {0}  # what it had not begun it may have handed back
 
 
 @pytest.mark.timeout(120)
@@ -241,6 +241,7 @@ def test_progress_and_output_and_a_log_that_is_followed(laptop: Laptop) -> None:
     stage.define(step, workerGroup=name, params={"flag": str(flag)})
     laptop.worker("--group", name, "--name", "telling")
     stage.submit()
+    running(stage, 1)
     task = stage.until(lambda: stage.step("a", "/tasks/0"), lambda task: task["progress"])
     assert task["progress"] == {"percent": 40.0, "message": "half way"}
     log = stage.until(lambda: stage.step("a", "/tasks/0/logs"), lambda log: log["text"])

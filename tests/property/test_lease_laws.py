@@ -787,15 +787,7 @@ def test_a_result_twice_in_one_report_counts_once(cloud: Cloud) -> None:
     assert play.hands.worker.completed == 1
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "exit code 3",
-        pytest.param(
-            "timed-out", marks=pytest.mark.xfail(strict=True, reason="what was kept becomes 'discarded'")
-        ),
-    ],
-)
+@pytest.mark.parametrize("reason", ["exit code 3", "timed-out"])
 def test_a_late_repeat_leaves_what_was_kept_of_an_attempt(cloud: Cloud, reason: str) -> None:
     """The answer to a report was lost; when it is sent again, another attempt has begun."""
     play, held = taken(cloud)

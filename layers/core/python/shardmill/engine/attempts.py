@@ -11,7 +11,6 @@ from shardmill.model.blocks import Shard
 from shardmill.store.rows import StepRow
 
 LOST = "lost"
-_CUT_OFF = (LOST, TIMED_OUT)
 
 
 def keep_cut_off(mill: Mill, step: StepRow, cut: Mapping[int, Shard], reason: str, now: int) -> None:
@@ -40,9 +39,14 @@ def keep_cut_off(mill: Mill, step: StepRow, cut: Mapping[int, Shard], reason: st
 def was_cut_off(mill: Mill, step: StepRow, rank: int, attempt: int, worker_id: str) -> bool:
     """Whether an attempt that a worker speaks of too late was really its own."""
     return any(
-        (each["attempt"], each["worker"]) == (attempt, worker_id) and each.get("reason") in _CUT_OFF
+        (each["attempt"], each["worker"]) == (attempt, worker_id) and not _was_reported(each)
         for each in mill.shards.attempts(step, rank)
     )
+
+
+def _was_reported(attempt: dict[str, Any]) -> bool:
+    """An attempt that was cut off has no outcome: nobody told one."""
+    return "outcome" in attempt
 
 
 def told(mill: Mill, step: StepRow, rank: int) -> list[dict[str, Any]]:
@@ -50,9 +54,9 @@ def told(mill: Mill, step: StepRow, rank: int) -> list[dict[str, Any]]:
     entries: dict[tuple[int, str], dict[str, Any]] = {}
     for each in sorted(
         mill.shards.attempts(step, rank),
-        key=lambda each: (each["attempt"], each.get("reason") not in _CUT_OFF),
+        key=lambda each: (each["attempt"], _was_reported(each)),
     ):
         known = entries.setdefault((each["attempt"], each["worker"]), each)
-        if known.get("reason") in _CUT_OFF:
+        if not _was_reported(known):
             known |= {name: each[name] for name in ("exitCode", "stdout", "stderr") if name in each}
     return list(entries.values())
