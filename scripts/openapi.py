@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from shardmill.api.app import app
+from shardmill.api.app import whole_app
 from shardmill.api.lease import lease_work
 from shardmill.api.paths import OPENAPI
 from shardmill.model.base import Answer
@@ -48,6 +48,7 @@ class Problem(Answer):
 
 
 def document() -> dict[str, Any]:
+    app = whole_app()
     app.post("/v1/work:lease", tags=["work"])(lease_work)
     text = app.get_openapi_json_schema(
         title="Shardmill",

@@ -1,40 +1,51 @@
-"""The HTTP API: every route but the lease."""
+"""The HTTP API: every route but the lease.
+
+A function that starts cold imports only the routes of the area that its first request asks for.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
 from typing import Any
 
-from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shardmill.api import definitions, jobs, workers
-from shardmill.api.paths import OPENAPI
 from shardmill.api.resolver import make_app, resolve_with
 
-PAGE = Path(__file__).with_name("index.html")
-
-app = make_app()
-for routes in (definitions, jobs, workers):
-    app.include_router(routes.router)
-
-
-@app.get("/v1/health", tags=["meta"])
-def health() -> dict[str, str]:
-    """Whether the API answers; needs no token."""
-    return {"status": "ok"}
-
-
-@app.get("/openapi.json", include_in_schema=False)
-def openapi() -> Response[str]:
-    return Response(status_code=200, content_type="application/json", body=OPENAPI.read_text())
+# The first word after /v1/, and the module that has its routes.
+AREAS = {
+    "definitions": "definitions",
+    "jobs": "jobs",
+    "groups": "workers",
+    "workers": "workers",
+    "work": "workers",
+}
+_META = "meta"
+_AREA = re.compile(r"/v1/(\w+)")
 
 
-@app.get("/", include_in_schema=False)
-def page() -> Response[str]:
-    return Response(status_code=200, content_type="text/html; charset=utf-8", body=PAGE.read_text())
+def app_of(modules: Iterable[str]) -> APIGatewayHttpResolver:
+    app = make_app()
+    for module in modules:
+        app.include_router(import_module(f"shardmill.api.{module}").router)
+    return app
+
+
+@cache
+def _app(module: str) -> APIGatewayHttpResolver:
+    return app_of([module])
+
+
+def whole_app() -> APIGatewayHttpResolver:
+    """All areas together, as the OpenAPI document describes them."""
+    return app_of(dict.fromkeys([*AREAS.values(), _META]))
 
 
 def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one event of the HTTP API."""
-    return resolve_with(app, event, context)
+    area = _AREA.match(event["rawPath"])
+    return resolve_with(_app(AREAS.get(area[1], _META) if area else _META), event, context)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from shardmill.engine.context import program_of
 from shardmill.engine.mill import Mill
-from shardmill.engine.work import program_of
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
 ANY = "*"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardmill.aws.queues import Message
+from shardmill.engine.context import context_of
 from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import Shard
 from shardmill.model.contents import render_content
-from shardmill.model.definition import StepDefine, pack_of, total
+from shardmill.model.definition import StepDefine, total
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.template import as_text, render_value
 from shardmill.model.worker import Lease
@@ -59,7 +60,7 @@ class Receipt:
 
 def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int) -> Lease:
     spec = StepDefine.model_validate(step.spec)
-    context = _context(step, spec, rank)
+    context = context_of(step, spec, rank)
     content, command = _rendered(spec, context)
     return Lease.model_validate(
         {
@@ -84,14 +85,6 @@ def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_se
             "dataTime": context["job"]["dataTime"] or None,
         }
     )
-
-
-def program_of(step: StepRow) -> str:
-    """The name of the command that the tasks of a step run."""
-    spec = StepDefine.model_validate(step.spec)
-    if not spec.command:
-        return ""
-    return str(render_value(spec.command.name, _context(step, spec, 0), False))
 
 
 def trial(spec: StepDefine, job: JobRow) -> None:
@@ -124,26 +117,6 @@ def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str,
     if spec.command.args:  # the worker splits it into words, so a value must stay one word
         command["args"] = render_value(spec.command.args, context, True)
     return content, command
-
-
-def _context(step: StepRow, spec: StepDefine, rank: int) -> dict[str, Any]:
-    data_time = step.context.get("dataTime")
-    context: dict[str, Any] = {
-        "params": spec.params,
-        "shard": {"index": rank + spec.start_shard_id, "total": step.total},
-        "job": {
-            "name": step.job_name,
-            "trigger": step.trigger,
-            "id": step.job_id,
-            "dataTime": data_time or "",
-        },
-        "step": {"name": step.name},
-        "task": {"id": task_id(step, rank)},
-    }
-    if spec.step_type == "PACK":
-        start, end = pack_of(spec, rank)
-        context["pack"] = {"start": start, "end": end}
-    return context
 
 
 def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: int) -> dict[str, str]:
