@@ -18,22 +18,27 @@ from shardmill.model.base import Answer
 from shardmill.model.definition import JobDefine
 from shardmill.model.fault import Fault
 from shardmill.model.job import JobRequest
+from shardmill.model.schedule import Schedule
 
 REF = "#/components/schemas/{model}"
 BODIES = {
     ("/v1/definitions/{job_name}", "put"): "JobDefine",
     ("/v1/definitions:validate", "post"): "JobDefine",
     ("/v1/jobs", "post"): "JobRequest",
+    ("/v1/schedules/{job_name}/{schedule_id}", "put"): "Schedule",
 }
 # What is answered instead of 200, or beside it.
 SUCCESSES = {
     ("/v1/definitions/{job_name}", "put"): {"200": "the next version", "201": "the first version"},
     ("/v1/groups/{name}", "put"): {"200": "changed", "201": "made"},
     ("/v1/jobs", "post"): {"200": "the same request again", "202": "a new Job"},
+    ("/v1/schedules/{job_name}/{schedule_id}", "put"): {"200": "changed", "201": "made"},
+    ("/v1/schedules/{job_name}/{schedule_id}:fire", "post"): {"200": "there already", "202": "a new Job"},
+    ("/v1/schedules/{job_name}/{schedule_id}:backfill", "post"): {"202": "begun"},
     ("/v1/workers", "post"): {"201": "registered"},
 }
-STATEFUL = ("/v1/groups", "/v1/jobs", "/v1/work")
-NAME_SOMETHING = ("/v1/jobs", "/v1/work")
+STATEFUL = ("/v1/definitions/", "/v1/groups", "/v1/jobs", "/v1/schedules", "/v1/work")
+NAME_SOMETHING = ("/v1/jobs", "/v1/schedules", "/v1/work")
 
 
 class Problem(Answer):
@@ -58,7 +63,13 @@ def document() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
     found["servers"] = [{"url": "/"}]
     _, extra = models_json_schema(
-        [(JobDefine, "validation"), (JobRequest, "validation"), (Problem, "serialization")], ref_template=REF
+        [
+            (JobDefine, "validation"),
+            (JobRequest, "validation"),
+            (Schedule, "validation"),
+            (Problem, "serialization"),
+        ],
+        ref_template=REF,
     )
     schemas = found["components"]["schemas"]
     schemas |= {name: schema for name, schema in extra["$defs"].items() if name not in schemas}

@@ -92,6 +92,7 @@ _ENVIRONMENT = {
         "BUS",
         "LAMBDA_QUEUES",
         "DEAD_QUEUE",
+        "FIRE_QUEUE",
         "ADMIN_TOKEN_HASH",
     )
 }

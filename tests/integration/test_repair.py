@@ -25,7 +25,16 @@ def test_the_tick_leaves_ended_jobs_alone(play: Play) -> None:
     play.define({"stepName": "a"})
     play.submit()
     play.run()
-    assert play.tick(minutes=10) == {"looked": 0, "failed": 0}
+    play.cloud.tell_dependency()
+    assert play.tick(minutes=10)["looked"] == 0
+
+
+def test_the_tick_tells_the_heirs_of_a_job_if_nobody_else_did(play: Play) -> None:
+    play.define({"stepName": "a"})
+    play.submit()
+    play.run()
+    assert play.tick(minutes=1)["looked"] == 0
+    assert [play.tick(minutes=10)["looked"] for _ in range(2)] == [1, 0]
 
 
 def test_lost_messages_are_sent_again(play: Play) -> None:

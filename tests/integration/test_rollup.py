@@ -197,11 +197,16 @@ def test_transitions_stay_within_their_budget(play: Play) -> None:
     assert second <= 6
 
 
-def test_the_end_of_a_job_is_published(play: Play) -> None:
-    play.define({"stepName": "a"})
+def test_the_ends_of_steps_and_of_the_job_are_published(play: Play) -> None:
+    play.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     play.submit()
-    job = play.run()
-    [event] = [event for event in play.cloud.published() if event["source"] == "shardmill"]
-    assert event["detail-type"] == "Job Ended"
-    assert event["detail"]["jobId"] == job["id"]
-    assert event["detail"]["state"] == "SUCCESS"
+    job = play.run(fail_shards(0, step="a"))
+    events = [event for event in play.cloud.published() if event["source"] == "shardmill"]
+    told = [(e["detail-type"], e["detail"].get("stepName"), e["detail"]["state"]) for e in events]
+    assert told == [
+        ("Step Ended", "a", "FAILED"),
+        ("Step Ended", "b", "SKIPPED"),
+        ("Job Ended", None, "FAILED"),
+    ]
+    assert {event["detail"]["jobId"] for event in events} == {job["id"]}
+    assert {event["detail"]["schemaVersion"] for event in events} == {1}

@@ -111,14 +111,30 @@ class Cloud:
 
     def serve_lambda_lanes(self, batch: int = 10) -> int:
         """One look of the event source mappings at their lanes; how many messages were handled."""
+        queues = self.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
+        return sum(self._serve(url, "runner", batch) for url in queues)
+
+    def serve_fire_queue(self, batch: int = 5) -> int:
+        """The event source mapping of `fire`, until its queue is empty; how many messages were handled."""
         handled = 0
-        for url in self.environment["SHARDMILL_LAMBDA_QUEUES"].split(","):
-            messages = self.clients.sqs.receive_message(
-                QueueUrl=url, MaxNumberOfMessages=batch, MessageSystemAttributeNames=["All"]
-            ).get("Messages", [])
-            if messages:
-                handled += self._deliver(url, messages)
+        while served := self._serve(self.environment["SHARDMILL_FIRE_QUEUE"], "fire", batch):
+            handled += served
         return handled
+
+    def _serve(self, url: str, function: str, batch: int) -> int:
+        messages = self.clients.sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=batch, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        return self._deliver(url, function, messages) if messages else 0
+
+    def tell_dependency(self) -> list[dict[str, Any]]:
+        """The rule on Job ends: tells `dependency` of those published since the last look; all events."""
+        events = self.published()
+        for event in events:
+            if event["source"] == "shardmill" and event["detail-type"] == "Job Ended":
+                whole = _event(event["detail-type"], event["source"], datetime.now(UTC), event["detail"])
+                self.invoke("dependency", whole)
+        return events
 
     def published(self) -> list[dict[str, Any]]:
         """The events put on the bus since the last look."""
@@ -174,9 +190,9 @@ class Cloud:
             if answer is None or answer.get("Status") != "SUCCESS":
                 raise AssertionError(f"custom resource {logical} was not made: {answer}")
 
-    def _deliver(self, url: str, messages: list[Any]) -> int:
+    def _deliver(self, url: str, function: str, messages: list[Any]) -> int:
         try:
-            answer = self.invoke("runner", {"Records": [_record(url, message) for message in messages]})
+            answer = self.invoke(function, {"Records": [_record(url, message) for message in messages]})
         except FunctionError as fault:
             print(fault)
             return 0

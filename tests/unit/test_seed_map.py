@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from shardmill.model.command import Command
 from shardmill.model.definition import Dependency, Info, JobDefine, SavedDefine, StepDefine
 from shardmill.model.files import File, Partition
-from shardmill.model.job import Job, JobRequest, Step, Task
-from shardmill.model.schedule import DependencyStatus, Schedule
+from shardmill.model.job import DependencyStatus, Job, JobRequest, Step, Task
+from shardmill.model.schedule import SavedSchedule, Schedule
 from shardmill.model.worker import Worker, WorkerGroup
 
 TESTS = Path(__file__).parents[1]
@@ -21,7 +21,7 @@ MODELS: dict[str, type[BaseModel]] = {
     model.__name__: model
     for model in (
         *(JobDefine, SavedDefine, StepDefine, Dependency, Info, Command, File, Partition),
-        *(JobRequest, Job, Step, Task, Worker, WorkerGroup, Schedule, DependencyStatus),
+        *(JobRequest, Job, Step, Task, Worker, WorkerGroup, Schedule, SavedSchedule, DependencyStatus),
     )
 }
 

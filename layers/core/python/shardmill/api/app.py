@@ -20,6 +20,7 @@ from shardmill.api.resolver import make_app, resolve_with
 AREAS = {
     "definitions": "definitions",
     "jobs": "jobs",
+    "schedules": "schedules",
     "groups": "workers",
     "workers": "workers",
     "work": "workers",

@@ -14,7 +14,7 @@ from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.engine import definitions
 from shardmill.engine.mill import mill
 from shardmill.model.base import Answer, from_ms
-from shardmill.model.definition import ListedDefine, SavedDefine
+from shardmill.model.definition import JobGraph, ListedDefine, SavedDefine
 from shardmill.model.fault import Fault
 from shardmill.model.validate import check_definition, public_document
 from shardmill.store.definitions import Definition, Listed
@@ -76,6 +76,12 @@ def validate(document: Document) -> Verdict:
     return Verdict(
         valid=define is not None, faults=faults, definition=public_document(define) if define else None
     )
+
+
+@router.get("/v1/definitions:graph", tags=["definitions"])
+def graph() -> JobGraph:
+    """Which definitions depend on which, and which of them schedules start."""
+    return definitions.graph(mill())
 
 
 @router.put("/v1/definitions/<job_name>", tags=["definitions"])

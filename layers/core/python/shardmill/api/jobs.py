@@ -17,7 +17,7 @@ from shardmill.engine.mill import mill
 from shardmill.engine.submit import submit as submit_request
 from shardmill.model.base import Answer, Model, Whole
 from shardmill.model.blocks import block_of
-from shardmill.model.job import Job, Step, Task
+from shardmill.model.job import DependencyStatus, Job, Step, Task
 from shardmill.model.states import JobState, TaskState
 from shardmill.store.rows import JobRow
 
@@ -30,6 +30,13 @@ router = APIGatewayHttpRouter()
 
 Document = Annotated[Any, Body(description="a JobRequest")]
 Index = Annotated[int, Path(ge=0, description="the task's index, from startShardId on")]
+
+
+class Dependencies(Answer):
+    """The runs that a Job waits for, or waited for."""
+
+    items: list[DependencyStatus]
+    cursor: None = None
 
 
 class Priority(Model):
@@ -89,6 +96,13 @@ def set_priority(job_name: str, trigger: str, change: Annotated[Priority, Body()
     """Change the priority of a Job and its steps; tasks that wait move to the lane of that at once."""
     job = view.read_job(mill(), job_name, trigger)
     return view.summary(control.set_priority(mill(), job, change.priority, now()))
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>/dependencies", tags=["jobs"])
+def dependencies(job_name: str, trigger: str) -> Dependencies:
+    """Each run of a parent that a Job waits for, and whether it is done."""
+    job = view.read_job(mill(), job_name, trigger)
+    return Dependencies(items=view.dependencies(mill(), job))
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>", tags=["jobs"])

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws.observe import logger
+
 if TYPE_CHECKING:
     from types_boto3_events import EventBridgeClient
 
@@ -17,6 +21,14 @@ class Bus:
     def __init__(self, client: EventBridgeClient, name: str) -> None:
         self._client = client
         self._name = name
+
+    def tell(self, kind: str, detail: dict[str, Any]) -> None:
+        """Publish what nothing waits for: a bus that is away keeps no Job from going on."""
+        try:
+            self.publish(kind, detail)
+        except (EventRefused, ClientError, BotoCoreError) as error:
+            extra = {"action": "publish", "kind": kind, "detail": detail, "error": str(error)}
+            logger.warning("the bus did not take an event", extra=extra)
 
     def publish(self, kind: str, detail: dict[str, Any]) -> None:
         answer = self._client.put_events(

@@ -54,16 +54,26 @@ class Machines:
 
     def status(self, job_id: str, run: int, index: int | None = None) -> str | None:
         """RUNNING, SUCCEEDED, FAILED, …, of a Job's execution or a step's; None if there never was one."""
-        machine, name = self._job_machine, f"{job_id}-r{run}"
-        if index is not None:
-            machine, name = self._step_machine, f"{name}-s{index}"
-        arn = f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
         try:
-            return self._client.describe_execution(executionArn=arn)["status"]
+            return self._client.describe_execution(executionArn=self._arn(job_id, run, index))["status"]
         except ClientError as error:
             if error.response["Error"]["Code"] != "ExecutionDoesNotExist":
                 raise
             return None
+
+    def abort(self, job_id: str, run: int, index: int | None = None) -> None:
+        """Stop an execution; harmless if it has ended or never was."""
+        try:
+            self._client.stop_execution(executionArn=self._arn(job_id, run, index), cause="the Job was ended")
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ExecutionDoesNotExist":
+                raise
+
+    def _arn(self, job_id: str, run: int, index: int | None) -> str:
+        machine, name = self._job_machine, f"{job_id}-r{run}"
+        if index is not None:
+            machine, name = self._step_machine, f"{name}-s{index}"
+        return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
 
     def return_token(self, token: str) -> None:
         """Wake the execution that waits; harmless if the token was returned before."""

@@ -138,19 +138,27 @@ class Queues:
 
     def send(self, url: str, tickets: Sequence[Ticket], *, delay: int = 0) -> None:
         for chunk in _tens(tickets):
-            entries: list[Any] = [
-                {"Id": str(at), "MessageBody": ticket.encode(), "MessageGroupId": ticket.job_id}
-                | ({"DelaySeconds": delay} if delay else {})
-                for at, ticket in enumerate(chunk)
-            ]
-            for _ in range(_SEND_TRIES):
-                failed = self._client.send_message_batch(QueueUrl=url, Entries=entries).get("Failed", [])
-                if not failed:
-                    break
-                refused = {entry["Id"] for entry in failed}
-                entries = [entry for entry in entries if entry["Id"] in refused]
-            else:
-                raise SendRefused
+            self._send(
+                url,
+                [
+                    {"Id": str(at), "MessageBody": ticket.encode(), "MessageGroupId": ticket.job_id}
+                    | ({"DelaySeconds": delay} if delay else {})
+                    for at, ticket in enumerate(chunk)
+                ],
+            )
+
+    def send_texts(self, url: str, bodies: Sequence[str]) -> None:
+        for chunk in _tens(bodies):
+            self._send(url, [{"Id": str(at), "MessageBody": body} for at, body in enumerate(chunk)])
+
+    def _send(self, url: str, entries: list[Any]) -> None:
+        for _ in range(_SEND_TRIES):
+            failed = self._client.send_message_batch(QueueUrl=url, Entries=entries).get("Failed", [])
+            if not failed:
+                return
+            refused = {entry["Id"] for entry in failed}
+            entries = [entry for entry in entries if entry["Id"] in refused]
+        raise SendRefused
 
     def delete(self, messages: Iterable[Message]) -> None:
         """Best effort: a message that stays comes again, is found to be settled, and goes then."""

@@ -21,6 +21,7 @@ class Settings:
     bus: str
     lambda_queues: tuple[str, ...]
     dead_queue: str
+    fire_queue: str = ""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -41,4 +42,5 @@ class Settings:
             bus=need("BUS"),
             lambda_queues=tuple(need("LAMBDA_QUEUES").split(",")),
             dead_queue=need("DEAD_QUEUE"),
+            fire_queue=environ.get("SHARDMILL_FIRE_QUEUE", ""),  # only the tick sends there
         )

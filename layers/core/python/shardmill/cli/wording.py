@@ -10,6 +10,10 @@ IN_COMMANDS = {
     "definition-not-found": (re.compile(r"PUT /v1/definitions/[\w.-]+"), "`shardmill define FILE`"),
     "group-not-found": _MAKE_GROUP,
     "unknown-group": _MAKE_GROUP,
+    "schedule-not-found": (
+        re.compile(r"PUT /v1/schedules/([\w.-]+)/([\w.-]+)"),
+        r"`shardmill schedule save \1 \2 --cron …`",
+    ),
     "group-in-use": (re.compile(r"delete it with force\b"), "remove it with --force"),
     "worker-alive": (re.compile(r"\bor force it:"), "or use --force:"),
     "worker-not-found": (

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from shardmill.engine.errors import Busy, DefinitionInvalid, DefinitionNotFound, PreconditionFailed, TooLarge
+from shardmill.engine.errors import (
+    Busy,
+    DefinitionInUse,
+    DefinitionInvalid,
+    DefinitionNotFound,
+    PreconditionFailed,
+    TooLarge,
+)
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor
-from shardmill.model.definition import JobDefine
-from shardmill.model.fault import Fault
+from shardmill.model.definition import JobDefine, JobEdge, JobGraph, JobNode
+from shardmill.model.fault import Fault, fault
 from shardmill.model.validate import check_definition, stored_document
 from shardmill.store.definitions import (
     Definition,
@@ -17,6 +24,7 @@ from shardmill.store.definitions import (
 )
 
 MAX_ANSWER_BYTES = 5_000_000  # a function answers 6 MB at most
+LISTED_AT_ONCE = 1_000
 _TRIES = 200  # each of them can be lost only to somebody else's save
 
 
@@ -31,8 +39,11 @@ def save(
     if len(define.model_dump_json()) > MAX_ANSWER_BYTES:
         raise TooLarge(f"with all its fields the definition has more than {MAX_ANSWER_BYTES} bytes; split it")
     for _ in range(_TRIES):
+        graph = _judge_graph(mill, define)
         try:
-            return mill.definitions.save(job_name, stored, user=actor.name, now=now, expected=expected)
+            return mill.definitions.save(
+                job_name, stored, user=actor.name, now=now, expected=expected, graph=graph
+            )
         except VersionConflict:
             continue
         except OtherVersion as error:
@@ -40,6 +51,40 @@ def save(
         except DefinitionTooLarge as error:
             raise TooLarge(str(error.__doc__)) from error
     raise _busy(job_name)
+
+
+def _judge_graph(mill: Mill, define: JobDefine) -> int | None:
+    """The revision of the graph of jobs in which the dependencies make no cycle; None if there are none."""
+    if not define.dependencies:
+        return None
+    graph = mill.definitions.graph_revision()
+    faults = []
+    for at, dependency in enumerate(define.dependencies):
+        past = dependency.window is not None and dependency.window.to < 0
+        if dependency.job_name == define.job_name and past:
+            continue  # waits for earlier runs of itself
+        cycle = _cycle(mill, define.job_name, dependency.job_name)
+        if cycle:
+            message = f"jobs wait for each other: {' -> '.join(cycle)}"
+            faults.append(fault(("dependencies", at, "jobName"), "cyclic-jobs", message))
+    if faults:
+        raise invalid(faults)
+    return graph
+
+
+def _cycle(mill: Mill, job_name: str, parent: str) -> list[str]:
+    """The way from a parent back to the job, through what each depends on; nothing if there is none."""
+    ways = {parent: [job_name, parent]}
+    new = [parent]
+    while new and job_name not in ways:
+        found = mill.definitions.parents(new)
+        new = []
+        for name, parents in found.items():
+            for each in parents:
+                if each not in ways and each != name:
+                    ways[each] = [*ways[name], each]
+                    new.append(each)
+    return ways.get(job_name, [])
 
 
 def _not_as_expected(job_name: str, version: int) -> PreconditionFailed:
@@ -54,7 +99,7 @@ def _busy(job_name: str) -> Busy:
 def invalid(faults: list[Fault]) -> DefinitionInvalid:
     return DefinitionInvalid(
         f"the definition has {len(faults)} fault{'s' if len(faults) != 1 else ''}",
-        faults=[fault.model_dump() for fault in faults],
+        faults=[each.model_dump() for each in faults],
     )
 
 
@@ -72,15 +117,46 @@ def read(mill: Mill, job_name: str, version: int | None = None) -> Definition:
 
 
 def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
+    """Delete a definition that no other depends on and no schedule starts."""
     for _ in range(_TRIES):
-        newest = read(mill, job_name).version
-        if expected not in (None, "any", newest):
-            raise _not_as_expected(job_name, newest)
+        newest = read(mill, job_name)
+        if expected not in (None, "any", newest.version):
+            raise _not_as_expected(job_name, newest.version)
+        _check_unused(mill, job_name)
+        parents = {each["jobName"] for each in newest.document.get("dependencies", ())}
         try:
-            return mill.definitions.delete(job_name, version=newest)
+            return mill.definitions.delete(job_name, version=newest.version, parents=sorted(parents))
         except VersionConflict:
             continue
     raise _busy(job_name)
+
+
+def _check_unused(mill: Mill, job_name: str) -> None:
+    children = [name for name in mill.definitions.children(job_name) if name != job_name]
+    if children:
+        raise DefinitionInUse(f"definition {job_name!r} is depended on by {', '.join(sorted(children))}")
+    schedules = [row.id for row in mill.schedules.of_job(job_name)]
+    if schedules:
+        raise DefinitionInUse(
+            f"definition {job_name!r} is started by the schedules {', '.join(schedules)}; delete them first"
+        )
+
+
+def graph(mill: Mill) -> JobGraph:
+    """All definitions, what starts them, and which waits for which."""
+    listed = {row.job_name: row for row in mill.definitions.page(after=None, limit=LISTED_AT_ONCE)}
+    edges = [JobEdge(parent=parent, child=row.job_name) for row in listed.values() for parent in row.parents]
+    started: dict[str, list[str]] = {}
+    for row in mill.schedules.page(after=None, limit=LISTED_AT_ONCE):
+        started.setdefault(row.job_name, []).append(row.id)
+    names = {*listed, *(edge.parent for edge in edges)}
+    return JobGraph(
+        nodes=[
+            JobNode(job_name=name, defined=name in listed, schedules=started.get(name, []))
+            for name in sorted(names)
+        ],
+        edges=edges,
+    )
 
 
 def define_of(saved: Definition) -> JobDefine:

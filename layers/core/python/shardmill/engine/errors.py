@@ -41,6 +41,18 @@ class RequestInvalid(Invalid):
     code = "invalid-request"
 
 
+class ScheduleInvalid(Invalid):
+    """What is asked of a schedule is not valid; if all its faults are of one kind, that is its code."""
+
+    code = "invalid-schedule"
+
+    def __init__(self, detail: str, *, faults: Sequence[dict[str, Any]]) -> None:
+        super().__init__(detail, faults=faults)
+        kinds = {fault["code"] for fault in faults}
+        if len(kinds) == 1:
+            self.code = kinds.pop()
+
+
 class NotFound(MillError):
     """There is no such thing."""
 
@@ -65,6 +77,20 @@ class JobNotFound(NotFound):
         super().__init__(f"there is no Job of {job_name!r} with the trigger {trigger!r}")
 
 
+class ScheduleNotFound(NotFound):
+    code = "schedule-not-found"
+
+    def __init__(self, job_name: str, schedule_id: str) -> None:
+        super().__init__(
+            f"there is no schedule {schedule_id!r} of {job_name!r}; "
+            f"save it with PUT /v1/schedules/{job_name}/{schedule_id}"
+        )
+
+
+class BackfillNotFound(NotFound):
+    code = "backfill-not-found"
+
+
 class StepNotFound(NotFound):
     code = "step-not-found"
 
@@ -85,6 +111,18 @@ class Conflict(MillError):
     """What is there does not agree with what was asked."""
 
     code = "conflict"
+
+
+class DefinitionInUse(Conflict):
+    """Other definitions depend on the definition, or schedules start it."""
+
+    code = "definition-in-use"
+
+
+class Overlap(Conflict):
+    """The schedule's previous Job has not ended, and the schedule says to skip then."""
+
+    code = "overlap"
 
 
 class TriggerTaken(Conflict):

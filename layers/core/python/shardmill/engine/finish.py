@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shardmill.engine import slots
 from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms
 from shardmill.model.states import JobState, StepState
-from shardmill.store.rows import JobRow
+from shardmill.store.rows import JobRow, StepRow
 
 EVENT_GRACE_MS = 60_000
+HEIRS_GRACE_MS = 120_000
 JOB_ENDED = "Job Ended"
 JOB_SUSPENDED = "Job Suspended"
+STEP_ENDED = "Step Ended"
 SCHEMA_VERSION = 1
 
 
@@ -28,6 +32,7 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
         now=now,
         due=now + EVENT_GRACE_MS,
         event_pending=True,
+        heirs_pending=state.ended or None,
         completed_time=now if state.ended else None,
         notes="; ".join(f"step {step.name}: {step.notes}" for step in failed[:5])[:2000] or None,
         last_failed=next((step.last_failed for step in failed if step.last_failed), None),
@@ -36,21 +41,73 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
         announce(mill, ended, now)
 
 
+def expire(mill: Mill, job: JobRow, notes: str, now: int) -> None:
+    """End a Job that waited too long for others."""
+    cut_short(mill, job, JobState.FAILED, (JobState.WAITING,), notes, now)
+    mill.runs.forget_edges(job)
+
+
+def cut_short(
+    mill: Mill, job: JobRow, state: JobState, sources: tuple[JobState, ...], notes: str, now: int
+) -> JobRow | None:
+    """End a Job before its steps have; None if it was in none of the states to end it from."""
+    ended = mill.jobs.move(
+        job.id,
+        job.run,
+        state,
+        sources=sources,
+        now=now,
+        due=now + EVENT_GRACE_MS,
+        event_pending=True,
+        heirs_pending=True,
+        completed_time=now,
+        notes=notes[:2000],
+    )
+    if ended:
+        announce(mill, ended, now)
+    return ended
+
+
 def announce(mill: Mill, job: JobRow, now: int) -> None:
-    """Let the next Job have its slot, tell the bus how this one ended, and note that it was told."""
+    """Let the next Job have its slot, tell the bus how this one ended, and note that it was told.
+
+    Those who wait for it hear of it from the bus; if they do not, the tick tells them.
+    """
     slots.give_back(mill, job, now)
     mill.bus.publish(
         JOB_ENDED if job.state.ended else JOB_SUSPENDED,
         {
-            "schemaVersion": SCHEMA_VERSION,
-            "jobName": job.job_name,
-            "trigger": job.trigger,
-            "jobId": job.id,
-            "jid": job.jid,
-            "run": job.run,
+            **_names(job),
             "state": job.state.value,
-            "dataTime": from_ms(job.data_time).isoformat() if job.data_time is not None else None,
+            "dataTime": from_ms(job.moment).isoformat(),
             "lastFailed": job.last_failed or None,
+            "notes": job.notes,
         },
     )
-    mill.jobs.event_sent(job.id, job.run)
+    mill.jobs.event_sent(job.id, job.run, due=now + HEIRS_GRACE_MS)
+
+
+def announce_step(mill: Mill, job: JobRow, step: StepRow) -> None:
+    """Tell the bus how a step ended; a repeat says the same again."""
+    detail = {
+        **_names(job),
+        "stepName": step.name,
+        "state": step.state.value,
+        "total": step.total,
+        "failed": step.failed,
+        "lastFailed": step.last_failed or None,
+        "notes": step.notes,
+    }
+    mill.bus.tell(STEP_ENDED, detail)
+
+
+def _names(job: JobRow) -> dict[str, Any]:
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "jobName": job.job_name,
+        "trigger": job.trigger,
+        "jobId": job.id,
+        "jid": job.jid,
+        "run": job.run,
+        "scheduleId": job.schedule_id or None,
+    }

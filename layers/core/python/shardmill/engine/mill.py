@@ -16,6 +16,8 @@ from shardmill.store import keys
 from shardmill.store.definitions import Definitions
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
+from shardmill.store.runs import Runs
+from shardmill.store.schedules import Schedules
 from shardmill.store.shards import Shards
 from shardmill.store.slots import Slots
 from shardmill.store.table import Table
@@ -36,6 +38,8 @@ class Mill:
     workers: Workers
     groups: Groups
     slots: Slots
+    schedules: Schedules
+    runs: Runs
     queues: Queues
     machines: Machines
     bus: Bus
@@ -55,6 +59,8 @@ class Mill:
             workers=Workers(table),
             groups=Groups(table),
             slots=Slots(table),
+            schedules=Schedules(table),
+            runs=Runs(table),
             queues=Queues(clients.sqs(), settings.dead_queue),
             machines=Machines(clients.stepfunctions(), settings.job_machine, settings.step_machine),
             bus=Bus(clients.events(), settings.bus),

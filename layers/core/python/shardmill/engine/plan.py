@@ -8,6 +8,7 @@ from typing import Any
 from shardmill.engine import slots
 from shardmill.engine.errors import DefinitionNotFound
 from shardmill.engine.groups import bound_to
+from shardmill.engine.kill import replace
 from shardmill.engine.mill import Mill
 from shardmill.engine.start import start_roots
 from shardmill.model.base import from_ms
@@ -33,7 +34,7 @@ _INHERITED = (
 def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     """Write the rows of a run and start the steps that wait for nothing; False if the Job is over."""
     job = mill.jobs.get(job_id)
-    if not job or job.run != run or job.state.ended:
+    if not job or job.run != run or job.state.ended or job.unmet:
         return False
     saved = mill.definitions.version(job.job_name, job.version)
     if not saved:
@@ -44,6 +45,8 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
         present = mill.jobs.get(job_id)
         changed = present is not None and present.priority != job.priority
         return changed and plan(mill, job_id, run, now)
+    if job.replaces:
+        replace(mill, job, now)
     if slots.may_start(mill, job, now):
         start_roots(mill, job, now, nodes)
     return True

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import enqueue, settle, share, slots, steps
+from shardmill.engine import enqueue, expect, heirs, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
@@ -20,7 +21,7 @@ MOST_A_TICK = 1_000
 _DEAD = {"FAILED", "TIMED_OUT", "ABORTED"}
 
 
-def tick(mill: Mill, now: int) -> dict[str, int]:
+def look_at_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
     """Look at every Job that is due; how many there were, and how many could not be mended now."""
     looked, failed = 0, 0
     for job_id, seen in list(islice(mill.jobs.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
@@ -28,7 +29,7 @@ def tick(mill: Mill, now: int) -> dict[str, int]:
             continue
         looked += 1
         try:
-            repair(mill, job_id, now)
+            repair(mill, job_id, now, new_id)
         except Exception:
             # One Job that cannot be mended must not keep the others from it; it is due again in a minute.
             logger.exception("could not repair a job", extra={"action": "repair", "jobId": job_id})
@@ -36,26 +37,40 @@ def tick(mill: Mill, now: int) -> dict[str, int]:
     return {"looked": looked, "failed": failed}
 
 
-def repair(mill: Mill, job_id: str, now: int) -> None:
+def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None:
     """Repeat whatever of a Job's life is missing; every part is harmless if it is not."""
     job = mill.jobs.get(job_id)
     if not job:
         return
     if job.event_pending:
         announce(mill, job, now)
-    elif job.state is JobState.INIT:
+    elif job.state.ended:
+        if job.heirs_pending:
+            heirs.told_of_end(mill, job, now, new_id)
+    elif job.state in (JobState.INIT, JobState.WAITING):
+        _repair_start(mill, job, now)
+    elif job.state in (JobState.QUEUED, JobState.RUNNING):
+        _repair_run(mill, job, now)
+
+
+def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
+    if job.unmet:
+        expect.look(mill, job, now)
+    elif job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
+        slots.look_again(mill, job, now)
+    else:
         mill.machines.start_job(job.id, job.run)
         _plan_again(mill, job, now)
-    elif job.state is JobState.WAITING and job.concurrency:
-        slots.look_again(mill, job, now)
-    elif job.state in (JobState.QUEUED, JobState.RUNNING):
-        nodes = mill.jobs.steps(job.id, job.run)
-        if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
-            job_runs(mill, job.id, job.run, now)
-        for node in nodes:
-            _repair_node(mill, job, nodes, node, now)
-        if all(node.state.ended for node in nodes if node.kind == "step"):
-            end_job(mill, job, now)
+
+
+def _repair_run(mill: Mill, job: JobRow, now: int) -> None:
+    nodes = mill.jobs.steps(job.id, job.run)
+    if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
+        job_runs(mill, job.id, job.run, now)
+    for node in nodes:
+        _repair_node(mill, job, nodes, node, now)
+    if all(node.state.ended for node in nodes if node.kind == "step"):
+        end_job(mill, job, now)
 
 
 def _plan_again(mill: Mill, job: JobRow, now: int) -> None:

@@ -193,7 +193,7 @@ def _report_block(
         expected: dict[int, Shard | None] = {}
         for entry in entries:
             shard = block[entry.rank] if block else entry.held
-            entry.status = _standing(shard, entry.result, worker_id)
+            entry.status = _standing(shard, entry.result, worker_id, over=step.state.ended)
             entry.shard = shard
             if entry.status == "ok" and entry.rank in changes:
                 entry.status = _again_in_one_report(entries, entry)
@@ -232,14 +232,17 @@ def _again_in_one_report(entries: list[_Entry], entry: _Entry) -> str:
     return "already" if first.result.outcome == entry.result.outcome else "stale-attempt"
 
 
-def _standing(shard: Shard, result: Result, worker_id: str) -> str:
-    """Whether the reporter holds the task still, has reported the same already, or is too late."""
+def _standing(shard: Shard, result: Result, worker_id: str, *, over: bool = False) -> str:
+    """Whether the reporter holds the task still, has reported the same already, or is too late.
+
+    `over`: the step has ended, by a kill that knew nothing of the lease if the task seems to run.
+    """
     mine = shard.attempt == result.attempt and shard.worker_id == worker_id
     if not mine:
         stale = result.attempt < shard.attempt or shard.worker_id == worker_id
         return "stale-attempt" if stale else "foreign-attempt"
     if shard.state is TaskState.RUNNING:
-        return "ok"
+        return "stale-attempt" if over else "ok"
     outcome = Outcome(result.outcome)
     same = shard.state is _ENDS.get(outcome) or (
         outcome in (Outcome.FAILED, Outcome.REJECTED)

@@ -1,4 +1,8 @@
-"""The `concurrency` of a definition: a Job starts when it has a slot, oldest first, and gives it on."""
+"""Lines that Jobs stand in: the `concurrency` of a definition, and a schedule that queues what overlaps.
+
+A Job starts when it has a slot in each of its lines, oldest first, and gives them on when it ends. All take
+their slots in the same order of lines, so nobody waits in a circle.
+"""
 
 from __future__ import annotations
 
@@ -10,67 +14,80 @@ from shardmill.store.rows import JobRow
 _AT_ONCE = 10
 
 
+def lines_of(job: JobRow) -> list[tuple[str, int]]:
+    """The lines that a Job stands in, and how many slots each has."""
+    lines = [(f"{job.job_name}/{job.schedule_id}", 1)] if job.in_line else []
+    return [*lines, (job.job_name, job.concurrency)] if job.concurrency else lines
+
+
 def may_start(mill: Mill, job: JobRow, now: int) -> bool:
-    """Whether a planned Job has a slot; if not, it is noted, and starts when its turn comes.
+    """Whether a planned Job has all its slots; if not, it is noted, and starts when its turn comes.
 
     The note is written before the last look at the slots, and whoever gives one back looks for notes after
-    that. A note goes only when its Job has started.
+    that. A note goes only when its Job has gone on.
     """
-    if not job.concurrency or job.id in mill.slots.holders(job.job_name):
-        return True
-    if not mill.slots.waiting(job.job_name, limit=1) and _take(mill, job):
-        return True
-    mill.slots.wait(job.job_name, job.jid, job.id)
-    notes = f"waits for one of the {job.concurrency} Jobs of {job.job_name} that run at once to end"
-    mill.jobs.move(
-        job.id,
-        job.run,
-        JobState.WAITING,
-        sources=(JobState.INIT,),
-        now=now,
-        due=now + LOOK_AGAIN_MS,
-        notes=notes,
-    )
-    _pass_on(mill, job.job_name, now)
-    return False
+    for line, most in lines_of(job):
+        if job.id in mill.slots.holders(line):
+            continue
+        if not mill.slots.waiting(line, limit=1) and mill.slots.take(line, job.id, most=most):
+            continue
+        mill.slots.wait(line, job.jid, job.id)
+        mill.jobs.move(
+            job.id,
+            job.run,
+            JobState.WAITING,
+            sources=(JobState.INIT, JobState.WAITING),
+            now=now,
+            due=now + LOOK_AGAIN_MS,
+            notes=_notes(job, line, most),
+        )
+        _pass_on(mill, line, now)
+        return False
+    return True
+
+
+def _notes(job: JobRow, line: str, most: int) -> str:
+    if line == job.job_name:
+        return f"waits for one of the {most} Jobs of {job.job_name} that run at once to end"
+    return f"waits for the previous Job of the schedule {job.schedule_id} to end"
 
 
 def give_back(mill: Mill, job: JobRow, now: int) -> None:
-    """A Job is over: its slot goes to those that wait longest."""
-    if job.concurrency:
-        mill.slots.give_back(job.job_name, [job.id])
-        _pass_on(mill, job.job_name, now)
+    """A Job is over: its slots go to those that wait longest."""
+    for line, _ in lines_of(job):
+        mill.slots.give_back(line, [job.id])
+        _pass_on(mill, line, now)
 
 
 def look_again(mill: Mill, job: JobRow, now: int) -> None:
     """What the tick does for a Job that waits: slots of Jobs that are over are taken from them."""
-    holders = mill.slots.holders(job.job_name)
-    if job.id in holders:
-        start_roots(mill, job, now)
-        mill.slots.waits_no_longer(job.job_name, job.jid)
-    elif mill.slots.waiting(job.job_name, limit=1) in ([], [job.id]):
-        over = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
-        if over:
-            mill.slots.give_back(job.job_name, over)
-        mill.slots.wait(job.job_name, job.jid, job.id)
-        _pass_on(mill, job.job_name, now)
+    for line, _ in lines_of(job):
+        holders = mill.slots.holders(line)
+        if job.id in holders:
+            mill.slots.waits_no_longer(line, job.jid)
+            continue
+        if mill.slots.waiting(line, limit=1) in ([], [job.id]):
+            over = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
+            if over:
+                mill.slots.give_back(line, over)
+            mill.slots.wait(line, job.jid, job.id)
+            _pass_on(mill, line, now)
+        return
+    start_roots(mill, job, now)
 
 
 def _runs(job: JobRow) -> bool:
     return not job.state.ended and job.state is not JobState.SUSPENDED
 
 
-def _take(mill: Mill, job: JobRow) -> bool:
-    assert job.concurrency
-    return mill.slots.take(job.job_name, job.id, most=job.concurrency)
-
-
-def _pass_on(mill: Mill, job_name: str, now: int) -> None:
-    for job_id in mill.slots.waiting(job_name, limit=_AT_ONCE):
+def _pass_on(mill: Mill, line: str, now: int) -> None:
+    for job_id in mill.slots.waiting(line, limit=_AT_ONCE):
         job = mill.jobs.get(job_id)
         if job and job.state in (JobState.INIT, JobState.WAITING):
-            if not _take(mill, job):
+            most = dict(lines_of(job)).get(line, 0)
+            if not most or not mill.slots.take(line, job.id, most=most):
                 return
-            start_roots(mill, job, now)
+            if may_start(mill, job, now):
+                start_roots(mill, job, now)
         if job:
-            mill.slots.waits_no_longer(job_name, job.jid)
+            mill.slots.waits_no_longer(line, job.jid)

@@ -7,7 +7,7 @@ from typing import Any
 
 from shardmill.engine import enqueue, settle, share
 from shardmill.engine.attempts import told
-from shardmill.engine.finish import end_job
+from shardmill.engine.finish import announce_step, cut_short, end_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import too_many_failures
 from shardmill.engine.task_id import task_id
@@ -77,9 +77,16 @@ def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepS
         state, changes = _judge(mill, step)
         closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
         step = closed or _row(mill, job_id, run, index)
-    share.leave(mill, step)
-    release(mill, job, step, now)
+    _over(mill, job, step, now)
     return step.state
+
+
+def _over(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
+    """What follows from a step's end; all of it may be repeated."""
+    share.leave(mill, step)
+    if job.run == step.run and not job.state.ended:
+        announce_step(mill, job, step)
+    release(mill, job, step, now)
 
 
 def _open_blocks(mill: Mill, step: StepRow, set_number: int) -> list[Block]:
@@ -156,8 +163,7 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
         step = mill.jobs.move_step(step, StepState.FAILED, now=now, **changes) or _row(
             mill, job_id, run, index
         )
-    share.leave(mill, step)
-    release(mill, job, step, now)
+    _over(mill, job, step, now)
 
 
 def _final_counts(mill: Mill, step: StepRow) -> dict[str, int]:
@@ -194,7 +200,9 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
     if node.kind == "end":
         end_job(mill, job, now)
     elif node.skip:
-        return mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
+        skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
+        announce_step(mill, job, skipped)
+        return skipped
     elif node.state is StepState.WAITING:
         mill.start_step(node)
     return None
@@ -216,14 +224,7 @@ def _row(mill: Mill, job_id: str, run: int, index: int) -> StepRow:
 
 def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
     """End a Job that could not be planned."""
-    mill.jobs.move(
-        job_id,
-        run,
-        JobState.FAILED,
-        sources=(JobState.INIT, JobState.WAITING, JobState.QUEUED),
-        now=now,
-        due=now,
-        completed_time=now,
-        event_pending=True,
-        notes=f"the job could not be planned: {cause}"[:1000],
-    )
+    job = mill.jobs.get(job_id)
+    if job and job.run == run:
+        sources = (JobState.INIT, JobState.WAITING, JobState.QUEUED)
+        cut_short(mill, job, JobState.FAILED, sources, f"the job could not be planned: {cause}"[:1000], now)

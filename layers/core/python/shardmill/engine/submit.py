@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
 from shardmill.aws.observe import logger
+from shardmill.engine import expect
 from shardmill.engine.crew import group_rows
 from shardmill.engine.errors import Busy, DefinitionNotFound, RequestInvalid, TriggerTaken
 from shardmill.engine.mill import Mill
@@ -24,6 +25,7 @@ from shardmill.model.fault import Fault, fault
 from shardmill.model.job import JobRequest, check_request
 from shardmill.model.states import JobState
 from shardmill.model.template import TemplateError
+from shardmill.store.definitions import Definition
 from shardmill.store.rows import JobRow
 
 START_GRACE_MS = 60_000
@@ -38,6 +40,17 @@ class Submitted:
     new: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What makes a Job, if nobody asked for it by hand: a schedule, and whether as part of a backfill."""
+
+    schedule_id: str = ""
+    timezone: str = ""
+    in_line: bool = False
+    replaces: str = ""
+    backfill: int = 0
+
+
 def submit(
     mill: Mill,
     document: object,
@@ -46,6 +59,7 @@ def submit(
     now: int,
     new_id: Callable[[], str],
     default_trigger: str | None = None,
+    origin: Origin | None = None,
 ) -> Submitted:
     """Accept a request; the same again gives the same Job, other content under its trigger is refused.
 
@@ -53,28 +67,46 @@ def submit(
     """
     if default_trigger and isinstance(document, dict):
         document = {"trigger": default_trigger, **document}
-    request = _request(document, None)
-    digest = request_hash(request)
-    assert request.trigger is not None
-    existing = _existing(mill, request.job_name, request.trigger, digest)
+    request = check(document)
+    existing = find_existing(mill, request)
     if existing:
         return Submitted(existing, new=False)
     saved = mill.definitions.find(request.job_name)
     if not saved:
         raise DefinitionNotFound(request.job_name)
-    define = JobDefine.model_validate(saved.document)
-    _request(document, define)
-    job = _job(request, define, saved.version, digest, actor, now=now, job_id=new_id(), jid=0)
-    _check_runnable(mill, define, job, now)
+    job = make(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
     job.jid = mill.jobs.next_jid()
     for _ in range(_TRIES):
         if mill.jobs.create(job, due=now + START_GRACE_MS):
-            _start(mill, job)
+            start(mill, job, now)
             return Submitted(job, new=True)
-        rival = _existing(mill, request.job_name, request.trigger, digest)
+        rival = find_existing(mill, request)
         if rival:
             return Submitted(rival, new=False)
     raise Busy("too many requests for this trigger at once; ask again")
+
+
+def make(
+    mill: Mill,
+    document: object,
+    saved: Definition,
+    actor: Actor,
+    *,
+    now: int,
+    job_id: str,
+    origin: Origin,
+) -> JobRow:
+    """The Job that a request asks for, not written yet; raises if it could not run."""
+    define = JobDefine.model_validate(saved.document)
+    request = check(document, define)
+    job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)
+    job.schedule_id, job.timezone, job.backfill = origin.schedule_id, origin.timezone, origin.backfill
+    job.in_line, job.replaces = origin.in_line, origin.replaces
+    _check_runnable(mill, define, job, now)
+    job.expected = expect.expected_runs(mill, define, job)
+    if job.expected:
+        job.state, job.unmet, job.expires = JobState.WAITING, True, now + define.expired_seconds * 1000
+    return job
 
 
 def request_hash(request: JobRequest) -> str:
@@ -83,7 +115,8 @@ def request_hash(request: JobRequest) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _request(document: object, define: JobDefine | None) -> JobRequest:
+def check(document: object, define: JobDefine | None = None) -> JobRequest:
+    """The request that a document is; raises everything that is wrong with it."""
     request, faults = check_request(document, define)
     if not request:
         raise _invalid(faults)
@@ -96,13 +129,15 @@ def _invalid(faults: list[Fault]) -> RequestInvalid:
     return RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
 
 
-def _existing(mill: Mill, job_name: str, trigger: str, digest: str) -> JobRow | None:
-    found = mill.jobs.identity(job_name, trigger)
+def find_existing(mill: Mill, request: JobRequest) -> JobRow | None:
+    """The Job that the same request made before; raises if its trigger was taken by another request."""
+    assert request.trigger is not None
+    found = mill.jobs.identity(request.job_name, request.trigger)
     if not found:
         return None
     job_id, known = found
-    if known != digest:
-        raise TriggerTaken(job_name, trigger)
+    if known != request_hash(request):
+        raise TriggerTaken(request.job_name, request.trigger)
     return mill.jobs.get(job_id)
 
 
@@ -115,14 +150,13 @@ def _job(
     *,
     now: int,
     job_id: str,
-    jid: int,
 ) -> JobRow:
     info: dict[str, Any] = define.info.model_dump(mode="json", exclude_defaults=True)
     if request.info:
         info |= request.info.model_dump(mode="json", exclude_unset=True)
     return JobRow(
         id=job_id,
-        jid=jid,
+        jid=0,
         job_name=request.job_name,
         trigger=request.trigger or "",
         version=version,
@@ -184,9 +218,12 @@ def _in_words(error: TemplateError | ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def _start(mill: Mill, job: JobRow) -> None:
+def start(mill: Mill, job: JobRow, now: int) -> None:
     """The Job is written: if it cannot be started now, the tick will."""
     try:
-        mill.machines.start_job(job.id, job.run)
+        if job.unmet:
+            expect.look(mill, job, now)
+        else:
+            mill.machines.start_job(job.id, job.run)
     except (ClientError, BotoCoreError):
         logger.exception("the tick will start this job", extra={"action": "start", "jobId": job.id})

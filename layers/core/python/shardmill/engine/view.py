@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from shardmill.engine import attempts, crew
+from shardmill.engine import attempts, crew, expect
 from shardmill.engine.errors import JobNotFound, StepNotFound, TaskNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
 from shardmill.model.base import from_ms
 from shardmill.model.blocks import Shard, block_count, block_of, set_count, set_of
 from shardmill.model.definition import Info, StepDefine, pack_of, total
-from shardmill.model.job import Attempt, Job, PackRange, Sharding, Step, Task, TaskProgress
+from shardmill.model.job import Attempt, DependencyStatus, Job, PackRange, Sharding, Step, Task, TaskProgress
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -51,6 +51,7 @@ def summary(job: JobRow) -> Job:
         priority=job.priority,
         submit_user=job.submit_user,
         execute_user=job.execute_user or None,
+        schedule_id=job.schedule_id or None,
         data_time=job.data_time if job.data_time is None else from_ms(job.data_time),
         create_time=from_ms(job.create_time),
         update_time=from_ms(job.update_time),
@@ -59,6 +60,26 @@ def summary(job: JobRow) -> Job:
         notes=job.notes,
         last_failed=job.last_failed or None,
     )
+
+
+def dependencies(mill: Mill, job: JobRow) -> list[DependencyStatus]:
+    """The runs of parents that a Job waits for, each with how far it is."""
+    return [
+        DependencyStatus(
+            job_name=job.job_name,
+            trigger=job.trigger,
+            pre_job=run.parent,
+            pre_trigger=run.job.trigger if run.job else None,
+            pre_id=run.job.id if run.job else None,
+            pre_state=run.job.state if run.job else None,
+            pre_status=1 if run.done else 0,
+            data_time=_time(run.time),
+            strategy=run.strategy,
+            update_time=from_ms(run.job.update_time if run.job else job.create_time),
+        )
+        for each in expect.runs(mill, job)
+        for run in each
+    ]
 
 
 def job_view(mill: Mill, job: JobRow, now: int) -> Job:

@@ -18,6 +18,7 @@ from shardmill.model.command import Command
 from shardmill.model.files import File, Partition
 
 MAX_STEPS = 2_000
+MAX_DEPENDENCIES = 40  # all of them are written in one transaction
 
 # Seed 001 numbers its types.
 NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}
@@ -83,6 +84,13 @@ class Window(Model):
     from_: int = Field(default=0, alias="from", ge=-10_000, le=10_000)
     to: int = Field(default=0, ge=-10_000, le=10_000)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _closed(cls, data: Any) -> Any:
+        if isinstance(data, dict) and ("from" in data) != ("to" in data):
+            raise PydanticCustomError("open-window", "needs both from and to: a window must end")
+        return data
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.from_ > self.to:
@@ -91,10 +99,10 @@ class Window(Model):
 
 
 class Dependency(Model):
-    """A Job of this definition waits for Jobs of another."""
+    """A Job of this definition waits for Jobs of another; without a window, for that of the same dataTime."""
 
     job_name: Name
-    window: Window = Field(default_factory=Window)
+    window: Window | None = None
     strategy: Strategy = "all"
 
 
@@ -160,7 +168,7 @@ class JobDefine(Model):
     timeout_seconds: Limit | None = None
     on_failure: Literal["fail", "suspend"] = "fail"
     concurrency: int | None = Field(default=None, ge=1, le=1_000_000)
-    dependencies: list[Dependency] = Field(default_factory=list)
+    dependencies: list[Dependency] = Field(default_factory=list, max_length=MAX_DEPENDENCIES)
     expired_seconds: Limit = 86_400
     retention_days: int | None = Field(default=None, ge=1, le=36_600)
     deadline_seconds: Limit | None = None
@@ -191,6 +199,26 @@ class ListedDefine(Answer):
     update_time: Time
     submit_user: str
     update_user: str
+
+
+class JobNode(Answer):
+    job_name: str
+    defined: bool = Field(default=True, description="false for a parent that nobody has saved yet")
+    schedules: list[str] = Field(default_factory=list)
+
+
+class JobEdge(Answer):
+    """`child` waits for `parent`."""
+
+    parent: str
+    child: str
+
+
+class JobGraph(Answer):
+    """The definitions that have to do with each other's Jobs, or with a schedule."""
+
+    nodes: list[JobNode]
+    edges: list[JobEdge]
 
 
 def total(step: StepDefine) -> int:

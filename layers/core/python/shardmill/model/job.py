@@ -162,6 +162,21 @@ class Step(Answer):
     last_failed: str | None = None
 
 
+class DependencyStatus(Answer):
+    """One run that a Job expects of a parent, and whether it is there."""
+
+    job_name: str
+    trigger: str
+    pre_job: str
+    pre_trigger: str | None = None
+    pre_id: str | None = None
+    pre_state: str | None = None
+    pre_status: Literal[0, 1] = Field(description="0 not done, 1 done")
+    data_time: Time | None = Field(default=None, description="of the parent's run")
+    strategy: str
+    update_time: Time
+
+
 class Job(Answer):
     """One run of a definition, known by its jobName and trigger."""
 
@@ -184,6 +199,7 @@ class Job(Answer):
     priority: int = 1
     submit_user: str
     execute_user: str | None = None
+    schedule_id: str | None = Field(default=None, description="the schedule that started it")
     data_time: Time | None = None
     create_time: Time
     update_time: Time

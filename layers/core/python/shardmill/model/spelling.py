@@ -56,6 +56,10 @@ def canonical(sent: dict[str, Any], path_name: str | None) -> Canonical:
         )
     _one_to_list(result, job, (), "workerGroup", "workerGroups")
     _main_step(result, job)
+    if isinstance(job.get("dependencies"), list):
+        job["dependencies"] = [
+            {"jobName": each} if isinstance(each, str) else each for each in job["dependencies"]
+        ]
     if isinstance(job.get("steps"), list):
         job["steps"] = [_step(result, each, ("steps", at)) for at, each in enumerate(job["steps"])]
     result.document = job

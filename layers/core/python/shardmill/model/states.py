@@ -62,7 +62,9 @@ JOB_MOVES: dict[JobState, frozenset[JobState]] = {
     JobState.INIT: frozenset(
         {JobState.WAITING, JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.KILLED}
     ),
-    JobState.WAITING: frozenset({JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.KILLED}),
+    JobState.WAITING: frozenset(
+        {JobState.WAITING, JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.KILLED}
+    ),
     JobState.QUEUED: frozenset(
         {JobState.RUNNING, JobState.SUSPENDED, JobState.SUCCESS, JobState.FAILED, JobState.KILLED}
     ),

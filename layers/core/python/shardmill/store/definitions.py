@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from shardmill.store import keys
 from shardmill.store.rows import Row
-from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
+from shardmill.store.table import Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
 MAX_STORED_BYTES = 350_000
@@ -57,6 +57,7 @@ class Listed(Row):
     step_count: int = 0
     description: str = ""
     app_name: str = ""
+    parents: list[str] = field(default_factory=list)
 
 
 _LISTED = [each.name for each in fields(Listed)]
@@ -75,9 +76,20 @@ class Definitions:
         return _definition(item) if item else None
 
     def save(
-        self, job_name: str, document: dict[str, Any], *, user: str, now: int, expected: Expected
+        self,
+        job_name: str,
+        document: dict[str, Any],
+        *,
+        user: str,
+        now: int,
+        expected: Expected,
+        graph: int | None = None,
     ) -> Definition:
-        """Write the next version."""
+        """Write the next version.
+
+        `graph`: the revision of the graph of jobs that its dependencies were judged by; it must still hold if
+        they change.
+        """
         head = self._table.get(keys.definition_head(job_name)) or {}
         newest = head.get("version", 0)
         current = 0 if head.get("deleted") else newest
@@ -96,6 +108,7 @@ class Definitions:
             step_count=len(document["steps"]),
             description=document.get("description", ""),
             app_name=document.get("appName", ""),
+            parents=sorted({each["jobName"] for each in document.get("dependencies", ())}),
         )
         item: Item = {**listed.to_item(), "document": packed}
         emptied = {name: None for name in _LISTED if name not in item}
@@ -103,25 +116,56 @@ class Definitions:
             {**item, **emptied, "deleted": None, "lk": "definition", "ls": job_name}
         )
         write_head.if_equal(version=newest or None)
+        before = [] if head.get("deleted") else head.get("parents", [])
+        version = {**keys.definition_version(job_name, saved.version), **item}
         try:
             self._table.transact(
                 [
                     self._table.update_request(write_head),
-                    self._table.put_request(
-                        {**keys.definition_version(job_name, saved.version), **item}, new=True
-                    ),
+                    self._table.put_request(version, new=True),
+                    *self._edges(job_name, before, listed.parents, graph),
                 ]
             )
         except (TransactionRefused, Contended) as error:
             raise VersionConflict from error
         return saved
 
-    def delete(self, job_name: str, *, version: int) -> None:
+    def _edges(self, job_name: str, old: list[str], new: list[str], graph: int | None) -> Iterator[Item]:
+        """What a change of a definition's dependencies writes, so that it is found from its parents."""
+        if set(old) == set(new):
+            return
+        for parent in set(new) - set(old):
+            yield self._table.put_request(keys.definition_child(parent, job_name))
+        for parent in set(old) - set(new):
+            yield self._table.delete_request(keys.definition_child(parent, job_name))
+        if graph is not None:
+            raised = Update(keys.counter("graph")).set(value=graph + 1).if_equal(value=graph or None)
+            yield self._table.update_request(raised)
+
+    def graph_revision(self) -> int:
+        """Raised by every change of dependencies between definitions."""
+        return int((self._table.get(keys.counter("graph")) or {}).get("value", 0))
+
+    def parents(self, job_names: Iterable[str]) -> dict[str, list[str]]:
+        """The definitions that each of these depends on."""
+        items = self._table.batch_get([keys.definition_head(name) for name in job_names])
+        return {item["job_name"]: item.get("parents", []) for item in items if not item.get("deleted")}
+
+    def children(self, job_name: str) -> list[str]:
+        """The definitions that depend on this one."""
+        partition = ("pk", keys.definition_head(job_name)["pk"])
+        items = self._table.query(partition, prefix=("sk", keys.CHILD), consistent=True)
+        return [item["sk"].removeprefix(keys.CHILD) for item in items]
+
+    def delete(self, job_name: str, *, version: int, parents: list[str]) -> None:
         """Hide the head; versions stay for the Jobs that run them, and numbers go on where they were."""
-        update = Update(keys.definition_head(job_name)).set(deleted=True).remove("lk")
+        hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove("lk")
+        hidden.if_equal(version=version, deleted=None)
         try:
-            self._table.update(update.if_equal(version=version, deleted=None))
-        except ConditionFailed as error:
+            self._table.transact(
+                [self._table.update_request(hidden), *self._edges(job_name, parents, [], None)]
+            )
+        except (TransactionRefused, Contended) as error:
             raise VersionConflict from error
 
     def page(self, *, after: str | None, limit: int) -> Iterator[Listed]:

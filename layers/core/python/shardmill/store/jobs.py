@@ -8,19 +8,25 @@ from typing import Any
 from shardmill.model.states import JOB_MOVES, JobState, StepState, step_sources_of
 from shardmill.store import keys
 from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.runs import rows_of
 from shardmill.store.table import TRANSACTION_LIMIT, ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
 _TRANSACTION_BYTES = 3_000_000
 
 
+class AlsoRefused(Exception):
+    """What was to be written with a Job met another value than expected, so neither was."""
+
+
 class Jobs:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def next_jid(self) -> int:
-        answer = self._table.update(Update(keys.counter("jid")).add(value=1), returns="UPDATED_NEW")
-        return int(answer["value"])
+    def next_jid(self, count: int = 1) -> int:
+        """The first of so many numbers that nobody else gets."""
+        answer = self._table.update(Update(keys.counter("jid")).add(value=count), returns="UPDATED_NEW")
+        return int(answer["value"]) - count + 1
 
     def identity(self, job_name: str, trigger: str) -> tuple[str, str] | None:
         """The id of the Job of that name and trigger, and the hash of its request."""
@@ -42,19 +48,32 @@ class Jobs:
         return [
             self._table.put_request({**keys.identity(job.job_name, job.trigger), **identity}, new=True),
             self._table.put_request(row, new=True),
+            *(self._table.put_request(each) for each in rows_of(job)),
         ]
 
-    def create(self, job: JobRow, *, due: int) -> bool:
-        """Whether the Job was created; False if its identity is taken, or just being taken."""
+    def create(self, job: JobRow, *, due: int, also: Sequence[Item] = ()) -> bool:
+        """Whether the Job was created; False if its identity is taken, or just being taken.
+
+        `also`: what the same transaction writes beside it; raises AlsoRefused if a condition in that fails.
+        """
+        written = [*self.creation(job, due=due), *also]
         try:
-            self._table.transact(self.creation(job, due=due), tries=2)
-        except (TransactionRefused, Contended):
+            self._table.transact(written, tries=2)
+        except TransactionRefused as refused:
+            if refused.failed[-1] >= len(written) - len(also):
+                raise AlsoRefused from refused
+            return False
+        except Contended:
             return False
         return True
 
     def get(self, job_id: str) -> JobRow | None:
         item = self._table.get(keys.job(job_id))
         return JobRow.from_item(item) if item else None
+
+    def by_id(self, ids: Iterable[str]) -> dict[str, JobRow]:
+        items = self._table.batch_get([keys.job(job_id) for job_id in ids])
+        return {row.id: row for row in map(JobRow.from_item, items)}
 
     def find(self, job_name: str, trigger: str) -> JobRow | None:
         found = self.identity(job_name, trigger)
@@ -83,12 +102,49 @@ class Jobs:
         except ConditionFailed:
             return None
 
-    def event_sent(self, job_id: str, run: int) -> None:
-        update = Update(keys.job(job_id)).remove("event_pending", "dk", "da")
+    def dependencies_met(self, job: JobRow, *, now: int, due: int) -> bool:
+        """Note that a Job has all it waits for; whether it still waits to be planned."""
+        update = Update(keys.job(job.id)).remove("unmet", "notes").set(update_time=now, **_due(due))
         try:
-            self._table.update(update.if_equal(run=run, event_pending=True))
-        except ConditionFailed as lost:
-            if lost.old is None:
+            self._table.update(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
+        except ConditionFailed as changed:
+            row = JobRow.from_item(changed.old) if changed.old else None
+            return row is not None and row.run == job.run and row.state is JobState.WAITING
+        return True
+
+    def note_waiting(self, job: JobRow, notes: str, *, now: int, due: int) -> None:
+        """Say what a Job still waits for."""
+        update = Update(keys.job(job.id)).set(notes=notes, update_time=now, **_due(due))
+        self._unless_changed(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
+
+    def event_sent(self, job_id: str, run: int, *, due: int) -> None:
+        """The bus was told; the tick looks again whether those who wait for the Job heard of it."""
+        sent = Update(keys.job(job_id)).remove("event_pending").set(da=due)
+        try:
+            self._table.update(sent.if_equal(run=run, event_pending=True, heirs_pending=True))
+        except ConditionFailed as changed:
+            if changed.old is None:
+                raise
+            done = Update(keys.job(job_id)).remove("event_pending", "dk", "da")
+            self._unless_changed(done.if_equal(run=run, event_pending=True, heirs_pending=None))
+
+    def heirs_told(self, job: JobRow) -> None:
+        """Those who wait for the Job know how it ended: nothing of it is left to do but the event."""
+        told = Update(keys.job(job.id)).remove("heirs_pending", "dk", "da")
+        try:
+            self._table.update(told.if_equal(run=job.run, state=job.state.value, event_pending=None))
+        except ConditionFailed as changed:
+            if changed.old is None:
+                raise
+            early = Update(keys.job(job.id)).remove("heirs_pending")
+            self._unless_changed(early.if_equal(run=job.run, state=job.state.value, event_pending=True))
+
+    def _unless_changed(self, update: Update) -> None:
+        """Write something that is needless if the row is another by now."""
+        try:
+            self._table.update(update)
+        except ConditionFailed as changed:
+            if changed.old is None:
                 raise
 
     def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
@@ -217,6 +273,11 @@ class Jobs:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed as known:
             return StepRow.from_item(known.old or {})
+
+    def set_counts(self, step: StepRow, **counts: int) -> None:
+        """Say how the tasks of an ended step ended."""
+        update = self._step_update(step).set(**counts).remove("open", "token")
+        self._unless_changed(update.if_equal(state=step.state.value))
 
     def stop_step(self, step: StepRow, *, notes: str) -> StepRow | None:
         """Mark a step as stopping, unless it is already."""

@@ -15,9 +15,13 @@ NAME = "name"
 STATE = "state"
 DUE = "due"
 DUE_PARTITION = "due"
+DUE_SCHEDULES = "schedule"
+DUE_BACKFILLS = "backfill"
 MEMBER = "worker#"
 STUCK = "stuck#"
 WAITER = "waiter#"
+CHILD = "child#"
+SCHEDULE = "s#"
 
 
 def definition_head(job_name: str) -> Key:
@@ -26,6 +30,33 @@ def definition_head(job_name: str) -> Key:
 
 def definition_version(job_name: str, version: int) -> Key:
     return {"pk": f"DEF#{job_name}", "sk": f"v{version:08d}"}
+
+
+def definition_child(job_name: str, child: str) -> Key:
+    """A definition that depends on another, found from that one."""
+    return {"pk": f"DEF#{job_name}", "sk": f"{CHILD}{child}"}
+
+
+def schedule(job_name: str, schedule_id: str) -> Key:
+    return {"pk": f"SCHED#{job_name}", "sk": f"{SCHEDULE}{schedule_id}"}
+
+
+def backfill(job_name: str, schedule_id: str, number: int) -> Key:
+    return {"pk": f"SCHED#{job_name}", "sk": f"{backfills_of(schedule_id)}{number:06d}"}
+
+
+def backfills_of(schedule_id: str) -> str:
+    return f"b#{schedule_id}#"
+
+
+def run_at(job_name: str, data_time: int, job_id: str) -> Key:
+    """A Job among those of its definition, in the order of their dataTimes."""
+    return {"pk": f"RUN#{job_name}", "sk": f"{sort_time(data_time)}#{job_id}"}
+
+
+def edge(parent: str, until: int, child_id: str, number: int) -> Key:
+    """A Job that waits for Jobs of `parent`; in the order in which what it waits for ends."""
+    return {"pk": f"EDGE#{parent}", "sk": f"{sort_time(until)}#{child_id}#{number:03d}"}
 
 
 def identity(job_name: str, trigger: str) -> Key:
@@ -82,17 +113,22 @@ def stuck(group_name: str, job_id: str, run: int, step: int) -> Key:
     return {"pk": f"GROUP#{group_name}", "sk": f"{STUCK}{job_id}#{run}#{step}"}
 
 
-def slots(job_name: str) -> Key:
-    return {"pk": f"SLOTS#{job_name}", "sk": "slots"}
+def slots(line: str) -> Key:
+    return {"pk": f"SLOTS#{line}", "sk": "slots"}
 
 
-def slot_waiter(job_name: str, jid: int) -> Key:
-    return {"pk": f"SLOTS#{job_name}", "sk": f"{WAITER}{sort_number(jid)}"}
+def slot_waiter(line: str, jid: int) -> Key:
+    return {"pk": f"SLOTS#{line}", "sk": f"{WAITER}{sort_number(jid)}"}
 
 
 def output(job_id: str, run: int, step: int, rank: int, attempt: int) -> Key:
     partition = task_partition(job_id, run, step, set_of(block_of(rank)))
     return {"pk": partition, "sk": f"o{rank:06d}#{attempt:05d}"}
+
+
+def sort_time(milliseconds: int) -> str:
+    """A time as text that sorts like it, those before 1970 included."""
+    return f"{milliseconds + 10**14:015d}"
 
 
 def sort_number(number: int) -> str:

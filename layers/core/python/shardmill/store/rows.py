@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Self, cast, get_type_hints
@@ -14,9 +14,9 @@ from shardmill.model.states import JobState, StepState
 _JSON = "json"
 
 
-def json_field() -> Any:
+def json_field(empty: Callable[[], Any] = dict) -> Any:
     """A value that is kept as JSON text: DynamoDB need not know its inside."""
-    return field(default_factory=dict, metadata={_JSON: True})
+    return field(default_factory=empty, metadata={_JSON: True})
 
 
 @cache
@@ -79,8 +79,22 @@ class JobRow(Row):
     notes: str = ""
     last_failed: str = ""
     event_pending: bool = False
+    heirs_pending: bool = False
     groups: set[str] = field(default_factory=set)
     concurrency: int | None = None
+    schedule_id: str = ""
+    timezone: str = ""
+    in_line: bool = False
+    replaces: str = ""
+    backfill: int = 0
+    expected: list[dict[str, Any]] = json_field(list)
+    unmet: bool = False
+    expires: int | None = None
+
+    @property
+    def moment(self) -> int:
+        """The time that others know this Job by: its dataTime, else the second in which it was made."""
+        return self.data_time if self.data_time is not None else self.create_time // 1000 * 1000
 
 
 @dataclass(slots=True)
@@ -192,3 +206,44 @@ class GroupRow(Row):
     update_time: int
     types: list[str] = field(default_factory=list)
     giants: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class ScheduleRow(Row):
+    job_name: str
+    id: str
+    version: int
+    create_time: int
+    update_time: int
+    update_user: str
+    document: dict[str, Any] = json_field()
+    status: int = 1
+    next: int | None = None
+    rev: int = 0
+    last_job: str = ""
+    history: list[dict[str, Any]] = json_field(list)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.job_name, self.id
+
+
+@dataclass(slots=True)
+class BackfillRow(Row):
+    job_name: str
+    schedule_id: str
+    number: int
+    state: str
+    create_time: int
+    update_time: int
+    user: str
+    times: list[int] = json_field(list)
+    parallel: int = 1
+    force: bool = False
+    at: int = 0
+    rev: int = 0
+    running: list[str] = field(default_factory=list)
+    success: int = 0
+    failed: int = 0
+    skipped: int = 0
+    notes: str = ""

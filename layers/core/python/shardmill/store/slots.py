@@ -1,6 +1,7 @@
-"""The slots of definitions with a `concurrency`: a set of job ids each, and the Jobs that wait for one.
+"""The slots of lines: a set of job ids each, and the Jobs that wait for one.
 
-A set, not a counter: taking and giving back can be repeated after a crash.
+A definition with a `concurrency` is a line, and so is a schedule that queues what overlaps. A set, not a
+counter: taking and giving back can be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -16,31 +17,31 @@ class Slots:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def take(self, job_name: str, job_id: str, *, most: int) -> bool:
+    def take(self, line: str, job_id: str, *, most: int) -> bool:
         """Whether the Job has one of the slots now; one that had it already keeps it."""
-        update = Update(keys.slots(job_name)).add(jobs={job_id}).if_room_for("jobs", job_id, most)
+        update = Update(keys.slots(line)).add(jobs={job_id}).if_room_for("jobs", job_id, most)
         try:
             self._table.update(update)
         except ConditionFailed:
             return False
         return True
 
-    def give_back(self, job_name: str, job_ids: Iterable[str]) -> None:
-        self._table.update(Update(keys.slots(job_name)).delete("jobs", set(job_ids)))
+    def give_back(self, line: str, job_ids: Iterable[str]) -> None:
+        self._table.update(Update(keys.slots(line)).delete("jobs", set(job_ids)))
 
-    def holders(self, job_name: str) -> set[str]:
-        item = self._table.get(keys.slots(job_name)) or {}
+    def holders(self, line: str) -> set[str]:
+        item = self._table.get(keys.slots(line)) or {}
         return set(item.get("jobs", ()))
 
-    def wait(self, job_name: str, jid: int, job_id: str) -> None:
-        self._table.batch_put([{**keys.slot_waiter(job_name, jid), "id": job_id}])
+    def wait(self, line: str, jid: int, job_id: str) -> None:
+        self._table.batch_put([{**keys.slot_waiter(line, jid), "id": job_id}])
 
-    def waits_no_longer(self, job_name: str, jid: int) -> None:
-        self._table.delete(keys.slot_waiter(job_name, jid))
+    def waits_no_longer(self, line: str, jid: int) -> None:
+        self._table.delete(keys.slot_waiter(line, jid))
 
-    def waiting(self, job_name: str, *, limit: int) -> list[str]:
+    def waiting(self, line: str, *, limit: int) -> list[str]:
         """The ids of the Jobs that wait longest."""
-        partition = ("pk", keys.slots(job_name)["pk"])
+        partition = ("pk", keys.slots(line)["pk"])
         found: list[str] = []
         for item in self._table.query(partition, prefix=("sk", keys.WAITER), consistent=True, limit=limit):
             found.append(item["id"])

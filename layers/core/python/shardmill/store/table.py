@@ -81,6 +81,15 @@ class Table:
         answer = self._client.delete_item(TableName=self.name, Key=encode_item(key), ReturnValues="ALL_OLD")
         return decode_item(answer.get("Attributes", {}))
 
+    def delete_if(self, key: Item, **expected: Any) -> bool:
+        """Delete an item that is as expected; False if it is not, or gone."""
+        condition = Update(key).if_equal(**expected).condition()
+        try:
+            self._write(self._client.delete_item, **condition)
+        except ConditionFailed:
+            return False
+        return True
+
     def batch_get(self, keys: Sequence[Item], *, consistent: bool = True) -> list[Item]:
         found: list[Item] = []
         for at in range(0, len(keys), 100):
@@ -104,6 +113,11 @@ class Table:
     def batch_put(self, items: Sequence[Item]) -> None:
         for at in range(0, len(items), 25):
             requests = [{"PutRequest": {"Item": encode_item(item)}} for item in items[at : at + 25]]
+            self._batch_write({self.name: requests})
+
+    def batch_delete(self, keys: Sequence[Item]) -> None:
+        for at in range(0, len(keys), 25):
+            requests = [{"DeleteRequest": {"Key": encode_item(key)}} for key in keys[at : at + 25]]
             self._batch_write({self.name: requests})
 
     def _batch_write(self, wanted: Any) -> None:
@@ -173,9 +187,10 @@ class Table:
 
     def check_request(self, update: Update) -> Item:
         """Only the conditions of an update, as a transaction takes them."""
-        request = update.request()
-        request.pop("UpdateExpression")
-        return {"ConditionCheck": {"TableName": self.name, **request}}
+        return {"ConditionCheck": {"TableName": self.name, **update.condition()}}
+
+    def delete_request(self, key: Item) -> Item:
+        return {"Delete": {"TableName": self.name, "Key": encode_item(key)}}
 
     def transact(self, requests: Sequence[Item], *, tries: int = _CONFLICT_TRIES) -> None:
         """All or nothing; waits out rivals, raises TransactionRefused if a condition does not hold."""

@@ -117,6 +117,12 @@ class Update:
         self.conditions.append(f"(attribute_not_exists({where}) OR {where} < {self._value(value)})")
         return self
 
+    def condition(self) -> Item:
+        """Only the key and what must hold, without a change."""
+        request = self.request()
+        request.pop("UpdateExpression")
+        return request
+
     def request(self) -> Item:
         request: Item = {
             "Key": encode_item(self.key),

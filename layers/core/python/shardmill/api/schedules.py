@@ -1,0 +1,140 @@
+"""/v1/schedules, their times, firings and backfills"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Path, Query
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+
+from shardmill.api import pages
+from shardmill.api.answers import JSON, actor, etag, expected_version, no_content, now
+from shardmill.api.pages import Cursor, Limit, Page
+from shardmill.aws.clock import new_id
+from shardmill.engine import backfill, fire, schedules, view
+from shardmill.engine.mill import mill
+from shardmill.model.base import Time, to_ms
+from shardmill.model.job import Job
+from shardmill.model.schedule import Backfill, BackfillRequest, FireRequest, SavedSchedule, When
+from shardmill.store.rows import ScheduleRow
+
+MOST_COMING = 1_000
+LISTED_HISTORY = 1
+
+router = APIGatewayHttpRouter()
+
+Document = Annotated[Any, Body(description="a Schedule")]
+IfMatch = Annotated[str | None, Header(alias="if-match", description="the ETag that must still hold")]
+IfNoneMatch = Annotated[str | None, Header(alias="if-none-match", description="`*`: only if there is none")]
+Number = Annotated[int, Path(ge=1, lt=10**6, description="the backfill's number")]
+
+
+def _answer(row: ScheduleRow, status: int = 200) -> Response[SavedSchedule]:
+    headers = {"etag": etag(row.version), "location": f"/v1/schedules/{row.job_name}/{row.id}"}
+    return Response(status_code=status, content_type=JSON, body=schedules.view(row), headers=headers)
+
+
+@router.put("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
+def save(
+    job_name: str,
+    schedule_id: str,
+    document: Document,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response[SavedSchedule]:
+    """Save a schedule; while its times stay the same it goes on where it was, else from now on."""
+    expected = expected_version(if_match, if_none_match)
+    row = schedules.save(mill(), job_name, schedule_id, document, actor(router), now=now(), expected=expected)
+    return _answer(row, 201 if row.version == 1 else 200)
+
+
+@router.get("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
+def read(job_name: str, schedule_id: str) -> Response[SavedSchedule]:
+    """A schedule with its last firings."""
+    return _answer(schedules.read(mill(), job_name, schedule_id))
+
+
+@router.delete("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
+def delete(job_name: str, schedule_id: str, if_match: IfMatch = None) -> Response[None]:
+    """Delete a schedule; Jobs that it started go on."""
+    schedules.delete(mill(), job_name, schedule_id, expected=expected_version(if_match, None))
+    return no_content()
+
+
+@router.get("/v1/schedules", tags=["schedules"])
+def list_schedules(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[SavedSchedule]:
+    """Every schedule, by job and id, with its last firing."""
+    rows = mill().schedules.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
+    found = ((f"{row.job_name}/{row.id}", schedules.view(row, history=LISTED_HISTORY)) for row in rows)
+    return pages.page(router, found, limit)
+
+
+@router.get("/v1/schedules/<job_name>", tags=["schedules"])
+def list_of_job(
+    job_name: str, limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None
+) -> Page[SavedSchedule]:
+    """The schedules of a definition, by id, with their last firing."""
+    after = pages.place_of(router, cursor, str) or ""
+    rows = (row for row in mill().schedules.of_job(job_name) if row.id > after)
+    found = ((row.id, schedules.view(row, history=LISTED_HISTORY)) for row in rows)
+    return pages.page(router, found, limit)
+
+
+@router.get("/v1/schedules/<job_name>/<schedule_id>/next", tags=["schedules"])
+def coming(
+    job_name: str,
+    schedule_id: str,
+    count: Annotated[int, Query(ge=1, le=MOST_COMING)] = 10,
+    from_: Annotated[
+        Time | None, Query(alias="from", description="after this time; now unless given")
+    ] = None,
+) -> Page[When]:
+    """The coming times of a schedule, also if it is off."""
+    row = schedules.read(mill(), job_name, schedule_id)
+    return Page(items=schedules.coming(row, count, now() if from_ is None else to_ms(from_)))
+
+
+@router.post("/v1/schedules/<job_name>/<schedule_id>:fire", tags=["schedules"])
+def fire_now(
+    job_name: str, schedule_id: str, request: Annotated[FireRequest | None, Body()] = None
+) -> Response[Job]:
+    """Start a Job of a schedule now; its times stay as they are."""
+    row = schedules.read(mill(), job_name, schedule_id)
+    job, new = fire.fire_now(mill(), row, request or FireRequest(), actor(router), now(), new_id)
+    headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
+    return Response(202 if new else 200, JSON, view.summary(job), headers)
+
+
+@router.post("/v1/schedules/<job_name>/<schedule_id>:backfill", tags=["schedules"])
+def start_backfill(
+    job_name: str, schedule_id: str, request: Annotated[BackfillRequest, Body()]
+) -> Response[Backfill]:
+    """Run a range of past times, or a list of them: one Job each, so many at once."""
+    row = schedules.read(mill(), job_name, schedule_id)
+    begun = backfill.begin(mill(), row, request, actor(router), now(), new_id)
+    headers = {"location": f"/v1/schedules/{job_name}/{schedule_id}/backfills/{begun.number}"}
+    return Response(202, JSON, backfill.view(begun), headers)
+
+
+@router.get("/v1/schedules/<job_name>/<schedule_id>/backfills", tags=["schedules"])
+def list_backfills(
+    job_name: str, schedule_id: str, limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None
+) -> Page[Backfill]:
+    """The backfills of a schedule, newest first."""
+    before = pages.place_of(router, cursor, int) or 10**6
+    rows = mill().schedules.backfills(job_name, schedule_id, limit=limit + 1)
+    found = ((row.number, backfill.view(row)) for row in rows if row.number < before)
+    return pages.page(router, found, limit)
+
+
+@router.get("/v1/schedules/<job_name>/<schedule_id>/backfills/<number>", tags=["schedules"])
+def read_backfill(job_name: str, schedule_id: str, number: Number) -> Backfill:
+    """How far a backfill is."""
+    return backfill.view(backfill.read(mill(), (job_name, schedule_id, number)))
+
+
+@router.post("/v1/schedules/<job_name>/<schedule_id>/backfills/<number>:stop", tags=["schedules"])
+def stop_backfill(job_name: str, schedule_id: str, number: Number) -> Backfill:
+    """Start no more Jobs of a backfill; those that run go on."""
+    return backfill.view(backfill.stop(mill(), (job_name, schedule_id, number), actor(router), now()))

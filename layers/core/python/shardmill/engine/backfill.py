@@ -1,0 +1,263 @@
+"""Backfills: one Job for each of a schedule's past times, so many at once, until all have been.
+
+What a backfill does is repeated freely: a Job is known by its trigger, so nobody makes it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from shardmill.aws.observe import logger
+from shardmill.engine import fire, schedules
+from shardmill.engine.errors import BackfillNotFound, Busy, MillError
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.submit import START_GRACE_MS, start
+from shardmill.model.actor import Actor
+from shardmill.model.base import from_ms, to_ms
+from shardmill.model.fault import Fault, fault
+from shardmill.model.schedule import MAX_TIMES, Backfill, BackfillRequest, Schedule
+from shardmill.model.states import JobState
+from shardmill.store.rows import BackfillRow, JobRow, ScheduleRow
+
+MOST_AT_ONCE = 200  # times that one visit looks at; the next one goes on
+_TRIES = 6
+Key = tuple[str, str, int]
+NewId = Callable[[], str]
+
+
+def begin(
+    mill: Mill, row: ScheduleRow, request: BackfillRequest, actor: Actor, now: int, new_id: NewId
+) -> BackfillRow:
+    """Start a backfill of a schedule's times."""
+    times = _times(schedules.schedule_of(row), request)
+    if request.order == "desc":
+        times.reverse()
+    for _ in range(_TRIES):
+        newest = next(mill.schedules.backfills(row.job_name, row.id, limit=1), None)
+        backfill = BackfillRow(
+            job_name=row.job_name,
+            schedule_id=row.id,
+            number=newest.number + 1 if newest else 1,
+            state="RUNNING",
+            create_time=now,
+            update_time=now,
+            user=actor.name,
+            times=times,
+            parallel=request.parallel,
+            force=request.force,
+        )
+        if mill.schedules.add_backfill(backfill, due=now + LOOK_AGAIN_MS):
+            return go_on(mill, _key(backfill), now, new_id) or backfill
+    raise Busy(f"too many backfills of the schedule {row.id!r} at once; ask again")
+
+
+def _times(schedule: Schedule, request: BackfillRequest) -> list[int]:
+    table = schedule.timetable
+    faults: list[Fault] = []
+    if request.from_ and request.to:
+        found = list(islice(table.times(request.from_, request.to), MAX_TIMES + 1))
+    else:
+        found = []
+        for at, text in enumerate(request.times[: MAX_TIMES + 1]):
+            start, end = _span(text, schedule.timezone)
+            times = list(islice(table.times(start, end), MAX_TIMES + 1)) if start < end else []
+            if not times:
+                message = f"the schedule has no time {'on' if len(text) <= 10 else 'at'} {text[:40]!r}"
+                faults.append(fault(("times", at), "bad-time", message))
+            found += times
+    if faults:
+        raise schedules.invalid("the backfill is not valid", faults)
+    if len(found) > MAX_TIMES:
+        text = f"a backfill has {MAX_TIMES} times at most; make several of it"
+        raise schedules.invalid("the backfill is too long", [fault((), "too-many-times", text)])
+    if not found:
+        text = "the schedule has no time in this range; see its startDate and endDate"
+        raise schedules.invalid("the backfill is empty", [fault((), "no-times", text)])
+    return sorted({to_ms(time) for time in found})
+
+
+def _span(text: str, timezone: str) -> tuple[datetime, datetime]:
+    """A date is that whole day in the schedule's zone, a time that instant; anything else is nothing."""
+    try:
+        if len(text) <= 10:
+            day = datetime.combine(date.fromisoformat(text), datetime.min.time(), ZoneInfo(timezone))
+            return day, (day.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=day.tzinfo)
+        moment = datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment, moment + timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        nothing = datetime(2000, 1, 1, tzinfo=UTC)
+        return nothing, nothing
+
+
+@dataclass(slots=True)
+class _Visit:
+    """How far one look at a backfill has come."""
+
+    at: int
+    running: list[str]
+    success: int
+    failed: int
+    skipped: int
+    notes: str
+
+    def count(self, job: JobRow) -> None:
+        if job.state is JobState.SUCCESS:
+            self.success += 1
+        else:
+            self.failed += 1
+            self.notes = f"the last that failed: {job.trigger} ({job.state})"
+
+
+def go_on(mill: Mill, key: Key, now: int, new_id: NewId) -> BackfillRow | None:
+    """See which Jobs of a backfill have ended and start the next; the backfill as it is then."""
+    for _ in range(_TRIES):
+        backfill = mill.schedules.backfill(*key)
+        if not backfill or (
+            backfill.state == "DONE" or (backfill.state == "STOPPED" and not backfill.running)
+        ):
+            return backfill
+        visit = _visit(mill, backfill, now, new_id)
+        more = backfill.state == "RUNNING" and visit.at < len(backfill.times)
+        state = backfill.state if more or visit.running or backfill.state == "STOPPED" else "DONE"
+        open_ = bool(visit.running) or (more and state == "RUNNING")
+        changed = mill.schedules.change_backfill(
+            backfill,
+            due=now + LOOK_AGAIN_MS if open_ else None,
+            state=state,
+            at=visit.at,
+            running=visit.running,
+            success=visit.success,
+            failed=visit.failed,
+            skipped=visit.skipped,
+            notes=visit.notes or None,
+            update_time=now,
+        )
+        if changed and len(visit.running) < backfill.parallel and more:
+            continue  # it stopped only because it looked at enough times for one visit
+        if changed:
+            return changed
+    return mill.schedules.backfill(*key)
+
+
+def _visit(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Visit:
+    b = backfill
+    visit = _Visit(b.at, [], b.success, b.failed, b.skipped, b.notes)
+    known = mill.jobs.by_id(b.running) if b.running else {}
+    for job_id in b.running:
+        job = known.get(job_id)
+        if job and not job.state.ended:
+            visit.running.append(job_id)
+        elif job:
+            visit.count(job)
+    row = mill.schedules.get(b.job_name, b.schedule_id)
+    if not row and b.state == "RUNNING":
+        visit.at, visit.notes = len(b.times), "the schedule was deleted"
+    stock = fire.Stock(mill, new_id)
+    while row and b.state == "RUNNING" and visit.at < len(b.times) and len(visit.running) < b.parallel:
+        if visit.at - b.at >= MOST_AT_ONCE:
+            break
+        _next(stock, row, backfill, visit, now)
+        visit.at += 1
+    return visit
+
+
+def _next(stock: fire.Stock, row: ScheduleRow, backfill: BackfillRow, visit: _Visit, now: int) -> None:
+    """Deal with the next time: start its Job, or see that there is no need to."""
+    mill = stock.mill
+    request = fire.request_of(schedules.schedule_of(row), backfill.times[visit.at])
+    job = mill.jobs.find(row.job_name, request["trigger"])
+    if job and job.state.ended and (backfill.force or job.state is not JobState.SUCCESS):
+        if job.backfill != backfill.number:  # it cannot run again under its own name
+            request["trigger"] = f"{request['trigger'][:56]}-b{backfill.number}"
+            job = mill.jobs.find(row.job_name, request["trigger"])
+    if job:
+        _adopt(job, backfill, visit)
+        return
+    try:
+        made = fire.job_of(stock, row, request, Actor(backfill.user), now, backfill=backfill.number)
+    except MillError as refused:
+        visit.failed += 1
+        visit.notes = f"{request['trigger']} was refused: {refused}"[:500]
+        return
+    if mill.jobs.create(made, due=now + START_GRACE_MS):
+        start(mill, made, now)
+        visit.running.append(made.id)
+    else:
+        rival = mill.jobs.find(row.job_name, request["trigger"])
+        if not rival:
+            raise Busy(f"the Job {request['trigger']} is being made by others; ask again")
+        _adopt(rival, backfill, visit)
+
+
+def _adopt(job: JobRow, backfill: BackfillRow, visit: _Visit) -> None:
+    """A Job of this time is there: it is waited for, or it counts as it ended."""
+    if not job.state.ended:
+        visit.running.append(job.id)
+    elif job.backfill == backfill.number:
+        visit.count(job)
+    else:
+        visit.skipped += 1
+
+
+def stop(mill: Mill, key: Key, actor: Actor, now: int) -> BackfillRow:
+    """Start no more Jobs of a backfill; those that run go on."""
+    for _ in range(_TRIES):
+        backfill = read(mill, key)
+        if backfill.state != "RUNNING":
+            return backfill
+        due = now + LOOK_AGAIN_MS if backfill.running else None
+        notes = f"stopped by {actor.name}"
+        changed = mill.schedules.change_backfill(
+            backfill, due=due, state="STOPPED", notes=notes, update_time=now
+        )
+        if changed:
+            return changed
+    raise Busy("too many change this backfill at once; ask again")
+
+
+def read(mill: Mill, key: Key) -> BackfillRow:
+    backfill = mill.schedules.backfill(*key)
+    if not backfill:
+        raise BackfillNotFound(f"the schedule {key[1]!r} of {key[0]!r} has no backfill {key[2]}")
+    return backfill
+
+
+def look_at_due(mill: Mill, now: int, new_id: NewId) -> int:
+    """What the tick does: go on with each backfill that nothing has moved for a while; how many."""
+    due = list(mill.schedules.due_backfills(now))
+    for key in due:
+        try:
+            go_on(mill, key, now, new_id)
+        except Exception:
+            logger.exception("could not go on with a backfill", extra={"action": "backfill", "key": key})
+    return len(due)
+
+
+def view(backfill: BackfillRow) -> Backfill:
+    return Backfill(
+        number=backfill.number,
+        job_name=backfill.job_name,
+        schedule_id=backfill.schedule_id,
+        state=backfill.state,
+        total=len(backfill.times),
+        waiting=len(backfill.times) - backfill.at if backfill.state == "RUNNING" else 0,
+        running=len(backfill.running),
+        success=backfill.success,
+        failed=backfill.failed,
+        skipped=backfill.skipped,
+        parallel=backfill.parallel,
+        force=backfill.force,
+        create_time=from_ms(backfill.create_time),
+        update_time=from_ms(backfill.update_time),
+        submit_user=backfill.user,
+        notes=backfill.notes,
+    )
+
+
+def _key(backfill: BackfillRow) -> Key:
+    return backfill.job_name, backfill.schedule_id, backfill.number

@@ -1,0 +1,286 @@
+"""Firing schedules: each time once, in one transaction that moves the schedule on and writes the Job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from shardmill.aws.observe import logger
+from shardmill.engine import firing, schedules
+from shardmill.engine.errors import Busy, DefinitionNotFound, MillError, Overlap
+from shardmill.engine.finish import SCHEMA_VERSION
+from shardmill.engine.mill import Mill
+from shardmill.engine.submit import START_GRACE_MS, Origin, check, find_existing, make, start
+from shardmill.model.actor import Actor
+from shardmill.model.base import from_ms, to_ms
+from shardmill.model.schedule import FireRequest, Schedule
+from shardmill.store.definitions import Definition
+from shardmill.store.jobs import AlsoRefused
+from shardmill.store.rows import JobRow, ScheduleRow
+from shardmill.store.schedules import ScheduleKey
+
+CHUNK = 100  # schedules that one message names, and that the tick fires by itself
+MOST_TIMES = 100  # that one schedule catches up on in one visit
+MOST_HISTORY = 100
+SCHEDULE_SKIPPED = "Schedule Skipped"
+_TRIES = 6
+
+NewId = Callable[[], str]
+
+
+@dataclass(slots=True)
+class Stock:
+    """What the firings of one batch share: definitions are read once, and numbers taken by the dozen."""
+
+    mill: Mill
+    new_id: NewId
+    definitions: dict[str, Definition | None] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: iter(()))
+
+    def definition(self, job_name: str) -> Definition:
+        if job_name not in self.definitions:
+            self.definitions[job_name] = self.mill.definitions.find(job_name)
+        found = self.definitions[job_name]
+        if not found:
+            raise DefinitionNotFound(job_name)
+        return found
+
+    def jid(self) -> int:
+        number = next(self.numbers, None)
+        if number is None:
+            first = self.mill.jobs.next_jid(CHUNK)
+            self.numbers = iter(range(first + 1, first + CHUNK))
+            return first
+        return number
+
+
+def fire_due(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
+    """Fire what is due; of many, all but the first are handed to others."""
+    due = list(mill.schedules.due(now))
+    chunks = [due[at : at + CHUNK] for at in range(0, len(due), CHUNK)]
+    bodies = [json.dumps({"now": now, "schedules": chunk}) for chunk in chunks[1:]]
+    if bodies:
+        mill.queues.send_texts(mill.settings.fire_queue, bodies)
+    return {"due": len(due), "handed": len(due) - len(chunks[0]) if due else 0} | (
+        fire_all(mill, chunks[0], now, new_id) if due else {"fired": 0, "notFired": 0}
+    )
+
+
+def fire_listed(mill: Mill, message: dict[str, Any], new_id: NewId) -> dict[str, int]:
+    """Fire what a message of `fire_due` names, as of the time of that tick."""
+    listed = [(job_name, schedule_id) for job_name, schedule_id in message["schedules"]]
+    return fire_all(mill, listed, message["now"], new_id)
+
+
+def fire_all(mill: Mill, listed: Sequence[ScheduleKey], now: int, new_id: NewId) -> dict[str, int]:
+    """Fire schedules; one that cannot be fired now does not keep the others from it: it stays due."""
+    stock = Stock(mill, new_id)
+    fired, failed = 0, 0
+    for row in mill.schedules.by_key(listed):
+        try:
+            fired += _fire(stock, row, now)
+        except Exception:
+            extra = {"action": "fire", "jobName": row.job_name, "scheduleId": row.id}
+            logger.exception("could not fire a schedule", extra=extra)
+            failed += 1
+    return {"fired": fired, "notFired": failed}
+
+
+def _fire(stock: Stock, row: ScheduleRow, now: int) -> int:
+    """Decide on the times of a schedule that have come, one after the other; how many Jobs were started."""
+    schedule = schedules.schedule_of(row)
+    started = 0
+    for _ in range(MOST_TIMES):
+        if row.status != 1 or row.next is None or row.next > now:
+            break
+        decision = firing.decide(schedule, row.next, now)
+        entries = []
+        if decision.given_up:
+            entries.append(_given_up(decision, now))
+            _tell_skipped(stock.mill, row, entries[0])
+        moved: ScheduleRow | None
+        if decision.fire is None:
+            moved = _move(stock.mill, row, decision.next, entries)
+        else:
+            moved, new = _start(stock, schedule, row, decision, entries, now)
+            started += new
+        if not moved:
+            break  # somebody else fires it
+        row = moved
+    return started
+
+
+def _start(
+    stock: Stock,
+    schedule: Schedule,
+    row: ScheduleRow,
+    decision: firing.Decision,
+    entries: list[dict[str, Any]],
+    now: int,
+) -> tuple[ScheduleRow | None, bool]:
+    assert decision.fire is not None
+    mill, time = stock.mill, decision.fire
+    trigger = schedule.trigger(from_ms(time))
+    entry: dict[str, Any] = {"time": time, "trigger": trigger, "firedTime": now}
+    alive = _previous(mill, schedule, row)
+    if alive and schedule.overlap == "skip":
+        entry |= _no_job("skipped", f"the previous Job {alive.trigger} is still {alive.state}")
+        _tell_skipped(mill, row, entry)
+        return _move(mill, row, decision.next, [*entries, entry]), False
+    for _ in range(_TRIES):
+        taken = mill.jobs.identity(row.job_name, trigger)
+        if taken:
+            exists = {
+                "outcome": "exists",
+                "jobId": taken[0],
+                "reason": "a Job with this trigger exists already",
+            }
+            return _move(mill, row, decision.next, [*entries, entry | exists]), False
+        try:
+            job = job_of(stock, row, request_of(schedule, time), Actor(row.update_user), now, replaces=alive)
+        except MillError as refused:
+            entry |= _no_job("refused", str(refused))
+            _tell_skipped(mill, row, entry)
+            return _move(mill, row, decision.next, [*entries, entry]), False
+        done = _moved(row, decision.next, [*entries, entry | {"outcome": "started", "jobId": job.id}])
+        done.last_job = job.id
+        try:
+            if mill.jobs.create(
+                job, due=now + START_GRACE_MS, also=[mill.schedules.change_request(row, done)]
+            ):
+                done.rev = row.rev + 1
+                start(mill, job, now)
+                return done, True
+        except AlsoRefused:
+            return None, False
+    return None, False
+
+
+def job_of(
+    stock: Stock,
+    row: ScheduleRow,
+    request: dict[str, Any],
+    actor: Actor,
+    now: int,
+    *,
+    replaces: JobRow | None = None,
+    backfill: int = 0,
+) -> JobRow:
+    """The Job that a schedule asks for, not written yet."""
+    schedule = schedules.schedule_of(row)
+    origin = Origin(
+        schedule_id=row.id,
+        timezone=schedule.timezone,
+        in_line=schedule.overlap == "queue" and not backfill,
+        replaces=replaces.id if replaces and schedule.overlap == "replace" else "",
+        backfill=backfill,
+    )
+    saved = stock.definition(row.job_name)
+    job = make(stock.mill, request, saved, actor, now=now, job_id=stock.new_id(), origin=origin)
+    job.jid = stock.jid()
+    return job
+
+
+def request_of(
+    schedule: Schedule, time: int, params: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The JobRequest that a time of a schedule makes."""
+    moment = from_ms(time)
+    return {
+        "jobName": schedule.job_name,
+        "trigger": schedule.trigger(moment),
+        "dataTime": moment.isoformat(),
+        "params": {**schedule.params, **params},
+    }
+
+
+def _previous(mill: Mill, schedule: Schedule, row: ScheduleRow) -> JobRow | None:
+    """The Job that the schedule started last, if it matters and has not ended."""
+    if schedule.overlap == "allow" or not row.last_job:
+        return None
+    job = mill.jobs.get(row.last_job)
+    return job if job and not job.state.ended else None
+
+
+def _move(
+    mill: Mill, row: ScheduleRow, upcoming: int | None, entries: Sequence[dict[str, Any]]
+) -> ScheduleRow | None:
+    """Move a schedule on without a Job; None if somebody else did."""
+    moved = _moved(row, upcoming, entries)
+    return moved if mill.schedules.change(row, moved) else None
+
+
+def _moved(row: ScheduleRow, upcoming: int | None, entries: Iterable[dict[str, Any]]) -> ScheduleRow:
+    history = [*reversed(list(entries)), *row.history][:MOST_HISTORY]
+    return replace(row, next=upcoming, history=history)
+
+
+def _given_up(decision: firing.Decision, now: int) -> dict[str, Any]:
+    assert decision.given_up
+    first, last = decision.given_up
+    why = {
+        "late": "later than maxLatenessSeconds allows",
+        "missed": "no tick came in time, and catchUp does not ask for it",
+    }
+    times = {"time": first, "until": last} if last > first else {"time": first}
+    return {**times, "firedTime": now, **_no_job(decision.outcome, why[decision.outcome])}
+
+
+def _no_job(outcome: str, reason: str) -> dict[str, str]:
+    return {"outcome": outcome, "reason": reason[:500]}
+
+
+def _tell_skipped(mill: Mill, row: ScheduleRow, entry: dict[str, Any]) -> None:
+    """Before the schedule moves on: a tick that crashes in between tells it once more."""
+    detail = {
+        "schemaVersion": SCHEMA_VERSION,
+        "jobName": row.job_name,
+        "scheduleId": row.id,
+        "time": from_ms(entry["time"]).isoformat(),
+        "until": from_ms(entry["until"]).isoformat() if "until" in entry else None,
+        "outcome": entry["outcome"],
+        "reason": entry["reason"],
+    }
+    mill.bus.tell(SCHEDULE_SKIPPED, detail)
+
+
+def fire_now(
+    mill: Mill, row: ScheduleRow, request: FireRequest, actor: Actor, now: int, new_id: NewId
+) -> tuple[JobRow, bool]:
+    """Start a Job of a schedule by hand; the Job, and whether it is new. Its next time stays as it is."""
+    schedule = schedules.schedule_of(row)
+    time = now // 1000 * 1000 if request.data_time is None else to_ms(request.data_time)
+    document = request_of(schedule, time, request.params)
+    stock = Stock(mill, new_id)
+    for _ in range(_TRIES):
+        existing = find_existing(mill, check(document))
+        if existing:
+            return existing, False
+        alive = _previous(mill, schedule, row)
+        if alive and schedule.overlap == "skip":
+            raise Overlap(
+                f"the previous Job {alive.job_name}/{alive.trigger} is still {alive.state}, and the schedule "
+                "says to skip then; wait for it, or submit a Job by hand"
+            )
+        job = job_of(stock, row, document, actor, now, replaces=alive)
+        entry = {
+            "time": time,
+            "trigger": job.trigger,
+            "firedTime": now,
+            "outcome": "started",
+            "jobId": job.id,
+        }
+        done = _moved(row, row.next, [entry])
+        done.last_job = job.id
+        try:
+            if mill.jobs.create(
+                job, due=now + START_GRACE_MS, also=[mill.schedules.change_request(row, done)]
+            ):
+                start(mill, job, now)
+                return job, True
+        except AlsoRefused:
+            row = schedules.read(mill, row.job_name, row.id)
+    raise Busy(f"too many change the schedule {row.id!r} of {row.job_name!r} at once; ask again")

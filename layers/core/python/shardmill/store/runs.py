@@ -1,0 +1,51 @@
+"""The Jobs of a definition in the order of their dataTimes, and the edges of Jobs that wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardmill.store import keys
+from shardmill.store.rows import JobRow
+from shardmill.store.table import Table
+from shardmill.store.update import Item
+
+
+class Runs:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def between(self, job_name: str, start: int, end: int) -> Iterator[tuple[int, str]]:
+        """The dataTimes and ids of the Jobs with `start <= dataTime < end`, in order."""
+        bounds = ("sk", keys.sort_time(start), keys.sort_time(end))
+        partition = ("pk", keys.run_at(job_name, 0, "")["pk"])
+        for item in self._table.query(partition, between=bounds, consistent=True):
+            yield item["at"], item["id"]
+
+    def waiting_for(self, job_name: str, moment: int) -> Iterator[str]:
+        """The ids of the Jobs that wait for one of `job_name` of that dataTime."""
+        bounds = ("sk", keys.sort_time(moment + 1), keys.sort_time(10**15 - 10**14 - 1) + "~")
+        partition = ("pk", keys.edge(job_name, 0, "", 0)["pk"])
+        for item in self._table.query(partition, between=bounds, consistent=True):
+            if item["from"] <= moment:
+                yield item["child"]
+
+    def forget_edges(self, job: JobRow) -> None:
+        """A Job waits no longer."""
+        self._table.batch_delete([{name: row[name] for name in ("pk", "sk")} for row in edges(job)])
+
+
+def rows_of(job: JobRow) -> list[Item]:
+    """What is written with a Job, so that those that wait for it, and those it waits for, find it."""
+    run = {**keys.run_at(job.job_name, job.moment, job.id), "id": job.id, "at": job.moment}
+    return [run, *edges(job)]
+
+
+def edges(job: JobRow) -> list[Item]:
+    return [
+        {
+            **keys.edge(each["jobName"], each["to"], job.id, number),
+            "child": job.id,
+            "from": each["from"],
+        }
+        for number, each in enumerate(job.expected)
+    ]

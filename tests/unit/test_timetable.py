@@ -1,0 +1,503 @@
+"""When a schedule fires: clock changes, days, and the cron texts that are refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice, takewhile
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from cronsim import CronSim
+
+from shardmill.model import timetable
+from shardmill.model.timetable import Timetable, cron_fault
+
+BERLIN = "Europe/Berlin"
+NEW_YORK = "America/New_York"
+LORD_HOWE = "Australia/Lord_Howe"
+KOLKATA = "Asia/Kolkata"
+SAO_PAULO = "America/Sao_Paulo"
+CAIRO = "Africa/Cairo"
+APIA = "Pacific/Apia"
+ZONES = [BERLIN, NEW_YORK, LORD_HOWE, KOLKATA, "UTC"]
+
+
+def when(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def fired(table: Timetable, start: str, end: str) -> list[str]:
+    return [f"{found:%d %H:%M}" for found in table.times(when(start), when(end))]
+
+
+# Berlin goes from 2:00 to 3:00 on 31 March 2024, at 1:00 UTC.
+BERLIN_SPRING = [
+    ("30 2 * * *", ["30 01:30", "31 01:00"]),
+    ("0 3 * * *", ["30 02:00", "31 01:00"]),
+    ("0 2,3 * * *", ["30 01:00", "30 02:00", "31 01:00"]),
+    ("*/20 2 * * *", ["30 01:00", "30 01:20", "30 01:40", "31 01:00"]),
+    ("30 2 * * sun", ["31 01:00"]),
+    ("30 2 31 3 *", ["31 01:00"]),
+    ("30 1-3 31 * *", ["31 00:30", "31 01:00", "31 01:30"]),
+    ("30 * 31 * *", ["30 23:30", *(f"31 {hour:02}:30" for hour in range(10))]),
+    ("0 */2 31 * *", ["30 23:00", "31 02:00", "31 04:00", "31 06:00", "31 08:00"]),
+    ("@daily", ["30 23:00"]),
+]
+# And from 3:00 to 2:00 on 27 October, at 1:00 UTC.
+BERLIN_AUTUMN = [
+    ("30 2 * * *", ["26 00:30", "27 00:30"]),
+    ("0 3 * * *", ["26 01:00", "27 02:00"]),
+    ("0 2 * * sun", ["27 00:00"]),
+    ("*/30 2 27 * *", ["27 00:00", "27 00:30"]),
+    ("30 1-3 27 * *", ["26 23:30", "27 00:30", "27 02:30"]),
+    ("30 * 27 * *", ["26 22:30", "26 23:30", *(f"27 {hour:02}:30" for hour in range(10))]),
+    ("0 */2 27 * *", ["26 22:00", *(f"27 {hour:02}:00" for hour in (0, 1, 3, 5, 7, 9))]),
+    ("@daily", ["26 22:00"]),
+]
+
+
+@pytest.mark.parametrize(("cron", "times"), BERLIN_SPRING)
+def test_berlin_in_spring(cron: str, times: list[str]) -> None:
+    assert fired(Timetable(cron=cron, timezone=BERLIN), "2024-03-30T00:00", "2024-03-31T10:00") == times
+
+
+@pytest.mark.parametrize(("cron", "times"), BERLIN_AUTUMN)
+def test_berlin_in_autumn(cron: str, times: list[str]) -> None:
+    assert fired(Timetable(cron=cron, timezone=BERLIN), "2024-10-26T00:00", "2024-10-27T10:00") == times
+
+
+@pytest.mark.parametrize(
+    ("zone", "cron", "start", "end", "times"),
+    [
+        # 2:00 becomes 3:00 at 7:00 UTC, and 2:00 becomes 1:00 at 6:00 UTC
+        (NEW_YORK, "30 2 * * *", "2024-03-09T12:00", "2024-03-11T12:00", "10 07:00, 11 06:30"),
+        (NEW_YORK, "30 * * * *", "2024-03-10T06:00", "2024-03-10T08:00", "10 06:30, 10 07:30"),
+        (NEW_YORK, "30 1 * * *", "2024-11-02T12:00", "2024-11-04T12:00", "03 05:30, 04 06:30"),
+        (NEW_YORK, "30 * * * *", "2024-11-03T05:00", "2024-11-03T07:00", "03 05:30, 03 06:30"),
+        # half an hour: 2:00 becomes 1:30 at 15:00 UTC, and 2:00 becomes 2:30 at 15:30 UTC
+        (LORD_HOWE, "45 1 * * *", "2024-04-06T12:00", "2024-04-07T18:00", "06 14:45, 07 15:15"),
+        (LORD_HOWE, "45 * * * *", "2024-04-06T14:30", "2024-04-06T16:30", "06 14:45, 06 15:15, 06 16:15"),
+        (LORD_HOWE, "15 * * * *", "2024-04-06T14:00", "2024-04-06T16:30", "06 14:15, 06 15:45"),
+        (LORD_HOWE, "15 2 * * *", "2024-10-05T12:00", "2024-10-06T18:00", "05 15:30, 06 15:15"),
+        (LORD_HOWE, "30 2 * * *", "2024-10-05T12:00", "2024-10-06T18:00", "05 15:30, 06 15:30"),
+        (LORD_HOWE, "15 * * * *", "2024-10-05T14:00", "2024-10-05T17:00", "05 14:45, 05 16:15"),
+        # no changes
+        (KOLKATA, "30 5 * * *", "2024-03-31T00:00", "2024-04-02T00:00", "31 00:00, 01 00:00"),
+        (KOLKATA, "0 * * * *", "2024-03-31T00:00", "2024-03-31T02:00", "31 00:30, 31 01:30"),
+        ("UTC", "30 2 * * *", "2024-03-31T00:00", "2024-04-01T12:00", "31 02:30, 01 02:30"),
+        # midnight is left out at 3:00 UTC, and 23:00 comes again at 2:00 UTC
+        (SAO_PAULO, "0 0 * * *", "2018-11-03T12:00", "2018-11-05T12:00", "04 03:00, 05 02:00"),
+        (SAO_PAULO, "30 0 * * *", "2018-11-03T12:00", "2018-11-05T12:00", "04 03:00, 05 02:30"),
+        (SAO_PAULO, "30 23 * * *", "2018-02-17T12:00", "2018-02-19T12:00", "18 01:30, 19 02:30"),
+        (CAIRO, "0 0 * * *", "2024-04-25T12:00", "2024-04-27T12:00", "25 22:00, 26 21:00"),
+        (CAIRO, "15 23 * * *", "2024-10-31T12:00", "2024-11-02T12:00", "31 20:15, 01 21:15"),
+        (CAIRO, "15 * 31 10 *", "2024-10-31T20:00", "2024-10-31T23:00", "31 20:15, 31 21:15"),
+        # the second pass counts though the wall shows the next time in a year, at the first pass's offset
+        (CAIRO, "30 */23 26 10 *", "2023-10-26T20:00", "2024-10-26T00:00", "26 20:30, 26 21:30, 25 21:30"),
+        # 30 December 2011 is left out, at 10:00 UTC
+        (APIA, "0 9 * * *", "2011-12-29T00:00", "2011-12-31T00:00", "29 19:00, 30 10:00, 30 19:00"),
+        (APIA, "0 9 30 12 *", "2011-12-28T00:00", "2012-12-30T00:00", "30 10:00, 29 19:00"),
+        (APIA, "0 */8 * * *", "2011-12-30T00:00", "2011-12-30T20:00", "30 02:00, 30 10:00, 30 18:00"),
+        (APIA, "0 */8 30 12 *", "2011-12-28T00:00", "2012-12-30T03:00", "29 10:00, 29 18:00, 30 02:00"),
+    ],
+)
+def test_clock_changes_elsewhere(zone: str, cron: str, start: str, end: str, times: str) -> None:
+    assert ", ".join(fired(Timetable(cron=cron, timezone=zone), start, end)) == times
+
+
+def test_after_is_strict_and_takes_any_zone() -> None:
+    daily = Timetable(cron="30 2 * * *", timezone=BERLIN)
+    spring = when("2024-03-31T01:00")
+    assert daily.after(spring - timedelta(microseconds=1)) == spring
+    assert daily.after(spring) == when("2024-04-01T00:30")
+    assert daily.after(spring.astimezone(ZoneInfo("Asia/Tokyo"))) == when("2024-04-01T00:30")
+    # both passes of the repeated hour, written in the zone itself
+    pass_one = datetime(2024, 10, 27, 2, 15, tzinfo=ZoneInfo(BERLIN))
+    assert daily.after(pass_one) == when("2024-10-27T00:30")
+    assert daily.after(pass_one.replace(fold=1)) == when("2024-10-28T01:30")
+    hourly = Timetable(cron="@hourly", timezone=BERLIN)
+    last = datetime(2024, 10, 27, 2, 59, 59, 999_999, tzinfo=ZoneInfo(BERLIN))
+    assert hourly.after(last) == when("2024-10-27T01:00")
+    assert hourly.after(last.replace(fold=1)) == when("2024-10-27T02:00")
+    found = daily.after(spring)
+    assert found is not None
+    assert found.tzinfo is UTC
+
+
+def test_a_second_and_less_than_a_second_are_rounded_up() -> None:
+    minutely = Timetable(cron="* * * * *")
+    assert minutely.after(when("2024-01-01T00:00:00.000001")) == when("2024-01-01T00:01")
+    assert minutely.after(when("2024-01-01T00:00:59.999999")) == when("2024-01-01T00:01")
+    assert fired(minutely, "2024-01-01T00:00:00.000001", "2024-01-01T00:01:00.000001") == ["01 00:01"]
+
+
+def test_times_has_its_start_and_not_its_end() -> None:
+    daily = Timetable(cron="@daily")
+    assert fired(daily, "2024-01-01T00:00", "2024-01-03T00:00") == ["01 00:00", "02 00:00"]
+    assert fired(daily, "2024-01-03T00:00", "2024-01-01T00:00") == []
+    assert fired(daily, "2024-01-01T00:00", "2024-01-01T00:00") == []
+
+
+def test_times_are_worked_out_when_asked_for() -> None:
+    minutely = Timetable(cron="* * * * *").times(when("2024-01-01T00:00"), when("9999-01-01T00:00"))
+    assert [found.minute for found in islice(minutely, 3)] == [0, 1, 2]
+
+
+def test_local_is_the_wall_clock() -> None:
+    assert Timetable(cron="@daily", timezone=KOLKATA).local(when("2024-01-01T00:00")).isoformat() == (
+        "2024-01-01T05:30:00+05:30"
+    )
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "last", "times"),
+    [
+        ("UTC", date(2024, 5, 1), date(2024, 5, 1), ["01 00:00", "01 08:00", "01 16:00"]),
+        (KOLKATA, date(2024, 5, 1), date(2024, 5, 1), ["30 18:30", "01 02:30", "01 10:30"]),
+        # the days of clock changes: 23 and 25 hours
+        (BERLIN, date(2024, 3, 31), date(2024, 3, 31), ["30 23:00", "31 06:00", "31 14:00"]),
+        (BERLIN, date(2024, 10, 27), date(2024, 10, 27), ["26 22:00", "27 07:00", "27 15:00"]),
+        # a day that begins at 1:00
+        (SAO_PAULO, date(2018, 11, 4), date(2018, 11, 4), ["04 03:00", "04 10:00", "04 18:00"]),
+    ],
+)
+def test_days_are_inclusive_and_local(zone: str, first: date, last: date, times: list[str]) -> None:
+    table = Timetable(cron="0 0,8,16 * * *", timezone=zone, start_date=first, end_date=last)
+    assert fired(table, "2000-01-01T00:00", "2030-01-01T00:00") == times
+    assert table.after(when("2000-01-01T00:00")) == next(
+        table.times(when("2000-01-01T00:00"), when("2030-01-01T00:00"))
+    )
+    assert table.after(when("2030-01-01T00:00")) is None
+
+
+def test_the_repeated_hour_before_midnight_belongs_to_the_day_that_ends() -> None:
+    table = Timetable(cron="30 * * * *", timezone=SAO_PAULO, end_date=date(2018, 2, 17))
+    assert fired(table, "2018-02-18T00:00", "2018-02-19T00:00") == ["18 00:30", "18 01:30", "18 02:30"]
+
+
+def test_days_limit_everything() -> None:
+    days: dict[str, Any] = {"start_date": date(2024, 5, 2), "end_date": date(2024, 5, 3)}
+    assert fired(Timetable(every_seconds=86_400, **days), "2024-01-01T00:00", "2025-01-01T00:00") == [
+        "02 00:00",
+        "03 00:00",
+    ]
+    assert Timetable(at=when("2024-05-03T23:59"), **days).after(when("2024-01-01T00:00")) is not None
+    assert Timetable(at=when("2024-05-04T00:00"), **days).after(when("2024-01-01T00:00")) is None
+    assert Timetable(at=when("2024-05-01T23:59"), **days).after(when("2024-01-01T00:00")) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "start", "moment", "following"),
+    [
+        (60, None, "2024-01-01T00:00:30", "2024-01-01T00:01"),
+        (60, None, "2024-01-01T00:01", "2024-01-01T00:02"),
+        (7, None, "1970-01-01T00:00", "1970-01-01T00:00:07"),
+        (7, None, "1969-12-31T23:59:50", "1969-12-31T23:59:53"),
+        (86_400, None, "2024-01-01T00:00:00.000001", "2024-01-02T00:00"),
+        # counted from the local midnight of the first day, 22:00 UTC before it in summer
+        (86_400, date(2024, 10, 26), "2024-10-26T12:00", "2024-10-26T22:00"),
+        # and elapsed: the day of the clock change is longer
+        (86_400, date(2024, 10, 26), "2024-10-27T12:00", "2024-10-27T22:00"),
+        (5_400, date(2024, 10, 26), "2000-01-01T00:00", "2024-10-25T22:00"),
+        (5_400, date(2024, 10, 26), "2024-10-25T22:00", "2024-10-25T23:30"),
+    ],
+)
+def test_every_so_many_seconds(seconds: int, start: date | None, moment: str, following: str) -> None:
+    table = Timetable(every_seconds=seconds, timezone=BERLIN, start_date=start)
+    assert table.after(when(moment)) == when(following)
+
+
+def test_once() -> None:
+    moment = when("2024-05-01T12:00:00.250")
+    once = Timetable(at=moment.astimezone(ZoneInfo(BERLIN)), timezone=BERLIN)
+    assert once.after(moment - timedelta(microseconds=1)) == moment
+    assert once.after(moment) is None
+    assert list(once.times(moment, moment + timedelta(microseconds=1))) == [moment]
+    assert list(once.times(moment - timedelta(days=1), moment)) == []
+    assert [found.tzinfo for found in once.times(moment, moment + timedelta(days=1))] == [UTC]
+
+
+@pytest.mark.parametrize(
+    ("cron", "moment", "following"),
+    [
+        ("0 0 29 2 *", "2023-03-01T00:00", "2024-02-29T00:00"),
+        ("0 0 29 2 *", "2096-02-29T00:00", "2104-02-29T00:00"),
+        ("0 0 * 2 mon#5", "2084-03-01T00:00", "2112-02-29T00:00"),
+        ("0 * 29 2 *", "2096-03-01T00:00", "2104-02-29T00:00"),
+        ("0 0 L * *", "2024-02-01T00:00", "2024-02-29T00:00"),
+        ("0 0 15,L * *", "2023-02-15T00:00", "2023-02-28T00:00"),
+        ("0 0 * * sat#2", "2024-05-01T00:00", "2024-05-11T00:00"),
+        ("0 0 * * L5", "2024-05-01T00:00", "2024-05-31T00:00"),
+        ("0 0 * * 0", "2024-05-01T00:00", "2024-05-05T00:00"),
+        ("0 0 * * 7", "2024-05-01T00:00", "2024-05-05T00:00"),
+        ("0 0 * * SUN", "2024-05-01T00:00", "2024-05-05T00:00"),
+        ("0 0 1 JAN *", "2024-05-01T00:00", "2025-01-01T00:00"),
+        ("@weekly", "2024-05-01T00:00", "2024-05-05T00:00"),
+        ("@monthly", "2024-05-01T00:00", "2024-06-01T00:00"),
+        ("@yearly", "2024-05-01T00:00", "2025-01-01T00:00"),
+        ("@annually", "2024-05-01T00:00", "2025-01-01T00:00"),
+        ("@midnight", "2024-05-01T00:00", "2024-05-02T00:00"),
+        ("@hourly", "2024-05-01T00:00", "2024-05-01T01:00"),
+    ],
+)
+def test_the_next_time(cron: str, moment: str, following: str) -> None:
+    assert cron_fault(cron) is None
+    assert Timetable(cron=cron).after(when(moment)) == when(following)
+
+
+@pytest.mark.parametrize(
+    ("cron", "days"),
+    [
+        (
+            "0 0 1,15 * fri",
+            ["01 00:00", "03 00:00", "10 00:00", "15 00:00", "17 00:00", "24 00:00", "31 00:00"],
+        ),
+        ("0 0 1 * sat#2", ["01 00:00", "11 00:00"]),
+        ("0 0 15 * L5", ["15 00:00", "31 00:00"]),
+        ("0 0 L * 1-7/6", [f"{day:02} 00:00" for day in (5, 6, 12, 13, 19, 20, 26, 27, 31)]),
+    ],
+)
+def test_either_day_matches_where_both_are_restricted(cron: str, days: list[str]) -> None:
+    assert cron_fault(cron) is None
+    assert fired(Timetable(cron=cron), "2024-05-01T00:00", "2024-06-01T00:00") == days
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Timetable(cron="@daily"),
+        Timetable(cron="* * * * *", timezone=NEW_YORK),
+        Timetable(cron="0 0 29 2 *", timezone=LORD_HOWE),
+        Timetable(cron="59 23 31 12 *", timezone=NEW_YORK),
+        Timetable(cron="59 * 31 12 *", timezone=NEW_YORK),
+        Timetable(every_seconds=10 * 366 * 86_400),
+        Timetable(every_seconds=1, timezone=KOLKATA, start_date=date(9999, 11, 30)),
+        Timetable(cron="@daily", end_date=date.max),
+        Timetable(cron="* * * * *", timezone=NEW_YORK, start_date=date.max),
+        Timetable(at=datetime.max.replace(tzinfo=UTC)),
+    ],
+)
+def test_the_end_of_all_years(table: Timetable) -> None:
+    assert table.after(datetime.max.replace(tzinfo=UTC)) is None
+    assert table.after(datetime.max.replace(tzinfo=ZoneInfo(NEW_YORK))) is None
+    nearly = when("9999-11-30T23:59:59.000001")
+    assert list(table.times(nearly, datetime.max.replace(tzinfo=UTC))) == []
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_the_beginning_of_all_years(zone: str) -> None:
+    earliest = datetime.min.replace(tzinfo=UTC)
+    for table in (
+        Timetable(cron="@daily", timezone=zone, start_date=date.min),
+        Timetable(cron="@hourly", timezone=zone),
+        Timetable(every_seconds=60, timezone=zone, start_date=date.min),
+    ):
+        found = table.after(earliest)
+        assert found is not None
+        assert found.year <= 2
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Timetable(cron="0 0 30 2 *"),
+        Timetable(cron="* * 30 2 *", timezone=BERLIN),
+        Timetable(cron="@daily", end_date=date(1950, 1, 1)),
+        Timetable(cron="@daily", end_date=date.min),
+        Timetable(cron="@daily", start_date=date(2025, 1, 2), end_date=date(2025, 1, 1)),
+        Timetable(cron="0 0 29 2 *", start_date=date(2025, 1, 1), end_date=date(2027, 12, 31)),
+        Timetable(every_seconds=60, end_date=date(1950, 1, 1)),
+    ],
+)
+def test_what_never_fires(table: Timetable) -> None:
+    assert table.after(when("2024-01-01T00:00")) is None
+    assert list(table.times(when("2000-01-01T00:00"), when("2400-01-01T00:00"))) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{}, {"cron": "@daily", "every_seconds": 5}, {"every_seconds": 0}, {"every_seconds": -1}],
+)
+def test_a_timetable_needs_one_kind_of_time(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="every_seconds"):
+        Timetable(**wrong)
+
+
+FINE = [
+    *("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"),
+    "* * * * *",
+    "*/5 * * * *",
+    "0 0 29 2 *",
+    "0 9-17/2 * * mon-fri",
+    "0 0 1,15,L * *",
+    "0,30 0-4,22-23 * JAN,jul *",
+    "0 0 * * 0,7",
+    "0 0 * * 0-7",
+    "0 0 * * 5-7",
+    "0 0 * * fri-sun",
+    "0 0 * * MON#1,5#3,L5",
+    "0 0 */2 * *",
+    "0 0 * * */2",
+    "0 0 31 1,2 *",
+    "0 0 1-31/2 * mon",
+    "05 007 * * *",
+    "0\t0  *  *  *",
+]
+
+FAULTS = [
+    # not cron
+    ("", "bad-cron", "5 fields"),
+    ("  ", "bad-cron", "5 fields"),
+    ("* * * *", "bad-cron", "5 fields"),
+    ("* * * * * * * *", "bad-cron", "5 fields"),
+    ("0 * * * * *", "bad-cron", "seconds and years are not supported"),
+    ("0 0 * * * * 2024", "bad-cron", "seconds and years are not supported"),
+    ("@reboot", "bad-cron", "@daily"),
+    ("@every 5m", "bad-cron", "@daily"),
+    ("@Daily", "bad-cron", "@daily"),
+    ("0 0 ? * mon", "bad-cron", "write *"),
+    ("H H * * *", "bad-cron", "H or R"),
+    ("0 r(2-4) * * *", "bad-cron", "H or R"),
+    ("0,H/5 * * * *", "bad-cron", "H or R"),
+    ("0 0 * * *\n", "bad-cron", "character"),
+    ("0 0 * * mon\u00a0", "bad-cron", "character"),
+    ("\u0663 * * * *", "bad-cron", "character"),
+    ("0 0 {x} * *", "bad-cron", "character"),
+    ("60 * * * *", "bad-cron", "minute: 60 is not within 0 to 59"),
+    ("0 24 * * *", "bad-cron", "hour: 24 is not within 0 to 23"),
+    ("0 0 0 * *", "bad-cron", "day of month: 0 is not within 1 to 31"),
+    ("0 0 1 13 *", "bad-cron", "month: 13 is not within 1 to 12"),
+    ("0 0 * * 8", "bad-cron", "day of week: 8 is not within 0 to 7"),
+    ("0 0 * * 1-9", "bad-cron", "day of week: 1-9 is not within 0 to 7"),
+    ("0 0 * mon *", "bad-cron", "month: mon is not within"),
+    ("0 0 * * xyz", "bad-cron", "day of week: xyz is not within"),
+    ("0 0 * * monday", "bad-cron", "'monday' is not understood"),
+    ("0 0 * * mon#6", "bad-cron", "'mon#6' is not understood"),
+    ("0 0 * * mon-fri#1", "bad-cron", "'mon-fri#1' is not understood"),
+    ("0 0 * * 5L", "bad-cron", "'5l' is not understood"),
+    ("0 0 * * L", "bad-cron", "'l' is not understood"),
+    ("0 0 15W * *", "bad-cron", "'15w' is not understood"),
+    ("0 0 10-L * *", "bad-cron", "'10-l' is not understood"),
+    ("L * * * *", "bad-cron", "minute: 'l' is not understood"),
+    ("0 0 1#1 * *", "bad-cron", "day of month: '1#1' is not understood"),
+    ("1,,2 * * * *", "bad-cron", "'' is not understood"),
+    ("5--7 * * * *", "bad-cron", "'5--7' is not understood"),
+    ("*-7 * * * *", "bad-cron", "*-7 is not understood"),
+    ("*/0 * * * *", "bad-cron", "*/0 is not understood"),
+    ("*/5/2 * * * *", "bad-cron", "'*/5/2' is not understood"),
+    pytest.param("9" * 5_000 + " * * * *", "bad-cron", "is not understood", id="huge"),
+    ("0 0 * * mon,sat#2", "bad-cron", "sat#2 cannot be in one list"),
+    ("0 0 * * *,sat#2", "bad-cron", "sat#2 cannot be in one list"),
+    # not the same everywhere
+    ("59/15 * * * *", "ambiguous-cron", "write 59"),
+    ("14/15 * * * *", "ambiguous-cron", "write 14-59/15"),
+    ("0 8/4 * * *", "ambiguous-cron", "write 8-23/4"),
+    ("0 0 1/10 * *", "ambiguous-cron", "write 1-31/10"),
+    ("0 0 * * mon/2", "ambiguous-cron", "write mon-6/2"),
+    ("5-5 * * * *", "ambiguous-cron", "write 5"),
+    ("59-59/15 * * * *", "ambiguous-cron", "write 59"),
+    ("0 0 * jan-jan *", "ambiguous-cron", "write jan"),
+    ("0 0 * * sun-sun", "ambiguous-cron", "write sun"),
+    ("0 0 * * 7-sun", "ambiguous-cron", "write 7"),
+    ("0 22-2 * * *", "ambiguous-cron", "one to 23 and one from 0"),
+    ("0 0 * nov-feb *", "ambiguous-cron", "one to 12 and one from 1"),
+    ("0 0 * * fri-mon", "ambiguous-cron", "one to 6 and one from 0"),
+    ("0 0 * * 6-0", "ambiguous-cron", "one to 6 and one from 0"),
+    ("0 0 * * 7-3", "ambiguous-cron", "one to 6 and one from 0"),
+    ("*/90 * * * *", "ambiguous-cron", "write 0"),
+    ("0 */24 * * *", "ambiguous-cron", "write 0"),
+    ("10-20/30 * * * *", "ambiguous-cron", "write 10"),
+    ("*,5 * * * *", "ambiguous-cron", "* alone"),
+    ("0 0 */2 * mon", "ambiguous-cron", "write 1-31/2"),
+    ("0 0 1 * */2", "ambiguous-cron", "write 0-6/2"),
+    # never
+    ("0 0 31 2 *", "impossible-date", "no such day"),
+    ("0 0 30 2 *", "impossible-date", "no such day"),
+    ("* * 30-31 feb *", "impossible-date", "no such day"),
+    ("0 0 31 2,4,6,9,11 *", "impossible-date", "no such day"),
+    ("0 0 31 2 mon", "impossible-date", "no such day"),
+]
+
+
+@pytest.mark.parametrize("cron", FINE)
+def test_expressions_that_are_taken(cron: str) -> None:
+    assert cron_fault(cron) is None
+    assert Timetable(cron=cron).after(when("2024-01-01T00:00")) is not None
+
+
+@pytest.mark.parametrize(("cron", "code", "words"), FAULTS)
+def test_expressions_that_are_refused(cron: str, code: str, words: str) -> None:
+    fault = cron_fault(cron)
+    assert fault is not None
+    assert fault[0] == code
+    assert words in fault[1]
+    # the words go into templates, and to people
+    assert "{" not in fault[1]
+    assert len(fault[1]) < 150
+
+
+def test_what_a_later_croniter_refuses_is_no_cron(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str) -> None:
+        raise ValueError(text)
+
+    monkeypatch.setattr(timetable, "_parsed", refuse)
+    assert cron_fault("0 0 * * *") == ("bad-cron", "is not understood")
+
+
+EXPRESSIONS = [
+    "0 9 * * *",
+    "30 23 * * 1-5",
+    "0 0 1 * *",
+    "15 4 1,15 * *",
+    "0 0 * * 7",
+    "5 */6 * * *",
+    "20 * 5-25/10 * *",
+    "*/20 8-10 * 2,6,OCT *",
+    "0 12 13 * FRI",
+    "0 6 1-31/9 * 0,3",
+    "59 23 L * *",
+    "0 0 * * SAT#2,TUE#5",
+    "*/25 7 * JAN-DEC/3 MON-FRI/2",
+    "0 0 31 * *",
+]
+
+
+def on_ordinary_days(zone: ZoneInfo, times: Iterator[datetime]) -> list[datetime]:
+    def ordinary(day: date) -> bool:
+        midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
+        return midnight.utcoffset() == (midnight + timedelta(days=1)).utcoffset()
+
+    return [found.astimezone(UTC) for found in times if ordinary(found.astimezone(zone).date())]
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("cron", EXPRESSIONS)
+def test_a_year_of_ordinary_days_is_what_cronsim_says(cron: str, zone: str) -> None:
+    table, place = Timetable(cron=cron, timezone=zone), ZoneInfo(zone)
+    start, end = datetime(2023, 12, 31, tzinfo=place), datetime(2025, 1, 1, tzinfo=place)
+    other = takewhile(lambda found: found < end, CronSim(cron, start - timedelta(minutes=1)))
+    ours = on_ordinary_days(place, table.times(start, end))
+    assert ours == on_ordinary_days(place, other)
+    assert len(ours) > 5
+
+
+def test_what_threads_share_does_not_change() -> None:
+    (shared,) = timetable._parsed("17 3 * * *").parts
+    before = dict(vars(shared))
+    assert Timetable(cron="17 3 * * *").after(when("2024-01-01T00:00")) == when("2024-01-01T03:17")
+    assert vars(shared) == before
+
+
+def test_importing_this_imports_no_croniter() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, shardmill.model.timetable; print('croniter' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.strip() == "False"
