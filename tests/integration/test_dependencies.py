@@ -9,6 +9,7 @@ from shardmill.aws.clock import new_id
 from shardmill.engine import heirs
 from shardmill.engine.expect import met, runs
 from shardmill.model.states import JobState
+from shardmill.store.rows import JobRow
 from support.diary import Diary, at, ms
 from support.faults import Faults
 from support.play import Play, fail_shards
@@ -147,12 +148,16 @@ def test_a_daily_job_waits_for_every_hour_of_its_parent(diary: Diary) -> None:
     held = {lease.trigger: lease for lease in diary.play.take(5)}
     for hour in hours:
         assert diary.state("2026-01-05 01:00", "daily") == "WAITING"
-        parent = diary.job(f"2026-01-04 {hour}", "hourly")
-        diary.play.hands.report([held[parent.trigger]])
-        diary.play.cloud.run_until(lambda hour=hour: diary.state(f"2026-01-04 {hour}", "hourly") == "SUCCESS")  # type: ignore[misc]
-        diary.play.cloud.tell_dependency()
+        diary.play.hands.report([held[diary.job(f"2026-01-04 {hour}", "hourly").trigger]])
+        parent = diary.play.cloud.run_until(lambda hour=hour: _succeeded(diary, f"2026-01-04 {hour}"))  # type: ignore[misc]
+        heirs.told_of_end(diary.mill, parent, ms("2026-01-05 01:30"), new_id)
     assert diary.end("2026-01-05 01:00", "daily")["state"] == "SUCCESS"
     assert [status for *_, status in waits_for(diary, "daily", daily.trigger)] == [1, 1, 1, 1]
+
+
+def _succeeded(diary: Diary, time: str) -> JobRow | None:
+    job = diary.job(time, "hourly")
+    return job if job.state is JobState.SUCCESS else None
 
 
 def test_skipped_firings_are_not_expected(diary: Diary) -> None:
