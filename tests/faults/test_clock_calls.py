@@ -1,0 +1,85 @@
+"""Whichever single AWS call of a tick fails, or of what follows from a Job's end: each time of a schedule has
+one Job, each parent one child, and all of them start."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from support.call import ProcessKilled
+from support.diary import Diary, ms
+from support.faults import How, Rerun, everywhere_once
+from support.lambda_server import FunctionError
+from support.moto_cloud import moto_cloud
+from support.play import Play
+
+FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
+HOWS: tuple[How, ...] = ("before", "after", "crash")
+EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
+TIMES = ["2026-01-01 01:00", "2026-01-01 02:00"]
+
+
+def in_one_way(part: int) -> Iterator[Rerun]:
+    """Each call fails in one way, a third of them in each; with SHARDMILL_EVERY_FAULT=1 in all three."""
+    numbers = count()
+    return everywhere_once(
+        hows=(HOWS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(HOWS) == part
+    )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
+def test_each_time_of_a_schedule_has_its_job(part: int) -> None:
+    assert sum(1 for run in in_one_way(part) if _each_time_once(run)) > 5
+
+
+def _each_time_once(run: Rerun) -> bool:
+    with run, moto_cloud() as cloud:
+        play = Play(cloud)
+        play.define({"stepName": "a"})
+        diary = Diary(play)
+        diary.save("2026-01-01 00:00", cron="0 1,2 * * *", catchUp="all", overlap="queue")
+        with run.armed(), suppress(*FAULTS):
+            diary.tick("2026-01-01 02:00")
+        minutes = count(1)
+        cloud.run_until(
+            lambda: {diary.state(time) for time in TIMES} == {"QUEUED", "WAITING"},
+            30,
+            meanwhile=lambda: diary.tick(f"2026-01-01 02:{next(minutes) % 60:02d}"),
+        )
+        assert diary.jobs() == TIMES
+        assert diary.outcomes() == [(time, "started") for time in TIMES]
+        assert len(cloud.executions("job")) == 2
+    return True
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
+def test_each_parent_has_its_child(part: int) -> None:
+    assert sum(1 for run in in_one_way(part) if _one_child(run)) > 5
+
+
+def _one_child(run: Rerun) -> bool:
+    with run, moto_cloud() as cloud:
+        play = Play(cloud)
+        play.define({"stepName": "a"}, name="parent")
+        play.define({"stepName": "a"}, name="child", dependencies=["parent"])
+        play.submit("t", "parent", dataTime="2026-01-01T00:00:00Z")
+        play.run(trigger="t", name="parent")
+        with run.armed(), suppress(*FAULTS):
+            cloud.tell_dependency()
+        minutes = count(2)
+        place = ("child", ms("2026-01-01 00:00"), ms("2026-01-01 00:01"))
+        cloud.run_until(
+            lambda: [play.mill.jobs.get(job_id) for _, job_id in play.mill.runs.between(*place)],
+            30,
+            meanwhile=lambda: play.tick(next(minutes)),
+        )
+        [(_, child_id)] = play.mill.runs.between(*place)
+        trigger = "20260101T000000Z"
+        assert play.run(trigger=trigger, name="child")["state"] == "SUCCESS"
+        assert [e["name"] for e in cloud.executions("job") if child_id in e["name"]] == [f"{child_id}-r1"]
+    return True

@@ -1,0 +1,92 @@
+"""Every time of a schedule is fired or given up, once, in order, however the ticks come."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.engine.firing import ON_TIME_MS, Decision, decide, following, latest
+from shardmill.model.base import from_ms, to_ms
+from shardmill.model.schedule import Schedule
+
+BEGIN = to_ms(datetime(2026, 3, 28, tzinfo=UTC))
+
+TIMES = st.one_of(
+    st.sampled_from([{"cron": text} for text in ("*/7 * * * *", "30 2 * * *", "0 */3 * * *", "0 0 1 * *")]),
+    st.integers(20, 90_000).map(lambda seconds: {"everySeconds": seconds}),
+)
+RULES = st.fixed_dictionaries(
+    {"catchUp": st.sampled_from(["none", "latest", "all"])},
+    optional={"maxLatenessSeconds": st.integers(0, 200_000)},
+)
+GAPS = st.lists(st.integers(-40_000, 80_000), min_size=1, max_size=12)  # seconds from tick to tick
+
+
+def a_schedule(**document: Any) -> Schedule:
+    return Schedule.model_validate(
+        {"jobName": "j", "scheduleId": "s", "timezone": "Europe/Berlin", **document}, by_alias=True
+    )
+
+
+def played(schedule: Schedule, gaps: list[int]) -> tuple[list[tuple[Decision, int]], int]:
+    """What was decided at which tick, and the latest tick."""
+    table, now, furthest = schedule.timetable, BEGIN, BEGIN
+    first = following(table, BEGIN)
+    decisions = []
+    for gap in gaps:
+        now += gap * 1000
+        furthest = max(furthest, now)
+        for _ in range(5_000):
+            if first is None or first > now:
+                break
+            decision = decide(schedule, first, now)
+            decisions.append((decision, now))
+            assert decision.next is None or decision.next > first
+            first = decision.next
+    return decisions, furthest
+
+
+@settings(max_examples=150)
+@given(times=TIMES, rules=RULES, gaps=GAPS)
+def test_every_time_is_decided_once_and_in_order(times: Any, rules: Any, gaps: list[int]) -> None:
+    schedule = a_schedule(**times, **rules)
+    decisions, furthest = played(schedule, gaps)
+    everything = [to_ms(each) for each in schedule.timetable.times(from_ms(BEGIN + 1), from_ms(furthest + 1))]
+    fired = [decision.fire for decision, _ in decisions if decision.fire is not None]
+    given_up = [
+        time
+        for decision, _ in decisions
+        if decision.given_up
+        for time in everything
+        if decision.given_up[0] <= time <= decision.given_up[1]
+    ]
+    assert sorted([*fired, *given_up]) == everything
+    assert fired == sorted(set(fired))
+
+
+@settings(max_examples=150)
+@given(times=TIMES, rules=RULES, gaps=GAPS)
+def test_what_is_fired_is_what_the_rules_allow(times: Any, rules: Any, gaps: list[int]) -> None:
+    schedule = a_schedule(**times, **rules)
+    lateness = schedule.max_lateness_seconds
+    for decision, now in played(schedule, gaps)[0]:
+        if decision.fire is None:
+            continue
+        late = now - decision.fire
+        assert lateness is None or late <= lateness * 1000
+        if schedule.catch_up == "none":
+            assert late <= ON_TIME_MS
+        if schedule.catch_up == "latest" and late > ON_TIME_MS:
+            assert decision.next is None or decision.next > now
+        if schedule.catch_up == "all" and lateness is None:
+            assert decision.given_up is None
+
+
+@given(times=TIMES, start=st.integers(0, 10**6), length=st.integers(0, 4 * 10**6))
+def test_the_latest_time_is_the_last_of_all(times: Any, start: int, length: int) -> None:
+    table = a_schedule(**times).timetable
+    begin = from_ms(BEGIN) + timedelta(seconds=start)
+    end = begin + timedelta(seconds=length)
+    every = list(table.times(begin, end + timedelta(milliseconds=1)))
+    assert latest(table, begin, end) == (every[-1] if every else None)

@@ -1,0 +1,47 @@
+"""Windows of dependencies: calendar units of a zone, clock changes included."""
+
+import pytest
+
+from shardmill.model.definition import Window
+from shardmill.model.windows import bounds
+from support.diary import at
+
+
+@pytest.mark.parametrize(
+    ("unit", "start", "end", "zone", "begins", "ends"),
+    [
+        ("day", 0, 0, "UTC", "2026-03-29 00:00", "2026-03-30 00:00"),
+        ("day", -1, -1, "UTC", "2026-03-28 00:00", "2026-03-29 00:00"),
+        ("day", -6, 0, "UTC", "2026-03-23 00:00", "2026-03-30 00:00"),
+        ("day", 0, 0, "Europe/Berlin", "2026-03-28 23:00", "2026-03-29 22:00"),  # 23 hours
+        ("day", 0, 0, "America/New_York", "2026-03-29 04:00", "2026-03-30 04:00"),
+        ("day", 0, 0, "Asia/Kolkata", "2026-03-28 18:30", "2026-03-29 18:30"),
+        ("hour", 0, 0, "UTC", "2026-03-29 10:00", "2026-03-29 11:00"),
+        ("hour", -24, -1, "UTC", "2026-03-28 10:00", "2026-03-29 10:00"),
+        ("hour", 0, 0, "Asia/Kolkata", "2026-03-29 09:30", "2026-03-29 10:30"),
+        ("minute", 0, 1, "UTC", "2026-03-29 10:20", "2026-03-29 10:22"),
+        ("week", 0, 0, "UTC", "2026-03-23 00:00", "2026-03-30 00:00"),
+        ("week", -1, -1, "UTC", "2026-03-16 00:00", "2026-03-23 00:00"),
+        ("month", 0, 0, "UTC", "2026-03-01 00:00", "2026-04-01 00:00"),
+        ("month", -3, -3, "UTC", "2025-12-01 00:00", "2026-01-01 00:00"),
+        ("month", 0, 0, "Europe/Berlin", "2026-02-28 23:00", "2026-03-31 22:00"),
+        ("year", -1, 0, "UTC", "2025-01-01 00:00", "2027-01-01 00:00"),
+    ],
+)
+def test_the_bounds_of_a_window(unit: str, start: int, end: int, zone: str, begins: str, ends: str) -> None:
+    window = Window.model_validate({"unit": unit, "from": start, "to": end})
+    assert bounds(window, at("2026-03-29 10:20"), zone) == (at(begins), at(ends))
+
+
+def test_a_day_that_begins_without_a_midnight() -> None:
+    """In Cairo the clocks went from 00:00 to 01:00 on 24 April 2026."""
+    window = Window.model_validate({"unit": "day", "from": 0, "to": 0})
+    begins, ends = bounds(window, at("2026-04-24 10:00"), "Africa/Cairo")
+    assert (begins, ends) == (at("2026-04-23 22:00"), at("2026-04-24 21:00"))
+
+
+@pytest.mark.parametrize("unit", ["minute", "hour", "day", "week", "month", "year"])
+def test_windows_at_the_ends_of_time(unit: str) -> None:
+    window = Window.model_validate({"unit": unit, "from": -10_000, "to": 10_000})
+    begins, ends = bounds(window, at("2026-01-01 00:00"), "UTC")
+    assert begins < at("2026-01-01 00:00") < ends
