@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import cost, idle, imports, laptop
+from benchmarks import clock, cost, idle, imports, laptop
 from benchmarks.result import Result
 
 BENCHES: dict[str, Callable[[Path], Iterator[Result]]] = {
     "imports": imports.measure,
     "cost": cost.measure,
     "idle": idle.measure,
+    "clock": clock.measure,
     "laptop": laptop.measure,
 }
 

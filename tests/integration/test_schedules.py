@@ -195,11 +195,13 @@ def test_overlap_replace_kills_the_one_before(diary: Diary) -> None:
     old = diary.play.job(diary.job("2026-01-01 01:00").trigger)
     assert (old["steps"][0]["state"], old["steps"][0]["counts"]) == ("KILLED", {"KILLED": 1})
     assert old["notes"] == "replaced by play/20260101T020000Z-s"
+    diary.play.cloud.run_until(
+        lambda: not [e for e in diary.play.cloud.executions(status="RUNNING") if old["id"] in e["name"]]
+    )
     assert diary.play.hands.beat([held]) == [held.task_id]
     assert [each.status for each in diary.play.hands.report([held])] == ["stale-attempt"]
     assert diary.end("2026-01-01 02:00")["state"] == "SUCCESS"
     assert diary.play.job(old["trigger"])["steps"][0]["counts"] == {"KILLED": 1}
-    assert not [e for e in diary.play.cloud.executions(status="RUNNING") if old["id"] in e["name"]]
 
 
 def test_a_trigger_that_exists_moves_the_schedule_on(diary: Diary) -> None:

@@ -12,7 +12,9 @@ from shardmill.aws.observe import logger
 from shardmill.engine import firing, schedules
 from shardmill.engine.errors import Busy, DefinitionNotFound, MillError, Overlap
 from shardmill.engine.finish import SCHEMA_VERSION
+from shardmill.engine.groups import bound_to
 from shardmill.engine.mill import Mill
+from shardmill.engine.plan import Bound
 from shardmill.engine.submit import START_GRACE_MS, Origin, check, find_existing, make, start
 from shardmill.model.actor import Actor
 from shardmill.model.base import from_ms, to_ms
@@ -38,6 +40,7 @@ class Stock:
     mill: Mill
     new_id: NewId
     definitions: dict[str, Definition | None] = field(default_factory=dict)
+    bound: Bound | None = None
     numbers: Iterator[int] = field(default_factory=lambda: iter(()))
 
     def definition(self, job_name: str) -> Definition:
@@ -130,21 +133,13 @@ def _start(
         entry |= _no_job("skipped", f"the previous Job {alive.trigger} is still {alive.state}")
         _tell_skipped(mill, row, entry)
         return _move(mill, row, decision.next, [*entries, entry]), False
+    try:
+        job = job_of(stock, row, request_of(schedule, time), Actor(row.update_user), now, replaces=alive)
+    except MillError as refused:
+        entry |= _no_job("refused", str(refused))
+        _tell_skipped(mill, row, entry)
+        return _move(mill, row, decision.next, [*entries, entry]), False
     for _ in range(_TRIES):
-        taken = mill.jobs.identity(row.job_name, trigger)
-        if taken:
-            exists = {
-                "outcome": "exists",
-                "jobId": taken[0],
-                "reason": "a Job with this trigger exists already",
-            }
-            return _move(mill, row, decision.next, [*entries, entry | exists]), False
-        try:
-            job = job_of(stock, row, request_of(schedule, time), Actor(row.update_user), now, replaces=alive)
-        except MillError as refused:
-            entry |= _no_job("refused", str(refused))
-            _tell_skipped(mill, row, entry)
-            return _move(mill, row, decision.next, [*entries, entry]), False
         done = _moved(row, decision.next, [*entries, entry | {"outcome": "started", "jobId": job.id}])
         done.last_job = job.id
         try:
@@ -156,6 +151,10 @@ def _start(
                 return done, True
         except AlsoRefused:
             return None, False
+        taken = mill.jobs.identity(row.job_name, trigger)
+        if taken:
+            exists = _no_job("exists", "a Job with this trigger exists already") | {"jobId": taken[0]}
+            return _move(mill, row, decision.next, [*entries, entry | exists]), False
     return None, False
 
 
@@ -179,7 +178,18 @@ def job_of(
         backfill=backfill,
     )
     saved = stock.definition(row.job_name)
-    job = make(stock.mill, request, saved, actor, now=now, job_id=stock.new_id(), origin=origin)
+    if stock.bound is None:
+        stock.bound = bound_to(stock.mill)
+    job = make(
+        stock.mill,
+        request,
+        saved,
+        actor,
+        now=now,
+        job_id=stock.new_id(),
+        origin=origin,
+        bound=stock.bound,
+    )
     job.jid = stock.jid()
     return job
 

@@ -16,7 +16,7 @@ from shardmill.engine import expect
 from shardmill.engine.crew import group_rows
 from shardmill.engine.errors import Busy, DefinitionNotFound, RequestInvalid, TriggerTaken
 from shardmill.engine.mill import Mill
-from shardmill.engine.plan import bound_groups, effective
+from shardmill.engine.plan import Bound, bound_groups, effective
 from shardmill.engine.work import trial
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
@@ -95,14 +95,18 @@ def make(
     now: int,
     job_id: str,
     origin: Origin,
+    bound: Bound | None = None,
 ) -> JobRow:
-    """The Job that a request asks for, not written yet; raises if it could not run."""
+    """The Job that a request asks for, not written yet; raises if it could not run.
+
+    `bound`: the groups that step types are bound to, if the caller has read them.
+    """
     define = JobDefine.model_validate(saved.document)
     request = check(document, define)
     job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)
     job.schedule_id, job.timezone, job.backfill = origin.schedule_id, origin.timezone, origin.backfill
     job.in_line, job.replaces = origin.in_line, origin.replaces
-    _check_runnable(mill, define, job, now)
+    _check_runnable(mill, define, job, bound_groups(mill, define) if bound is None else bound, now)
     job.expected = expect.expected_runs(mill, define, job)
     if job.expected:
         job.state, job.unmet, job.expires = JobState.WAITING, True, now + define.expired_seconds * 1000
@@ -177,10 +181,9 @@ def _job(
     )
 
 
-def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, now: int) -> None:
+def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, bound: Bound, now: int) -> None:
     """A definition that cannot run never becomes a Job."""
     faults: list[Fault] = []
-    bound = bound_groups(mill, define)
     specs = [effective(define, step, job, bound) for step in define.steps]
     wanted = job.groups = {name for spec in specs for name in spec.worker_groups}
     missing = wanted - set(group_rows(mill, wanted, now))

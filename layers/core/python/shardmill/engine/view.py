@@ -108,7 +108,7 @@ def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
             {
                 TaskState.SUCCESS: step.success,
                 TaskState.FAILED: step.failed,
-                TaskState.KILLED: step.killed,
+                TaskState.KILLED: _killed(step),
             }
         )
         for step in steps
@@ -118,6 +118,11 @@ def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
         index: {state: number for state, number in counter.items() if number}
         for index, counter in found.items()
     }
+
+
+def _killed(step: StepRow) -> int:
+    """Also while a kill is still at it: what has come to no end of its own will be killed."""
+    return step.total - step.success - step.failed if step.state is StepState.KILLED else step.killed
 
 
 def step_view(job: JobRow, step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) -> Step:

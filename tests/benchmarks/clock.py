@@ -1,0 +1,114 @@
+"""Schedules that are due in the same minute: calls a firing, counted on moto; and how soon all have fired."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from benchmarks.result import Result
+from shardmill.aws.clock import new_id
+from shardmill.engine.fire import fire_all
+from support.diary import Diary, ms
+from support.faults import Faults
+from support.laptop import Laptop, start_laptop
+from support.moto_cloud import moto_cloud
+from support.play import Play
+
+
+def measure(folder: Path) -> Iterator[Result]:
+    few, many = _calls(10), _calls(60)
+    yield Result("AWS calls per firing, 60 schedules due together", many, "calls")
+    yield Result("the same over 10 due together", many / few, "x", at_most=1.2)
+    with start_laptop(folder, workers=0) as laptop:
+        speeds = {count: _speed(laptop, count) for count in (250, 1_000)}
+    for count, speed in speeds.items():
+        yield Result(f"{count:,} schedules due together, on the laptop cloud", speed, "firings/s")
+    yield Result("speed with 1,000 due over that with 250", speeds[1_000] / speeds[250], "x")
+
+
+class _Starts:
+    """Instead of the state machines, whose own calls are not the tick's."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def start_job(self, job_id: str, run: int) -> None:
+        self.count += 1
+
+
+def _calls(schedules: int) -> float:
+    """What a chunk of schedules that are due together costs, a firing."""
+    with moto_cloud() as cloud, Faults(rules=False) as faults:
+        play = Play(cloud)
+        play.define({"stepName": "a"})
+        for number in range(schedules):
+            Diary(play).save("2026-01-01 00:00", schedule_id=f"s{number}", cron="0 1 * * *")
+        starts = _Starts()
+        mill = replace(play.mill, machines=starts)  # type: ignore[arg-type]
+        now = ms("2026-01-01 01:00")
+        faults.meter.reset()
+        assert fire_all(mill, list(mill.schedules.due(now)), now, new_id)["fired"] == schedules
+        return (faults.meter.total_calls + starts.count) / schedules
+
+
+def _speed(laptop: Laptop, count: int) -> float:
+    """Firings a second, from the tick's call until the last Job is there."""
+    when = f"{2040 + count // 250}-01-01T00:00:00Z"  # far from the times that the real tick sees
+    name = f"due-{count}"
+    laptop.request("PUT", f"/v1/definitions/{name}", {"steps": [{"stepName": "a"}]}).raise_for_status()
+
+    def save(number: int) -> None:
+        laptop.request("PUT", f"/v1/schedules/{name}/n{number}", {"at": when}).raise_for_status()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(save, range(count)))
+    begun = time.perf_counter()
+    _tick(laptop, when)
+    while not _all_fired(laptop, name):
+        time.sleep(0.2)
+    return count / (time.perf_counter() - begun)
+
+
+def _tick(laptop: Laptop, when: str) -> None:
+    client: Any = boto3.client(
+        "lambda",
+        endpoint_url=laptop.aws_endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=Config(read_timeout=600),
+    )
+    names = [each["FunctionName"] for each in client.list_functions()["Functions"]]
+    event = {
+        "version": "0",
+        "id": new_id(),
+        "detail-type": "Scheduled Event",
+        "source": "aws.events",
+        "account": "000000000000",
+        "time": when,
+        "region": "us-east-1",
+        "resources": [],
+        "detail": {},
+    }
+    tick = next(name for name in names if name.endswith("-tick"))
+    client.invoke(FunctionName=tick, Payload=json.dumps(event).encode())
+
+
+def _all_fired(laptop: Laptop, name: str) -> bool:
+    """Whether no schedule of a definition has a time left."""
+    cursor = ""
+    while True:
+        page = laptop.request("GET", f"/v1/schedules/{name}?limit=1000{cursor}").json()
+        if any(each["nextTime"] for each in page["items"]):
+            return False
+        if not page["cursor"]:
+            return True
+        cursor = f"&cursor={page['cursor']}"
