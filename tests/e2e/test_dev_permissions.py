@@ -252,3 +252,72 @@ def test_an_execution_that_was_stopped_is_settled(guarded: Laptop) -> None:
     machines.stop_execution(executionArn=run_until(running, 20)[0])
     assert wait_for_end(guarded, "stopped", "t") == "FAILED"
     assert denials(guarded) == []
+
+
+def tick_at(laptop: Laptop, time: str) -> dict[str, Any]:
+    """The tick's function, told that it is that time."""
+    event = {
+        "version": "0",
+        "id": "x",
+        "detail-type": "Scheduled Event",
+        "source": "aws.events",
+        "time": time,
+    }
+    event |= {"account": "000000000000", "region": "us-east-1", "resources": [], "detail": {}}  # type: ignore[dict-item]
+    functions = Endpoint(laptop.aws_endpoint).client("lambda")
+    answer = functions.invoke(FunctionName=f"{STACK}-tick", Payload=json.dumps(event).encode())
+    told: dict[str, Any] = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, told
+    return told
+
+
+def test_the_clock_and_the_chain(guarded: Laptop) -> None:
+    """Schedules by the tick and by the fire queue, replaced Jobs, children, a backfill."""
+    parent = {"workerGroup": "lambda", "concurrency": 2, "steps": [{"stepName": "a"}]}
+    assert guarded.request("PUT", "/v1/definitions/parent", parent).is_success
+    child = {"workerGroup": "lambda", "steps": [{"stepName": "a"}], "dependencies": ["parent"]}
+    assert guarded.request("PUT", "/v1/definitions/child", child).is_success
+    assert guarded.request("PUT", "/v1/schedules/parent/s", {"at": "2050-01-01T00:00:00Z"}).is_success
+    assert tick_at(guarded, "2050-01-01T00:00:00Z")["fired"] == 1
+    assert wait_for_end(guarded, "parent", "20500101T000000Z-s") == "SUCCESS", denials(guarded)
+    run_until(lambda: guarded.request("GET", "/v1/jobs/child/20500101T000000Z").is_success, 30)
+    assert wait_for_end(guarded, "child", "20500101T000000Z") == "SUCCESS", denials(guarded)
+    daily = {"cron": "0 0 * * *", "overlap": "queue"}
+    assert guarded.request("PUT", "/v1/schedules/parent/daily", daily).is_success
+    wish = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-04T00:00:00Z", "parallel": 2}
+    assert guarded.request("POST", "/v1/schedules/parent/daily:backfill", wish).status_code == 202
+    path = "/v1/schedules/parent/daily/backfills/1"
+    run_until(lambda: guarded.request("GET", path).json()["state"] == "DONE", 60)
+    assert guarded.request("GET", path).json()["success"] == 3
+    assert denials(guarded) == []
+
+
+def test_a_replaced_job_is_killed(guarded: Laptop) -> None:
+    assert guarded.request("PUT", "/v1/groups/idle", {}).is_success
+    definition = {"workerGroup": "idle", "steps": [{"stepName": "a"}]}
+    assert guarded.request("PUT", "/v1/definitions/replaced", definition).is_success
+    path = "/v1/schedules/replaced/s"
+    assert guarded.request("PUT", path, {"cron": "0 0 1 1 *", "overlap": "replace"}).is_success
+    first, second = (
+        guarded.request("POST", f"{path}:fire", {"dataTime": f"2026-01-0{day}T00:00:00Z"}).json()["trigger"]
+        for day in (1, 2)
+    )
+    assert wait_for_end(guarded, "replaced", first) == "KILLED", denials(guarded)
+    assert guarded.request("GET", f"/v1/jobs/replaced/{second}").json()["state"] in ("INIT", "QUEUED")
+    assert denials(guarded) == []
+
+
+def test_many_due_together_go_through_the_fire_queue(guarded: Laptop) -> None:
+    waiting = {"steps": [{"stepName": "a"}], "dependencies": ["nobody"]}
+    assert guarded.request("PUT", "/v1/definitions/many", waiting).is_success
+    for number in range(101):
+        made = guarded.request("PUT", f"/v1/schedules/many/n{number}", {"at": "2060-01-01T00:00:00Z"})
+        assert made.is_success
+    assert tick_at(guarded, "2060-01-01T00:00:00Z")["handed"] >= 1
+
+    def left() -> list[str]:
+        items = guarded.request("GET", "/v1/schedules/many?limit=1000").json()["items"]
+        return [item["scheduleId"] for item in items if item["nextTime"]]
+
+    run_until(lambda: not left(), 60)
+    assert denials(guarded) == []
