@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,9 +10,12 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httpx
+import pytest
+from typer.testing import CliRunner, Result
 
 TOKEN = "the-token"
 NOW = "2026-11-16T02:17:19.123Z"
+Run = Callable[..., Result]
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,30 @@ class FakeApi:
             server.server_close()
 
 
+@contextmanager
+def command_line(api: FakeApi) -> Iterator[Run]:
+    """Runs commands against an API on loopback, which is the only one that they can find."""
+    from shardmill.cli.app import app
+
+    with api.served() as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", "/nonexistent")
+        patch.setenv("SHARDMILL_URL", url)
+        patch.setenv("SHARDMILL_TOKEN", TOKEN)
+
+        def run(*arguments: str, **more: Any) -> Result:
+            result = CliRunner().invoke(app, list(arguments), **more)
+            assert "Traceback" not in result.output
+            return result
+
+        yield run
+
+
+def fine(result: Result) -> str:
+    """What a command printed that had nothing to complain of."""
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
 def problem(status: int, code: str, detail: str = "no", **more: Any) -> Reply:
     body = {"type": f"urn:x:{code}", "title": "No", "status": status, "code": code, "detail": detail, **more}
     return Reply(body, status, {"content-type": "application/problem+json"})
@@ -188,3 +215,63 @@ def listed(name: str = "report", **more: Any) -> dict[str, Any]:
 
 def log(text: str, offset: int, complete: bool) -> dict[str, Any]:
     return {"text": text, "offset": offset, "complete": complete}
+
+
+def schedule(**more: Any) -> dict[str, Any]:
+    """The schedule `nightly` of `report`, as its route answers it."""
+    return {
+        "jobName": "report",
+        "scheduleId": "nightly",
+        "status": 1,
+        "cron": "30 4 * * *",
+        "timezone": "Europe/Berlin",
+        "overlap": "allow",
+        "catchUp": "latest",
+        "params": {},
+        "version": 3,
+        "nextTime": "2026-11-17T03:30:00.000Z",
+        "createTime": NOW,
+        "updateTime": NOW,
+        "updateUser": "admin",
+        "history": [],
+        "aFieldOfTomorrow": 1,
+        **more,
+    }
+
+
+def firing(outcome: str = "started", time: str = NOW, **more: Any) -> dict[str, Any]:
+    started = {"trigger": "t1", "jobId": "x"} if outcome == "started" else {}
+    return {"time": time, "outcome": outcome, "firedTime": NOW, **started, **more}
+
+
+def when(utc: str, local: str) -> dict[str, Any]:
+    return {"utc": utc, "local": local}
+
+
+def backfill(state: str = "RUNNING", total: int = 5, **more: Any) -> dict[str, Any]:
+    return {
+        "number": 2,
+        "jobName": "report",
+        "scheduleId": "nightly",
+        "state": state,
+        "total": total,
+        "waiting": 0,
+        "running": 0,
+        "success": 0,
+        "failed": 0,
+        "skipped": 0,
+        "parallel": 1,
+        "force": False,
+        "createTime": NOW,
+        "updateTime": NOW,
+        "submitUser": "admin",
+        "notes": "",
+        **more,
+    }
+
+
+def parent_run(name: str = "ledger", **more: Any) -> dict[str, Any]:
+    """A run that Job `t1` of `report` waits for; none has come unless `preState` says so."""
+    done = 1 if more.get("preState") == "SUCCESS" else 0
+    known = {"jobName": "report", "trigger": "t1", "preJob": name, "preStatus": done, "strategy": "all"}
+    return {**known, "updateTime": NOW, **more}

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from shardmill.cli.app import app
-from shardmill.engine.errors import DefinitionNotFound
+from shardmill.engine.errors import DefinitionNotFound, ScheduleNotFound
 from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, listed, log, page, problem, saved, step, task
 
 Run = Callable[..., Result]
@@ -128,6 +128,11 @@ def test_definitions(api: FakeApi, run: Run) -> None:
         (["groups"], "/v1/groups"),
         (["workers"], "/v1/workers"),
         (["tasks", "report", "t1", "main"], f"{JOB}/steps/main/tasks"),
+        (["dependencies", "report", "t1"], f"{JOB}/dependencies"),
+        (["schedule", "list"], "/v1/schedules"),
+        (["schedule", "list", "report"], "/v1/schedules/report"),
+        (["schedule", "next", "report", "s"], "/v1/schedules/report/s/next"),
+        (["schedule", "backfills", "report", "s"], "/v1/schedules/report/s/backfills"),
     ],
 )
 def test_an_empty_list_is_an_empty_list(api: FakeApi, run: Run, command: list[str], path: str) -> None:
@@ -180,6 +185,23 @@ def test_submit(api: FakeApi, run: Run) -> None:
         ["job", "a/b", "t1"],
         ["job", "report", "bad trigger"],
         ["graph", "a.yaml", "--format", "png"],
+        ["graph"],
+        ["graph", "report", "--jobs"],
+        ["dependencies", "report"],
+        ["dependencies", "report", "bad trigger"],
+        ["schedule", "nonsense"],
+        ["schedule", "show", "report"],
+        ["schedule", "show", "report", "1x"],
+        ["schedule", "list", "a/b"],
+        ["schedule", "next", "report", "s", "--count", "0"],
+        ["schedule", "next", "report", "s", "--count", "1001"],
+        ["schedule", "next", "report", "s", "--from", "soon"],
+        ["schedule", "fire", "report", "s", "--data-time", "soon"],
+        ["schedule", "fire", "report", "s", "--param", "x"],
+        ["schedule", "fire", "report", "s", "--timeout", "3"],
+        ["schedule", "stop", "report", "s"],
+        ["schedule", "stop", "report", "s", "0"],
+        ["schedule", "stop", "report", "s", "1000000"],
         ["groups", "add", "g", "--lease-seconds", "1"],
         ["groups", "add", "g", "--kind", "push"],
         ["groups", "add", "g", "--type", "nonsense"],
@@ -310,6 +332,18 @@ def test_watch_in_json_is_a_line_for_each_change(api: FakeApi, run: Run) -> None
         ["workers", "drain", "nobody"],
         ["workers", "forget", "nobody"],
         ["priority", "nobody", "t1", "3"],
+        ["dependencies", "nobody", "t1"],
+        ["schedule", "save", "nobody", "s", "--every", "5"],
+        ["schedule", "show", "nobody", "s"],
+        ["schedule", "next", "nobody", "s"],
+        ["schedule", "next", "nobody", "s", "--from", "2026-01-01"],
+        ["schedule", "on", "nobody", "s"],
+        ["schedule", "off", "nobody", "s"],
+        ["schedule", "delete", "nobody", "s"],
+        ["schedule", "fire", "nobody", "s", "--wait"],
+        ["schedule", "backfill", "nobody", "s", "--time", "2026-01-01", "--wait"],
+        ["schedule", "backfill", "nobody", "s", "--from", "2026-01-01", "--to", "2026-01-02"],
+        ["schedule", "stop", "nobody", "s", "1"],
     ],
 )
 def test_what_is_not_there_is_3(api: FakeApi, run: Run, command: list[str]) -> None:
@@ -476,6 +510,10 @@ def test_routes_become_commands(api: FakeApi, run: Run) -> None:
     api.on("POST", "/v1/jobs", problem(404, "definition-not-found", DefinitionNotFound("report").detail))
     said = "there is no definition named 'report'; save it with `shardmill define FILE`"
     assert run("submit", "report").stderr == f"shardmill: {said}\n"
+    refusal = problem(404, "schedule-not-found", ScheduleNotFound("report", "nightly").detail)
+    api.on("GET", "/v1/schedules/report/nightly", refusal)
+    said = "save it with `shardmill schedule save report nightly --cron …`"
+    assert run("schedule", "show", "report", "nightly").stderr.endswith(f"; {said}\n")
 
 
 def test_logs(api: FakeApi, run: Run) -> None:
@@ -521,6 +559,9 @@ def test_graph_of_a_saved_definition_and_of_a_file(api: FakeApi, run: Run, tmp_p
 
 COMMANDS = (
     *("dev", "demo", "validate", "define", "definitions", "submit", "jobs", "job", "tasks", "logs"),
+    *("dependencies", "schedule", "schedule save", "schedule list", "schedule show", "schedule next"),
+    *("schedule on", "schedule off", "schedule delete", "schedule fire", "schedule backfill"),
+    *("schedule backfills", "schedule stop"),
     *("watch", "graph", "priority", "worker", "groups", "groups show", "groups add", "groups remove"),
     *("workers", "workers show", "workers drain", "workers suspend", "workers resume", "workers forget"),
 )

@@ -20,9 +20,10 @@ from shardmill import engine
 from shardmill.cli import drawing, output, progress
 from shardmill.cli.assignments import params, step_params
 from shardmill.cli.loglines import JsonLine, TextLine
+from shardmill.cli.moments import moment, span, span_text
 from shardmill.cli.panel import lines
 from shardmill.cli.progress import Changes, Running, bars, chosen
-from shardmill.cli.wording import IN_COMMANDS, in_commands
+from shardmill.cli.wording import IN_COMMANDS, in_commands, without_routes
 from shardmill.client import Client, ServerError
 from shardmill.engine.submit_event import request_of
 from shardmill.local import prices
@@ -75,6 +76,43 @@ def test_any_text_is_step_params_or_refused(texts: list[str]) -> None:
         return
     flat = [f"{step}.{name}={value}" for step, own in found.items() for name, value in own.items()]
     assert sorted(flat) == sorted(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "begins"),
+    [
+        ("2026-01-01", "UTC", "2026-01-01T00:00:00+00:00"),
+        ("20260701", "Europe/Berlin", "2026-06-30T22:00:00+00:00"),
+        ("2026-10-25", "Europe/Berlin", "2026-10-24T22:00:00+00:00"),
+        ("2018-11-04", "America/Sao_Paulo", "2018-11-04T03:00:00+00:00"),  # its clock leaves midnight out
+        ("2026-10-25T02:30:00+01:00", "Asia/Tokyo", "2026-10-25T01:30:00+00:00"),
+        ("2026-10-25 02:30", "Asia/Tokyo", "2026-10-25T02:30:00+00:00"),
+    ],
+)
+def test_a_date_begins_in_its_zone_and_a_time_is_what_it_is(text: str, zone: str, begins: str) -> None:
+    assert moment(text).begins(zone).isoformat() == begins
+
+
+@given(st.one_of(TEXT, st.from_regex(r"\d{4}-?\d\d-?\d\d(T\d\d:\d\d(Z|[+-]\d\d:\d\d)?)?", fullmatch=True)))
+def test_any_text_is_a_moment_or_refused(text: str) -> None:
+    try:
+        found = moment(text)
+        began = found.begins("Pacific/Kiritimati")
+    except typer.BadParameter:
+        return
+    assert found.text == text
+    assert began.tzinfo
+
+
+@given(st.integers(0, 10 * 366 * 86_400))
+def test_a_span_comes_out_as_it_went_in(seconds: int) -> None:
+    assert span(span_text(seconds)) == span(str(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "-1", "1.5h", "1h30m", "1 h", "1w", "\u0661h", "9" * 13, "3661d"])
+def test_what_is_no_span_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        span(text)
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> list[str]:
@@ -337,6 +375,7 @@ def test_no_route_that_the_engine_names_reaches_people() -> None:
     for line in named:
         text = re.sub(r"\{\w+\}", "a-name", line)
         assert any("/v1/" not in in_commands(code, text) for code in IN_COMMANDS), text
+        assert "/v1/" not in without_routes(text)
 
 
 @given(st.text(max_size=30), st.integers(), st.text(max_size=30))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Lease
-from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, page, step, task
+from support.fake_api import NOW, TOKEN, FakeApi, Reply, backfill, job, page, step, task
 from support.leases import a_lease
 
 COMMAND = [sys.executable, "-m", "shardmill"]
@@ -128,12 +128,12 @@ def test_an_ascii_terminal_is_no_reason_to_fail(api: FakeApi) -> None:
         assert "zo\\xeb" in run("jobs", env=env).stdout
 
 
-def test_ctrl_c_while_waiting_says_that_the_job_goes_on(api: FakeApi) -> None:
-    api.on("GET", JOB, job("RUNNING", step()))
+def interrupted(api: FakeApi, *arguments: str) -> str:
+    """What a command that waits says when it is interrupted after it has said something."""
     with (
         api.served() as url,
         subprocess.Popen(
-            [*COMMAND, "watch", "report", "t1"], stderr=subprocess.PIPE, text=True, env=environment(url)
+            [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=environment(url)
         ) as process,
     ):
         assert process.stderr
@@ -141,8 +141,28 @@ def test_ctrl_c_while_waiting_says_that_the_job_goes_on(api: FakeApi) -> None:
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
         assert process.wait(10) == 130
-    assert "the Job goes on; see it with: shardmill watch report t1" in rest
     assert "Traceback" not in rest
+    return rest
+
+
+def test_ctrl_c_while_waiting_says_that_the_job_goes_on(api: FakeApi) -> None:
+    api.on("GET", JOB, job("RUNNING", step()))
+    said = interrupted(api, "watch", "report", "t1")
+    assert "the Job goes on; see it with: shardmill watch report t1" in said
+
+
+BACKFILL = ["schedule", "backfill", "report", "nightly", "--time", "2026-01-01", "--wait"]
+
+
+def test_ctrl_c_leaves_a_backfill_running_and_says_how_to_stop_it(api: FakeApi) -> None:
+    api.on("POST", "/v1/schedules/report/nightly:backfill", Reply(backfill(running=1), 202))
+    api.on("GET", "/v1/schedules/report/nightly/backfills/2", backfill(running=1))
+    said = interrupted(api, *BACKFILL).splitlines()
+    assert said[-2:] == [
+        "shardmill: the backfill goes on; stop it with: shardmill schedule stop report nightly 2",
+        "shardmill: see it with: shardmill schedule backfills report nightly",
+    ]
+    assert {each.method for each in api.seen[1:]} <= {"GET"}
 
 
 def on_a_terminal(
@@ -186,6 +206,20 @@ def test_on_a_terminal_there_are_live_bars_and_colours(api: FakeApi) -> None:
         assert code == 0
         assert "12/12" in seen
         assert "\x1b[3" not in seen
+
+
+def test_on_a_terminal_a_backfill_has_a_live_bar(api: FakeApi) -> None:
+    looks = [backfill(success=done, running=1, waiting=4 - done) for done in range(5)]
+    api.on("POST", "/v1/schedules/report/nightly:backfill", Reply(looks[0], 202))
+    end = backfill("DONE", success=4, failed=1)
+    api.on("GET", "/v1/schedules/report/nightly/backfills/2", *looks, end)
+    with api.served() as url:
+        code, seen = on_a_terminal(*BACKFILL, env=environment(url, TERM="xterm-256color", COLUMNS="100"))
+    assert code == 4
+    assert "━" in seen
+    assert "5/5" in seen
+    assert "\x1b[31m1 failed" in seen
+    assert "shardmill: backfill 2" not in seen
 
 
 def test_on_a_terminal_running_tasks_show_how_far_they_are(api: FakeApi) -> None:

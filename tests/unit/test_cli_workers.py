@@ -1,17 +1,13 @@
 """groups, workers and priority against an API on loopback that answers what the test told it to."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from shardmill.cli.app import app
-from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, page, problem
+from support.fake_api import NOW, FakeApi, Reply, Run, command_line, fine, job, page, problem
 
-Run = Callable[..., Result]
 TIMES = {"createTime": NOW, "updateTime": NOW}
 GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, **TIMES}
 WORKER = {"id": "abcdefgh", "name": "w1", "groups": ["g", "h"], "session": 1, "heartbeatSeconds": 20, **TIMES}
@@ -27,23 +23,9 @@ def api() -> FakeApi:
 
 
 @pytest.fixture
-def run(api: FakeApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Run]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with api.served() as url:
-        monkeypatch.setenv("SHARDMILL_URL", url)
-        monkeypatch.setenv("SHARDMILL_TOKEN", TOKEN)
-
-        def invoke(*arguments: str) -> Result:
-            result = CliRunner().invoke(app, list(arguments))
-            assert "Traceback" not in result.output
-            return result
-
-        yield invoke
-
-
-def fine(result: Result) -> str:
-    assert (result.exit_code, result.stderr) == (0, "")
-    return result.stdout
+def run(api: FakeApi) -> Iterator[Run]:
+    with command_line(api) as found:
+        yield found
 
 
 # Groups

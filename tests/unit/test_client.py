@@ -1,14 +1,17 @@
 """The SDK against an API that answers what each test told it to."""
 
+import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from typing import get_args, get_type_hints
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
 import shardmill
 from shardmill.client import (
@@ -398,6 +401,22 @@ def test_everything_that_the_package_names_is_there() -> None:
         assert name in dir(shardmill)
     with pytest.raises(AttributeError):
         _ = shardmill.nothing
+
+
+def test_everything_that_the_client_gives_can_be_named() -> None:
+    found: set[str] = set()
+    for name, method in inspect.getmembers(Client, inspect.isfunction):
+        if not name.startswith("_"):
+            found |= {model.__name__ for model in _models(get_type_hints(method)["return"])}
+    assert {"Backfill", "DependencyStatus", "JobGraph", "SavedSchedule", "When"} < found
+    assert found <= set(shardmill.__all__)
+
+
+def _models(hint: object) -> Iterator[type[BaseModel]]:
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        yield hint
+    for part in get_args(hint):
+        yield from _models(part)
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:

@@ -8,8 +8,9 @@ import pytest
 from shardmill.client import Client, NotFound, Unreachable, WaitTimedOut, follow
 from shardmill.client.follow import wait_for
 from shardmill.model.job import Job
+from shardmill.model.schedule import Backfill
 from shardmill.model.states import JobState
-from support.fake_api import TOKEN, FakeApi, Reply, job, log, problem, step, task
+from support.fake_api import TOKEN, FakeApi, Reply, backfill, job, log, problem, step, task
 
 JOB = "/v1/jobs/report/t1"
 TASK = f"{JOB}/steps/main/tasks/2"
@@ -126,6 +127,29 @@ def test_an_outage_at_the_first_look_is_told(clock: Clock) -> None:
 
     with pytest.raises(Unreachable):
         wait_for(look, None, None)
+
+
+BACKFILL = "/v1/schedules/report/nightly/backfills/2"
+
+
+def test_wait_looks_until_nothing_of_a_backfill_runs(api: FakeApi, client: Client) -> None:
+    ended = backfill("STOPPED", success=2)
+    api.on("GET", BACKFILL, backfill(running=1), backfill("STOPPED", running=1), ended, backfill("DONE"))
+    looks: list[Backfill] = []
+    assert client.wait_backfill("report", "nightly", 2, on_update=looks.append).success == 2
+    assert [each.state for each in looks] == ["RUNNING", "STOPPED", "STOPPED"]
+
+
+def test_wait_for_a_backfill_gives_up_in_time(api: FakeApi, client: Client, clock: Clock) -> None:
+    api.on("GET", BACKFILL, backfill())
+    with pytest.raises(
+        WaitTimedOut, match="backfill 2 of report/nightly is still RUNNING after 7 s"
+    ) as caught:
+        client.wait_backfill("report", "nightly", 2, timeout=7)
+    assert caught.value.job is None
+    assert caught.value.backfill
+    assert caught.value.backfill.number == 2
+    assert clock.now == pytest.approx(7)
 
 
 def logs(api: FakeApi, *pages: Any) -> None:

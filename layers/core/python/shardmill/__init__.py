@@ -6,56 +6,75 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shardmill.client import Client, Conflict, Invalid, NotFound, ShardmillError, WaitTimedOut
-    from shardmill.model.definition import JobDefine, SavedDefine, StepDefine
+    from shardmill.client import Client, Conflict, Invalid, NotFound, ShardmillError, Submitted, WaitTimedOut
+    from shardmill.model.definition import JobDefine, JobGraph, ListedDefine, SavedDefine, StepDefine
     from shardmill.model.fault import Fault
-    from shardmill.model.job import Attempt, Job, JobRequest, Step, Task
+    from shardmill.model.job import Attempt, DependencyStatus, Job, JobRequest, Step, Task
+    from shardmill.model.schedule import Backfill, Firing, SavedSchedule, Schedule, When
     from shardmill.model.states import JobState, StepState, TaskState
     from shardmill.model.worker import Worker, WorkerGroup
 
 _CLIENT = "shardmill.client"
 _HOMES = {
     "Attempt": "shardmill.model.job",
+    "Backfill": "shardmill.model.schedule",
     "Client": _CLIENT,
     "Conflict": _CLIENT,
+    "DependencyStatus": "shardmill.model.job",
     "Fault": "shardmill.model.fault",
+    "Firing": "shardmill.model.schedule",
     "Invalid": _CLIENT,
     "Job": "shardmill.model.job",
     "JobDefine": "shardmill.model.definition",
+    "JobGraph": "shardmill.model.definition",
     "JobRequest": "shardmill.model.job",
     "JobState": "shardmill.model.states",
+    "ListedDefine": "shardmill.model.definition",
     "NotFound": _CLIENT,
     "SavedDefine": "shardmill.model.definition",
+    "SavedSchedule": "shardmill.model.schedule",
+    "Schedule": "shardmill.model.schedule",
     "ShardmillError": _CLIENT,
     "Step": "shardmill.model.job",
     "StepDefine": "shardmill.model.definition",
     "StepState": "shardmill.model.states",
+    "Submitted": _CLIENT,
     "Task": "shardmill.model.job",
     "TaskState": "shardmill.model.states",
     "WaitTimedOut": _CLIENT,
+    "When": "shardmill.model.schedule",
     "Worker": "shardmill.model.worker",
     "WorkerGroup": "shardmill.model.worker",
 }
 
 __all__ = [
     "Attempt",
+    "Backfill",
     "Client",
     "Conflict",
+    "DependencyStatus",
     "Fault",
+    "Firing",
     "Invalid",
     "Job",
     "JobDefine",
+    "JobGraph",
     "JobRequest",
     "JobState",
+    "ListedDefine",
     "NotFound",
     "SavedDefine",
+    "SavedSchedule",
+    "Schedule",
     "ShardmillError",
     "Step",
     "StepDefine",
     "StepState",
+    "Submitted",
     "Task",
     "TaskState",
     "WaitTimedOut",
+    "When",
     "Worker",
     "WorkerGroup",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shardmill.cli import definitions, groups, jobs, laptop, output, tasks, worker, workers
+from shardmill.cli import definitions, groups, jobs, laptop, output, parents, schedule, tasks, worker, workers
 from shardmill.cli import priority as urgency
 from shardmill.cli.exits import Commands
 
@@ -63,6 +63,7 @@ for _command in (
     jobs.submit,
     jobs.jobs,
     jobs.job,
+    parents.dependencies,
     tasks.tasks,
     tasks.logs,
     jobs.watch,
@@ -71,5 +72,6 @@ for _command in (
 ):
     app.command()(_command)
 app.command(context_settings={"ignore_unknown_options": True})(urgency.priority)  # -1 is a number
+app.add_typer(schedule.app, name="schedule")
 app.add_typer(groups.app, name="groups")
 app.add_typer(workers.app, name="workers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,7 +22,13 @@ File = Annotated[
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE…", help="Definitions in JSON or YAML; - is standard input.")
 ]
-Drawn = Annotated[str, typer.Argument(metavar="JOB|FILE", help="A saved definition, or a file with one.")]
+Drawn = Annotated[
+    str | None,
+    typer.Argument(metavar="JOB|FILE", show_default=False, help="A saved definition, or a file with one."),
+]
+Jobs = Annotated[
+    bool, typer.Option("--jobs", help="Draw which definitions wait for which, with their schedules.")
+]
 Format = Annotated[Literal["text", "mermaid", "dot"], typer.Option("--format", help="How to draw it.")]
 _SUFFIXES = {".json", ".yaml", ".yml"}
 _COLUMNS: dict[str, Callable[[ListedDefine], object]] = {
@@ -98,24 +104,46 @@ def definitions(url: Url = None, token: Token = None, as_json: Json = False) -> 
 
 
 def graph(
-    name: Drawn, form: Format = "text", url: Url = None, token: Token = None, as_json: Json = False
+    name: Drawn = None,
+    jobs: Jobs = False,
+    form: Format = "text",
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
 ) -> None:
-    """Draw the steps of a definition.
+    """Draw the steps of a definition, or all definitions.
 
     \b
     Examples:
       shardmill graph balance-report
       shardmill graph examples/balance-report.yaml --format mermaid
       shardmill graph balance-report --format dot | dot -Tsvg > graph.svg
+      shardmill graph --jobs
     """
     from shardmill.cli import drawing
 
-    drawn = _define_of(name, url, token)
-    text = drawing.FORMATS[form](drawn)
+    if jobs == (name is not None):
+        raise typer.BadParameter("give either a definition or --jobs", param_hint="JOB|FILE")
+    if name is None:
+        found, text = _job_graph(form, url, token)
+    else:
+        drawn = _define_of(name, url, token)
+        found, text = drawing.graph(drawn), drawing.FORMATS[form](drawn)
     if as_json:
-        output.json_document({**drawing.graph(drawn), "format": form, "text": text})
+        output.json_document({**found, "format": form, "text": text})
     else:
         output.line(text)
+
+
+def _job_graph(form: str, url: str | None, token: str | None) -> tuple[dict[str, Any], str]:
+    from shardmill.cli import job_tree
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        found = client.job_graph()
+    if not found.nodes:
+        output.message("there is no definition yet")
+    return found.model_dump(mode="json"), job_tree.FORMATS[form](found)
 
 
 def _define_of(name: str, url: str | None, token: str | None) -> JobDefine:

@@ -10,9 +10,10 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.assignments import params, step_params
-from shardmill.cli.exits import INTERRUPTED
-from shardmill.cli.options import JobName, Json, Timeout, Token, Trigger, Url
+from shardmill.cli.options import JobName, Json, Param, Timeout, Token, Trigger, Url, Wait
+from shardmill.cli.parents import show_parents
 from shardmill.cli.verdict import show_job, verdict
+from shardmill.cli.waiting import await_job, check_timeout, tell_run
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ OwnTrigger = Annotated[
         "--trigger", metavar="TRIGGER", show_default=False, help="Names this run; without it, the time."
     ),
 ]
-Param = Annotated[
-    list[str] | None,
-    typer.Option("--param", metavar="NAME=VALUE", show_default=False, help="A parameter; repeatable."),
-]
 StepParam = Annotated[
     list[str] | None,
     typer.Option(
@@ -38,7 +35,6 @@ StepParam = Annotated[
         help="A parameter of one step; repeatable.",
     ),
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit code 4 if it failed.")]
 Named = Annotated[
     str | None, typer.Option("--job", metavar="JOB", show_default=False, help="Only of this definition.")
 ]
@@ -83,21 +79,11 @@ def submit(
     """
     from shardmill.client import Client
 
-    if timeout is not None and not wait:
-        raise typer.BadParameter("is for --wait only", param_hint="--timeout")
+    check_timeout(wait, timeout)
     job_params, steps = params(param or ()), step_params(step_param or ())
     with Client(url, token) as client:
         job = client.submit(job_name, trigger, job_params, steps)
-        if not job.new:
-            output.message(f"{job.job_name}/{job.trigger} exists already: this is the same request again")
-        if wait:
-            if job.new:
-                output.message(f"submitted {job.job_name}/{job.trigger}")
-            _wait(client, job.job_name, job.trigger, timeout, as_json)
-    if as_json:
-        output.json_document(job)
-    else:
-        output.line(f"{job.job_name} {job.trigger} {job.state.value}")
+        tell_run(client, job, wait, timeout, as_json)
 
 
 def watch(
@@ -124,7 +110,7 @@ def watch(
         if as_json:
             _watch_lines(client, job_name, trigger, timeout)
         else:
-            _wait(client, job_name, trigger, timeout, as_json=False)
+            await_job(client, job_name, trigger, timeout, as_json=False)
 
 
 def jobs(
@@ -156,6 +142,8 @@ def job(
 ) -> None:
     """Show a Job and its steps.
 
+    Of one that waits for other jobs, also which runs of them it waits for.
+
     \b
     Examples:
       shardmill job balance-report 20200121
@@ -165,32 +153,12 @@ def job(
 
     with Client(url, token) as client:
         found = client.job(job_name, trigger)
-    if as_json:
-        output.json_document(found)
-    else:
-        show_job(found)
-
-
-def _wait(client: Client, job_name: str, trigger: str, timeout: float | None, as_json: bool) -> NoReturn:
-    """Show progress until the end, then the Job; ends the command."""
-    from shardmill.cli.progress import shown_progress
-    from shardmill.client import WaitTimedOut
-
-    try:
-        with shown_progress(client) as show:
-            found = client.wait(job_name, trigger, timeout, show)
-    except WaitTimedOut as error:
         if as_json:
-            output.json_document(error.job)
-        raise
-    except KeyboardInterrupt:
-        output.message(f"the Job goes on; see it with: shardmill watch {job_name} {trigger}")
-        raise typer.Exit(INTERRUPTED) from None
-    if as_json:
-        output.json_document(found)
-    else:
+            output.json_document(found)
+            return
         show_job(found)
-    raise typer.Exit(verdict(client, found))
+        if found.state is JobState.WAITING:
+            show_parents(client, found)
 
 
 def _watch_lines(client: Client, job_name: str, trigger: str, timeout: float | None) -> NoReturn:

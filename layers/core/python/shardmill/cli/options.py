@@ -26,7 +26,13 @@ Force = Annotated[bool, typer.Option("--force", help="Even if that is refused ot
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The name of the definition.")]
 Trigger = Annotated[str, typer.Argument(metavar="TRIGGER", help="The trigger of the run.")]
+ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The name of the schedule.")]
 StepName = Annotated[str, typer.Argument(metavar="STEP", help="The name of the step.")]
+Param = Annotated[
+    list[str] | None,
+    typer.Option("--param", metavar="NAME=VALUE", show_default=False, help="A parameter; repeatable."),
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit code 4 if it failed.")]
 Timeout = Annotated[
     float | None,
     typer.Option(
@@ -34,7 +40,7 @@ Timeout = Annotated[
         metavar="SECONDS",
         min=0,
         show_default=False,
-        help="Stop waiting after this time (exit code 5); the Job goes on.",
+        help="Stop waiting after this time (exit code 5); what was started goes on.",
     ),
 ]
 

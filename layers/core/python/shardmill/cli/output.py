@@ -17,9 +17,12 @@ GAP = "  "
 _COLOURS = {
     "SUCCESS": 32,
     "ONLINE": 32,
+    "ON": 32,
+    "DONE": 32,
     "TOLERATED": 33,
     "SUSPENDED": 33,
     "DRAINING": 33,
+    "STOPPED": 33,
     "RUNNING": 36,
     "FAILED": 31,
     "KILLED": 31,
@@ -27,6 +30,7 @@ _COLOURS = {
     "SKIPPED": 2,
     "WAITING": 2,
     "OFFLINE": 2,
+    "OFF": 2,
 }
 
 

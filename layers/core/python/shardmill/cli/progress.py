@@ -6,18 +6,20 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shardmill.cli.output import cell, message, printable
+from shardmill.cli.verdict import waits_for
 from shardmill.model.job import Job, Step, Task, TaskProgress
 from shardmill.model.states import StepState, TaskState
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Group, RenderableType
     from rich.progress_bar import ProgressBar
 
     from shardmill.client import Client
 
+T = TypeVar("T")
 Show = Callable[[Job], None]
 
 _STYLES = {
@@ -42,13 +44,24 @@ def shown_progress(client: Client) -> Iterator[Show]:
     if not sys.stderr.isatty():
         yield Changes()
         return
+    running = Running(client)
+
+    def draw(job: Job, room: int) -> Group:
+        return bars(job, room, running.tasks(job))
+
+    with live(draw) as show:
+        yield show
+
+
+@contextlib.contextmanager
+def live(draw: Callable[[T, int], RenderableType]) -> Iterator[Callable[[T], None]]:
+    """What was seen last, drawn on the terminal in as many lines as there is room for; its end stays."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True)
-    running = Running(client)
-    with Live(console=console, refresh_per_second=8, transient=False) as live:
-        yield lambda job: live.update(bars(job, max(3, console.height - 3), running.tasks(job)))
+    with Live(console=console, refresh_per_second=8, transient=False) as screen:
+        yield lambda seen: screen.update(draw(seen, max(3, console.height - 3)))
 
 
 class Running:
@@ -106,10 +119,10 @@ class Changes:
         for step in job.steps:
             self._say(f"step {step.step_name}", step.state.value, f"{done(step)} of {step.total_work} tasks")
         self._say(f"job {job.job_name}/{job.trigger}", job.state.value, "")
-        for sentence in job.waiting_for:
-            if sentence not in self._waits:
-                self._waits.add(sentence)
-                message(f"job {job.job_name}/{job.trigger} waits for: {sentence}")
+        for what in waits_for(job):
+            if what not in self._waits:
+                self._waits.add(what)
+                message(f"job {job.job_name}/{job.trigger} waits for: {what}")
 
     def _say(self, what: str, state: str, more: str) -> None:
         if self._said.get(what) != state:
@@ -155,7 +168,7 @@ def bars(job: Job, room: int, running: Mapping[str, Sequence[Task]]) -> Group:
     if hidden:
         ended = sum(step.state.ended for step in job.steps)
         grid.add_row(f"… {hidden} more steps", "", f"{ended}/{len(job.steps)}", "steps ended")
-    waits = [Text(f"waits for: {cell(sentence)}", style="yellow") for sentence in job.waiting_for[:3]]
+    waits = [Text(f"waits for: {cell(what)}", style="yellow") for what in waits_for(job)[:3]]
     return Group(title, *waits, grid)
 
 

@@ -25,16 +25,21 @@ def show_job(job: Job) -> None:
             "ended": job.completed_time,
             "took": output.took(job.create_time, job.completed_time),
             "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
-            "notes": job.notes,
+            "notes": "" if job.notes in job.waiting_for else job.notes,
         }
     )
-    for sentence in job.waiting_for:
-        output.facts({"waits for": sentence})
+    for what in waits_for(job):
+        output.facts({"waits for": what})
     if job.steps:
         output.line()
         output.table(
             ("STEP", "STATE", "TASKS", "DONE", "FAILED", "TOOK", "NOTES"), (_row(step) for step in job.steps)
         )
+
+
+def waits_for(job: Job) -> list[str]:
+    """What keeps a Job from going on; some of the API's sentences say themselves that it waits."""
+    return [sentence.removeprefix("waits for ") for sentence in job.waiting_for]
 
 
 def _row(step: Step) -> tuple[object, ...]:

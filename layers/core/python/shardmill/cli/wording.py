@@ -28,3 +28,11 @@ def in_commands(code: str, text: str) -> str:
         return text
     pattern, words = IN_COMMANDS[code]
     return pattern.sub(words, text)
+
+
+def without_routes(text: str) -> str:
+    """A text that has no code with it, such as the reason that a firing was refused for."""
+    for pattern, words in IN_COMMANDS.values():
+        if "/v1/" in pattern.pattern:
+            text = pattern.sub(words, text)
+    return text

@@ -1,6 +1,7 @@
 """The Python SDK. `from shardmill import Client` is the short way to it."""
 
 from shardmill.client.api import Client
+from shardmill.client.calls import Submitted
 from shardmill.client.errors import (
     BadAnswer,
     BadName,
@@ -30,6 +31,7 @@ __all__ = [
     "PreconditionFailed",
     "ServerError",
     "ShardmillError",
+    "Submitted",
     "Throttled",
     "Unauthorized",
     "Unreachable",

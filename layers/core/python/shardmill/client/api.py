@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError
-
+from shardmill.client.calls import PAGE, Submitted, precondition, read, time_text
 from shardmill.client.connection import connection
-from shardmill.client.documents import load_document
-from shardmill.client.errors import BadAnswer, Invalid, NotFound
+from shardmill.client.documents import document_of
+from shardmill.client.errors import Invalid
 from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
 from shardmill.client.http import Http
-from shardmill.client.paths import job_path, looks_like_an_id, step_path, task_path, word, worker_path
+from shardmill.client.paths import job_path, step_path, task_path, word
+from shardmill.client.schedules import ScheduleCalls
 from shardmill.client.trigger import new_trigger
-from shardmill.model.base import Answer, Time
-from shardmill.model.definition import Info, JobDefine, ListedDefine, SavedDefine, StepType
+from shardmill.client.workers import WorkerCalls
+from shardmill.model.base import Answer
+from shardmill.model.definition import Info, JobDefine, JobGraph, ListedDefine, SavedDefine
 from shardmill.model.fault import Fault, fault
-from shardmill.model.job import Job, Step, Task
+from shardmill.model.job import DependencyStatus, Job, Step, Task
 from shardmill.model.states import JobState, TaskState
-from shardmill.model.worker import GroupKind, Worker, WorkerGroup, WorkerStatus
 
 if TYPE_CHECKING:
     import httpx
 
 Document = Mapping[str, Any] | JobDefine | str | Path
 Stream = Literal["stdout", "stderr"]
-T = TypeVar("T", bound=Answer)
-
-PAGE = 200
-ACCEPTED = 202
-_TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 
 
 class Verdict(Answer):
@@ -44,13 +38,7 @@ class Verdict(Answer):
     faults: list[Fault]
 
 
-class Submitted(Job):
-    """The Job that was asked for; `new`: whether it was not there before."""
-
-    new: bool = Field(exclude=True)
-
-
-class Client:
+class Client(ScheduleCalls, WorkerCalls):
     """One Shardmill: at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
 
     Every refusal is a `ShardmillError`. Reading and submitting are tried again when the connection or the
@@ -92,20 +80,22 @@ class Client:
 
         `expected`: refuse unless the newest version is this one; 0: unless there is none.
         """
-        content = _document(document)
+        content = document_of(document)
         job_name = content.get("jobName") if isinstance(content, dict) else None
         if not isinstance(job_name, str):
             faults = [fault(("jobName",), "missing-field", "is required")]
             raise Invalid("the definition has no name", code="invalid-definition", faults=faults)
         path = f"/v1/definitions/{word(job_name, 'jobName')}"
-        return _read(
-            SavedDefine, self._http.send("PUT", path, document=content, headers=_precondition(expected))
+        return read(
+            SavedDefine, self._http.send("PUT", path, document=content, headers=precondition(expected))
         )
 
     def validate(self, document: Document) -> list[Fault]:
         """Everything that is wrong with a definition; nothing is saved."""
-        answer = self._http.send("POST", "/v1/definitions:validate", document=_document(document), again=True)
-        return _read(Verdict, answer).faults
+        answer = self._http.send(
+            "POST", "/v1/definitions:validate", document=document_of(document), again=True
+        )
+        return read(Verdict, answer).faults
 
     def definitions(self) -> Iterator[ListedDefine]:
         """Every definition, by name, without its steps."""
@@ -118,11 +108,15 @@ class Client:
     def definition(self, job_name: str, version: int | None = None) -> SavedDefine:
         """A definition, in its newest version unless another is asked for."""
         path = f"/v1/definitions/{word(job_name, 'jobName')}"
-        return _read(SavedDefine, self._http.get(path, {"version": version}))
+        return read(SavedDefine, self._http.get(path, {"version": version}))
 
     def delete_definition(self, job_name: str, *, expected: int | None = None) -> None:
         path = f"/v1/definitions/{word(job_name, 'jobName')}"
-        self._http.send("DELETE", path, headers=_precondition(expected))
+        self._http.send("DELETE", path, headers=precondition(expected))
+
+    def job_graph(self) -> JobGraph:
+        """Which definitions depend on which, and which of them schedules start."""
+        return read(JobGraph, self._http.get("/v1/definitions:graph"))
 
     # jobs
 
@@ -150,17 +144,16 @@ class Client:
             "params": dict(params) if params else None,
             "steps": [{"stepName": name, "params": dict(values)} for name, values in (steps or {}).items()]
             or None,
-            "dataTime": None if data_time is None else _time_text(data_time),
+            "dataTime": None if data_time is None else time_text(data_time, "dataTime"),
             "priority": priority,
             "executeUser": execute_user,
             "info": info and info.model_dump(mode="json", exclude_unset=True),
         }
         request = {name: value for name, value in given.items() if value is not None}
-        status, answer = self._http.exchange("POST", "/v1/jobs", document=request, again=True)
-        return _read(Submitted, {**answer, "new": status == ACCEPTED} if isinstance(answer, dict) else answer)
+        return self._ask_for_run("/v1/jobs", request, again=True)
 
     def job(self, job_name: str, trigger: str) -> Job:
-        return _read(Job, self._http.get(job_path(job_name, trigger)))
+        return read(Job, self._http.get(job_path(job_name, trigger)))
 
     def jobs(
         self,
@@ -190,14 +183,18 @@ class Client:
     def set_priority(self, job_name: str, trigger: str, priority: int) -> Job:
         """Change how soon the tasks of a Job go out, of those that are still queued too."""
         path = f"{job_path(job_name, trigger)}:priority"
-        return _read(Job, self._http.send("POST", path, document={"priority": priority}))
+        return read(Job, self._http.send("POST", path, document={"priority": priority}))
+
+    def dependencies(self, job_name: str, trigger: str) -> list[DependencyStatus]:
+        """Each run of a parent that a Job waits for, or waited for."""
+        return self._page(DependencyStatus, f"{job_path(job_name, trigger)}/dependencies", {})[0]
 
     def steps(self, job_name: str, trigger: str) -> list[Step]:
         return self.job(job_name, trigger).steps
 
     def step(self, job_name: str, trigger: str, step_name: str) -> Step:
         """A step with the states of its tasks, if they are a thousand at most."""
-        return _read(Step, self._http.get(step_path(job_name, trigger, step_name)))
+        return read(Step, self._http.get(step_path(job_name, trigger, step_name)))
 
     def tasks(
         self,
@@ -221,7 +218,7 @@ class Client:
 
     def task(self, job_name: str, trigger: str, step_name: str, index: int) -> Task:
         """A task with its attempts and the last of its output."""
-        return _read(Task, self._http.get(task_path(job_name, trigger, step_name, index)))
+        return read(Task, self._http.get(task_path(job_name, trigger, step_name, index)))
 
     def logs(
         self,
@@ -242,145 +239,10 @@ class Client:
 
         def page(offset: int, number: int | None) -> LogPage:
             query = {"stream": stream, "offset": offset, "attempt": number}
-            return _read(LogPage, self._http.get(path, query))
+            return read(LogPage, self._http.get(path, query))
 
         if follow and attempt:
             return follow_attempt(page, attempt)
         if follow:
             return follow_log(lambda: self.task(job_name, trigger, step_name, index), page)
         return read_log(page, attempt)
-
-    # groups and workers
-
-    def groups(self) -> Iterator[WorkerGroup]:
-        return self._list(WorkerGroup, "/v1/groups")
-
-    def group(self, name: str) -> WorkerGroup:
-        return _read(WorkerGroup, self._http.get(f"/v1/groups/{word(name, 'name')}"))
-
-    def create_group(
-        self,
-        name: str,
-        *,
-        kind: GroupKind | None = None,
-        lease_seconds: int | None = None,
-        types: list[StepType] | None = None,
-    ) -> WorkerGroup:
-        """Make a worker group with its queues, or change the one of this name; what is None stays as it is.
-
-        `types`: the step types whose tasks go to it where a step names no group.
-        """
-        given = {"kind": kind, "leaseSeconds": lease_seconds, "types": types}
-        document = {field: value for field, value in given.items() if value is not None}
-        return _read(
-            WorkerGroup, self._http.send("PUT", f"/v1/groups/{word(name, 'name')}", document=document)
-        )
-
-    def delete_group(self, name: str, *, force: bool = False) -> None:
-        """`force`: even while Jobs need it."""
-        self._http.send("DELETE", f"/v1/groups/{word(name, 'name')}", query=_forced(force))
-
-    def workers(
-        self,
-        group: str | None = None,
-        status: WorkerStatus | None = None,
-        *,
-        busy: bool | None = None,
-        app: str | None = None,
-    ) -> Iterator[Worker]:
-        """Workers that have registered; `app`: those that can run this command."""
-        query = {
-            "group": group,
-            "status": None if status is None else int(status),
-            "busy": None if busy is None else str(busy).lower(),
-            "app": app,
-        }
-        return self._list(Worker, "/v1/workers", query)
-
-    def worker(self, worker_id: str) -> Worker:
-        return _read(Worker, self._http.get(worker_path(worker_id)))
-
-    def find_worker(self, name: str) -> Worker:
-        """A worker by its name or its id."""
-        if looks_like_an_id(name):
-            with suppress(NotFound):  # then it is a name
-                return self.worker(name)
-        found = next((worker for worker in self.workers() if name in (worker.name, worker.id)), None)
-        if not found:
-            raise NotFound(f"there is no worker {name!r}", code="worker-not-found", status=404)
-        return found
-
-    def drain_worker(self, worker_id: str, reason: str | None = None) -> Worker:
-        """Let a worker finish what it holds, take nothing new, and leave."""
-        return self._change_worker(worker_id, "drain", reason)
-
-    def suspend_worker(self, worker_id: str, reason: str | None = None) -> Worker:
-        """Let a worker take nothing new until it is resumed."""
-        return self._change_worker(worker_id, "suspend", reason)
-
-    def resume_worker(self, worker_id: str) -> Worker:
-        """Let a worker take tasks again, whoever or whatever stopped it."""
-        return self._change_worker(worker_id, "resume")
-
-    def _change_worker(self, worker_id: str, verb: str, reason: str | None = None) -> Worker:
-        document = {} if reason is None else {"reason": reason}
-        return _read(Worker, self._http.send("POST", f"{worker_path(worker_id)}:{verb}", document=document))
-
-    def forget_worker(self, worker_id: str, *, force: bool = False) -> None:
-        """Remove a worker that is gone; `force`: even if it is not."""
-        self._http.send("DELETE", worker_path(worker_id), query=_forced(force))
-
-    def _list(
-        self, model: type[T], path: str, query: Mapping[str, Any] | None = None, page: int = PAGE
-    ) -> Iterator[T]:
-        cursor: str | None = None
-        while True:
-            items, cursor = self._page(model, path, {**(query or {}), "limit": page, "cursor": cursor})
-            yield from items
-            if not cursor:
-                return
-
-    def _page(self, model: type[T], path: str, query: Mapping[str, Any]) -> tuple[list[T], str | None]:
-        answer = self._http.get(path, query)
-        if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
-            raise BadAnswer(f"the answer of GET {path} is not a list")
-        return [_read(model, item) for item in answer["items"]], answer.get("cursor")
-
-
-def _read(model: type[T], answer: Any) -> T:
-    try:
-        return model.model_validate(answer)
-    except ValidationError as error:
-        place = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
-        raise BadAnswer(
-            f"the answer is not a {model.__name__} as this version knows it"
-            + (f" (see {place})" if place else "")
-        ) from error
-
-
-def _document(document: Document) -> Any:
-    if isinstance(document, (str, Path)):
-        return load_document(document)
-    if isinstance(document, JobDefine):
-        return document.model_dump(
-            mode="json", exclude_unset=True, exclude_none=True, exclude_computed_fields=True
-        )
-    return document
-
-
-def _forced(force: bool) -> dict[str, str]:
-    return {"force": "true"} if force else {}
-
-
-def _precondition(expected: int | None) -> dict[str, str]:
-    if expected is None:
-        return {}
-    return {"if-match": f'"v{expected}"'} if expected else {"if-none-match": "*"}
-
-
-def _time_text(moment: datetime | str) -> str:
-    try:
-        return _TIME.dump_python(_TIME.validate_python(moment), mode="json")  # type: ignore[no-any-return]
-    except ValidationError as error:
-        faults = [fault(("dataTime",), "bad-time", error.errors()[0]["msg"])]
-        raise Invalid("the request is not valid", code="invalid-request", faults=faults) from None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from shardmill.client.errors import Invalid
+from shardmill.model.base import Model
 
 MAX_VALUES = 1_000_000
 STANDARD_INPUT = "-"
@@ -24,6 +26,17 @@ class DocumentError(Invalid):
     """A file cannot be read as a document."""
 
     code = "bad-document"
+
+
+def document_of(given: Mapping[str, Any] | Model | str | Path) -> Any:
+    """What is to be sent of a document, a model, or the path of a file with a document."""
+    if isinstance(given, (str, Path)):
+        return load_document(given)
+    if isinstance(given, Model):
+        return given.model_dump(
+            mode="json", exclude_unset=True, exclude_none=True, exclude_computed_fields=True
+        )
+    return given
 
 
 def load_document(path: str | Path) -> Any:

@@ -13,7 +13,7 @@ ShardmillError
 │   └── BadName         a name that nothing can have; it was not even sent
 ├── Throttled           429
 ├── ServerError         5xx
-└── WaitTimedOut        the Job did not end in time; it goes on
+└── WaitTimedOut        the Job or backfill did not end in time; it goes on
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from shardmill.model.fault import Fault
 
 if TYPE_CHECKING:
     from shardmill.model.job import Job
+    from shardmill.model.schedule import Backfill
 
 
 SHOWN_FAULTS = 10
@@ -103,13 +104,14 @@ class ServerError(ShardmillError):
 
 
 class WaitTimedOut(ShardmillError):
-    """`job` is the Job as it was last seen."""
+    """`job` or `backfill` is what was waited for, as it was last seen."""
 
     code = "wait-timed-out"
 
-    def __init__(self, detail: str, job: Job) -> None:
+    def __init__(self, detail: str, *, job: Job | None = None, backfill: Backfill | None = None) -> None:
         super().__init__(detail)
         self.job = job
+        self.backfill = backfill
 
 
 _KINDS: dict[int, type[ShardmillError]] = {

@@ -1,14 +1,18 @@
-"""Watching what goes on: a Job until it is over, a log until its task has ended."""
+"""Watching what goes on: a Job or a backfill until it is over, a log until its task has ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from shardmill.client.errors import ServerError, Unreachable, WaitTimedOut
 from shardmill.model.base import Answer
 from shardmill.model.job import Job, Task
+from shardmill.model.schedule import Backfill
 from shardmill.model.states import JobState, StepState
+
+T = TypeVar("T")
 
 SHORTEST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
@@ -35,26 +39,56 @@ def failed_and_suspended(job: Job) -> bool:
 
 
 def wait_for(look: Callable[[], Job], timeout: float | None, on_update: Callable[[Job], None] | None) -> Job:
-    """Look at a Job, less and less often, until it is over; an outage of a minute is sat out."""
-    start = seen = time.monotonic()
-    job = look()
+    """Look at a Job until it is over."""
+
+    def late(job: Job, after: str) -> WaitTimedOut:
+        return WaitTimedOut(
+            f"the Job {job.job_name}/{job.trigger} is still {job.state.value} {after}", job=job
+        )
+
+    return _watch(look, is_over, late, timeout, on_update)
+
+
+def wait_for_backfill(
+    look: Callable[[], Backfill], timeout: float | None, on_update: Callable[[Backfill], None] | None
+) -> Backfill:
+    """Look at a backfill until it starts no more Jobs and none of them runs."""
+
+    def is_settled(backfill: Backfill) -> bool:
+        return backfill.state != "RUNNING" and not backfill.running
+
+    def late(backfill: Backfill, after: str) -> WaitTimedOut:
+        name = f"backfill {backfill.number} of {backfill.job_name}/{backfill.schedule_id}"
+        return WaitTimedOut(f"{name} is still {backfill.state} {after}", backfill=backfill)
+
+    return _watch(look, is_settled, late, timeout, on_update)
+
+
+def _watch(
+    look: Callable[[], T],
+    over: Callable[[T], bool],
+    late: Callable[[T, str], WaitTimedOut],
+    timeout: float | None,
+    on_update: Callable[[T], None] | None,
+) -> T:
+    """Look at something, less and less often, until it is over; an outage of a minute is sat out."""
+    start = last_seen = time.monotonic()
+    found = look()
     while True:
         if on_update:
-            on_update(job)
-        if is_over(job):
-            return job
+            on_update(found)
+        if over(found):
+            return found
         elapsed = time.monotonic() - start
         left = None if timeout is None else timeout - elapsed
         if left is not None and left <= 0:
-            raise WaitTimedOut(
-                f"the Job {job.job_name}/{job.trigger} is still {job.state.value} after {elapsed:.0f} s", job
-            )
+            raise late(found, f"after {elapsed:.0f} s")
         pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, elapsed / 20))
         time.sleep(pause if left is None else min(pause, left))
         try:
-            job, seen = look(), time.monotonic()
+            found, last_seen = look(), time.monotonic()
         except (Unreachable, ServerError):
-            if time.monotonic() - seen > OUTAGE_SECONDS:
+            if time.monotonic() - last_seen > OUTAGE_SECONDS:
                 raise
 
 

@@ -35,6 +35,18 @@ def task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
     return f"{step_path(job_name, trigger, step_name)}/tasks/{int(index)}"
 
 
+def schedules_path(job_name: str | None) -> str:
+    return "/v1/schedules" if job_name is None else f"/v1/schedules/{word(job_name, 'jobName')}"
+
+
+def schedule_path(job_name: str, schedule_id: str) -> str:
+    return f"{schedules_path(job_name)}/{word(schedule_id, 'scheduleId')}"
+
+
+def backfill_path(job_name: str, schedule_id: str, number: int) -> str:
+    return f"{schedule_path(job_name, schedule_id)}/backfills/{int(number)}"
+
+
 def worker_path(worker_id: str) -> str:
     return f"/v1/workers/{quote(worker_id, safe='')}"
 

@@ -1,0 +1,175 @@
+"""Schedules, their times, firings and backfills, as methods of the Client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from pydantic.alias_generators import to_camel
+
+from shardmill.client.calls import Calls, Submitted, precondition, read, time_text
+from shardmill.client.documents import document_of
+from shardmill.client.follow import wait_for_backfill
+from shardmill.client.paths import backfill_path, schedule_path, schedules_path
+from shardmill.model.schedule import Backfill, SavedSchedule, Schedule, When
+
+ScheduleDocument = Mapping[str, Any] | Schedule | str | Path
+
+
+class ScheduleFields(TypedDict, total=False):
+    """The fields of a Schedule, as keywords."""
+
+    status: Literal[0, 1]
+    cron: str | None
+    every_seconds: int | None
+    at: datetime | str | None
+    timezone: str
+    start_date: date | str | None
+    end_date: date | str | None
+    overlap: Literal["allow", "skip", "queue", "replace"]
+    catch_up: Literal["none", "latest", "all"]
+    max_lateness_seconds: int | None
+    params: Mapping[str, Any]
+    trigger_format: str | None
+
+
+class ScheduleCalls(Calls):
+    def save_schedule(
+        self,
+        job_name: str,
+        schedule_id: str,
+        document: ScheduleDocument | None = None,
+        *,
+        expected: int | None = None,
+        **fields: Unpack[ScheduleFields],
+    ) -> SavedSchedule:
+        """Save a schedule: a document, a Schedule or the path of a JSON or YAML file; or its fields.
+
+        A field given with a document goes before what that says. `expected`: refuse unless the schedule is at
+        this version; 0: unless there is none.
+        """
+        content = {} if document is None else document_of(document)
+        if isinstance(content, Mapping):
+            content = {**content, **{to_camel(name): _plain(value, name) for name, value in fields.items()}}
+        return self._put_schedule(job_name, schedule_id, content, expected)
+
+    def schedule(self, job_name: str, schedule_id: str) -> SavedSchedule:
+        """A schedule with its last firings."""
+        return read(SavedSchedule, self._http.get(schedule_path(job_name, schedule_id)))
+
+    def schedules(self, job_name: str | None = None) -> Iterator[SavedSchedule]:
+        """Every schedule, or those of a definition, each with its last firing."""
+        return self._list(SavedSchedule, schedules_path(job_name))
+
+    def delete_schedule(self, job_name: str, schedule_id: str, *, expected: int | None = None) -> None:
+        """Jobs that it started go on."""
+        path = schedule_path(job_name, schedule_id)
+        self._http.send("DELETE", path, headers=precondition(expected))
+
+    def switch_schedule(self, job_name: str, schedule_id: str, *, on: bool) -> SavedSchedule:
+        """Switch a schedule on or off; refused if somebody else changes it meanwhile."""
+        document = self._http.get(schedule_path(job_name, schedule_id))
+        found = read(SavedSchedule, document)
+        if found.status == int(on):
+            return found
+        changed = {**document, "status": int(on)}  # with what only a newer server knows of it
+        return self._put_schedule(job_name, schedule_id, changed, found.version)
+
+    def next_times(
+        self, job_name: str, schedule_id: str, count: int = 10, after: datetime | str | None = None
+    ) -> list[When]:
+        """The coming times of a schedule, also if it is off: those after now, or after another time."""
+        query = {"count": count, "from": None if after is None else time_text(after, "from")}
+        return self._page(When, f"{schedule_path(job_name, schedule_id)}/next", query)[0]
+
+    def fire(
+        self,
+        job_name: str,
+        schedule_id: str,
+        data_time: datetime | str | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Submitted:
+        """Start a Job of a schedule now; its times stay as they are.
+
+        Of the same dataTime there is one Job only, so that a request which names it is tried again like
+        `submit`; one of the present time is not.
+        """
+        request: dict[str, Any] = {"params": dict(params)} if params else {}
+        if data_time is not None:
+            request["dataTime"] = time_text(data_time, "dataTime")
+        path = f"{schedule_path(job_name, schedule_id)}:fire"
+        return self._ask_for_run(path, request, again=data_time is not None)
+
+    def backfill(
+        self,
+        job_name: str,
+        schedule_id: str,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        times: Sequence[datetime | date | str] = (),
+        parallel: int = 1,
+        order: Literal["asc", "desc"] = "asc",
+        force: bool = False,
+    ) -> Backfill:
+        """Run the times of a schedule from `start` and before `end`, or those listed: one Job each.
+
+        A date in `times` is that whole day in the schedule's zone. `parallel`: how many Jobs at once;
+        `force`: also the times whose Job succeeded already.
+        """
+        request: dict[str, Any] = {"parallel": parallel, "order": order, "force": force}
+        if start is not None:
+            request["from"] = time_text(start, "from")
+        if end is not None:
+            request["to"] = time_text(end, "to")
+        if times:
+            request["times"] = [_plain(each, "times") for each in times]
+        path = f"{schedule_path(job_name, schedule_id)}:backfill"
+        return read(Backfill, self._http.send("POST", path, document=request))
+
+    def backfills(self, job_name: str, schedule_id: str) -> Iterator[Backfill]:
+        """The backfills of a schedule, newest first."""
+        return self._list(Backfill, f"{schedule_path(job_name, schedule_id)}/backfills")
+
+    def backfill_status(self, job_name: str, schedule_id: str, number: int) -> Backfill:
+        """How far a backfill is."""
+        return read(Backfill, self._http.get(backfill_path(job_name, schedule_id, number)))
+
+    def stop_backfill(self, job_name: str, schedule_id: str, number: int) -> Backfill:
+        """Start no more Jobs of a backfill; those that run go on."""
+        path = f"{backfill_path(job_name, schedule_id, number)}:stop"
+        return read(Backfill, self._http.send("POST", path, again=True))
+
+    def wait_backfill(
+        self,
+        job_name: str,
+        schedule_id: str,
+        number: int,
+        timeout: float | None = None,
+        on_update: Callable[[Backfill], None] | None = None,
+    ) -> Backfill:
+        """The backfill when it is over: nothing of it runs, and nothing more will be started.
+
+        `on_update` is called after every look at it. Raises `WaitTimedOut` after `timeout` seconds.
+        """
+        return wait_for_backfill(
+            lambda: self.backfill_status(job_name, schedule_id, number), timeout, on_update
+        )
+
+    def _put_schedule(
+        self, job_name: str, schedule_id: str, document: Any, expected: int | None
+    ) -> SavedSchedule:
+        path = schedule_path(job_name, schedule_id)
+        answer = self._http.send("PUT", path, document=document, headers=precondition(expected))
+        return read(SavedSchedule, answer)
+
+
+def _plain(value: object, field: str) -> object:
+    """A value as JSON has it."""
+    if isinstance(value, datetime):
+        return time_text(value, to_camel(field))
+    if isinstance(value, date):
+        return value.isoformat()
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,226 @@
+"""schedule backfill, backfills, stop against an API on loopback, and how far a backfill is, for people."""
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from shardmill.cli.tally import Lines, bar, verdict
+from shardmill.model.schedule import Backfill
+from support.fake_api import FakeApi, Reply, Run, backfill, command_line, fine, page, problem, schedule
+
+PATH = "/v1/schedules/report/nightly"
+COMMAND = ["schedule", "backfill", "report", "nightly"]
+RANGE = ["--from", "2026-01-01T00:00:00Z", "--to", "2026-02-01T00:00:00Z"]
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    api = FakeApi()
+    api.on("GET", PATH, schedule())
+    api.on("POST", f"{PATH}:backfill", Reply(backfill(running=1, waiting=4), 202))
+    return api
+
+
+@pytest.fixture
+def run(api: FakeApi) -> Iterator[Run]:
+    with command_line(api) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        (
+            ["--from", "2026-01-01", "--to", "2026-07-01"],
+            {"from": "2025-12-31T23:00:00.000Z", "to": "2026-06-30T22:00:00.000Z"},
+        ),
+        (
+            ["--from", "2026-01-01T06:00:00+01:00", "--to", "20260102"],
+            {"from": "2026-01-01T05:00:00.000Z", "to": "2026-01-01T23:00:00.000Z"},
+        ),
+        (
+            ["--time", "2026-01-01", "--time", "2026-01-05T03:30:00Z", "--parallel", "4"],
+            {"times": ["2026-01-01", "2026-01-05T03:30:00Z"], "parallel": 4},
+        ),
+        (["--time", "20260101", "--order", "desc"], {"times": ["20260101"], "order": "desc"}),
+        (["--time", "20260101", "--force"], {"times": ["20260101"], "force": True}),
+    ],
+)
+def test_a_backfill_is_asked_for(api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]) -> None:
+    told = "backfill 2 of report nightly RUNNING: 0 done, 0 failed, 0 skipped, 1 running of 5\n"
+    assert fine(run(*COMMAND, *options)) == told
+    assert api.seen[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
+    assert json.loads(fine(run(*COMMAND, *options, "--json")))["number"] == 2
+
+
+def test_the_zone_is_asked_for_only_if_it_matters(api: FakeApi, run: Run) -> None:
+    fine(run(*COMMAND, *RANGE))
+    fine(run(*COMMAND, "--time", "2026-01-01"))
+    assert api.asked == [f"POST {PATH}:backfill"] * 2
+    fine(run(*COMMAND, "--from", "2026-01-01", "--to", "2026-01-02"))
+    assert api.asked[2:] == [f"GET {PATH}", f"POST {PATH}:backfill"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "both --from and --to, or --time"),
+        (["--from", "2026-01-01"], "both --from and --to, or --time"),
+        (["--to", "2026-01-01"], "both --from and --to, or --time"),
+        ([*RANGE, "--time", "2026-01-01"], "both --from and --to, or --time"),
+        (["--time", "2026-01-01", "--to", "2026-01-01"], "both --from and --to, or --time"),
+        (["--from", "2026-01-02", "--to", "2026-01-02"], "--to: must be after --from"),
+        (["--from", "2026-01-01T01:00:00Z", "--to", "2026-01-01T01:30:00+01:00"], "must be after --from"),
+        (["--from", "yesterday", "--to", "2026-01-02"], "'yesterday' must be a date"),
+        (["--time", "noon"], "'noon' must be a date"),
+        ([*RANGE, "--parallel", "0"], "--parallel"),
+        ([*RANGE, "--parallel", "101"], "--parallel"),
+        ([*RANGE, "--order", "random"], "'random'"),
+        ([*RANGE, "--timeout", "3"], "is for --wait only"),
+    ],
+)
+def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, options: list[str], words: str) -> None:
+    refused = run(*COMMAND, *options)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert words in " ".join(refused.stderr.split())
+    assert api.seen == []
+
+
+def test_a_date_that_no_zone_can_show_is_2(run: Run) -> None:
+    refused = run(*COMMAND, "--from", "0001-01-01", "--to", "2026-01-02")
+    assert refused.exit_code == 2
+    assert "0001-01-01 is too far away" in refused.stderr
+
+
+def test_a_refusal_is_in_the_words_of_the_api(api: FakeApi, run: Run) -> None:
+    fault = {"pointer": "/times/0", "code": "bad-time", "message": "the schedule has no time on '2026-01-01'"}
+    api.on("POST", f"{PATH}:backfill", problem(422, "bad-time", "the backfill is not valid", faults=[fault]))
+    refused = run(*COMMAND, "--time", "2026-01-01", "--wait")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.splitlines()[1] == "shardmill:   /times/0: the schedule has no time on '2026-01-01'"
+
+
+def looks(api: FakeApi, *seen: dict[str, Any]) -> None:
+    api.on("GET", f"{PATH}/backfills/2", *seen)
+
+
+def test_waiting_shows_progress_in_lines_where_there_is_no_terminal(api: FakeApi, run: Run) -> None:
+    half = backfill(success=2, skipped=1, running=1, waiting=1)
+    looks(api, backfill(running=1, waiting=4), half, half, backfill("DONE", success=4, skipped=1))
+    result = run(*COMMAND, *RANGE, "--wait")
+    assert result.exit_code == 0
+    end = "backfill 2 of report nightly DONE: 4 done, 0 failed, 1 skipped, 0 running of 5"
+    assert result.stdout == f"{end}\n"
+    assert result.stderr.splitlines() == [
+        "shardmill: backfill 2 of report nightly RUNNING: 0 done, 0 failed, 0 skipped, 1 running of 5",
+        "shardmill: backfill 2 of report nightly RUNNING: 2 done, 0 failed, 1 skipped, 1 running of 5",
+        f"shardmill: {end}",
+    ]
+
+
+def test_waiting_in_json_is_one_document(api: FakeApi, run: Run) -> None:
+    looks(api, backfill("DONE", success=5))
+    result = run(*COMMAND, *RANGE, "--wait", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["state"]) == (0, "DONE")
+
+
+def test_a_failure_is_4_and_named(api: FakeApi, run: Run) -> None:
+    notes = "the last that failed: t1 (FAILED)"
+    looks(api, backfill("DONE", success=4, failed=1, notes=notes))
+    result = run(*COMMAND, *RANGE, "--wait")
+    assert result.exit_code == 4
+    assert result.stdout.startswith("backfill 2 of report nightly DONE: 4 done, 1 failed")
+    assert result.stderr.splitlines()[-2:] == [
+        "shardmill: of 5 times 1 failed: the last that failed: t1 (FAILED)",
+        "shardmill: see the Jobs with: shardmill jobs --job report",
+    ]
+    assert run(*COMMAND, *RANGE, "--wait", "--json").exit_code == 4
+
+
+def test_waiting_goes_on_while_jobs_of_a_stopped_one_run(api: FakeApi, run: Run) -> None:
+    stopped = {"notes": "stopped by bob"}
+    looks(
+        api, backfill("STOPPED", success=1, running=1, **stopped), backfill("STOPPED", success=2, **stopped)
+    )
+    result = run(*COMMAND, *RANGE, "--wait")
+    assert result.exit_code == 4
+    assert "2 done" in result.stdout
+    assert "of 5 times 3 did not run: stopped by bob" in result.stderr
+
+
+def test_waiting_too_long_is_5(api: FakeApi, run: Run) -> None:
+    looks(api, backfill(running=1, waiting=4))
+    result = run(*COMMAND, *RANGE, "--wait", "--timeout", "0.2")
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert "backfill 2 of report/nightly is still RUNNING after 0 s" in result.stderr
+    result = run(*COMMAND, *RANGE, "--wait", "--timeout", "0", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["waiting"]) == (5, 4)
+
+
+def test_backfills_are_listed(api: FakeApi, run: Run) -> None:
+    notes = "t1 was refused: its step needs a worker group 'g'; make it with PUT /v1/groups/g"
+    api.on("GET", f"{PATH}/backfills", page(backfill(failed=1, notes=notes), backfill("DONE", number=1)))
+    lines = fine(run("schedule", "backfills", "report", "nightly")).splitlines()
+    heading = "NUMBER STATE TOTAL DONE FAILED SKIPPED RUNNING WAITING STARTED BY NOTES"
+    assert " ".join(lines[0].split()) == heading
+    assert lines[1].split()[:8] == ["2", "RUNNING", "5", "0", "1", "0", "0", "0"]
+    assert lines[1].endswith("make it with `shardmill groups add g`")
+    found = json.loads(fine(run("schedule", "backfills", "report", "nightly", "--json")))
+    assert [(each["number"], each["notes"]) for each in found] == [(2, notes), (1, "")]
+
+
+def test_a_backfill_is_stopped(api: FakeApi, run: Run) -> None:
+    api.on("POST", f"{PATH}/backfills/2:stop", backfill("STOPPED", success=1, running=1))
+    told = "backfill 2 of report nightly STOPPED: 1 done, 0 failed, 0 skipped, 1 running of 5\n"
+    assert fine(run("schedule", "stop", "report", "nightly", "2")) == told
+    assert json.loads(fine(run("schedule", "stop", "report", "nightly", "2", "--json")))["state"] == "STOPPED"
+
+
+# How far it is
+
+
+def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
+    return Backfill.model_validate(backfill(state, total, **more))
+
+
+def test_a_long_backfill_is_not_told_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    for done in range(10_000):
+        lines(seen(total=10_000, success=done, running=1))
+    assert len(capsys.readouterr().err.splitlines()) == 20
+    lines(seen(total=10_000, success=9_998, failed=1, running=1))
+    assert "1 failed" in capsys.readouterr().err
+
+
+def drawn(backfill: Backfill) -> list[str]:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(bar(backfill))
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_the_bar_counts_what_has_ended() -> None:
+    title, line = drawn(seen(success=1, failed=1, skipped=1, running=2))
+    assert title.strip() == "backfill 2 of report nightly RUNNING"
+    assert line.split()[1:] == ["3/5", "1", "done", "1", "failed", "1", "skipped", "2", "running"]
+    assert "0/0" in drawn(seen("DONE", total=0))[1]
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "words"),
+    [
+        ({"success": 5}, 0, ""),
+        ({"success": 3, "skipped": 2}, 0, ""),
+        ({"success": 4, "failed": 1}, 4, "of 5 times 1 failed"),
+        ({"success": 1, "failed": 1}, 4, "of 5 times 1 failed and 3 did not run"),
+        ({"notes": "the schedule was deleted"}, 4, "of 5 times 5 did not run: the schedule was deleted"),
+    ],
+)
+def test_fine_is_what_ran_or_need_not(
+    end: dict[str, Any], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verdict(seen("DONE", **end)) == code
+    assert capsys.readouterr().err.startswith(f"shardmill: {words}" if words else "")
