@@ -194,7 +194,7 @@ def test_overlap_replace_kills_the_one_before(diary: Diary) -> None:
     diary.play.cloud.run_until(lambda: diary.state("2026-01-01 01:00") == "KILLED")
     old = diary.play.job(diary.job("2026-01-01 01:00").trigger)
     assert (old["steps"][0]["state"], old["steps"][0]["counts"]) == ("KILLED", {"KILLED": 1})
-    assert old["notes"] == "replaced by play/20260101T020000Z-s"
+    assert old["notes"] == "killed by planner: replaced by play/20260101T020000Z-s"
     diary.play.cloud.run_until(
         lambda: not [e for e in diary.play.cloud.executions(status="RUNNING") if old["id"] in e["name"]]
     )

@@ -16,17 +16,18 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.api.resolver import make_app, resolve_with
 
-# The first word after /v1/, and the module that has its routes.
+# The first word after /v1/ (with a colon: what is done to one of it), and the module that has its routes.
 AREAS = {
     "definitions": "definitions",
     "jobs": "jobs",
+    "jobs:": "control",
     "schedules": "schedules",
     "groups": "workers",
     "workers": "workers",
     "work": "workers",
 }
 _META = "meta"
-_AREA = re.compile(r"/v1/(\w+)")
+_AREA = re.compile(r"/v1/(\w+)(?:/.*(:))?")
 
 
 def app_of(modules: Iterable[str]) -> APIGatewayHttpResolver:
@@ -48,5 +49,12 @@ def whole_app() -> APIGatewayHttpResolver:
 
 def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one event of the HTTP API."""
-    area = _AREA.match(event["rawPath"])
-    return resolve_with(_app(AREAS.get(area[1], _META) if area else _META), event, context)
+    return resolve_with(_app(_module(event["rawPath"])), event, context)
+
+
+def _module(path: str) -> str:
+    match = _AREA.match(path)
+    if not match:
+        return _META
+    area, action = match.groups()
+    return (action and AREAS.get(f"{area}:")) or AREAS.get(area, _META)

@@ -12,12 +12,12 @@ from shardmill.api import pages
 from shardmill.api.answers import JSON, actor, now
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.aws.clock import new_id
-from shardmill.engine import control, logs, view
+from shardmill.engine import history, logs, view
 from shardmill.engine.mill import mill
 from shardmill.engine.submit import submit as submit_request
-from shardmill.model.base import Answer, Model, Whole
+from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
-from shardmill.model.job import DependencyStatus, Job, Step, Task
+from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
 from shardmill.model.states import JobState, TaskState
 from shardmill.store.rows import JobRow
 
@@ -39,8 +39,9 @@ class Dependencies(Answer):
     cursor: None = None
 
 
-class Priority(Model):
-    priority: Whole
+class History(Answer):
+    items: list[Transition]
+    cursor: None = None
 
 
 class Log(Answer):
@@ -91,11 +92,10 @@ def read(job_name: str, trigger: str) -> Job:
     return view.job_view(mill(), view.read_job(mill(), job_name, trigger), now())
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])
-def set_priority(job_name: str, trigger: str, change: Annotated[Priority, Body()]) -> Job:
-    """Change the priority of a Job and its steps; tasks that wait move to the lane of that at once."""
-    job = view.read_job(mill(), job_name, trigger)
-    return view.summary(control.set_priority(mill(), job, change.priority, now()))
+@router.get("/v1/jobs/<job_name>/<trigger>/history", tags=["jobs"])
+def read_history(job_name: str, trigger: str) -> History:
+    """Every transition of a Job and its steps, in order."""
+    return History(items=history.history(mill(), view.read_job(mill(), job_name, trigger)))
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/dependencies", tags=["jobs"])

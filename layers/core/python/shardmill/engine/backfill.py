@@ -105,12 +105,12 @@ class _Visit:
     skipped: int
     notes: str
 
-    def count(self, job: JobRow) -> None:
-        if job.state is JobState.SUCCESS:
+    def count(self, job: JobRow | None) -> None:
+        if job and job.state is JobState.SUCCESS:
             self.success += 1
         else:
             self.failed += 1
-            self.notes = f"the last that failed: {job.trigger} ({job.state})"
+            self.notes = f"the last that failed: {job.trigger} ({job.state})" if job else "a Job was removed"
 
 
 def go_on(mill: Mill, key: Key, now: int, new_id: NewId) -> BackfillRow | None:
@@ -152,11 +152,12 @@ def _visit(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Visit
         job = known.get(job_id)
         if job and not job.state.ended:
             visit.running.append(job_id)
-        elif job:
+        else:
             visit.count(job)
     row = mill.schedules.get(b.job_name, b.schedule_id)
     if not row and b.state == "RUNNING":
-        visit.at, visit.notes = len(b.times), "the schedule was deleted"
+        visit.notes = f"the schedule was deleted before {len(b.times) - b.at} of its times"
+        visit.at = len(b.times)
     stock = fire.Stock(mill, new_id)
     while row and b.state == "RUNNING" and visit.at < len(b.times) and len(visit.running) < b.parallel:
         if visit.at - b.at >= MOST_AT_ONCE:

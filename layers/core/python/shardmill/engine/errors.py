@@ -177,6 +177,24 @@ class JobEnded(Conflict):
     code = "job-ended"
 
 
+class StepEnded(Conflict):
+    """A step that has ended cannot be changed."""
+
+    code = "step-ended"
+
+
+class TaskEnded(Conflict):
+    """A task that has ended cannot be changed."""
+
+    code = "task-ended"
+
+
+class NotSuspended(Conflict):
+    """Only what somebody suspended can be resumed."""
+
+    code = "not-suspended"
+
+
 class StaleAttempt(Conflict):
     """The attempt is not the task's present one, or another worker holds it."""
 

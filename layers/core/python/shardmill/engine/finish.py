@@ -7,6 +7,7 @@ from typing import Any
 from shardmill.engine import slots
 from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms
+from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -20,7 +21,8 @@ SCHEMA_VERSION = 1
 
 def end_job(mill: Mill, job: JobRow, now: int) -> None:
     """Judge a Job whose steps have all ended; somebody who judged it before is left in peace."""
-    failed = [step for step in mill.jobs.steps(job.id, job.run) if step.state is StepState.FAILED]
+    spoiled = (StepState.FAILED, StepState.KILLED)
+    failed = [step for step in mill.jobs.steps(job.id, job.run) if step.state in spoiled]
     state = JobState.SUCCESS
     if failed:
         state = JobState.SUSPENDED if job.on_failure == "suspend" else JobState.FAILED
@@ -48,7 +50,14 @@ def expire(mill: Mill, job: JobRow, notes: str, now: int) -> None:
 
 
 def cut_short(
-    mill: Mill, job: JobRow, state: JobState, sources: tuple[JobState, ...], notes: str, now: int
+    mill: Mill,
+    job: JobRow,
+    state: JobState,
+    sources: tuple[JobState, ...],
+    notes: str,
+    now: int,
+    *,
+    actor: str = ENGINE,
 ) -> JobRow | None:
     """End a Job before its steps have; None if it was in none of the states to end it from."""
     ended = mill.jobs.move(
@@ -61,6 +70,7 @@ def cut_short(
         event_pending=True,
         heirs_pending=True,
         completed_time=now,
+        actor=actor,
         notes=notes[:2000],
     )
     if ended:

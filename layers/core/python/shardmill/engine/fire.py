@@ -39,6 +39,7 @@ class Stock:
 
     mill: Mill
     new_id: NewId
+    reserve: int = 1  # how many numbers are taken at a time
     definitions: dict[str, Definition | None] = field(default_factory=dict)
     bound: Bound | None = None
     numbers: Iterator[int] = field(default_factory=lambda: iter(()))
@@ -54,8 +55,8 @@ class Stock:
     def jid(self) -> int:
         number = next(self.numbers, None)
         if number is None:
-            first = self.mill.jobs.next_jid(CHUNK)
-            self.numbers = iter(range(first + 1, first + CHUNK))
+            first = self.mill.jobs.next_jid(self.reserve)
+            self.numbers = iter(range(first + 1, first + self.reserve))
             return first
         return number
 
@@ -80,7 +81,7 @@ def fire_listed(mill: Mill, message: dict[str, Any], new_id: NewId) -> dict[str,
 
 def fire_all(mill: Mill, listed: Sequence[ScheduleKey], now: int, new_id: NewId) -> dict[str, int]:
     """Fire schedules; one that cannot be fired now does not keep the others from it: it stays due."""
-    stock = Stock(mill, new_id)
+    stock = Stock(mill, new_id, max(1, len(listed)))
     fired, failed = 0, 0
     for row in mill.schedules.by_key(listed):
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from shardmill.engine import share
-from shardmill.engine.errors import JobEnded
+from typing import Any
+
+from shardmill.engine import park, settle, share, steps
+from shardmill.engine.errors import Busy, JobEnded, StepEnded, TaskEnded
 from shardmill.engine.finish import cut_short
 from shardmill.engine.mill import Mill
-from shardmill.model.blocks import Block
+from shardmill.model.blocks import Block, Shard, block_of
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
@@ -15,13 +17,16 @@ _ALIVE = tuple(state for state in JobState if not state.ended)
 _TRIES = 6
 
 
-def kill(mill: Mill, job: JobRow, notes: str, now: int) -> JobRow:
-    """End a Job here and now; workers hear of it with their next heartbeat, and report too late."""
-    killed = cut_short(mill, job, JobState.KILLED, _ALIVE, notes, now)
+def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
+    """End a Job here and now; workers hear of it with their next heartbeat, and report too late.
+
+    The same again changes nothing, but finishes what a crash left.
+    """
+    killed = cut_short(mill, job, JobState.KILLED, _ALIVE, _notes(actor, reason), now, actor=actor)
     present = killed or mill.jobs.get(job.id)
     if not present or present.state is not JobState.KILLED:
         state = present.state if present else JobState.DELETED
-        raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
+        raise _ended(job, state)
     mill.runs.forget_edges(present)
     for step in mill.jobs.steps(present.id, present.run):
         if step.kind == "step" and (not step.state.ended or step.state is StepState.KILLED):
@@ -30,10 +35,69 @@ def kill(mill: Mill, job: JobRow, notes: str, now: int) -> JobRow:
     return present
 
 
+def _notes(actor: str, reason: str) -> str:
+    return f"killed by {actor}" + (f": {reason}" if reason else "")
+
+
+def _ended(job: JobRow, state: JobState) -> JobEnded:
+    return JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
+
+
+def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, now: int) -> None:
+    """End one step; what depends on it is skipped, and the Job fails when the others have ended."""
+    if job.state.ended:
+        raise _ended(job, job.state)
+    if step.state is StepState.KILLED or (step.kill and not step.state.ended):
+        return
+    if step.state.ended:
+        raise StepEnded(f"step {step.name!r} has ended as {step.state}")
+    notes = _notes(actor, reason)
+    if step.state is StepState.WAITING:
+        changes: dict[str, Any] = {"completed_time": now, "notes": notes, "kill": True, "stopping": True}
+        killed = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, reason=reason, **changes)
+        if killed:
+            steps.over(mill, job, killed, now)
+            return
+    stopped = mill.jobs.stop_step(step, notes=notes, kill=True)
+    if stopped:
+        if stopped.state is StepState.SUSPENDED:
+            park.unpark_step(mill, stopped, now)
+        settle.wake(mill, stopped)
+
+
+def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, now: int) -> None:
+    """End one task; its worker is told to stop with its next heartbeat."""
+    if job.state.ended:
+        raise _ended(job, job.state)
+    if not step.begun:
+        raise StepEnded(f"step {step.name!r} is {step.state}: none of its tasks can be killed now")
+    number = block_of(rank)
+    for _ in range(_TRIES):
+        shard = mill.shards.blocks(step, [number])[number][rank]
+        if shard.state is TaskState.KILLED:
+            return
+        if shard.state.ended:
+            raise TaskEnded(f"the task has ended as {shard.state}")
+        killed = {rank: shard.evolve(state=TaskState.KILLED, span=_span(shard, now))}
+        try:
+            known = {rank: shard if shard.attempt else None}
+            block = mill.shards.change(step, number, known, killed)
+        except BlockChanged:
+            continue
+        settle.after_end(mill, step, block)
+        settle.send_next(mill, step, [rank], now, repeated=False)
+        return
+    raise Busy("too many change this task at once; ask again")
+
+
+def _span(shard: Shard, now: int) -> int:
+    return max(0, now - shard.time) if shard.state is TaskState.RUNNING else 0
+
+
 def _kill_step(mill: Mill, step: StepRow, now: int) -> None:
     begun = step.total > 0
     if not step.state.ended:
-        changes = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
+        changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
         step = mill.jobs.move_step(step, StepState.KILLED, now=now, **changes) or step
     if begun:
         _end_tasks(mill, step)
@@ -69,6 +133,6 @@ def replace(mill: Mill, job: JobRow, now: int) -> None:
     if not previous or (previous.state.ended and previous.state is not JobState.KILLED):
         return
     try:
-        kill(mill, previous, f"replaced by {job.job_name}/{job.trigger}", now)
+        kill(mill, previous, job.submit_user, f"replaced by {job.job_name}/{job.trigger}", now)
     except JobEnded:
         return  # it came to its own end just now

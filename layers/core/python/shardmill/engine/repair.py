@@ -8,7 +8,7 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import enqueue, expect, heirs, settle, share, slots, steps
+from shardmill.engine import enqueue, expect, heirs, park, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
@@ -43,6 +43,8 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
     if not job:
         return
     if job.event_pending:
+        if job.state is JobState.SUSPENDED:
+            park.park(mill, job, now)
         announce(mill, job, now)
     elif job.state.ended:
         if job.heirs_pending:
@@ -50,7 +52,7 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
     elif job.state in (JobState.INIT, JobState.WAITING):
         _repair_start(mill, job, now)
     elif job.state in (JobState.QUEUED, JobState.RUNNING):
-        _repair_run(mill, job, now)
+        repair_run(mill, job, now)
 
 
 def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
@@ -63,7 +65,8 @@ def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
         _plan_again(mill, job, now)
 
 
-def _repair_run(mill: Mill, job: JobRow, now: int) -> None:
+def repair_run(mill: Mill, job: JobRow, now: int) -> None:
+    """Have a Job that runs go on with whatever stands still."""
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
         job_runs(mill, job.id, job.run, now)
@@ -81,7 +84,9 @@ def _plan_again(mill: Mill, job: JobRow, now: int) -> None:
 
 
 def _repair_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, now: int) -> None:
-    if node.opened:
+    if node.state is StepState.SUSPENDED:
+        park.unpark_step(mill, node, now)
+    elif node.opened:
         if now - node.update_time > QUIET_MS:
             _repair_open(mill, node, now)
     elif not node.state.ended and not node.waiting and node.kind == "step":

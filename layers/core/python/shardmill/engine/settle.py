@@ -43,7 +43,7 @@ def close_block(mill: Mill, step: StepRow, block: Block) -> None:
 
 def wake(mill: Mill, step: StepRow) -> None:
     """Return the token of a step that has no open block left, or that must stop and was not swept yet."""
-    if not step.token or not step.opened:
+    if not step.token or not step.begun:
         return
     if not step.open:
         mill.machines.return_token(step.token)

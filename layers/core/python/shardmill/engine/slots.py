@@ -7,8 +7,9 @@ their slots in the same order of lines, so nobody waits in a circle.
 from __future__ import annotations
 
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.park import unpark_step
 from shardmill.engine.start import start_roots
-from shardmill.model.states import JobState
+from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow
 
 _AT_ONCE = 10
@@ -73,7 +74,19 @@ def look_again(mill: Mill, job: JobRow, now: int) -> None:
             mill.slots.wait(line, job.jid, job.id)
             _pass_on(mill, line, now)
         return
-    start_roots(mill, job, now)
+    start(mill, job, now)
+
+
+def start(mill: Mill, job: JobRow, now: int) -> None:
+    """A Job has its slots: it begins, or goes on where it was suspended."""
+    nodes = mill.jobs.steps(job.id, job.run)
+    start_roots(mill, job, now, nodes)
+    if any(node.started_time for node in nodes):
+        due = now + LOOK_AGAIN_MS
+        mill.jobs.move(job.id, job.run, JobState.RUNNING, sources=(JobState.QUEUED,), now=now, due=due)
+    for node in nodes:
+        if node.state is StepState.SUSPENDED:
+            unpark_step(mill, node, now)
 
 
 def _runs(job: JobRow) -> bool:
@@ -88,6 +101,6 @@ def _pass_on(mill: Mill, line: str, now: int) -> None:
             if not most or not mill.slots.take(line, job.id, most=most):
                 return
             if may_start(mill, job, now):
-                start_roots(mill, job, now)
+                start(mill, job, now)
         if job:
             mill.slots.waits_no_longer(line, job.jid)

@@ -16,7 +16,10 @@ def start_roots(mill: Mill, job: JobRow, now: int, nodes: Iterable[StepRow] | No
     """Move a Job to QUEUED and start its first steps; harmless if it is repeated."""
     fresh = (JobState.INIT, JobState.WAITING)
     due = now + LOOK_AGAIN_MS
-    mill.jobs.move(job.id, job.run, JobState.QUEUED, sources=fresh, now=now, due=due, notes=None)
+    if not mill.jobs.move(job.id, job.run, JobState.QUEUED, sources=fresh, now=now, due=due, notes=None):
+        present = mill.jobs.get(job.id)
+        if not present or present.state not in (JobState.QUEUED, JobState.RUNNING):
+            return  # suspended or ended meanwhile
     for node in mill.jobs.steps(job.id, job.run) if nodes is None else nodes:
         if node.root and not node.state.ended:
             _start(mill, node)

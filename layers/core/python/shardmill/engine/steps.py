@@ -9,6 +9,7 @@ from shardmill.engine import enqueue, settle, share
 from shardmill.engine.attempts import told
 from shardmill.engine.finish import announce_step, cut_short, end_job
 from shardmill.engine.mill import Mill
+from shardmill.engine.park import park_step
 from shardmill.engine.rules import too_many_failures
 from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import (
@@ -41,7 +42,9 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
         return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
     if step.state is StepState.WAITING:
         step = _settle_size(mill, step, now)
-    if step.opened and not step.started_time:
+    if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
+        step = park_step(mill, step, now, let_finish=False)
+    elif step.opened and not step.started_time:
         step = share.make_room(mill, step, now)
     return {
         "ranges": ranges(step.window),
@@ -49,6 +52,12 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
         "queues": enqueue.queues_of(mill, step, now),
         "gen": step.gen,
     }
+
+
+def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
+    """A Job is suspended before its steps are: a step that opens looks at its Job after that."""
+    present = mill.jobs.get(job.id) if step.state is StepState.READY and not step.started_time else job
+    return present is not None and present.state is JobState.SUSPENDED
 
 
 def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
@@ -71,17 +80,17 @@ def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
 def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepState:
     """Judge a step whose tasks have all ended, and go on with what waits for it."""
     job, step = _rows(mill, job_id, run, index)
-    if step.opened:
+    if step.begun:
         if step.open:
             raise StillOpen(f"step {step.name} has open blocks")
         state, changes = _judge(mill, step)
         closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
         step = closed or _row(mill, job_id, run, index)
-    _over(mill, job, step, now)
+    over(mill, job, step, now)
     return step.state
 
 
-def _over(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
+def over(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
     """What follows from a step's end; all of it may be repeated."""
     share.leave(mill, step)
     if job.run == step.run and not job.state.ended:
@@ -134,6 +143,8 @@ def _judge(mill: Mill, step: StepRow) -> tuple[StepState, dict[str, Any]]:
     if failed:
         notes += f"; the first was {failed}" + (f": {reason}" if reason else "")
     state = StepState.TOLERATED if step.spec.get("canFail") else StepState.FAILED
+    if step.kill:
+        state, notes = StepState.KILLED, f"{step.notes}; {notes}"
     return state, {"notes": notes, "last_failed": failed or None}
 
 
@@ -153,7 +164,7 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
     job, step = _rows(mill, job_id, run, index)
     if not step.state.ended:
         notes = f"the step could not go on: {cause}"[:1000]
-        changes = {
+        changes: dict[str, Any] = {
             "completed_time": now,
             "token": None,
             "notes": notes,
@@ -163,7 +174,7 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
         step = mill.jobs.move_step(step, StepState.FAILED, now=now, **changes) or _row(
             mill, job_id, run, index
         )
-    _over(mill, job, step, now)
+    over(mill, job, step, now)
 
 
 def _final_counts(mill: Mill, step: StepRow) -> dict[str, int]:
@@ -203,7 +214,7 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)
         return skipped
-    elif node.state is StepState.WAITING:
+    elif node.state is StepState.WAITING and job.state is not JobState.SUSPENDED:
         mill.start_step(node)
     return None
 

@@ -22,6 +22,7 @@ from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
 from shardmill.model.definition import JobDefine
 from shardmill.model.fault import Fault, fault
+from shardmill.model.history import Change
 from shardmill.model.job import JobRequest, check_request
 from shardmill.model.states import JobState
 from shardmill.model.template import TemplateError
@@ -178,6 +179,7 @@ def _job(
         submit_user=actor.name,
         execute_user=request.execute_user or define.execute_user or "",
         data_time=to_ms(request.data_time) if request.data_time else None,
+        history=[Change(now, JobState.INIT.value, actor.name, "submitted").encode()],
     )
 
 

@@ -75,6 +75,7 @@ def dependencies(mill: Mill, job: JobRow) -> list[DependencyStatus]:
             pre_status=1 if run.done else 0,
             data_time=_time(run.time),
             strategy=run.strategy,
+            met=expect.met(each),
             update_time=from_ms(run.job.update_time if run.job else job.create_time),
         )
         for each in expect.runs(mill, job)
@@ -114,6 +115,9 @@ def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
         for step in steps
     }
     found |= mill.shards.counts([step for step in steps if not step.state.ended])
+    for step in steps:
+        if step.state is StepState.SUSPENDED:
+            found[step.index][TaskState.SUSPENDED] = found[step.index].pop(TaskState.READY, 0)
     return {
         index: {state: number for state, number in counter.items() if number}
         for index, counter in found.items()
@@ -280,9 +284,11 @@ def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: S
 
 
 def _settled(step: StepRow, shard: Shard) -> Shard:
-    """What never ran in a step that is over was killed with it."""
+    """What never ran in a step that is over was killed with it; what waits in a suspended one is parked."""
     if step.state.ended and not shard.state.ended:
         return shard.evolve(state=TaskState.KILLED)
+    if step.state is StepState.SUSPENDED and shard.state is TaskState.READY:
+        return shard.evolve(state=TaskState.SUSPENDED)
     return shard
 
 

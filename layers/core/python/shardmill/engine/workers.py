@@ -263,7 +263,7 @@ def _to_drop(
     woken: set[StepKey] = set()
     for place in places:
         step = steps.get(place.key)
-        if step and step.opened and not step.stopping:
+        if step and (step.opened or step.let_finish) and not step.stopping:
             if place.runs_for(worker):
                 continue
         elif step and place.key not in woken:

@@ -215,7 +215,7 @@ class JobEdge(Answer):
 
 
 class JobGraph(Answer):
-    """The definitions that have to do with each other's Jobs, or with a schedule."""
+    """All definitions, and which of them waits for which."""
 
     nodes: list[JobNode]
     edges: list[JobEdge]

@@ -174,7 +174,19 @@ class DependencyStatus(Answer):
     pre_status: Literal[0, 1] = Field(description="0 not done, 1 done")
     data_time: Time | None = Field(default=None, description="of the parent's run")
     strategy: str
+    met: bool = Field(default=False, description="whether the whole dependency is met by its strategy")
     update_time: Time
+
+
+class Transition(Answer):
+    """A Job, or one of its steps, moved to a state."""
+
+    time: Time
+    run: int
+    step_name: str | None = Field(default=None, description="none: the Job itself")
+    state: str
+    actor: str
+    reason: str = ""
 
 
 class Job(Answer):

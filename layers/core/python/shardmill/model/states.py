@@ -69,7 +69,16 @@ JOB_MOVES: dict[JobState, frozenset[JobState]] = {
         {JobState.RUNNING, JobState.SUSPENDED, JobState.SUCCESS, JobState.FAILED, JobState.KILLED}
     ),
     JobState.RUNNING: frozenset({JobState.SUSPENDED, JobState.SUCCESS, JobState.FAILED, JobState.KILLED}),
-    JobState.SUSPENDED: frozenset({JobState.QUEUED, JobState.RUNNING, JobState.FAILED, JobState.KILLED}),
+    JobState.SUSPENDED: frozenset(
+        {
+            JobState.INIT,
+            JobState.WAITING,
+            JobState.QUEUED,
+            JobState.RUNNING,
+            JobState.FAILED,
+            JobState.KILLED,
+        }
+    ),
     JobState.SUCCESS: frozenset({JobState.QUEUED, JobState.DELETED}),
     JobState.FAILED: frozenset({JobState.QUEUED, JobState.SUCCESS, JobState.DELETED}),
     JobState.KILLED: frozenset({JobState.QUEUED, JobState.SUCCESS, JobState.DELETED}),
@@ -93,7 +102,16 @@ STEP_MOVES: dict[StepState, frozenset[StepState]] = {
     StepState.RUNNING: frozenset(
         {StepState.SUSPENDED, StepState.SUCCESS, StepState.FAILED, StepState.TOLERATED, StepState.KILLED}
     ),
-    StepState.SUSPENDED: frozenset({StepState.READY, StepState.RUNNING, StepState.FAILED, StepState.KILLED}),
+    StepState.SUSPENDED: frozenset(
+        {
+            StepState.READY,
+            StepState.RUNNING,
+            StepState.SUCCESS,
+            StepState.FAILED,
+            StepState.TOLERATED,
+            StepState.KILLED,
+        }
+    ),
     **{state: frozenset() for state in _STEP_ENDS},
 }
 

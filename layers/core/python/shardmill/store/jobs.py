@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JOB_MOVES, JobState, StepState, step_sources_of
 from shardmill.store import keys
 from shardmill.store.rows import JobRow, StepRow
@@ -88,6 +89,8 @@ class Jobs:
         sources: Iterable[JobState],
         now: int,
         due: int | None,
+        actor: str = ENGINE,
+        reason: str = "",
         **changes: Any,
     ) -> JobRow | None:
         """Move a Job to a state if it is in one of `sources`, and give it back; else None."""
@@ -95,6 +98,9 @@ class Jobs:
         assert not illegal, f"{illegal} -> {state} is no legal move"
         update = Update(keys.job(job_id)).set(
             state=state.value, tk=state.value, update_time=now, **changes, **_due(due)
+        )
+        update.append(
+            "history", Change(now, state.value, actor, reason or changes.get("notes") or "").encode()
         )
         update.if_equal(run=run).if_in("state", [source.value for source in sources])
         try:
@@ -239,10 +245,33 @@ class Jobs:
         rows = (StepRow.from_item(item) for item in items)
         return {(row.job_id, row.run, row.index): row for row in rows}
 
-    def move_step(self, step: StepRow, state: StepState, *, now: int, **changes: Any) -> StepRow | None:
+    def move_step(
+        self,
+        step: StepRow,
+        state: StepState,
+        *,
+        now: int,
+        actor: str = ENGINE,
+        reason: str = "",
+        **changes: Any,
+    ) -> StepRow | None:
         """Move a Step to a state if that is legal from where it is, and give it back; else None."""
-        update = self._step_update(step).set(state=state.value, update_time=now, **changes)
-        update.if_in("state", [source.value for source in step_sources_of(state)])
+        update = self._step_update(step).set(**changes)
+        why = reason or changes.get("notes") or ""
+        return self._move_step(update, state, step_sources_of(state), now, actor, why)
+
+    def _move_step(
+        self,
+        update: Update,
+        state: StepState,
+        sources: Iterable[StepState],
+        now: int,
+        actor: str = ENGINE,
+        reason: str = "",
+    ) -> StepRow | None:
+        update.set(state=state.value, update_time=now)
+        update.append("history", Change(now, state.value, actor, reason).encode())
+        update.if_in("state", [source.value for source in sources])
         try:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
@@ -274,14 +303,26 @@ class Jobs:
         except ConditionFailed as known:
             return StepRow.from_item(known.old or {})
 
+    def park_step(self, step: StepRow, *, let_finish: bool, now: int) -> StepRow | None:
+        """Suspend a step with open tasks, its messages void; None if it is another by now."""
+        update = self._step_update(step).set(gen=step.gen + 1, let_finish=let_finish or None)
+        update.if_equal(gen=step.gen).if_exists("open")
+        return self._move_step(update, StepState.SUSPENDED, [StepState.READY, StepState.RUNNING], now)
+
+    def unpark_step(self, step: StepRow, state: StepState, *, now: int) -> StepRow | None:
+        """Let the tasks of a suspended step be leased again, under a new generation."""
+        update = self._step_update(step).set(gen=step.gen + 1, resend=True, let_finish=None)
+        return self._move_step(update.if_equal(gen=step.gen), state, [StepState.SUSPENDED], now)
+
     def set_counts(self, step: StepRow, **counts: int) -> None:
         """Say how the tasks of an ended step ended."""
         update = self._step_update(step).set(**counts).remove("open", "token")
         self._unless_changed(update.if_equal(state=step.state.value))
 
-    def stop_step(self, step: StepRow, *, notes: str) -> StepRow | None:
-        """Mark a step as stopping, unless it is already."""
-        update = self._step_update(step).set(stopping=True, notes=notes).if_equal(stopping=False)
+    def stop_step(self, step: StepRow, *, notes: str, kill: bool = False) -> StepRow | None:
+        """Mark a step as stopping, unless it is already; `kill`: because somebody said so."""
+        update = self._step_update(step).set(stopping=True, notes=notes, kill=kill)
+        update.if_equal(**({"kill": False} if kill else {"stopping": False}))
         try:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:

@@ -90,6 +90,9 @@ class JobRow(Row):
     expected: list[dict[str, Any]] = json_field(list)
     unmet: bool = False
     expires: int | None = None
+    parked: bool = False
+    let_finish: bool = False
+    history: list[str] = field(default_factory=list)
 
     @property
     def moment(self) -> int:
@@ -126,6 +129,8 @@ class StepRow(Row):
     sent_to: list[str] = field(default_factory=list)
     token: str = ""
     stopping: bool = False
+    kill: bool = False
+    let_finish: bool = False
     swept: bool = False
     failed_blocks: dict[str, int] = field(default_factory=dict)
     success: int = 0
@@ -137,6 +142,7 @@ class StepRow(Row):
     completed_time: int | None = None
     notes: str = ""
     last_failed: str = ""
+    history: list[str] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -148,7 +154,13 @@ class StepRow(Row):
 
     @property
     def opened(self) -> bool:
+        """Whether its tasks may be leased."""
         return self.state in (StepState.READY, StepState.RUNNING)
+
+    @property
+    def begun(self) -> bool:
+        """Whether its tasks are settled and it has not ended; suspended or not."""
+        return self.opened or self.state is StepState.SUSPENDED
 
 
 @dataclass(slots=True)

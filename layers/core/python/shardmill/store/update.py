@@ -51,6 +51,13 @@ class Update:
             self.clauses.setdefault("ADD", []).append(f"{self._name(name)} {self._value(amount)}")
         return self
 
+    def append(self, name: str, value: str) -> Update:
+        """Add one to the end of a list, which may not be there yet."""
+        alias = self._name(name)
+        clause = f"{alias} = list_append(if_not_exists({alias}, {self._value([])}), {self._value([value])})"
+        self.clauses.setdefault("SET", []).append(clause)
+        return self
+
     def set_once(self, name: str, value: Any) -> Update:
         alias = self._name(name)
         clause = f"{alias} = if_not_exists({alias}, {self._value(value)})"

@@ -1,0 +1,82 @@
+"""/v1/jobs/…:action: what people do to Jobs"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from aws_lambda_powertools.event_handler.openapi.params import Body
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from shardmill.api.answers import actor, now
+from shardmill.engine import control, kill, suspend, view
+from shardmill.engine.mill import mill
+from shardmill.model.base import Model, Whole
+from shardmill.model.job import Job
+
+router = APIGatewayHttpRouter()
+
+
+class Why(Model):
+    reason: str = Field(default="", max_length=500, description="goes into the notes and the history")
+
+
+class Suspension(Why):
+    let_finish: bool = Field(default=False, description="running tasks may end by themselves")
+
+
+class Killing(Why):
+    """All of a Job, unless a step is named; all of a step, unless a task is."""
+
+    step_name: str | None = None
+    index: int | None = Field(default=None, ge=0, description="the task's, from startShardId on")
+
+    @model_validator(mode="after")
+    def _task_of_a_step(self) -> Self:
+        if self.index is not None and self.step_name is None:
+            raise PydanticCustomError("missing-field", "an index needs the stepName that it is of")
+        return self
+
+
+class Priority(Model):
+    priority: Whole
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:suspend", tags=["jobs"])
+def suspend_job(job_name: str, trigger: str, wish: Annotated[Suspension | None, Body()] = None) -> Job:
+    """Park a Job: nothing of it is leased any more, and its running tasks are told to stop, or may finish."""
+    wish = wish or Suspension()
+    job = view.read_job(mill(), job_name, trigger)
+    return view.summary(
+        suspend.suspend(mill(), job, actor(router), wish.reason, now(), let_finish=wish.let_finish)
+    )
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:resume", tags=["jobs"])
+def resume_job(job_name: str, trigger: str, why: Annotated[Why | None, Body()] = None) -> Job:
+    """Let a suspended Job go on; what has finished is kept."""
+    job = view.read_job(mill(), job_name, trigger)
+    return view.summary(suspend.resume(mill(), job, actor(router), (why or Why()).reason, now()))
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:kill", tags=["jobs"])
+def kill_job(job_name: str, trigger: str, wish: Annotated[Killing | None, Body()] = None) -> Job:
+    """End a Job, or one of its steps, or one task of a step."""
+    wish = wish or Killing()
+    job = view.read_job(mill(), job_name, trigger)
+    if wish.step_name is None:
+        return view.summary(kill.kill(mill(), job, actor(router).name, wish.reason, now()))
+    step, _ = view.read_step(mill(), job, wish.step_name)
+    if wish.index is None:
+        kill.kill_step(mill(), job, step, actor(router).name, wish.reason, now())
+    else:
+        kill.kill_task(mill(), job, step, view.rank_of(step, wish.index), now())
+    return view.job_view(mill(), view.read_job(mill(), job_name, trigger), now())
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])
+def set_priority(job_name: str, trigger: str, change: Annotated[Priority, Body()]) -> Job:
+    """Change the priority of a Job and its steps; tasks that wait move to the lane of that at once."""
+    job = view.read_job(mill(), job_name, trigger)
+    return view.summary(control.set_priority(mill(), job, change.priority, now()))

@@ -1,0 +1,37 @@
+"""What happened to a Job and its steps, put together from their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shardmill.engine.mill import Mill
+from shardmill.model.base import from_ms
+from shardmill.model.history import Change
+from shardmill.model.job import Transition
+from shardmill.store.rows import JobRow
+
+
+def history(mill: Mill, job: JobRow) -> list[Transition]:
+    """Every transition of every run, in order; of one moment, the Job's before its steps'."""
+    return sorted(_transitions(mill, job), key=lambda each: (each.time, each.step_name is not None))
+
+
+def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
+    for text in job.history:
+        yield _transition(text, job.run, None)
+    for run in range(1, job.run + 1):
+        for step in mill.jobs.steps(job.id, run, consistent=False):
+            for text in step.history:
+                yield _transition(text, run, step.name)
+
+
+def _transition(text: str, run: int, step_name: str | None) -> Transition:
+    change = Change.decode(text)
+    return Transition(
+        time=from_ms(change.time),
+        run=run,
+        step_name=step_name,
+        state=change.state,
+        actor=change.actor,
+        reason=change.reason,
+    )

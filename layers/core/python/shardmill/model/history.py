@@ -1,0 +1,26 @@
+"""What happened to a Job and its steps: one entry a transition, kept in the very row that it changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+ENGINE = "shardmill"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Who moved something to a state, when and why."""
+
+    time: int
+    state: str
+    actor: str = ENGINE
+    reason: str = ""
+
+    def encode(self) -> str:
+        return json.dumps([self.time, self.state, self.actor, self.reason[:500]], ensure_ascii=False)
+
+    @classmethod
+    def decode(cls, text: str) -> Change:
+        time, state, actor, reason = json.loads(text)
+        return cls(time, state, actor, reason)
