@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.api.answers import actor, now
-from shardmill.engine import control, kill, suspend, view
+from shardmill.engine import control, kill, rerun, suspend, view
 from shardmill.engine.mill import mill
 from shardmill.model.base import Model, Whole
+from shardmill.model.definition import MAX_STEPS
 from shardmill.model.job import Job
 
 router = APIGatewayHttpRouter()
@@ -37,6 +38,26 @@ class Killing(Why):
         if self.index is not None and self.step_name is None:
             raise PydanticCustomError("missing-field", "an index needs the stepName that it is of")
         return self
+
+
+class Rerun(Why):
+    """What runs again: what failed, unless `scope` is all, or steps, or tasks of a step, are named."""
+
+    scope: Literal["failed", "all"] | None = None
+    steps: list[str] = Field(default_factory=list, max_length=MAX_STEPS)
+    shards: list[int] = Field(default_factory=list, max_length=10_000, description="of the one step named")
+
+    @model_validator(mode="after")
+    def _one_scope(self) -> Self:
+        if self.scope and self.steps:
+            raise PydanticCustomError("both-spellings", "names steps and a scope; give one of them")
+        if self.shards and len(self.steps) != 1:
+            raise PydanticCustomError("missing-field", "shards need the one step that they are of")
+        return self
+
+
+class Recompute(Why):
+    step_name: str
 
 
 class Priority(Model):
@@ -73,6 +94,27 @@ def kill_job(job_name: str, trigger: str, wish: Annotated[Killing | None, Body()
     else:
         kill.kill_task(mill(), job, step, view.rank_of(step, wish.index), now())
     return view.job_view(mill(), view.read_job(mill(), job_name, trigger), now())
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:rerun", tags=["jobs"])
+def rerun_job(job_name: str, trigger: str, wish: Annotated[Rerun | None, Body()] = None) -> Job:
+    """Run a Job again that has ended or is suspended: a new run of it, in which the rest is kept."""
+    wish = wish or Rerun()
+    job = view.read_job(mill(), job_name, trigger)
+    ranks: list[int] = []
+    if wish.shards:
+        step, _ = view.read_step(mill(), job, wish.steps[0])
+        ranks = [view.rank_of(step, index) for index in wish.shards]
+    scope = rerun.Scope(wish.scope == "all", tuple(wish.steps), tuple(ranks))
+    return view.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:recompute", tags=["jobs"])
+def recompute_job(job_name: str, trigger: str, wish: Annotated[Recompute, Body()]) -> Job:
+    """Run a step again, and everything downstream of it."""
+    job = view.read_job(mill(), job_name, trigger)
+    scope = rerun.Scope(steps=(wish.step_name,), downstream=True)
+    return view.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])

@@ -29,6 +29,7 @@ BLOCKS_AT_A_TIME = 100
 router = APIGatewayHttpRouter()
 
 Document = Annotated[Any, Body(description="a JobRequest")]
+Run = Annotated[int | None, Query(ge=1, description="an earlier run; the present one unless given")]
 Index = Annotated[int, Path(ge=0, description="the task's index, from startShardId on")]
 
 
@@ -87,9 +88,9 @@ def list_jobs(
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>", tags=["jobs"])
-def read(job_name: str, trigger: str) -> Job:
+def read(job_name: str, trigger: str, run: Run = None) -> Job:
     """A Job with its steps and how many of their tasks are in which state."""
-    return view.job_view(mill(), view.read_job(mill(), job_name, trigger), now())
+    return view.job_view(mill(), view.read_job(mill(), job_name, trigger, run), now())
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/history", tags=["jobs"])
@@ -106,9 +107,9 @@ def dependencies(job_name: str, trigger: str) -> Dependencies:
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>", tags=["jobs"])
-def read_step(job_name: str, trigger: str, step_name: str) -> Step:
+def read_step(job_name: str, trigger: str, step_name: str, run: Run = None) -> Step:
     """A step, with the state of each task if there are not more than a thousand."""
-    job = view.read_job(mill(), job_name, trigger)
+    job = view.read_job(mill(), job_name, trigger, run)
     return view.full_step_view(mill(), job, *view.read_step(mill(), job, step_name))
 
 
@@ -118,11 +119,12 @@ def list_tasks(
     trigger: str,
     step_name: str,
     state: Annotated[TaskState | None, Query()] = None,
+    run: Run = None,
     limit: Limit = pages.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[Task]:
     """Every task of a step, leased or not, in the order of their index."""
-    job = view.read_job(mill(), job_name, trigger)
+    job = view.read_job(mill(), job_name, trigger, run)
     step, _ = view.read_step(mill(), job, step_name)
     before = pages.place_of(router, cursor, int)
     start = 0 if before is None else max(before + 1, 0)
@@ -134,9 +136,9 @@ def list_tasks(
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks/<index>", tags=["jobs"])
-def read_task(job_name: str, trigger: str, step_name: str, index: Index) -> Task:
-    """A task with all its attempts and the last of its output."""
-    job = view.read_job(mill(), job_name, trigger)
+def read_task(job_name: str, trigger: str, step_name: str, index: Index, run: Run = None) -> Task:
+    """A task with all its attempts, those of earlier runs too, and the last of its output."""
+    job = view.read_job(mill(), job_name, trigger, run)
     step, _ = view.read_step(mill(), job, step_name)
     return view.task(mill(), job, step, index)
 

@@ -177,6 +177,12 @@ class JobEnded(Conflict):
     code = "job-ended"
 
 
+class JobBusy(Conflict):
+    """A Job that runs cannot be run again at the same time."""
+
+    code = "job-not-ended"
+
+
 class StepEnded(Conflict):
     """A step that has ended cannot be changed."""
 

@@ -28,11 +28,16 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
         state = present.state if present else JobState.DELETED
         raise _ended(job, state)
     mill.runs.forget_edges(present)
-    for step in mill.jobs.steps(present.id, present.run):
-        if step.kind == "step" and (not step.state.ended or step.state is StepState.KILLED):
-            _kill_step(mill, step, now)
-    mill.machines.abort(present.id, present.run)
+    end_steps(mill, present, actor, now)
     return present
+
+
+def end_steps(mill: Mill, job: JobRow, actor: str, now: int) -> None:
+    """End every step of a run that goes on no more."""
+    for step in mill.jobs.steps(job.id, job.run):
+        if step.kind == "step" and (not step.state.ended or step.state is StepState.KILLED):
+            _kill_step(mill, step, actor, now)
+    mill.machines.abort(job.id, job.run)
 
 
 def _notes(actor: str, reason: str) -> str:
@@ -94,11 +99,11 @@ def _span(shard: Shard, now: int) -> int:
     return max(0, now - shard.time) if shard.state is TaskState.RUNNING else 0
 
 
-def _kill_step(mill: Mill, step: StepRow, now: int) -> None:
+def _kill_step(mill: Mill, step: StepRow, actor: str, now: int) -> None:
     begun = step.total > 0
     if not step.state.ended:
         changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
-        step = mill.jobs.move_step(step, StepState.KILLED, now=now, **changes) or step
+        step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
     if begun:
         _end_tasks(mill, step)
         mill.machines.abort(step.job_id, step.run, step.index)

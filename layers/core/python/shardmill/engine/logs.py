@@ -40,8 +40,12 @@ def read(
     if task.state is TaskState.RUNNING and number == task.attempt and task.worker:
         mill.workers.follow(task.worker, task.id, until=now + FOLLOWED_MS)
     over = task.state.ended or number < task.attempt
-    prefix = log_prefix(step.job_id, step.run, step.index, task.rank, number, stream)
-    stored = mill.files.read_chunks(prefix, offset=offset, most=PAGE_BYTES)
+    stored = None
+    for run in range(step.run, 0, -1):  # attempts count on: one of an earlier run has its log there
+        prefix = log_prefix(step.job_id, run, step.index, task.rank, number, stream)
+        stored = mill.files.read_chunks(prefix, offset=offset, most=PAGE_BYTES)
+        if stored is not None:
+            break
     if stored is None:
         texts = [getattr(kept, stream) or "" for kept in task.attempts if kept.attempt == number]
         data, more = (texts[-1].encode()[offset:] if texts else b""), False

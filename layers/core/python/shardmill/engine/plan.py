@@ -41,6 +41,10 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
         raise DefinitionNotFound(job.job_name)
     define = JobDefine.model_validate(saved.document)
     nodes = graph(define, job, now, bound_groups(mill, define))
+    if job.run > 1:
+        from shardmill.engine.carry import carry_over  # a rerun is rare
+
+        carry_over(mill, job, nodes)
     if not mill.jobs.add_steps(job, nodes):
         present = mill.jobs.get(job_id)
         changed = present is not None and present.priority != job.priority

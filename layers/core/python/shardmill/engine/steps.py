@@ -61,6 +61,9 @@ def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
 
 
 def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
+    if step.total:  # a rerun settled it, with what is kept
+        opened = mill.jobs.move_step(step, StepState.READY, now=now)
+        return opened or _row(mill, step.job_id, step.run, step.index)
     spec = StepDefine.model_validate(step.spec)
     step.total = total(spec)
     if step.two_levels:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from shardmill.engine import attempts, crew, expect
@@ -20,18 +21,21 @@ from shardmill.store.rows import JobRow, StepRow
 MAX_TASK_STATES = 1_000
 
 
-def read_job(mill: Mill, job_name: str, trigger: str) -> JobRow:
+def read_job(mill: Mill, job_name: str, trigger: str, run: int | None = None) -> JobRow:
+    """A Job; of an earlier run, for the steps and tasks that it had then."""
     job = mill.jobs.find(job_name, trigger)
     if not job:
         raise JobNotFound(job_name, trigger)
-    return job
+    if run is not None and run > job.run:
+        raise JobNotFound(job_name, f"{trigger} (run {run}: it has {job.run})")
+    return job if run is None else replace(job, run=run)
 
 
 def read_step(mill: Mill, job: JobRow, step_name: str) -> tuple[StepRow, list[StepRow]]:
     nodes = mill.jobs.steps(job.id, job.run)
     for node in nodes:
         if node.kind == "step" and node.name == step_name:
-            return node, nodes
+            return node.home, nodes
     raise StepNotFound(f"the Job {job.job_name}/{job.trigger} has no step {step_name!r} (yet)")
 
 
@@ -218,7 +222,11 @@ def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     spec = StepDefine.model_validate(step.spec)
     shard = _settled(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
     view = _task_view(job, step, spec, rank, shard)
-    view.attempts = [_attempt(kept) for kept in attempts.told(mill, step, rank)]
+    view.attempts = [
+        _attempt(kept)
+        for run in range(1, step.run + 1)
+        for kept in attempts.told(mill, replace(step, run=run), rank)
+    ]
     current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
         view.exit_code, view.reason, view.message = current.exit_code, current.reason, current.message
@@ -226,7 +234,9 @@ def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     elif shard.attempt and shard.state is not TaskState.READY:
         view.attempts.append(_bare_attempt(shard))
     if shard.state is TaskState.SUCCESS:
-        view.output = mill.shards.output(step, rank, shard.attempt)
+        runs = (replace(step, run=run) for run in range(step.run, 0, -1))
+        outputs = (mill.shards.output(each, rank, shard.attempt) for each in runs)
+        view.output = next((output for output in outputs if output is not None), None)
     tell_progress(mill, [view])
     return view
 

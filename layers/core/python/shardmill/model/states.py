@@ -79,9 +79,9 @@ JOB_MOVES: dict[JobState, frozenset[JobState]] = {
             JobState.KILLED,
         }
     ),
-    JobState.SUCCESS: frozenset({JobState.QUEUED, JobState.DELETED}),
-    JobState.FAILED: frozenset({JobState.QUEUED, JobState.SUCCESS, JobState.DELETED}),
-    JobState.KILLED: frozenset({JobState.QUEUED, JobState.SUCCESS, JobState.DELETED}),
+    JobState.SUCCESS: frozenset({JobState.INIT, JobState.DELETED}),
+    JobState.FAILED: frozenset({JobState.INIT, JobState.SUCCESS, JobState.DELETED}),
+    JobState.KILLED: frozenset({JobState.INIT, JobState.SUCCESS, JobState.DELETED}),
     JobState.DELETED: frozenset(),
 }
 

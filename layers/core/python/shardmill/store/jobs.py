@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -103,6 +104,31 @@ class Jobs:
             "history", Change(now, state.value, actor, reason or changes.get("notes") or "").encode()
         )
         update.if_equal(run=run).if_in("state", [source.value for source in sources])
+        try:
+            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def next_run(
+        self,
+        job: JobRow,
+        *,
+        redo: dict[str, Any],
+        sources: Iterable[JobState],
+        now: int,
+        due: int,
+        actor: str,
+        reason: str,
+    ) -> JobRow | None:
+        """Begin the next run of a Job; None if it is another by now."""
+        text = json.dumps(redo, separators=(",", ":"))
+        update = Update(keys.job(job.id)).set(
+            run=job.run + 1, state=JobState.INIT.value, tk=JobState.INIT.value, redo=text, update_time=now
+        )
+        update.set(**_due(due)).append("history", Change(now, JobState.INIT.value, actor, reason).encode())
+        update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
+        update.remove("event_pending", "heirs_pending", "replaces")
+        update.if_equal(run=job.run).if_in("state", [source.value for source in sources])
         try:
             return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:

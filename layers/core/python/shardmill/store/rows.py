@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Self, cast, get_type_hints
 
@@ -90,6 +90,7 @@ class JobRow(Row):
     expected: list[dict[str, Any]] = json_field(list)
     unmet: bool = False
     expires: int | None = None
+    redo: dict[str, Any] = json_field()
     parked: bool = False
     let_finish: bool = False
     history: list[str] = field(default_factory=list)
@@ -130,6 +131,7 @@ class StepRow(Row):
     token: str = ""
     stopping: bool = False
     kill: bool = False
+    kept_from: int = 0
     let_finish: bool = False
     swept: bool = False
     failed_blocks: dict[str, int] = field(default_factory=dict)
@@ -147,6 +149,11 @@ class StepRow(Row):
     @property
     def key(self) -> tuple[str, int, int]:
         return self.job_id, self.run, self.index
+
+    @property
+    def home(self) -> StepRow:
+        """This step in the run that its tasks lie in: an earlier one, if a rerun kept it."""
+        return replace(self, run=self.kept_from) if self.kept_from else self
 
     @property
     def two_levels(self) -> bool:

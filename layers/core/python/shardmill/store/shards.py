@@ -173,6 +173,22 @@ class Shards:
             except ConditionFailed:
                 continue
 
+    def put_block(self, step: StepRow, block: Block) -> None:
+        """Write a block of a new run, unless it is there: it may have been worked on since."""
+        shards = {_slot(rank): shard.encode() for rank, shard in block.shards.items()}
+        try:
+            self._table.put_new({**keys.block(step.job_id, step.run, step.index, block.number), **shards})
+        except ConditionFailed:
+            return
+
+    def put_set(self, step: StepRow, number: int, members: Set[int], counts: Mapping[str, int]) -> None:
+        """Write a set of blocks of a new run, unless it is there."""
+        item: Item = {**self._set_key(step, number), **counts, "open": {str(block) for block in members}}
+        try:
+            self._table.put_new({name: value for name, value in item.items() if value != set()})
+        except ConditionFailed:
+            return
+
     def close_in_set(self, step: StepRow, block: int, counts: dict[str, int]) -> tuple[bool, dict[str, int]]:
         """Strike a finished block off its set; whether the set is empty now, and its counts."""
         update = Update(self._set_key(step, set_of(block))).delete("open", {str(block)}).add(**counts)
