@@ -22,6 +22,7 @@ from support.cfn import Template
 from support.cloud import Cloud
 from support.http_api import HttpApi
 from support.lambda_server import Functions, Handler, lambda_server, load_handlers
+from support.moto_haste import hasty_moto
 from support.moto_repairs import join_execution_threads, repaired_moto
 from support.service_models import service_models_read_once
 from support.stack import ACCOUNT, REGION, Clients, Stack
@@ -57,6 +58,7 @@ def moto_cloud(
     with ExitStack() as resources:
         resources.enter_context(_quiet_moto())
         resources.enter_context(service_models_read_once())
+        resources.enter_context(hasty_moto())
         resources.enter_context(mock_aws(config=_MOTO))
         resources.enter_context(repaired_moto())
         template = Template.read(root / "template.yaml", _PSEUDO, hashed | dict(parameters or {}))

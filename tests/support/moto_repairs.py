@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from functools import cache
 from threading import RLock, Thread
 from typing import Any, cast
 from unittest.mock import patch
@@ -27,8 +26,6 @@ from moto.stepfunctions.parser.asl.eval.callback.callback import (
     CallbackEndpoint,
     CallbackOutcomeTimedOut,
 )
-from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
-from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
@@ -59,7 +56,6 @@ def repaired_moto() -> Iterator[None]:
         errors_that_nothing_catches(),
         executions_that_keep_their_clients(),
         executions_that_retry_at_once(),
-        definitions_parsed_once(),
     ):
         yield
 
@@ -215,26 +211,6 @@ def executions_that_retry_at_once() -> Iterator[None]:
             time.sleep(seconds / 50)
 
     with patch.object(retrier_decl, "time", HurriedTime):
-        yield
-
-
-_parse: Method = AmazonStateLanguageParser.parse
-
-
-@cache
-def _tree(definition: str) -> Any:
-    return _parse(definition)[1]
-
-
-@contextmanager
-def definitions_parsed_once() -> Iterator[None]:
-    """Each execution parses its definition anew, which takes longer than most executions."""
-
-    def parse(definition: str) -> tuple[Any, Any]:
-        tree = _tree(definition)
-        return Preprocessor().visit(tree), tree
-
-    with patch.object(AmazonStateLanguageParser, "parse", staticmethod(parse)):
         yield
 
 

@@ -12,7 +12,6 @@ import pytest
 from moto import mock_aws
 from moto.dynamodb.models.table import Table
 from moto.sqs.models import Message
-from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
 from moto.stepfunctions.parser.asl.utils.boto_client import boto_client_for
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
@@ -234,32 +233,3 @@ def test_retries_do_not_wait() -> None:
 
 def test_moto_alone_still_waits() -> None:
     assert _seconds_of_one_retry(1) > 1
-
-
-def _times_parsed(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often three executions of a definition never seen before have it parsed."""
-    counted = []
-    original: Callable[..., Any] = ASLParser.state_machine
-
-    def state_machine(self: ASLParser) -> Any:
-        counted.append(1)
-        return original(self)
-
-    monkeypatch.setattr(ASLParser, "state_machine", state_machine)
-    client = boto3.client("stepfunctions")
-    states = {"Only": {"Type": "Pass", "Comment": str(time.monotonic()), "End": True}}
-    definition = json.dumps({"StartAt": "Only", "States": states})
-    machine = client.create_state_machine(name="m", definition=definition, roleArn=ROLE)["stateMachineArn"]
-    for n in range(3):
-        arn = client.start_execution(stateMachineArn=machine, name=str(n))["executionArn"]
-        run_until(lambda arn=arn: _status(arn) == "SUCCEEDED")  # type: ignore[misc]
-    return len(counted)
-
-
-def test_a_definition_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with moto_repairs.definitions_parsed_once():
-        assert _times_parsed(monkeypatch) == 1
-
-
-def test_moto_alone_still_parses_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _times_parsed(monkeypatch) == 4
