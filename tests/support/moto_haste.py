@@ -1,5 +1,6 @@
 """Where moto does again, for each cloud or each call, what it has done before: done once."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -9,6 +10,7 @@ from unittest.mock import patch
 from antlr4 import RuleContext
 from moto.core import models, responses
 from moto.core.serialize import ResponseSerializer
+from moto.sqs import models as queues
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
@@ -24,6 +26,7 @@ def hasty_moto() -> Iterator[None]:
         actions_listed_once(),
         attribute_values_as_they_are(),
         definitions_parsed_once(),
+        queues_that_know_the_time(),
     ):
         yield
 
@@ -87,5 +90,15 @@ def definitions_parsed_once() -> Iterator[None]:
         patch.object(AmazonStateLanguageParser, "parse", staticmethod(parse)),
         patch.object(StepFunctionsParserBackend, "_validate_definition", staticmethod(_valid)),
         patch.object(RuleContext, "getText", text),
+    ):
+        yield
+
+
+@contextmanager
+def queues_that_know_the_time() -> Iterator[None]:
+    """Each message of a queue makes three datetimes to learn what time it is, at each look at the queue."""
+    with (
+        patch.object(queues, "unix_time", time.time),
+        patch.object(queues, "unix_time_millis", lambda: time.time() * 1000),
     ):
         yield

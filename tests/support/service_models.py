@@ -1,4 +1,4 @@
-"""Botocore's service models: large, and read anew by each session."""
+"""What each session of botocore reads and works out anew: its service models, and its names of events."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
+from botocore.hooks import EventAliaser
 from botocore.loaders import JSONFileLoader, Loader
 
 _found: dict[tuple[Any, ...], Any] = {}
@@ -21,6 +22,7 @@ def service_models_read_once() -> Iterator[None]:
             (JSONFileLoader, "load_file"),
             (Loader, "list_available_services"),
             (Loader, "list_api_versions"),
+            (EventAliaser, "_alias_event_name"),
         ):
             stack.enter_context(patch.object(owner, name, _once(getattr(owner, name))))
         yield
