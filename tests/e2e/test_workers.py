@@ -116,7 +116,7 @@ def test_twenty_thousand_shards(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     stage.define({"stepName": "giant", "sharding": 20_000})
     stage.submit()
-    job = stage.finished(seconds=380)
+    job = stage.finished(seconds=380, every=1)
     assert job["state"] == "SUCCESS"
     assert job["steps"][0]["counts"] == {"SUCCESS": 20_000}
     assert job["steps"][0]["totalWork"] == 20_000
@@ -130,7 +130,7 @@ def test_two_thousand_steps_are_planned_and_skipped_one_after_the_other(laptop: 
     first = {"stepName": "s0", "type": "shell", "content": "exit 42"}
     stage.define(first, *[{"stepName": f"s{n}", "dependentStep": f"s{n - 1}"} for n in range(1, 2000)])
     stage.submit()
-    job = stage.finished(seconds=180)
+    job = stage.finished(seconds=180, every=3)
     assert job["state"] == "FAILED"
     states = [step["state"] for step in job["steps"]]
     assert (len(states), states[0], set(states[1:])) == (2000, "FAILED", {"SKIPPED"})

@@ -48,18 +48,20 @@ class Stage:
     def step(self, step: str, rest: str = "", trigger: str = "t1") -> Any:
         return self.get(f"/v1/jobs/{self.name}/{trigger}/steps/{step}{rest}")
 
-    def finished(self, trigger: str = "t1", seconds: float = 60) -> dict[str, Any]:
-        """The Job when it has ended."""
-        return self.until(lambda: self.job(trigger), lambda job: job["state"] in ENDS, seconds)
+    def finished(self, trigger: str = "t1", seconds: float = 60, every: float = 0.3) -> dict[str, Any]:
+        """The Job when it has ended; one of many steps is dear to read, and better read less often."""
+        return self.until(lambda: self.job(trigger), lambda job: job["state"] in ENDS, seconds, every)
 
-    def until(self, look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 60) -> Any:
+    def until(
+        self, look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 60, every: float = 0.3
+    ) -> Any:
         deadline = time.monotonic() + seconds
         while True:
             seen = look()
             if good(seen):
                 return seen
             assert time.monotonic() < deadline, f"not in {seconds} s: {seen}"
-            time.sleep(0.3)
+            time.sleep(every)
 
     def lane(self, group: str) -> str:
         """The queue where the messages of a group usually are."""
