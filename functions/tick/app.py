@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.parser import event_parser
 from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import new_id
-from shardmill.aws.observe import logger, metrics
+from shardmill.aws.observe import count, logger
 from shardmill.engine.mill import mill
 from shardmill.engine.tick import tick
 from shardmill.model.base import to_ms
@@ -17,9 +16,6 @@ from shardmill.model.base import to_ms
 @event_parser(model=EventBridgeModel)
 def handler(event: EventBridgeModel, context: LambdaContext) -> dict[str, Any]:
     result = tick(mill(), to_ms(event.time), new_id)
-    metrics.add_metric("JobsLookedAt", MetricUnit.Count, result["looked"])
-    metrics.add_metric("JobsNotRepaired", MetricUnit.Count, result["failed"])
-    metrics.add_metric("SchedulesDue", MetricUnit.Count, result["due"])
-    metrics.flush_metrics()
+    count(JobsLookedAt=result["looked"], JobsNotRepaired=result["failed"], SchedulesDue=result["due"])
     logger.info("ticked", extra={"action": "tick", **result})
     return result

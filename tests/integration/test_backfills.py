@@ -59,7 +59,7 @@ def test_every_time_of_a_range_gets_its_job(diary: Diary) -> None:
 
 
 def test_newest_first_and_those_that_succeeded_are_left_out(diary: Diary) -> None:
-    diary.play.submit("20260103T030000Z-s")
+    diary.play.submit("20260103T030000Z-s", dataTime="2026-01-03T03:00:00Z")
     diary.play.run(trigger="20260103T030000Z-s")
     begin(diary, order="desc")
     assert diary.state("2026-01-05 03:00") in ("INIT", "QUEUED")
@@ -131,9 +131,11 @@ def test_two_that_go_on_at_once_start_nothing_twice(diary: Diary) -> None:
         ({}, "range-or-times"),
         ({**RANGE, "times": ["2026-01-01"]}, "range-or-times"),
         ({"from": RANGE["to"], "to": RANGE["from"]}, "end-before-start"),
+        ({"from": "2126-01-01", "to": "2126-01-02"}, "future-time"),
+        ({"from": "then", "to": "now"}, "bad-time"),
         ({"from": "1990-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "too-many-times"),
         ({"from": "2026-01-01T04:00:00Z", "to": "2026-01-01T05:00:00Z"}, "no-times"),
-        ({"times": ["2026-01-01T04:00:00Z"]}, "bad-time"),
+        ({"times": ["2026-01-01T04:00:00Z"]}, "no-times"),
         ({"times": ["yesterday"]}, "bad-time"),
         ({**RANGE, "parallel": 0}, "out-of-range"),
         ({**RANGE, "order": "random"}, "bad-value"),
@@ -142,7 +144,7 @@ def test_two_that_go_on_at_once_start_nothing_twice(diary: Diary) -> None:
 )
 def test_bad_backfills_are_refused(diary: Diary, request_: dict[str, Any], code: str) -> None:
     answer = diary.play.cloud.http("POST", "/v1/schedules/play/s:backfill", request_)
-    assert (answer.status, [each["code"] for each in answer.json["faults"]]) == (422, [code])
+    assert (answer.status, {each["code"] for each in answer.json["faults"]}) == (422, {code})
     assert diary.play.cloud.http("GET", "/v1/schedules/play/s/backfills").json["items"] == []
 
 

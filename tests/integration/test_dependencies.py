@@ -137,9 +137,8 @@ def test_a_child_with_a_schedule_waits_for_it_and_for_its_parents(diary: Diary) 
 def test_a_daily_job_waits_for_every_hour_of_its_parent(diary: Diary) -> None:
     define(diary, "hourly")
     define(diary, "daily", {"jobName": "hourly", "window": {"unit": "day", "from": -1, "to": -1}})
-    diary.save("2026-01-04 00:00", "hourly", cron="0 */6 * * *", catchUp="all")
+    diary.save("2026-01-03 23:00", "hourly", cron="0 */6 * * *", catchUp="all")
     diary.save("2026-01-04 12:00", "daily", cron="0 1 * * *")
-    diary.save("2026-01-03 23:00", "hourly", "first", at="2026-01-04T00:00:00Z")
     diary.tick("2026-01-04 12:00")
     diary.tick("2026-01-05 01:00")
     hours = ["00:00", "06:00", "12:00", "18:00"]

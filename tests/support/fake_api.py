@@ -50,18 +50,20 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
-        self._replies: dict[tuple[str, str], list[Reply]] = {}
+        self._replies: dict[tuple[str, str], list[Any]] = {}
 
     def on(self, method: str, path: str, *replies: Any) -> None:
-        """A reply is a `Reply`, or just the body of a 200."""
-        self._replies[method, path] = [each if isinstance(each, Reply) else Reply(each) for each in replies]
+        """A reply is a `Reply`, or just the body of a 200; or what makes one of the request."""
+        self._replies[method, path] = list(replies)
 
     def reply(self, seen: Seen) -> Reply:
         self.seen.append(seen)
         replies = self._replies.get((seen.method, seen.path))
         if not replies:
             return problem(404, "not-found", f"there is no {seen.path}")
-        return replies.pop(0) if len(replies) > 1 else replies[0]
+        found = replies.pop(0) if len(replies) > 1 else replies[0]
+        made = found(seen) if callable(found) else found
+        return made if isinstance(made, Reply) else Reply(made)
 
     @property
     def asked(self) -> list[str]:
@@ -192,6 +194,11 @@ def task(index: int = 0, state: str = "SUCCESS", attempt: int = 1, **more: Any) 
         "createTime": NOW,
         **more,
     }
+
+
+def transition(state: str, step_name: str | None = None, **more: Any) -> dict[str, Any]:
+    known = {"time": NOW, "run": 1, "stepName": step_name, "state": state, "actor": "shardmill"}
+    return {**known, "reason": "", **more}
 
 
 def saved(name: str = "report", **more: Any) -> dict[str, Any]:

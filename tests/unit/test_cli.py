@@ -129,6 +129,7 @@ def test_definitions(api: FakeApi, run: Run) -> None:
         (["workers"], "/v1/workers"),
         (["tasks", "report", "t1", "main"], f"{JOB}/steps/main/tasks"),
         (["dependencies", "report", "t1"], f"{JOB}/dependencies"),
+        (["history", "report", "t1"], f"{JOB}/history"),
         (["schedule", "list"], "/v1/schedules"),
         (["schedule", "list", "report"], "/v1/schedules/report"),
         (["schedule", "next", "report", "s"], "/v1/schedules/report/s/next"),
@@ -187,6 +188,11 @@ def test_submit(api: FakeApi, run: Run) -> None:
         ["graph", "a.yaml", "--format", "png"],
         ["graph"],
         ["graph", "report", "--jobs"],
+        ["job", "report", "t1", "--run", "0"],
+        ["tasks", "report", "t1", "main", "--run", "x"],
+        ["history", "report"],
+        ["recompute", "report", "t1"],
+        ["recompute", "report", "t1", "main", "--timeout", "3"],
         ["dependencies", "report"],
         ["dependencies", "report", "bad trigger"],
         ["schedule", "nonsense"],
@@ -333,6 +339,13 @@ def test_watch_in_json_is_a_line_for_each_change(api: FakeApi, run: Run) -> None
         ["workers", "forget", "nobody"],
         ["priority", "nobody", "t1", "3"],
         ["dependencies", "nobody", "t1"],
+        ["history", "nobody", "t1"],
+        ["suspend", "nobody", "t1"],
+        ["resume", "nobody", "t1"],
+        ["kill", "nobody", "t1"],
+        ["kill", "nobody", "t1", "--dry-run"],
+        ["rerun", "nobody", "t1", "--wait"],
+        ["recompute", "nobody", "t1", "main"],
         ["schedule", "save", "nobody", "s", "--every", "5"],
         ["schedule", "show", "nobody", "s"],
         ["schedule", "next", "nobody", "s"],
@@ -414,6 +427,16 @@ def test_job(api: FakeApi, run: Run) -> None:
     found = json.loads(run("job", "report", "t1", "--json").stdout)
     assert found["steps"][0]["counts"] == counts
     assert found["createTime"] == NOW
+
+
+def test_earlier_runs_are_shown(api: FakeApi, run: Run) -> None:
+    api.on("GET", JOB, job("WAITING", step("old", "FAILED"), run=1))
+    api.on("GET", f"{JOB}/steps/main/tasks", page(task(0)))
+    api.on("GET", f"{JOB}/steps/main/tasks/0", task(0))
+    assert "run 1," in run("job", "report", "t1", "--run", "1").stdout
+    run("tasks", "report", "t1", "main", "--run", "1", "--limit", "1")
+    run("tasks", "report", "t1", "main", "0", "--run", "1")
+    assert [each.query for each in api.seen] == [{"run": "1"}, {"run": "1", "limit": "1"}, {"run": "1"}]
 
 
 def test_looking_at_a_failed_job_is_fine(api: FakeApi, run: Run) -> None:
@@ -562,6 +585,7 @@ COMMANDS = (
     *("dependencies", "schedule", "schedule save", "schedule list", "schedule show", "schedule next"),
     *("schedule on", "schedule off", "schedule delete", "schedule fire", "schedule backfill"),
     *("schedule backfills", "schedule stop"),
+    *("history", "suspend", "resume", "kill", "rerun", "recompute"),
     *("watch", "graph", "priority", "worker", "groups", "groups show", "groups add", "groups remove"),
     *("workers", "workers show", "workers drain", "workers suspend", "workers resume", "workers forget"),
 )

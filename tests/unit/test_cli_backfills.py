@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from shardmill.cli.tally import Lines, bar, verdict
+from shardmill.cli.counts import Lines, bar
+from shardmill.cli.tally import count, verdict
 from shardmill.model.schedule import Backfill
 from support.fake_api import FakeApi, Reply, Run, backfill, command_line, fine, page, problem, schedule
 
@@ -190,15 +191,15 @@ def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
 def test_a_long_backfill_is_not_told_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Lines()
     for done in range(10_000):
-        lines(seen(total=10_000, success=done, running=1))
+        lines(count(seen(total=10_000, success=done, running=1)))
     assert len(capsys.readouterr().err.splitlines()) == 20
-    lines(seen(total=10_000, success=9_998, failed=1, running=1))
+    lines(count(seen(total=10_000, success=9_998, failed=1, running=1)))
     assert "1 failed" in capsys.readouterr().err
 
 
 def drawn(backfill: Backfill) -> list[str]:
     console = Console(file=io.StringIO(), width=120)
-    console.print(bar(backfill))
+    console.print(bar(count(backfill)))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 

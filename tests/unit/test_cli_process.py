@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Lease
-from support.fake_api import NOW, TOKEN, FakeApi, Reply, backfill, job, page, step, task
+from support.fake_api import NOW, TOKEN, FakeApi, Reply, backfill, job, page, problem, step, task
 from support.leases import a_lease
 
 COMMAND = [sys.executable, "-m", "shardmill"]
@@ -166,10 +166,11 @@ def test_ctrl_c_leaves_a_backfill_running_and_says_how_to_stop_it(api: FakeApi) 
 
 
 def on_a_terminal(
-    *arguments: str, env: dict[str, str], watch: Callable[[bytes], None] = lambda seen: None
+    *arguments: str, env: dict[str, str], watch: Callable[[bytes], None] = lambda seen: None, typed: str = ""
 ) -> tuple[int, str]:
     """Runs a command with a terminal for everything; gives its exit code and what was seen."""
     terminal, other = pty.openpty()
+    os.write(terminal, typed.encode())
     process = subprocess.Popen([*COMMAND, *arguments], stdin=other, stdout=other, stderr=other, env=env)
     os.close(other)
     seen = b""
@@ -220,6 +221,26 @@ def test_on_a_terminal_a_backfill_has_a_live_bar(api: FakeApi) -> None:
     assert "5/5" in seen
     assert "\x1b[31m1 failed" in seen
     assert "shardmill: backfill 2" not in seen
+
+
+def test_on_a_terminal_one_is_asked_and_what_is_done_to_many_has_a_live_bar(api: FakeApi) -> None:
+    api.on("GET", "/v1/jobs", page(*(job("RUNNING", trigger=f"t{number}") for number in range(3))))
+    for number in range(2):
+        api.on("POST", f"/v1/jobs/report/t{number}:kill", job("KILLED", trigger=f"t{number}"))
+    refusal = "the Job report/t2 has ended as SUCCESS"
+    api.on("POST", "/v1/jobs/report/t2:kill", problem(409, "job-ended", refusal))
+    with api.served() as url:
+        env = environment(url, TERM="xterm-256color", COLUMNS="100")
+        code, seen = on_a_terminal("kill", "--job", "report", env=env, typed="n\n")
+        assert (code, "kill 3 Jobs (3 of report)? [y/N]" in seen) == (1, True)
+        assert {each.method for each in api.seen} == {"GET"}
+        code, seen = on_a_terminal("kill", "--job", "report", env=env, typed="y\n")
+    assert code == 1
+    assert "━" in seen
+    assert "3/3" in seen
+    assert "\x1b[31m1 refused" in seen
+    assert f"report/t2 refused: {refusal}" in seen
+    assert "shardmill: kill:" not in seen
 
 
 def test_on_a_terminal_running_tasks_show_how_far_they_are(api: FakeApi) -> None:

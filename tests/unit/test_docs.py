@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.engine import finish, fire
+from shardmill.engine import finish, fire, heirs
 from shardmill.model.timetable import Timetable
 from support.diary import at
 
@@ -35,5 +35,11 @@ def test_there_are_examples() -> None:
 def test_every_event_is_documented() -> None:
     text = (DOCS / "events.md").read_text()
     documented = set(re.findall(r"^\| `([A-Z][\w ]+)` \|", text, re.MULTILINE))
-    kinds = {finish.JOB_ENDED, finish.JOB_SUSPENDED, finish.STEP_ENDED, fire.SCHEDULE_SKIPPED}
+    kinds = {
+        finish.JOB_ENDED,
+        finish.JOB_SUSPENDED,
+        finish.STEP_ENDED,
+        fire.SCHEDULE_SKIPPED,
+        heirs.CHILD_REFUSED,
+    }
     assert documented == kinds

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from shardmill.client import Client, Conflict, Invalid, NotFound, ShardmillError, Submitted, WaitTimedOut
     from shardmill.model.definition import JobDefine, JobGraph, ListedDefine, SavedDefine, StepDefine
     from shardmill.model.fault import Fault
-    from shardmill.model.job import Attempt, DependencyStatus, Job, JobRequest, Step, Task
+    from shardmill.model.job import Attempt, DependencyStatus, Job, JobRequest, Step, Task, Transition
     from shardmill.model.schedule import Backfill, Firing, SavedSchedule, Schedule, When
     from shardmill.model.states import JobState, StepState, TaskState
     from shardmill.model.worker import Worker, WorkerGroup
@@ -41,6 +41,7 @@ _HOMES = {
     "Submitted": _CLIENT,
     "Task": "shardmill.model.job",
     "TaskState": "shardmill.model.states",
+    "Transition": "shardmill.model.job",
     "WaitTimedOut": _CLIENT,
     "When": "shardmill.model.schedule",
     "Worker": "shardmill.model.worker",
@@ -73,6 +74,7 @@ __all__ = [
     "Submitted",
     "Task",
     "TaskState",
+    "Transition",
     "WaitTimedOut",
     "When",
     "Worker",

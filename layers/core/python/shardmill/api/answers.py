@@ -43,5 +43,5 @@ def expected_version(if_match: str | None, if_none_match: str | None) -> Expecte
         return "any"
     match = _ETAG.fullmatch(if_match)
     if not match:
-        raise PreconditionFailed(f"If-Match {if_match!r} is no ETag of a definition")
+        raise PreconditionFailed(f"If-Match {if_match!r} is no ETag of ours")
     return int(match[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
@@ -10,13 +10,20 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.api.answers import actor, now
-from shardmill.engine import control, kill, rerun, suspend, view
+from shardmill.engine import control, force, kill, rerun, suspend, view
 from shardmill.engine.mill import mill
 from shardmill.model.base import Model, Whole
 from shardmill.model.definition import MAX_STEPS
 from shardmill.model.job import Job
+from shardmill.model.states import JobState, StepState, TaskState
 
 router = APIGatewayHttpRouter()
+
+
+def _task_of_a_step(wish: Any) -> Any:
+    if wish.index is not None and wish.step_name is None:
+        raise PydanticCustomError("missing-field", "an index needs the stepName that it is of")
+    return wish
 
 
 class Why(Model):
@@ -33,11 +40,7 @@ class Killing(Why):
     step_name: str | None = None
     index: int | None = Field(default=None, ge=0, description="the task's, from startShardId on")
 
-    @model_validator(mode="after")
-    def _task_of_a_step(self) -> Self:
-        if self.index is not None and self.step_name is None:
-            raise PydanticCustomError("missing-field", "an index needs the stepName that it is of")
-        return self
+    _of_a_step = model_validator(mode="after")(_task_of_a_step)
 
 
 class Rerun(Why):
@@ -58,6 +61,16 @@ class Rerun(Why):
 
 class Recompute(Why):
     step_name: str
+
+
+class Force(Why):
+    """Which end: of a Job, of one of its steps, or of one task of a step."""
+
+    state: Literal["SUCCESS", "FAILED"]
+    step_name: str | None = None
+    index: int | None = Field(default=None, ge=0, description="the task's, from startShardId on")
+
+    _of_a_step = model_validator(mode="after")(_task_of_a_step)
 
 
 class Priority(Model):
@@ -92,7 +105,8 @@ def kill_job(job_name: str, trigger: str, wish: Annotated[Killing | None, Body()
     if wish.index is None:
         kill.kill_step(mill(), job, step, actor(router).name, wish.reason, now())
     else:
-        kill.kill_task(mill(), job, step, view.rank_of(step, wish.index), now())
+        rank = view.rank_of(step, wish.index)
+        kill.kill_task(mill(), job, step, rank, actor(router).name, wish.reason, now())
     return view.job_view(mill(), view.read_job(mill(), job_name, trigger), now())
 
 
@@ -115,6 +129,22 @@ def recompute_job(job_name: str, trigger: str, wish: Annotated[Recompute, Body()
     job = view.read_job(mill(), job_name, trigger)
     scope = rerun.Scope(steps=(wish.step_name,), downstream=True)
     return view.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:force", tags=["jobs"])
+def force_end(job_name: str, trigger: str, wish: Annotated[Force, Body()]) -> Job:
+    """Force a Job, a step or a task to an end; what waited for it moves on."""
+    job = view.read_job(mill(), job_name, trigger)
+    who, why, at = actor(router), wish.reason, now()
+    if wish.step_name is None:
+        return view.summary(force.force_job(mill(), job, JobState(wish.state), who, why, at))
+    step, _ = view.read_step(mill(), job, wish.step_name)
+    if wish.index is None:
+        force.force_step(mill(), job, step, StepState(wish.state), who, why, at)
+    else:
+        rank = view.rank_of(step, wish.index)
+        force.force_task(mill(), job, step, rank, TaskState(wish.state), who, why, at)
+    return view.job_view(mill(), view.read_job(mill(), job_name, trigger), at)
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])

@@ -12,7 +12,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.api import gate, problems
 from shardmill.api.paths import allowed_methods
 from shardmill.aws.observe import logger
-from shardmill.engine.errors import Internal, MethodNotAllowed, MillError, NoSuchPath
+from shardmill.engine.errors import Busy, Internal, MethodNotAllowed, MillError, NoSuchPath
+from shardmill.store.table import Contended, Throttled
 
 
 def make_app() -> APIGatewayHttpResolver:
@@ -48,6 +49,9 @@ def resolve_with(
         answer = app.resolve(event, context)
     except MillError as error:
         answer = problems.answer(error)
+    except (Contended, Throttled) as error:
+        logger.warning("the table was busy", extra={**extra, "error": str(error.__doc__)})
+        answer = problems.answer(Busy("too many write the same at once; nothing was changed, ask again"))
     except Exception:
         logger.exception("a request failed", extra=extra)
         fault = Internal("this is a defect of Shardmill, or AWS did not answer; its log has the request id")

@@ -58,15 +58,16 @@ def read(job_name: str, schedule_id: str) -> Response[SavedSchedule]:
 @router.delete("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
 def delete(job_name: str, schedule_id: str, if_match: IfMatch = None) -> Response[None]:
     """Delete a schedule; Jobs that it started go on."""
-    schedules.delete(mill(), job_name, schedule_id, expected=expected_version(if_match, None))
+    schedules.delete(mill(), job_name, schedule_id, now(), expected=expected_version(if_match, None))
     return no_content()
 
 
 @router.get("/v1/schedules", tags=["schedules"])
 def list_schedules(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[SavedSchedule]:
     """Every schedule, by job and id, with its last firing."""
-    rows = mill().schedules.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
-    found = ((f"{row.job_name}/{row.id}", schedules.view(row, history=LISTED_HISTORY)) for row in rows)
+    place = pages.place_of(router, cursor, list)
+    rows = mill().schedules.page(after=(str(place[0]), str(place[-1])) if place else None, limit=limit + 1)
+    found = ((list(row.key), schedules.view(row, history=LISTED_HISTORY)) for row in rows)
     return pages.page(router, found, limit)
 
 

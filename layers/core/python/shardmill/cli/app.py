@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from shardmill.cli import definitions, groups, jobs, laptop, output, parents, schedule, tasks, worker, workers
+from shardmill.cli import (
+    again,
+    control,
+    definitions,
+    groups,
+    history,
+    jobs,
+    laptop,
+    output,
+    parents,
+    schedule,
+    tasks,
+    worker,
+    workers,
+)
 from shardmill.cli import priority as urgency
 from shardmill.cli.exits import Commands
 
@@ -67,6 +81,12 @@ for _command in (
     tasks.tasks,
     tasks.logs,
     jobs.watch,
+    history.history,
+    control.suspend,
+    control.resume,
+    control.kill,
+    again.rerun,
+    again.recompute,
     definitions.graph,
     worker.worker,
 ):

@@ -170,7 +170,7 @@ def _checked(file: str) -> tuple[JobDefine | None, list[Fault]]:
 def _invalid(file: str, faults: list[Fault]) -> Exception:
     from shardmill.client import Invalid
 
-    number = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    number = output.many(len(faults), "fault")
     return Invalid(f"{file} is not a valid definition: it has {number}", faults=faults)
 
 
@@ -178,4 +178,4 @@ def _extent(define: JobDefine) -> str:
     from shardmill.model.definition import total
 
     steps, tasks = len(define.steps), sum(total(step) for step in define.steps)
-    return f"{steps} step{'s' if steps != 1 else ''}, {tasks} task{'s' if tasks != 1 else ''}"
+    return f"{output.many(steps, 'step')}, {output.many(tasks, 'task')}"

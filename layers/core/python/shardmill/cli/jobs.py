@@ -10,7 +10,7 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.assignments import params, step_params
-from shardmill.cli.options import JobName, Json, Param, Timeout, Token, Trigger, Url, Wait
+from shardmill.cli.options import JobName, Json, OfJob, Param, Run, Timeout, Token, Trigger, Url, Wait
 from shardmill.cli.parents import show_parents
 from shardmill.cli.verdict import show_job, verdict
 from shardmill.cli.waiting import await_job, check_timeout, tell_run
@@ -34,9 +34,6 @@ StepParam = Annotated[
         show_default=False,
         help="A parameter of one step; repeatable.",
     ),
-]
-Named = Annotated[
-    str | None, typer.Option("--job", metavar="JOB", show_default=False, help="Only of this definition.")
 ]
 State = Annotated[
     JobState | None,
@@ -114,7 +111,7 @@ def watch(
 
 
 def jobs(
-    job_name: Named = None,
+    job_name: OfJob = None,
     state: State = None,
     user: User = None,
     limit: Most = 50,
@@ -138,26 +135,33 @@ def jobs(
 
 
 def job(
-    job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
+    job_name: JobName,
+    trigger: Trigger,
+    run: Run = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
 ) -> None:
     """Show a Job and its steps.
 
-    Of one that waits for other jobs, also which runs of them it waits for.
+    Of one that waits for other jobs, also which runs of them it waits for. With --run, the steps as they were
+    in that run; what it says of the Job itself is of the present.
 
     \b
     Examples:
       shardmill job balance-report 20200121
+      shardmill job balance-report 20200121 --run 1
       shardmill job balance-report 20200121 --json | jq '.steps[].counts'
     """
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        found = client.job(job_name, trigger)
+        found = client.job(job_name, trigger, run=run)
         if as_json:
             output.json_document(found)
             return
         show_job(found)
-        if found.state is JobState.WAITING:
+        if found.state is JobState.WAITING and run is None:
             show_parents(client, found)
 
 

@@ -28,6 +28,21 @@ JobName = Annotated[str, typer.Argument(metavar="JOB", help="The name of the def
 Trigger = Annotated[str, typer.Argument(metavar="TRIGGER", help="The trigger of the run.")]
 ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The name of the schedule.")]
 StepName = Annotated[str, typer.Argument(metavar="STEP", help="The name of the step.")]
+OfJob = Annotated[
+    str | None, typer.Option("--job", metavar="JOB", show_default=False, help="Only of this definition.")
+]
+Run = Annotated[
+    int | None,
+    typer.Option(
+        "--run", metavar="N", min=1, show_default="the present", help="An earlier run, before a rerun."
+    ),
+]
+Reason = Annotated[
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", show_default=False, help="Why; the notes and the history say it."
+    ),
+]
 Param = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME=VALUE", show_default=False, help="A parameter; repeatable."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from shardmill.cli import output, tally
+from shardmill.cli.counts import shown_counts
 from shardmill.cli.moments import Moment, instants, moment
 from shardmill.cli.options import JobName, Json, ScheduleId, Timeout, Token, Url
 from shardmill.cli.waiting import check_timeout, watched
@@ -163,9 +164,15 @@ def _wait(client: Client, begun: Backfill, timeout: float | None, as_json: bool)
     where = f"{begun.job_name} {begun.schedule_id}"
     stop_it = f"the backfill goes on; stop it with: shardmill schedule stop {where} {begun.number}"
     see_it = f"see it with: shardmill schedule backfills {where}"
-    with watched(as_json, stop_it, see_it), tally.shown_backfill() as show:
-        show(begun)
-        found = client.wait_backfill(begun.job_name, begun.schedule_id, begun.number, timeout, show)
+    with watched(as_json, stop_it, see_it), shown_counts() as show:
+        show(tally.count(begun))
+        found = client.wait_backfill(
+            begun.job_name,
+            begun.schedule_id,
+            begun.number,
+            timeout,
+            lambda seen: show(tally.count(seen)),
+        )
     _tell(found, as_json)
     raise typer.Exit(tally.verdict(found))
 
@@ -174,4 +181,4 @@ def _tell(backfill: Backfill, as_json: bool) -> None:
     if as_json:
         output.json_document(backfill)
     else:
-        output.line(tally.told(backfill))
+        output.line(str(tally.count(backfill)))

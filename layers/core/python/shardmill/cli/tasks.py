@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.options import JobName, Json, StepName, Token, Trigger, Url
+from shardmill.cli.options import JobName, Json, Run, StepName, Token, Trigger, Url
 from shardmill.cli.verdict import TAIL_LINES
 from shardmill.model.states import TaskState
 
@@ -103,6 +103,7 @@ def tasks(
     index: OneIndex = None,
     state: State = None,
     limit: Most = None,
+    run: Run = None,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
@@ -114,6 +115,7 @@ def tasks(
       shardmill tasks balance-report 20200121 generate_files
       shardmill tasks balance-report 20200121 generate_files --state FAILED
       shardmill tasks balance-report 20200121 generate_files 3
+      shardmill tasks balance-report 20200121 generate_files --run 1
     """
     from shardmill.client import Client
 
@@ -121,10 +123,10 @@ def tasks(
         raise typer.BadParameter("one task takes no filter; --state and --limit are for the list only")
     with Client(url, token) as client:
         if index is not None:
-            _show(client.task(job_name, trigger, step_name, index), _Names(client), as_json)
+            _show(client.task(job_name, trigger, step_name, index, run=run), _Names(client), as_json)
             return
         page = min(limit or 200, 200)
-        found = islice(client.tasks(job_name, trigger, step_name, state, page=page), limit)
+        found = islice(client.tasks(job_name, trigger, step_name, state, run=run, page=page), limit)
         output.listing(found, _columns(_Names(client)), as_json)
 
 

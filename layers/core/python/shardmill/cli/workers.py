@@ -189,12 +189,8 @@ def _tell(worker: Worker, as_json: bool) -> None:
     if as_json:
         output.json_document(worker)
     else:
-        held = _number(worker.remain_tasks, "task")
+        held = output.many(worker.remain_tasks, "task")
         output.line(f"{output.cell(worker.name)} {worker.status.name} {worker.activity}, holds {held}")
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _show(worker: Worker) -> None:
@@ -205,7 +201,7 @@ def _show(worker: Worker) -> None:
         {
             "id": f"{worker.id} (session {worker.session})",
             "groups": worker.groups,
-            "where": f"{where}, {_number(worker.cores, 'core')}",
+            "where": f"{where}, {output.many(worker.cores, 'core')}",
             "user": worker.user,
             "domain": worker.domain,
             "instance": " ".join(filter(None, (worker.instance_id, worker.instance_type))),

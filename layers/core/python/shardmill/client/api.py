@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from shardmill.client.calls import PAGE, Submitted, precondition, read, time_text
 from shardmill.client.connection import connection
+from shardmill.client.control import ControlCalls
 from shardmill.client.documents import document_of
 from shardmill.client.errors import Invalid
 from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
@@ -38,11 +39,11 @@ class Verdict(Answer):
     faults: list[Fault]
 
 
-class Client(ScheduleCalls, WorkerCalls):
+class Client(ControlCalls, ScheduleCalls, WorkerCalls):
     """One Shardmill: at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
 
-    Every refusal is a `ShardmillError`. Reading and submitting are tried again when the connection or the
-    server fails; what changes something else is not.
+    Every refusal is a `ShardmillError`. Reading, submitting, suspending, resuming and killing are tried again
+    when the connection or the server fails; what changes something else is not.
     """
 
     def __init__(
@@ -152,8 +153,9 @@ class Client(ScheduleCalls, WorkerCalls):
         request = {name: value for name, value in given.items() if value is not None}
         return self._ask_for_run("/v1/jobs", request, again=True)
 
-    def job(self, job_name: str, trigger: str) -> Job:
-        return read(Job, self._http.get(job_path(job_name, trigger)))
+    def job(self, job_name: str, trigger: str, *, run: int | None = None) -> Job:
+        """A Job with its steps; `run`: with those of an earlier run, here and below."""
+        return read(Job, self._http.get(job_path(job_name, trigger), {"run": run}))
 
     def jobs(
         self,
@@ -180,21 +182,16 @@ class Client(ScheduleCalls, WorkerCalls):
         """
         return wait_for(lambda: self.job(job_name, trigger), timeout, on_update)
 
-    def set_priority(self, job_name: str, trigger: str, priority: int) -> Job:
-        """Change how soon the tasks of a Job go out, of those that are still queued too."""
-        path = f"{job_path(job_name, trigger)}:priority"
-        return read(Job, self._http.send("POST", path, document={"priority": priority}))
-
     def dependencies(self, job_name: str, trigger: str) -> list[DependencyStatus]:
         """Each run of a parent that a Job waits for, or waited for."""
         return self._page(DependencyStatus, f"{job_path(job_name, trigger)}/dependencies", {})[0]
 
-    def steps(self, job_name: str, trigger: str) -> list[Step]:
-        return self.job(job_name, trigger).steps
+    def steps(self, job_name: str, trigger: str, *, run: int | None = None) -> list[Step]:
+        return self.job(job_name, trigger, run=run).steps
 
-    def step(self, job_name: str, trigger: str, step_name: str) -> Step:
+    def step(self, job_name: str, trigger: str, step_name: str, *, run: int | None = None) -> Step:
         """A step with the states of its tasks, if they are a thousand at most."""
-        return read(Step, self._http.get(step_path(job_name, trigger, step_name)))
+        return read(Step, self._http.get(step_path(job_name, trigger, step_name), {"run": run}))
 
     def tasks(
         self,
@@ -203,11 +200,12 @@ class Client(ScheduleCalls, WorkerCalls):
         step_name: str,
         state: TaskState | None = None,
         *,
+        run: int | None = None,
         page: int = PAGE,
     ) -> Iterator[Task]:
         """Every task of a step, in the order of their index."""
         path = f"{step_path(job_name, trigger, step_name)}/tasks"
-        return self._list(Task, path, {"state": state and state.value}, page)
+        return self._list(Task, path, {"state": state and state.value, "run": run}, page)
 
     def some_tasks(
         self, job_name: str, trigger: str, step_name: str, state: TaskState, most: int
@@ -216,9 +214,11 @@ class Client(ScheduleCalls, WorkerCalls):
         path = f"{step_path(job_name, trigger, step_name)}/tasks"
         return self._page(Task, path, {"state": state.value, "limit": most})[0]
 
-    def task(self, job_name: str, trigger: str, step_name: str, index: int) -> Task:
+    def task(
+        self, job_name: str, trigger: str, step_name: str, index: int, *, run: int | None = None
+    ) -> Task:
         """A task with its attempts and the last of its output."""
-        return read(Task, self._http.get(task_path(job_name, trigger, step_name, index)))
+        return read(Task, self._http.get(task_path(job_name, trigger, step_name, index), {"run": run}))
 
     def logs(
         self,

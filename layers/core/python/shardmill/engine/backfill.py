@@ -5,10 +5,11 @@ What a backfill does is repeated freely: a Job is known by its trigger, so nobod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from shardmill.aws.observe import logger
@@ -19,7 +20,7 @@ from shardmill.engine.submit import START_GRACE_MS, start
 from shardmill.model.actor import Actor
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.fault import Fault, fault
-from shardmill.model.schedule import MAX_TIMES, Backfill, BackfillRequest, Schedule
+from shardmill.model.schedule import MAX_TIMES, Backfill, BackfillRequest, Schedule, short
 from shardmill.model.states import JobState
 from shardmill.store.rows import BackfillRow, JobRow, ScheduleRow
 
@@ -33,7 +34,7 @@ def begin(
     mill: Mill, row: ScheduleRow, request: BackfillRequest, actor: Actor, now: int, new_id: NewId
 ) -> BackfillRow:
     """Start a backfill of a schedule's times."""
-    times = _times(schedules.schedule_of(row), request)
+    times = _times(schedules.schedule_of(row), request, now)
     if request.order == "desc":
         times.reverse()
     for _ in range(_TRIES):
@@ -55,43 +56,62 @@ def begin(
     raise Busy(f"too many backfills of the schedule {row.id!r} at once; ask again")
 
 
-def _times(schedule: Schedule, request: BackfillRequest) -> list[int]:
-    table = schedule.timetable
+def _times(schedule: Schedule, request: BackfillRequest, now: int) -> list[int]:
+    """The times that are to be run, in order; raises everything that is wrong with the request."""
     faults: list[Fault] = []
-    if request.from_ and request.to:
-        found = list(islice(table.times(request.from_, request.to), MAX_TIMES + 1))
-    else:
-        found = []
-        for at, text in enumerate(request.times[: MAX_TIMES + 1]):
-            start, end = _span(text, schedule.timezone)
-            times = list(islice(table.times(start, end), MAX_TIMES + 1)) if start < end else []
-            if not times:
-                message = f"the schedule has no time {'on' if len(text) <= 10 else 'at'} {text[:40]!r}"
-                faults.append(fault(("times", at), "bad-time", message))
-            found += times
+    spans: list[tuple[tuple[str | int, ...], datetime, datetime]] = []
+    if request.from_ is not None and request.to is not None:
+        bounds = [_span(request.from_, schedule.timezone), _span(request.to, schedule.timezone)]
+        for name, span in zip(("from", "to"), bounds, strict=True):
+            if not span:
+                faults.append(fault((name,), "bad-time", "must be a date or an RFC 3339 time"))
+        if bounds[0] and bounds[1]:
+            spans.append(((), bounds[0][0], bounds[1][0]))
+            if bounds[1][0] <= bounds[0][0]:
+                faults.append(fault((), "end-before-start", "to must be after from"))
+    for at, text in enumerate(request.times):
+        span = _span(text, schedule.timezone)
+        if span:
+            spans.append((("times", at), *span))
+        else:
+            faults.append(fault(("times", at), "bad-time", "must be a date or an RFC 3339 time"))
     if faults:
         raise schedules.invalid("the backfill is not valid", faults)
+    return _in_spans(schedule, spans, now)
+
+
+def _in_spans(schedule: Schedule, spans: Sequence[tuple[Any, datetime, datetime]], now: int) -> list[int]:
+    found: set[int] = set()
+    faults: list[Fault] = []
+    for where, first, end in spans:
+        left = MAX_TIMES + 1 - len(found)
+        times = [to_ms(time) for time in islice(schedule.timetable.times(first, end), left)]
+        if not times:
+            text = "the schedule has no time there; see its startDate and endDate"
+            faults.append(fault(where, "no-times", text))
+        elif times[-1] > now:
+            faults.append(fault(where, "future-time", "is not over yet: a backfill runs the past"))
+        found.update(times)
     if len(found) > MAX_TIMES:
         text = f"a backfill has {MAX_TIMES} times at most; make several of it"
-        raise schedules.invalid("the backfill is too long", [fault((), "too-many-times", text)])
-    if not found:
-        text = "the schedule has no time in this range; see its startDate and endDate"
-        raise schedules.invalid("the backfill is empty", [fault((), "no-times", text)])
-    return sorted({to_ms(time) for time in found})
+        faults = [fault((), "too-many-times", text)]
+    if faults:
+        raise schedules.invalid("the backfill is not valid", faults)
+    return sorted(found)
 
 
-def _span(text: str, timezone: str) -> tuple[datetime, datetime]:
+def _span(text: str, timezone: str) -> tuple[datetime, datetime] | None:
     """A date is that whole day in the schedule's zone, a time that instant; anything else is nothing."""
+    zone = ZoneInfo(timezone)
     try:
         if len(text) <= 10:
-            day = datetime.combine(date.fromisoformat(text), datetime.min.time(), ZoneInfo(timezone))
-            return day, (day.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=day.tzinfo)
+            day = datetime.combine(date.fromisoformat(text), datetime.min.time())
+            return day.replace(tzinfo=zone), (day + timedelta(days=1)).replace(tzinfo=zone)
         moment = datetime.fromisoformat(text)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return moment, moment + timedelta(milliseconds=1)
     except (ValueError, OverflowError):
-        nothing = datetime(2000, 1, 1, tzinfo=UTC)
-        return nothing, nothing
+        return None
 
 
 @dataclass(slots=True)
@@ -170,15 +190,20 @@ def _visit(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Visit
 def _next(stock: fire.Stock, row: ScheduleRow, backfill: BackfillRow, visit: _Visit, now: int) -> None:
     """Deal with the next time: start its Job, or see that there is no need to."""
     mill = stock.mill
-    request = fire.request_of(schedules.schedule_of(row), backfill.times[visit.at])
-    job = mill.jobs.find(row.job_name, request["trigger"])
-    if job and job.state.ended and (backfill.force or job.state is not JobState.SUCCESS):
-        if job.backfill != backfill.number:  # it cannot run again under its own name
-            request["trigger"] = f"{request['trigger'][:56]}-b{backfill.number}"
-            job = mill.jobs.find(row.job_name, request["trigger"])
-    if job:
-        _adopt(job, backfill, visit)
+    time = backfill.times[visit.at]
+    there = mill.jobs.by_id([job_id for _, job_id in mill.runs.between(row.job_name, time, time + 1)])
+    jobs = [job for job in there.values() if job.schedule_id in (row.id, "")]
+    known = _standing(jobs, backfill)
+    if known:
+        _adopt(known, backfill, visit)
         return
+    request = fire.request_of(schedules.schedule_of(row), time)
+    taken = mill.jobs.find(row.job_name, request["trigger"])
+    if taken and _own(taken, backfill):
+        _adopt(taken, backfill, visit)  # a rival made it just now
+        return
+    if taken:
+        request["trigger"] = short(f"{request['trigger']}-b{backfill.number}")
     try:
         made = fire.job_of(stock, row, request, Actor(backfill.user), now, backfill=backfill.number)
     except MillError as refused:
@@ -188,18 +213,34 @@ def _next(stock: fire.Stock, row: ScheduleRow, backfill: BackfillRow, visit: _Vi
     if mill.jobs.create(made, due=now + START_GRACE_MS):
         start(mill, made, now)
         visit.running.append(made.id)
-    else:
-        rival = mill.jobs.find(row.job_name, request["trigger"])
-        if not rival:
-            raise Busy(f"the Job {request['trigger']} is being made by others; ask again")
-        _adopt(rival, backfill, visit)
+        return
+    rival = mill.jobs.find(row.job_name, request["trigger"])
+    if not rival:
+        raise Busy(f"the Job {request['trigger']} is being made by others; ask again")
+    _adopt(rival, backfill, visit)
+
+
+def _standing(jobs: Sequence[JobRow], backfill: BackfillRow) -> JobRow | None:
+    """The Job that a time has already: this backfill's own, one that runs, or a success if that is enough."""
+    for job in jobs:
+        if _own(job, backfill):
+            return job
+    for job in jobs:
+        if not job.state.ended or (job.state is JobState.SUCCESS and not backfill.force):
+            return job
+    return None
+
+
+def _own(job: JobRow, backfill: BackfillRow) -> bool:
+    return job.backfill == backfill.number and job.schedule_id == backfill.schedule_id
 
 
 def _adopt(job: JobRow, backfill: BackfillRow, visit: _Visit) -> None:
     """A Job of this time is there: it is waited for, or it counts as it ended."""
-    if not job.state.ended:
+    own = _own(job, backfill)
+    if not job.state.ended and job.id not in visit.running:
         visit.running.append(job.id)
-    elif job.backfill == backfill.number:
+    elif own and job.state.ended:
         visit.count(job)
     else:
         visit.skipped += 1

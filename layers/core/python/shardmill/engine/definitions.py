@@ -122,10 +122,11 @@ def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
         newest = read(mill, job_name)
         if expected not in (None, "any", newest.version):
             raise _not_as_expected(job_name, newest.version)
+        use = mill.definitions.use(job_name)
         _check_unused(mill, job_name)
         parents = {each["jobName"] for each in newest.document.get("dependencies", ())}
         try:
-            return mill.definitions.delete(job_name, version=newest.version, parents=sorted(parents))
+            return mill.definitions.delete(job_name, version=newest.version, parents=sorted(parents), use=use)
         except VersionConflict:
             continue
     raise _busy(job_name)

@@ -77,6 +77,10 @@ class JobNotFound(NotFound):
         super().__init__(f"there is no Job of {job_name!r} with the trigger {trigger!r}")
 
 
+class RunNotFound(NotFound):
+    code = "run-not-found"
+
+
 class ScheduleNotFound(NotFound):
     code = "schedule-not-found"
 
@@ -221,6 +225,12 @@ class PreconditionFailed(MillError):
 
 class TooLarge(MillError):
     code = "definition-too-large"
+
+
+class ScheduleTooLarge(TooLarge):
+    """The schedule is larger than its row can hold beside its history."""
+
+    code = "schedule-too-large"
 
 
 class OutputTooLarge(TooLarge):

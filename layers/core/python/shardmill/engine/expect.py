@@ -22,7 +22,7 @@ from shardmill.store.rows import JobRow
 
 MAX_EXPECTED = 1_000
 MOST_NAMED = 5
-NOT_STARTED = ("skipped", "missed", "late", "refused")
+NO_SCHEDULE = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +42,13 @@ class Run:
 def expected_runs(mill: Mill, define: JobDefine, job: JobRow) -> list[dict[str, Any]]:
     """What a new Job will wait for, as its row keeps it; raises if that cannot be said."""
     faults: list[Fault] = []
-    found = []
-    for at, dependency in enumerate(define.dependencies):
+    found: list[dict[str, Any]] = []
+    for dependency in define.dependencies:
         if dependency.window is None and job.data_time is None:
             text = f"is required: the Job waits for that of {dependency.job_name!r} with the same dataTime"
             faults.append(fault(("dataTime",), "missing-field", text))
             continue
         start, end, times = _times(mill, dependency, job)
-        if times and len(times) > MAX_EXPECTED:
-            text = (
-                f"dependency {at} expects more than {MAX_EXPECTED} runs of {dependency.job_name!r} of this "
-                "dataTime; make its window narrower"
-            )
-            faults.append(fault(("dataTime",), "window-too-wide", text))
         found.append(
             {
                 "jobName": dependency.job_name,
@@ -64,16 +58,19 @@ def expected_runs(mill: Mill, define: JobDefine, job: JobRow) -> list[dict[str, 
                 "times": times,
             }
         )
+    if sum(len(listed) for each in found for listed in (each["times"] or {}).values()) > MAX_EXPECTED:
+        text = f"expects more than {MAX_EXPECTED} runs of its parents; make the windows narrower"
+        faults.append(fault(("dataTime",), "window-too-wide", text))
     if faults:
         unique = {each.message: each.model_dump() for each in faults}
         raise RequestInvalid("the Job's dependencies cannot be told", faults=list(unique.values()))
     return found
 
 
-def _times(mill: Mill, dependency: Dependency, job: JobRow) -> tuple[int, int, list[int] | None]:
-    """The bounds of a dependency's window, and when its parent is to run in it, if a schedule says so."""
+def _times(mill: Mill, dependency: Dependency, job: JobRow) -> tuple[int, int, dict[str, list[int]] | None]:
+    """The bounds of a window, and when the parent's schedules are to run in it, if it has any."""
     if dependency.window is None:
-        return job.moment, job.moment + 1, [job.moment]
+        return job.moment, job.moment + 1, {NO_SCHEDULE: [job.moment]}
     from shardmill.engine.schedules import schedule_of  # only who has a window pays for the import
 
     rows = [row for row in mill.schedules.of_job(dependency.job_name) if row.status == 1]
@@ -83,11 +80,10 @@ def _times(mill: Mill, dependency: Dependency, job: JobRow) -> tuple[int, int, l
     if not schedules:
         return to_ms(start), to_ms(end), None
     times = {
-        to_ms(time)
-        for schedule in schedules
-        for time in islice(schedule.timetable.times(start, end), MAX_EXPECTED + 1)
+        each.schedule_id: [to_ms(t) for t in islice(each.timetable.times(start, end), MAX_EXPECTED + 1)]
+        for each in schedules
     }
-    return to_ms(start), to_ms(end), sorted(times)
+    return to_ms(start), to_ms(end), times
 
 
 def runs(mill: Mill, job: JobRow) -> list[list[Run]]:
@@ -96,33 +92,42 @@ def runs(mill: Mill, job: JobRow) -> list[list[Run]]:
 
 
 def _runs_of(mill: Mill, expected: dict[str, Any]) -> Iterator[Run]:
-    parent, strategy = expected["jobName"], expected["strategy"]
-    places = list(mill.runs.between(parent, expected["from"], expected["to"]))
-    jobs = mill.jobs.by_id([job_id for _, job_id in places]) if places else {}
-    best: dict[int, JobRow] = {}
-    for time, job_id in places:
-        found = jobs.get(job_id)
-        if found and found.state is not JobState.DELETED:
-            known = best.get(time)
-            if not known or known.state is not JobState.SUCCESS:
-                best[time] = found
-    times: Sequence[int] = sorted(best) if expected["times"] is None else expected["times"]
-    skipped = _skipped(mill, parent) if any(time not in best for time in times) else []
-    for time in times:
-        if time in best or not any(first <= time <= last for first, last in skipped):
-            yield Run(parent, strategy, time, best.get(time))
-    if not times and expected["times"] is None:
+    parent, strategy, times = expected["jobName"], expected["strategy"], expected["times"]
+    start, end = expected["from"], expected["to"]
+    found = _jobs_between(mill, parent, start, end)
+    if times is None:
+        listed = [(time, NO_SCHEDULE) for time in sorted(found)]
+    else:
+        listed = sorted((time, name) for name, each in times.items() for time in each)
+        if strategy == "any":  # a run by hand is as good
+            listed += [(time, NO_SCHEDULE) for time in sorted(found.keys() - {time for time, _ in listed})]
+    skips = {
+        name: mill.schedules.skips(parent, name, start, end)
+        for name in {name for time, name in listed if name and not _best(found.get(time, []), name)}
+    }
+    for time, name in listed:
+        job = _best(found.get(time, []), name)
+        if job or not any(first <= time <= last for first, last in skips.get(name, ())):
+            yield Run(parent, strategy, time, job)
+    if not listed and times is None:
         yield Run(parent, strategy, None, None)
 
 
-def _skipped(mill: Mill, parent: str) -> list[tuple[int, int]]:
-    """The times at which a parent's schedules started nothing, as far as they remember."""
-    return [
-        (entry["time"], entry.get("until", entry["time"]))
-        for row in mill.schedules.of_job(parent)
-        for entry in row.history
-        if entry["outcome"] in NOT_STARTED
-    ]
+def _jobs_between(mill: Mill, parent: str, start: int, end: int) -> dict[int, list[JobRow]]:
+    places = list(islice(mill.runs.between(parent, start, end), 2 * MAX_EXPECTED))
+    jobs = mill.jobs.by_id([job_id for _, job_id in places]) if places else {}
+    found: dict[int, list[JobRow]] = {}
+    for time, job_id in places:
+        job = jobs.get(job_id)
+        if job and job.state is not JobState.DELETED:
+            found.setdefault(time, []).append(job)
+    return found
+
+
+def _best(jobs: Sequence[JobRow], schedule_id: str) -> JobRow | None:
+    """Of the Jobs of one time, the one that counts for a schedule: its own or one by hand, success first."""
+    own = [job for job in jobs if not schedule_id or job.schedule_id in (schedule_id, NO_SCHEDULE)]
+    return next((job for job in own if job.state is JobState.SUCCESS), own[-1] if own else None)
 
 
 def met(expected: Sequence[Run]) -> bool:

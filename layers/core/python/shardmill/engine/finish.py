@@ -58,8 +58,12 @@ def cut_short(
     now: int,
     *,
     actor: str = ENGINE,
+    tell: bool = True,
 ) -> JobRow | None:
-    """End a Job before its steps have; None if it was in none of the states to end it from."""
+    """End a Job before its steps have; None if it was in none of the states to end it from.
+
+    `tell`: at once; a caller that has more to do before it is told does that itself.
+    """
     ended = mill.jobs.move(
         job.id,
         job.run,
@@ -73,7 +77,7 @@ def cut_short(
         actor=actor,
         notes=notes[:2000],
     )
-    if ended:
+    if ended and tell:
         announce(mill, ended, now)
     return ended
 

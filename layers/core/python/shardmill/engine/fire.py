@@ -18,19 +18,23 @@ from shardmill.engine.plan import Bound
 from shardmill.engine.submit import START_GRACE_MS, Origin, check, find_existing, make, start
 from shardmill.model.actor import Actor
 from shardmill.model.base import from_ms, to_ms
+from shardmill.model.fault import fault
 from shardmill.model.schedule import FireRequest, Schedule
 from shardmill.store.definitions import Definition
 from shardmill.store.jobs import AlsoRefused
 from shardmill.store.rows import JobRow, ScheduleRow
-from shardmill.store.schedules import ScheduleKey
+from shardmill.store.schedules import ScheduleKey, Skip
 
 CHUNK = 100  # schedules that one message names, and that the tick fires by itself
-MOST_TIMES = 100  # that one schedule catches up on in one visit
+MOST_TIMES = 20  # that one schedule catches up on in one visit
 MOST_HISTORY = 100
+MOST_HISTORY_BYTES = 60_000
+NOT_STARTED = ("skipped", "missed", "late", "refused", "exists")
 SCHEDULE_SKIPPED = "Schedule Skipped"
 _TRIES = 6
 
 NewId = Callable[[], str]
+Entry = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -62,15 +66,14 @@ class Stock:
 
 
 def fire_due(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
-    """Fire what is due; of many, all but the first are handed to others."""
-    due = list(mill.schedules.due(now))
+    """Fire what is due; of many, all but the first are handed to others, after these were fired."""
+    due = list(dict.fromkeys(mill.schedules.due(now)))
     chunks = [due[at : at + CHUNK] for at in range(0, len(due), CHUNK)]
-    bodies = [json.dumps({"now": now, "schedules": chunk}) for chunk in chunks[1:]]
-    if bodies:
+    fired = fire_all(mill, chunks[0], now, new_id) if chunks else {"fired": 0, "notFired": 0}
+    if chunks[1:]:
+        bodies = [json.dumps({"now": now, "schedules": chunk}) for chunk in chunks[1:]]
         mill.queues.send_texts(mill.settings.fire_queue, bodies)
-    return {"due": len(due), "handed": len(due) - len(chunks[0]) if due else 0} | (
-        fire_all(mill, chunks[0], now, new_id) if due else {"fired": 0, "notFired": 0}
-    )
+    return {"due": len(due), "handed": sum(map(len, chunks[1:]))} | fired
 
 
 def fire_listed(mill: Mill, message: dict[str, Any], new_id: NewId) -> dict[str, int]:
@@ -104,7 +107,6 @@ def _fire(stock: Stock, row: ScheduleRow, now: int) -> int:
         entries = []
         if decision.given_up:
             entries.append(_given_up(decision, now))
-            _tell_skipped(stock.mill, row, entries[0])
         moved: ScheduleRow | None
         if decision.fire is None:
             moved = _move(stock.mill, row, decision.next, entries)
@@ -122,39 +124,37 @@ def _start(
     schedule: Schedule,
     row: ScheduleRow,
     decision: firing.Decision,
-    entries: list[dict[str, Any]],
+    entries: list[Entry],
     now: int,
 ) -> tuple[ScheduleRow | None, bool]:
     assert decision.fire is not None
     mill, time = stock.mill, decision.fire
     trigger = schedule.trigger(from_ms(time))
-    entry: dict[str, Any] = {"time": time, "trigger": trigger, "firedTime": now}
+    entry: Entry = {"time": time, "trigger": trigger, "firedTime": now}
     alive = _previous(mill, schedule, row)
     if alive and schedule.overlap == "skip":
         entry |= _no_job("skipped", f"the previous Job {alive.trigger} is still {alive.state}")
-        _tell_skipped(mill, row, entry)
         return _move(mill, row, decision.next, [*entries, entry]), False
     try:
-        job = job_of(stock, row, request_of(schedule, time), Actor(row.update_user), now, replaces=alive)
+        job = job_of(stock, row, request_of(schedule, time), Actor(row.update_user), now, previous=alive)
     except MillError as refused:
         entry |= _no_job("refused", str(refused))
-        _tell_skipped(mill, row, entry)
         return _move(mill, row, decision.next, [*entries, entry]), False
     for _ in range(_TRIES):
-        done = _moved(row, decision.next, [*entries, entry | {"outcome": "started", "jobId": job.id}])
-        done.last_job = job.id
+        told = [*entries, entry | {"outcome": "started", "jobId": job.id}]
+        done = _moved(row, decision.next, told, job)
         try:
-            if mill.jobs.create(
-                job, due=now + START_GRACE_MS, also=[mill.schedules.change_request(row, done)]
-            ):
+            if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, entries)):
                 done.rev = row.rev + 1
+                _tell(mill, row, entries)
                 start(mill, job, now)
                 return done, True
         except AlsoRefused:
             return None, False
-        taken = mill.jobs.identity(row.job_name, trigger)
+        taken = mill.jobs.find(row.job_name, trigger)
         if taken:
-            exists = _no_job("exists", "a Job with this trigger exists already") | {"jobId": taken[0]}
+            exists = _no_job("exists", "a Job with this trigger exists already") | {"jobId": taken.id}
+            exists["same"] = taken.moment == time
             return _move(mill, row, decision.next, [*entries, entry | exists]), False
     return None, False
 
@@ -166,16 +166,16 @@ def job_of(
     actor: Actor,
     now: int,
     *,
-    replaces: JobRow | None = None,
+    previous: JobRow | None = None,
     backfill: int = 0,
 ) -> JobRow:
-    """The Job that a schedule asks for, not written yet."""
+    """The Job that a schedule asks for, not written yet; `previous`: the one before, if it has not ended."""
     schedule = schedules.schedule_of(row)
     origin = Origin(
         schedule_id=row.id,
         timezone=schedule.timezone,
-        in_line=schedule.overlap == "queue" and not backfill,
-        replaces=replaces.id if replaces and schedule.overlap == "replace" else "",
+        after=previous.id if previous and schedule.overlap == "queue" else "",
+        replaces=previous.id if previous and schedule.overlap == "replace" else "",
         backfill=backfill,
     )
     saved = stock.definition(row.job_name)
@@ -216,20 +216,36 @@ def _previous(mill: Mill, schedule: Schedule, row: ScheduleRow) -> JobRow | None
     return job if job and not job.state.ended else None
 
 
-def _move(
-    mill: Mill, row: ScheduleRow, upcoming: int | None, entries: Sequence[dict[str, Any]]
-) -> ScheduleRow | None:
+def _move(mill: Mill, row: ScheduleRow, upcoming: int | None, entries: Sequence[Entry]) -> ScheduleRow | None:
     """Move a schedule on without a Job; None if somebody else did."""
     moved = _moved(row, upcoming, entries)
-    return moved if mill.schedules.change(row, moved) else None
+    if not mill.schedules.change(row, moved, skipped=_skips(entries)):
+        return None
+    _tell(mill, row, entries)
+    return moved
 
 
-def _moved(row: ScheduleRow, upcoming: int | None, entries: Iterable[dict[str, Any]]) -> ScheduleRow:
+def _also(mill: Mill, row: ScheduleRow, done: ScheduleRow, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """What is written with a Job; the schedule's own row last, because its condition decides."""
+    return mill.schedules.change_requests(row, done, skipped=_skips(entries))
+
+
+def _skips(entries: Sequence[Entry]) -> list[Skip]:
+    """The times that no Job stands for; one that exists does, if it is of that very time."""
+    left_out = [each for each in entries if each["outcome"] in NOT_STARTED and not each.get("same")]
+    return [(each["time"], each["until"] if "until" in each else each["time"]) for each in left_out]
+
+
+def _moved(
+    row: ScheduleRow, upcoming: int | None, entries: Iterable[Entry], job: JobRow | None = None
+) -> ScheduleRow:
     history = [*reversed(list(entries)), *row.history][:MOST_HISTORY]
-    return replace(row, next=upcoming, history=history)
+    while len(json.dumps(history)) > MOST_HISTORY_BYTES:
+        history.pop()
+    return replace(row, next=upcoming, history=history, last_job=job.id if job else row.last_job)
 
 
-def _given_up(decision: firing.Decision, now: int) -> dict[str, Any]:
+def _given_up(decision: firing.Decision, now: int) -> Entry:
     assert decision.given_up
     first, last = decision.given_up
     why = {
@@ -240,33 +256,35 @@ def _given_up(decision: firing.Decision, now: int) -> dict[str, Any]:
     return {**times, "firedTime": now, **_no_job(decision.outcome, why[decision.outcome])}
 
 
-def _no_job(outcome: str, reason: str) -> dict[str, str]:
+def _no_job(outcome: str, reason: str) -> Entry:
     return {"outcome": outcome, "reason": reason[:500]}
 
 
-def _tell_skipped(mill: Mill, row: ScheduleRow, entry: dict[str, Any]) -> None:
-    """Before the schedule moves on: a tick that crashes in between tells it once more."""
-    detail = {
-        "schemaVersion": SCHEMA_VERSION,
-        "jobName": row.job_name,
-        "scheduleId": row.id,
-        "time": from_ms(entry["time"]).isoformat(),
-        "until": from_ms(entry["until"]).isoformat() if "until" in entry else None,
-        "outcome": entry["outcome"],
-        "reason": entry["reason"],
-    }
-    mill.bus.tell(SCHEDULE_SKIPPED, detail)
+def _tell(mill: Mill, row: ScheduleRow, entries: Iterable[Entry]) -> None:
+    """Tell the bus of times that started nothing; the history has them in any case."""
+    for entry in entries:
+        if entry["outcome"] in NOT_STARTED and entry["outcome"] != "exists":
+            detail = {
+                "schemaVersion": SCHEMA_VERSION,
+                "jobName": row.job_name,
+                "scheduleId": row.id,
+                "time": from_ms(entry["time"]).isoformat(),
+                "until": from_ms(entry["until"]).isoformat() if "until" in entry else None,
+                "outcome": entry["outcome"],
+                "reason": entry["reason"],
+            }
+            mill.bus.tell(SCHEDULE_SKIPPED, detail)
 
 
 def fire_now(
     mill: Mill, row: ScheduleRow, request: FireRequest, actor: Actor, now: int, new_id: NewId
 ) -> tuple[JobRow, bool]:
     """Start a Job of a schedule by hand; the Job, and whether it is new. Its next time stays as it is."""
-    schedule = schedules.schedule_of(row)
     time = now // 1000 * 1000 if request.data_time is None else to_ms(request.data_time)
-    document = request_of(schedule, time, request.params)
     stock = Stock(mill, new_id)
     for _ in range(_TRIES):
+        schedule = schedules.schedule_of(row)
+        document = _by_hand(schedule, time, request)
         existing = find_existing(mill, check(document))
         if existing:
             return existing, False
@@ -276,7 +294,7 @@ def fire_now(
                 f"the previous Job {alive.job_name}/{alive.trigger} is still {alive.state}, and the schedule "
                 "says to skip then; wait for it, or submit a Job by hand"
             )
-        job = job_of(stock, row, document, actor, now, replaces=alive)
+        job = job_of(stock, row, document, actor, now, previous=alive)
         entry = {
             "time": time,
             "trigger": job.trigger,
@@ -284,14 +302,20 @@ def fire_now(
             "outcome": "started",
             "jobId": job.id,
         }
-        done = _moved(row, row.next, [entry])
-        done.last_job = job.id
+        done = _moved(row, row.next, [entry], job)
         try:
-            if mill.jobs.create(
-                job, due=now + START_GRACE_MS, also=[mill.schedules.change_request(row, done)]
-            ):
+            if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, [])):
                 start(mill, job, now)
                 return job, True
         except AlsoRefused:
             row = schedules.read(mill, row.job_name, row.id)
     raise Busy(f"too many change the schedule {row.id!r} of {row.job_name!r} at once; ask again")
+
+
+def _by_hand(schedule: Schedule, time: int, request: FireRequest) -> dict[str, Any]:
+    try:
+        return request_of(schedule, time, request.params)
+    except (OverflowError, ValueError) as error:
+        text = f"cannot be told in the zone {schedule.timezone}: {error}"
+        wrong = fault(("dataTime",), "bad-time", text)
+        raise schedules.invalid("the Job cannot be started", [wrong]) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.schedule import Schedule
@@ -13,7 +12,8 @@ from shardmill.model.timetable import Timetable
 ON_TIME_MS = 120_000
 """A time that the tick meets within this is on time; an older one was missed, and `catchUp` decides."""
 
-_MOMENT = timedelta(milliseconds=1)
+TICK_MS = 60_000
+"""Ticks come each minute: a shorter `maxLatenessSeconds` would leave times out by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +29,24 @@ class Decision:
 def decide(schedule: Schedule, first: int, now: int) -> Decision:
     """`first`: the earliest time of which nothing was decided yet, not after `now`."""
     table = schedule.timetable
-    lateness = schedule.max_lateness_seconds
-    oldest = first if lateness is None else max(first, now - lateness * 1000)
+    oldest = first
+    if schedule.max_lateness_seconds is not None:
+        oldest = max(first, now - max(schedule.max_lateness_seconds * 1000, TICK_MS))
     since = oldest if schedule.catch_up == "all" else max(oldest, now - ON_TIME_MS)
-    time = first if since == first else _from(table, since)
+    time = first if since == first else following(table, since - 1)
     if (time is None or time > now) and schedule.catch_up == "latest":
-        found = latest(table, from_ms(oldest), from_ms(now))
-        time = to_ms(found) if found else None
+        time = latest(table, oldest, now)
+    outcome = "late" if oldest > first else "missed"
     if time is None or time > now:
-        return Decision(None, following(table, now), (first, now), _outcome(first, oldest))
-    given_up = (first, time - 1) if time > first else None
-    return Decision(time, following(table, time), given_up, _outcome(first, oldest) if given_up else "")
+        return Decision(None, following(table, now), (first, _last(table, first, now)), outcome)
+    if time == first:
+        return Decision(time, following(table, time))
+    return Decision(time, following(table, time), (first, _last(table, first, time - 1)), outcome)
+
+
+def _last(table: Timetable, first: int, until: int) -> int:
+    found = latest(table, first, until)
+    return first if found is None else found
 
 
 def following(table: Timetable, moment: int) -> int | None:
@@ -48,22 +55,14 @@ def following(table: Timetable, moment: int) -> int | None:
     return None if found is None else to_ms(found)
 
 
-def latest(table: Timetable, start: datetime, end: datetime) -> datetime | None:
+def latest(table: Timetable, start: int, end: int) -> int | None:
     """The last time from start to end, both included, without going through all of them."""
-    span = timedelta(minutes=1)
+    span = 60_000
     while True:
         begin = max(start, end - span)
-        found = deque(table.times(begin, end + _MOMENT), maxlen=1)
+        found = deque(table.times(from_ms(begin), from_ms(end + 1)), maxlen=1)
         if found:
-            return found[0]
+            return to_ms(found[0])
         if begin == start:
             return None
         span *= 8
-
-
-def _from(table: Timetable, moment: int) -> int | None:
-    return following(table, moment - 1)
-
-
-def _outcome(first: int, oldest: int) -> str:
-    return "late" if oldest > first else "missed"

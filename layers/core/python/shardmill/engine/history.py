@@ -18,18 +18,18 @@ def history(mill: Mill, job: JobRow) -> list[Transition]:
 
 def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
     for text in job.history:
-        yield _transition(text, job.run, None)
+        yield _transition(text, None)
     for run in range(1, job.run + 1):
         for step in mill.jobs.steps(job.id, run, consistent=False):
             for text in step.history:
-                yield _transition(text, run, step.name)
+                yield _transition(text, step.name)
 
 
-def _transition(text: str, run: int, step_name: str | None) -> Transition:
+def _transition(text: str, step_name: str | None) -> Transition:
     change = Change.decode(text)
     return Transition(
         time=from_ms(change.time),
-        run=run,
+        run=change.run,
         step_name=step_name,
         state=change.state,
         actor=change.actor,

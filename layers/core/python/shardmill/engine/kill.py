@@ -15,6 +15,7 @@ from shardmill.store.shards import BlockChanged
 
 _ALIVE = tuple(state for state in JobState if not state.ended)
 _TRIES = 6
+_LONGEST_CHAIN = 1_000
 
 
 def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
@@ -70,7 +71,7 @@ def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, n
         settle.wake(mill, stopped)
 
 
-def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, now: int) -> None:
+def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, reason: str, now: int) -> None:
     """End one task; its worker is told to stop with its next heartbeat."""
     if job.state.ended:
         raise _ended(job, job.state)
@@ -81,9 +82,10 @@ def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, now: int) -> No
         shard = mill.shards.blocks(step, [number])[number][rank]
         if shard.state is TaskState.KILLED:
             return
-        if shard.state.ended:
-            raise TaskEnded(f"the task has ended as {shard.state}")
-        killed = {rank: shard.evolve(state=TaskState.KILLED, span=_span(shard, now))}
+        refuse_ended(shard)
+        if shard.attempt:
+            keep_word(mill, step, rank, shard, "killed", _notes(actor, reason), now)
+        killed = {rank: shard.evolve(state=TaskState.KILLED, span=span(shard, now))}
         try:
             known = {rank: shard if shard.attempt else None}
             block = mill.shards.change(step, number, known, killed)
@@ -95,16 +97,41 @@ def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, now: int) -> No
     raise Busy("too many change this task at once; ask again")
 
 
-def _span(shard: Shard, now: int) -> int:
+def keep_word(
+    mill: Mill, step: StepRow, rank: int, shard: Shard, reason: str, message: str, now: int
+) -> None:
+    """Keep why an attempt ended that nobody reported, before the row that ends it."""
+    told = {
+        "attempt": shard.attempt,
+        "worker": shard.worker_id,
+        "startTime": shard.time,
+        "endTime": now,
+        "reason": reason,
+        "message": message,
+    }
+    mill.shards.keep_attempts([(step, rank, told)])
+
+
+def refuse_ended(shard: Shard) -> None:
+    if shard.state.ended:
+        raise TaskEnded(f"the task has ended as {shard.state}")
+
+
+def span(shard: Shard, now: int) -> int:
+    """How long an attempt took that ends now."""
     return max(0, now - shard.time) if shard.state is TaskState.RUNNING else 0
 
 
 def _kill_step(mill: Mill, step: StepRow, actor: str, now: int) -> None:
-    begun = step.total > 0
     if not step.state.ended:
         changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
         step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
-    if begun:
+    clear(mill, step)
+
+
+def clear(mill: Mill, step: StepRow) -> None:
+    """End the tasks and the execution of a step that has ended by somebody's word."""
+    if step.total:
         _end_tasks(mill, step)
         mill.machines.abort(step.job_id, step.run, step.index)
         share.leave(mill, step)
@@ -133,11 +160,19 @@ def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
 
 
 def replace(mill: Mill, job: JobRow, now: int) -> None:
-    """A Job takes the place of another, which is killed if it still runs."""
-    previous = mill.jobs.get(job.replaces)
-    if not previous or (previous.state.ended and previous.state is not JobState.KILLED):
-        return
-    try:
-        kill(mill, previous, job.submit_user, f"replaced by {job.job_name}/{job.trigger}", now)
-    except JobEnded:
-        return  # it came to its own end just now
+    """A Job takes the place of another, and of those that that one had still to replace: they are killed."""
+    chain: list[JobRow] = []
+    job_id = job.replaces
+    while job_id and len(chain) < _LONGEST_CHAIN:
+        previous = mill.jobs.get(job_id)
+        if not previous:
+            break
+        chain.append(previous)
+        job_id = previous.replaces
+    for previous in reversed(chain):
+        if not previous.state.ended or previous.state is JobState.KILLED:
+            try:
+                kill(mill, previous, job.submit_user, f"replaced by {job.job_name}/{job.trigger}", now)
+            except JobEnded:
+                continue  # it came to its own end just now
+    mill.jobs.replaced(job)

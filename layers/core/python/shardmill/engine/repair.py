@@ -8,7 +8,7 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import enqueue, expect, heirs, park, settle, share, slots, steps
+from shardmill.engine import enqueue, expect, heirs, kill, park, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
@@ -58,7 +58,10 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
 def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
     if job.unmet:
         expect.look(mill, job, now)
-    elif job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
+        return
+    if job.replaces:
+        kill.replace(mill, job, now)
+    if job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
         slots.look_again(mill, job, now)
     else:
         mill.machines.start_job(job.id, job.run)
@@ -67,6 +70,8 @@ def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
 
 def repair_run(mill: Mill, job: JobRow, now: int) -> None:
     """Have a Job that runs go on with whatever stands still."""
+    if job.replaces:
+        kill.replace(mill, job, now)
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
         job_runs(mill, job.id, job.run, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -13,6 +14,7 @@ from shardmill.engine.errors import (
     PreconditionFailed,
     ScheduleInvalid,
     ScheduleNotFound,
+    ScheduleTooLarge,
 )
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor
@@ -22,6 +24,7 @@ from shardmill.model.schedule import Firing, SavedSchedule, Schedule, When, chec
 from shardmill.store.definitions import Expected
 from shardmill.store.rows import ScheduleRow
 
+MAX_BYTES = 64_000
 _TRIES = 20
 _WHEN = ("cron", "everySeconds", "at", "timezone", "startDate", "endDate")
 
@@ -43,12 +46,16 @@ def save(
     if not mill.definitions.find(job_name):
         raise DefinitionNotFound(job_name)
     stored = schedule.model_dump(mode="json", exclude_defaults=True)
+    if len(json.dumps(stored).encode()) > MAX_BYTES:
+        raise ScheduleTooLarge(f"the schedule has more than {MAX_BYTES} bytes; its params are too large")
     for _ in range(_TRIES):
-        known = mill.schedules.get(job_name, schedule_id)
+        known = mill.schedules.known(job_name, schedule_id)
         _check_expected(known, expected, job_name, schedule_id)
         wanted = _row(known, schedule, stored, actor, now)
-        if mill.schedules.change(known, wanted) if known else mill.schedules.create(wanted):
+        if mill.schedules.save(known, wanted):
             return wanted
+        if not mill.definitions.find(job_name):
+            raise DefinitionNotFound(job_name)
     raise _busy(job_name, schedule_id)
 
 
@@ -61,18 +68,31 @@ def _row(
         "document": stored,
         "status": schedule.status,
     }
-    if known and all(known.document.get(name) == stored.get(name) for name in _WHEN):
-        return replace(known, version=known.version + 1, **told)
-    upcoming = firing.following(schedule.timetable, now)
-    if known:
-        return replace(known, version=known.version + 1, next=upcoming, **told)
-    return ScheduleRow(
-        job_name=schedule.job_name, id=schedule.schedule_id, version=1, create_time=now, next=upcoming, **told
-    )
+    if not known or known.deleted:
+        return ScheduleRow(
+            job_name=schedule.job_name,
+            id=schedule.schedule_id,
+            version=known.version + 1 if known else 1,
+            create_time=now,
+            next=firing.following(schedule.timetable, now),
+            **told,
+        )
+    upcoming = known.next
+    if any(known.document.get(name) != stored.get(name) for name in _WHEN):
+        upcoming = _upcoming(known, schedule, now)
+    return replace(known, version=known.version + 1, next=upcoming, **told)
+
+
+def _upcoming(known: ScheduleRow, schedule: Schedule, now: int) -> int | None:
+    """The next of new times: from now on, but for one that is due and that the old times had too."""
+    due = known.next
+    if due is not None and due <= now and firing.following(schedule.timetable, due - 1) == due:
+        return due
+    return firing.following(schedule.timetable, now)
 
 
 def _check_expected(known: ScheduleRow | None, expected: Expected, job_name: str, schedule_id: str) -> None:
-    version = known.version if known else 0
+    version = known.version if known and not known.deleted else 0
     if expected not in (None, version) and not (expected == "any" and version):
         there = f"is at version {version}" if version else "does not exist"
         raise PreconditionFailed(
@@ -95,11 +115,11 @@ def read(mill: Mill, job_name: str, schedule_id: str) -> ScheduleRow:
     return row
 
 
-def delete(mill: Mill, job_name: str, schedule_id: str, *, expected: Expected = None) -> None:
+def delete(mill: Mill, job_name: str, schedule_id: str, now: int, *, expected: Expected = None) -> None:
     for _ in range(_TRIES):
         row = read(mill, job_name, schedule_id)
         _check_expected(row, expected, job_name, schedule_id)
-        if mill.schedules.delete(row):
+        if mill.schedules.delete(row, now=now):
             return
     raise _busy(job_name, schedule_id)
 

@@ -47,7 +47,7 @@ class Origin:
 
     schedule_id: str = ""
     timezone: str = ""
-    in_line: bool = False
+    after: str = ""
     replaces: str = ""
     backfill: int = 0
 
@@ -106,7 +106,7 @@ def make(
     request = check(document, define)
     job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)
     job.schedule_id, job.timezone, job.backfill = origin.schedule_id, origin.timezone, origin.backfill
-    job.in_line, job.replaces = origin.in_line, origin.replaces
+    job.after, job.replaces = origin.after, origin.replaces
     _check_runnable(mill, define, job, bound_groups(mill, define) if bound is None else bound, now)
     job.expected = expect.expected_runs(mill, define, job)
     if job.expected:
@@ -179,7 +179,7 @@ def _job(
         submit_user=actor.name,
         execute_user=request.execute_user or define.execute_user or "",
         data_time=to_ms(request.data_time) if request.data_time else None,
-        history=[Change(now, JobState.INIT.value, actor.name, "submitted").encode()],
+        history=[Change(now, JobState.INIT.value, 1, actor.name, "submitted").encode()],
     )
 
 

@@ -67,8 +67,10 @@ def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobR
     state = JobState.RUNNING if begun else JobState.QUEUED
     if job.unmet:
         state = JobState.WAITING
-    elif not nodes or slots.lines_of(job):
-        state = JobState.INIT if not nodes else JobState.WAITING
+    elif not nodes:
+        state = JobState.INIT
+    elif job.concurrency or job.after:
+        state = JobState.WAITING
     moved = mill.jobs.move(
         job.id,
         job.run,

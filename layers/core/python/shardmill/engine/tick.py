@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shardmill.aws.observe import logger
 from shardmill.engine.mill import Mill
 from shardmill.engine.repair import look_at_jobs
 
+NewId = Callable[[], str]
 
-def tick(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
-    """How many Jobs were looked at, how many schedules were due, what could not be done now."""
-    result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0}
-    if next(mill.schedules.due(now), None):
-        from shardmill.engine.fire import fire_due  # cron is imported only when there is a time to work out
 
-        result |= fire_due(mill, now, new_id)
+def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
+    """How many Jobs were looked at, how many schedules were due, what could not be done now.
+
+    What one part meets keeps no other from its work.
+    """
+    result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0, "looked": 0, "failed": 0}
+    broken = 0
+    for part in (_fire, _go_on, look_at_jobs):
+        try:
+            result |= part(mill, now, new_id)
+        except Exception:
+            logger.exception("a part of the tick failed", extra={"action": "tick", "part": part.__name__})
+            broken += 1
+    return result | {"failed": result["failed"] + broken}
+
+
+def _fire(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
+    if not next(mill.schedules.due(now), None):
+        return {}
+    from shardmill.engine.fire import fire_due  # cron is imported only when there is a time to work out
+
+    return fire_due(mill, now, new_id)
+
+
+def _go_on(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     if next(mill.schedules.due_backfills(now), None):
         from shardmill.engine.backfill import look_at_due
 
         look_at_due(mill, now, new_id)
-    return result | look_at_jobs(mill, now, new_id)
+    return {}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardmill.engine import attempts, crew, expect
-from shardmill.engine.errors import JobNotFound, StepNotFound, TaskNotFound
+from shardmill.engine.errors import JobNotFound, RunNotFound, StepNotFound, TaskNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
 from shardmill.model.base import from_ms
@@ -27,7 +27,7 @@ def read_job(mill: Mill, job_name: str, trigger: str, run: int | None = None) ->
     if not job:
         raise JobNotFound(job_name, trigger)
     if run is not None and run > job.run:
-        raise JobNotFound(job_name, f"{trigger} (run {run}: it has {job.run})")
+        raise RunNotFound(f"the Job {job_name}/{trigger} has no run {run}; it is in run {job.run}")
     return job if run is None else replace(job, run=run)
 
 
@@ -310,7 +310,8 @@ def _attempt(kept: dict[str, Any]) -> Attempt:
 def _is_of(attempt: Attempt, shard: Shard) -> bool:
     """Whether this is the attempt that made a shard what it is."""
     same = attempt.attempt == shard.attempt and attempt.worker == shard.worker_id
-    return same and (attempt.outcome == "success") == (shard.state is TaskState.SUCCESS)
+    told = attempt.reason == "forced" or (attempt.outcome == "success") == (shard.state is TaskState.SUCCESS)
+    return same and told
 
 
 def _bare_attempt(shard: Shard) -> Attempt:

@@ -14,13 +14,15 @@ class Change:
 
     time: int
     state: str
+    run: int
     actor: str = ENGINE
     reason: str = ""
 
     def encode(self) -> str:
-        return json.dumps([self.time, self.state, self.actor, self.reason[:500]], ensure_ascii=False)
+        return json.dumps(
+            [self.time, self.state, self.run, self.actor, self.reason[:500]], ensure_ascii=False
+        )
 
     @classmethod
     def decode(cls, text: str) -> Change:
-        time, state, actor, reason = json.loads(text)
-        return cls(time, state, actor, reason)
+        return cls(*json.loads(text))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import MAX_NAME, TRIGGER_PATTERN, Answer, Limit, Model, Name, Params, Seconds, Time
@@ -20,6 +29,7 @@ MAX_PARALLEL = 100
 DEFAULT_TRIGGER = "%Y%m%dT%H%M%SZ"
 
 _TRIGGER = re.compile(TRIGGER_PATTERN[:-1] + r"\Z")
+_TRIALS = [datetime(2026, 1, 1, 5, 4, 3, tzinfo=UTC), datetime(2026, 12, 31, 22, 59, 58, tzinfo=UTC)]
 
 
 def _cron(expression: str) -> str:
@@ -48,22 +58,12 @@ def _day(value: Any) -> Any:
         raise PydanticCustomError("bad-date", "must be a date such as 2020-01-21 or 20200121") from None
 
 
-def _trigger_format(text: str) -> str:
-    trial = _formatted(text, datetime(2026, 12, 31, 23, 59, 59))  # noqa: DTZ001  only its digits count
-    if len(trial) > MAX_NAME or not _TRIGGER.match(trial):
-        message = (
-            f"gives triggers such as {trial[:80]!r}: they must start with a letter, a digit or _, go on with "
-            "letters, digits, _ or -, and have 64 characters at most; try %Y%m%d-%H%M"
-        )
-        raise PydanticCustomError("bad-trigger-format", "{message}", {"message": message})
-    return text
-
-
-def _formatted(text: str, moment: datetime) -> str:
-    try:
-        return moment.strftime(text)
-    except ValueError:
-        return "?"
+def short(trigger: str) -> str:
+    """A trigger that is too long, cut, but still unlike any other."""
+    if len(trigger) <= MAX_NAME:
+        return trigger
+    digest = hashlib.sha256(trigger.encode()).hexdigest()[:8]
+    return f"{trigger[: MAX_NAME - 9]}-{digest}"
 
 
 Day = Annotated[date, BeforeValidator(_day)]
@@ -83,9 +83,21 @@ class Schedule(Model):
     catch_up: Literal["none", "latest", "all"] = "latest"
     max_lateness_seconds: Seconds | None = None
     params: Params = Field(default_factory=dict)
-    trigger_format: (
-        Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_trigger_format)] | None
-    ) = None
+    trigger_format: str | None = Field(default=None, min_length=1, max_length=64)
+
+    @field_validator("trigger_format", mode="after")
+    @classmethod
+    def _gives_triggers(cls, text: str | None, info: ValidationInfo) -> str | None:
+        zone = ZoneInfo(info.data.get("timezone", "UTC"))
+        for moment in _TRIALS if text else ():
+            trigger = moment.astimezone(zone).strftime(text or "")
+            if len(trigger) > MAX_NAME or not _TRIGGER.match(trigger):
+                message = (
+                    f"gives triggers such as {trigger[:80]!r}: they must start with a letter, a digit or _, "
+                    "go on with letters, digits, _ or -, and have 64 characters at most; try %Y%m%d-%H%M"
+                )
+                raise PydanticCustomError("bad-trigger-format", "{message}", {"message": message})
+        return text
 
     @model_validator(mode="after")
     def _one_kind_of_time(self) -> Self:
@@ -110,8 +122,7 @@ class Schedule(Model):
         """The trigger of the Job of a time: by the format, in the schedule's zone, else the UTC instant."""
         if self.trigger_format:
             return self.timetable.local(moment).strftime(self.trigger_format)
-        room = MAX_NAME - len("20260101T000000Z-")
-        return f"{moment.strftime(DEFAULT_TRIGGER)}-{self.schedule_id[:room]}"
+        return short(f"{moment.strftime(DEFAULT_TRIGGER)}-{self.schedule_id}")
 
 
 class Firing(Answer):
@@ -150,11 +161,14 @@ class FireRequest(Model):
 
 
 class BackfillRequest(Model):
-    """Which past times are to be run: a range (`to` not included), or a list of times or dates."""
+    """Which past times are to be run: a range (`to` not included), or a list of times or dates.
 
-    from_: Time | None = Field(default=None, alias="from")
-    to: Time | None = None
-    times: list[str] = Field(default_factory=list)
+    A date alone means its first moment in the schedule's zone; in the list, all of that day.
+    """
+
+    from_: str | None = Field(default=None, alias="from")
+    to: str | None = None
+    times: list[str] = Field(default_factory=list, max_length=MAX_TIMES)
     parallel: int = Field(default=1, ge=1, le=MAX_PARALLEL)
     order: Literal["asc", "desc"] = "asc"
     force: bool = Field(default=False, description="also those that succeeded already")
@@ -165,8 +179,6 @@ class BackfillRequest(Model):
             raise PydanticCustomError("range-or-times", "needs either from and to, or times")
         if not self.times and (self.from_ is None or self.to is None):
             raise PydanticCustomError("open-range", "needs both from and to: a backfill must end")
-        if self.from_ and self.to and self.to <= self.from_:
-            raise PydanticCustomError("end-before-start", "to must be after from")
         return self
 
 

@@ -60,10 +60,24 @@ _TASK_ENDS = frozenset({TaskState.SUCCESS, TaskState.FAILED, TaskState.KILLED})
 
 JOB_MOVES: dict[JobState, frozenset[JobState]] = {
     JobState.INIT: frozenset(
-        {JobState.WAITING, JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.KILLED}
+        {
+            JobState.WAITING,
+            JobState.QUEUED,
+            JobState.SUSPENDED,
+            JobState.SUCCESS,
+            JobState.FAILED,
+            JobState.KILLED,
+        }
     ),
     JobState.WAITING: frozenset(
-        {JobState.WAITING, JobState.QUEUED, JobState.SUSPENDED, JobState.FAILED, JobState.KILLED}
+        {
+            JobState.WAITING,
+            JobState.QUEUED,
+            JobState.SUSPENDED,
+            JobState.SUCCESS,
+            JobState.FAILED,
+            JobState.KILLED,
+        }
     ),
     JobState.QUEUED: frozenset(
         {JobState.RUNNING, JobState.SUSPENDED, JobState.SUCCESS, JobState.FAILED, JobState.KILLED}
@@ -75,19 +89,27 @@ JOB_MOVES: dict[JobState, frozenset[JobState]] = {
             JobState.WAITING,
             JobState.QUEUED,
             JobState.RUNNING,
+            JobState.SUCCESS,
             JobState.FAILED,
             JobState.KILLED,
         }
     ),
-    JobState.SUCCESS: frozenset({JobState.INIT, JobState.DELETED}),
+    JobState.SUCCESS: frozenset({JobState.INIT, JobState.FAILED, JobState.DELETED}),
     JobState.FAILED: frozenset({JobState.INIT, JobState.SUCCESS, JobState.DELETED}),
-    JobState.KILLED: frozenset({JobState.INIT, JobState.SUCCESS, JobState.DELETED}),
+    JobState.KILLED: frozenset({JobState.INIT, JobState.SUCCESS, JobState.FAILED, JobState.DELETED}),
     JobState.DELETED: frozenset(),
 }
 
 STEP_MOVES: dict[StepState, frozenset[StepState]] = {
     StepState.WAITING: frozenset(
-        {StepState.READY, StepState.SUSPENDED, StepState.SKIPPED, StepState.FAILED, StepState.KILLED}
+        {
+            StepState.READY,
+            StepState.SUSPENDED,
+            StepState.SUCCESS,
+            StepState.SKIPPED,
+            StepState.FAILED,
+            StepState.KILLED,
+        }
     ),
     StepState.READY: frozenset(
         {

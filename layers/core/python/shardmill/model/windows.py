@@ -22,8 +22,8 @@ def bounds(window: Window, moment: datetime, timezone: str) -> tuple[datetime, d
 
 def _unit(unit: str, moment: datetime, zone: ZoneInfo, away: int) -> datetime:
     """The beginning of the unit that lies so many units away from the one that the moment is in."""
-    local = moment.astimezone(zone)
     try:
+        local = moment.astimezone(zone)
         if unit in _ELAPSED:
             into = timedelta(seconds=local.second, microseconds=local.microsecond)
             if unit == "hour":

@@ -157,13 +157,27 @@ class Definitions:
         items = self._table.query(partition, prefix=("sk", keys.CHILD), consistent=True)
         return [item["sk"].removeprefix(keys.CHILD) for item in items]
 
-    def delete(self, job_name: str, *, version: int, parents: list[str]) -> None:
-        """Hide the head; versions stay for the Jobs that run them, and numbers go on where they were."""
+    def use(self, job_name: str) -> tuple[int | None, int]:
+        """What changes whenever schedules or other definitions begin to need this one."""
+        head = self._table.get(keys.definition_head(job_name)) or {}
+        return head.get("used"), self.graph_revision()
+
+    def delete(self, job_name: str, *, version: int, parents: list[str], use: tuple[int | None, int]) -> None:
+        """Hide the head; versions stay for the Jobs that run them, and numbers go on where they were.
+
+        `use`: as it was before the caller saw that nobody needs the definition.
+        """
+        used, graph = use
         hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove("lk")
-        hidden.if_equal(version=version, deleted=None)
+        hidden.if_equal(version=version, deleted=None, used=used)
+        judged = Update(keys.counter("graph")).if_equal(value=graph or None)
         try:
             self._table.transact(
-                [self._table.update_request(hidden), *self._edges(job_name, parents, [], None)]
+                [
+                    self._table.update_request(hidden),
+                    self._table.check_request(judged),
+                    *self._edges(job_name, parents, [], None),
+                ]
             )
         except (TransactionRefused, Contended) as error:
             raise VersionConflict from error

@@ -101,7 +101,7 @@ class Jobs:
             state=state.value, tk=state.value, update_time=now, **changes, **_due(due)
         )
         update.append(
-            "history", Change(now, state.value, actor, reason or changes.get("notes") or "").encode()
+            "history", Change(now, state.value, run, actor, reason or changes.get("notes") or "").encode()
         )
         update.if_equal(run=run).if_in("state", [source.value for source in sources])
         try:
@@ -125,7 +125,9 @@ class Jobs:
         update = Update(keys.job(job.id)).set(
             run=job.run + 1, state=JobState.INIT.value, tk=JobState.INIT.value, redo=text, update_time=now
         )
-        update.set(**_due(due)).append("history", Change(now, JobState.INIT.value, actor, reason).encode())
+        update.set(**_due(due)).append(
+            "history", Change(now, JobState.INIT.value, job.run + 1, actor, reason).encode()
+        )
         update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
         update.remove("event_pending", "heirs_pending", "replaces")
         update.if_equal(run=job.run).if_in("state", [source.value for source in sources])
@@ -133,6 +135,14 @@ class Jobs:
             return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
             return None
+
+    def queued_no_longer(self, job: JobRow) -> None:
+        """The Job before this one is over."""
+        self._unless_changed(Update(keys.job(job.id)).remove("after").if_equal(after=job.after))
+
+    def replaced(self, job: JobRow) -> None:
+        """The Job that this one takes the place of is over."""
+        self._unless_changed(Update(keys.job(job.id)).remove("replaces").if_equal(replaces=job.replaces))
 
     def dependencies_met(self, job: JobRow, *, now: int, due: int) -> bool:
         """Note that a Job has all it waits for; whether it still waits to be planned."""
@@ -284,10 +294,11 @@ class Jobs:
         """Move a Step to a state if that is legal from where it is, and give it back; else None."""
         update = self._step_update(step).set(**changes)
         why = reason or changes.get("notes") or ""
-        return self._move_step(update, state, step_sources_of(state), now, actor, why)
+        return self._move_step(step.run, update, state, step_sources_of(state), now, actor, why)
 
     def _move_step(
         self,
+        run: int,
         update: Update,
         state: StepState,
         sources: Iterable[StepState],
@@ -296,7 +307,7 @@ class Jobs:
         reason: str = "",
     ) -> StepRow | None:
         update.set(state=state.value, update_time=now)
-        update.append("history", Change(now, state.value, actor, reason).encode())
+        update.append("history", Change(now, state.value, run, actor, reason).encode())
         update.if_in("state", [source.value for source in sources])
         try:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
@@ -333,12 +344,14 @@ class Jobs:
         """Suspend a step with open tasks, its messages void; None if it is another by now."""
         update = self._step_update(step).set(gen=step.gen + 1, let_finish=let_finish or None)
         update.if_equal(gen=step.gen).if_exists("open")
-        return self._move_step(update, StepState.SUSPENDED, [StepState.READY, StepState.RUNNING], now)
+        return self._move_step(
+            step.run, update, StepState.SUSPENDED, [StepState.READY, StepState.RUNNING], now
+        )
 
     def unpark_step(self, step: StepRow, state: StepState, *, now: int) -> StepRow | None:
         """Let the tasks of a suspended step be leased again, under a new generation."""
         update = self._step_update(step).set(gen=step.gen + 1, resend=True, let_finish=None)
-        return self._move_step(update.if_equal(gen=step.gen), state, [StepState.SUSPENDED], now)
+        return self._move_step(step.run, update.if_equal(gen=step.gen), state, [StepState.SUSPENDED], now)
 
     def set_counts(self, step: StepRow, **counts: int) -> None:
         """Say how the tasks of an ended step ended."""

@@ -41,6 +41,11 @@ def schedule(job_name: str, schedule_id: str) -> Key:
     return {"pk": f"SCHED#{job_name}", "sk": f"{SCHEDULE}{schedule_id}"}
 
 
+def skip(job_name: str, schedule_id: str, until: int) -> Key:
+    """Times of a schedule that started nothing, by the last of them."""
+    return {"pk": f"SKIP#{job_name}/{schedule_id}", "sk": sort_time(until)}
+
+
 def backfill(job_name: str, schedule_id: str, number: int) -> Key:
     return {"pk": f"SCHED#{job_name}", "sk": f"{backfills_of(schedule_id)}{number:06d}"}
 

@@ -84,7 +84,7 @@ class JobRow(Row):
     concurrency: int | None = None
     schedule_id: str = ""
     timezone: str = ""
-    in_line: bool = False
+    after: str = ""
     replaces: str = ""
     backfill: int = 0
     expected: list[dict[str, Any]] = json_field(list)
@@ -241,6 +241,7 @@ class ScheduleRow(Row):
     rev: int = 0
     last_job: str = ""
     history: list[dict[str, Any]] = json_field(list)
+    deleted: bool = False
 
     @property
     def key(self) -> tuple[str, str]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from shardmill.store import keys
 from shardmill.store.rows import BackfillRow, ScheduleRow
-from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.table import ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
 ScheduleKey = tuple[str, str]
+Skip = tuple[int, int]
+"""The first and the last of times in a row that started nothing."""
+
+_SKIPS_KEPT_SECONDS = 400 * 86_400
 
 
 class Schedules:
@@ -18,52 +23,82 @@ class Schedules:
         self._table = table
 
     def get(self, job_name: str, schedule_id: str) -> ScheduleRow | None:
+        row = self.known(job_name, schedule_id)
+        return None if row is None or row.deleted else row
+
+    def known(self, job_name: str, schedule_id: str) -> ScheduleRow | None:
+        """A schedule, or what is left of one that was deleted: its numbers go on where they were."""
         item = self._table.get(keys.schedule(job_name, schedule_id))
         return ScheduleRow.from_item(item) if item else None
 
     def by_key(self, wanted: Iterable[ScheduleKey]) -> list[ScheduleRow]:
-        return [ScheduleRow.from_item(i) for i in self._table.batch_get([keys.schedule(*k) for k in wanted])]
+        items = self._table.batch_get([keys.schedule(*key) for key in wanted])
+        return [row for row in map(ScheduleRow.from_item, items) if not row.deleted]
 
-    def of_job(self, job_name: str, *, limit: int | None = None) -> Iterator[ScheduleRow]:
+    def of_job(self, job_name: str) -> Iterator[ScheduleRow]:
         partition = keys.schedule(job_name, "")["pk"]
-        items = self._table.query(
-            ("pk", partition), prefix=("sk", keys.SCHEDULE), consistent=True, limit=limit
-        )
-        return map(ScheduleRow.from_item, items)
+        items = self._table.query(("pk", partition), prefix=("sk", keys.SCHEDULE), consistent=True)
+        return (row for row in map(ScheduleRow.from_item, items) if not row.deleted)
 
-    def page(self, *, after: str | None, limit: int) -> Iterator[ScheduleRow]:
-        """All schedules by job and id; `after`: the place of one, `job/id`."""
-        start = None
-        if after:
-            start = {**keys.schedule(*after.split("/", 1)), "lk": "schedule", "ls": after}
+    def page(self, *, after: ScheduleKey | None, limit: int) -> Iterator[ScheduleRow]:
+        """All schedules by job and id, after a certain one."""
+        start = {**keys.schedule(*after), "lk": "schedule", "ls": "/".join(after)} if after else None
         items = self._table.query(("lk", "schedule"), index=keys.LIST, start=start, limit=limit)
         return map(ScheduleRow.from_item, items)
 
-    def create(self, row: ScheduleRow) -> bool:
-        """Whether it was written; False if there is one already."""
-        place = f"{row.job_name}/{row.id}"
-        item = {**keys.schedule(*row.key), **row.to_item(), **_due(row), "lk": "schedule", "ls": place}
+    def save(self, known: ScheduleRow | None, wanted: ScheduleRow) -> bool:
+        """Write a schedule of a definition that exists; False if either is another by now."""
+        in_use = Update(keys.definition_head(wanted.job_name)).set(used=wanted.update_time)
+        in_use.if_exists("version").if_equal(deleted=None)
+        wanted.rev = known.rev + 1 if known else 1
+        if known:
+            write = self._table.update_request(_change(known, wanted))
+        else:
+            item = {**keys.schedule(*wanted.key), **wanted.to_item(), **_places(wanted)}
+            write = self._table.put_request(item, new=True)
         try:
-            self._table.put_new(item)
-        except ConditionFailed:
+            self._table.transact([self._table.update_request(in_use), write])
+        except TransactionRefused:
             return False
         return True
 
-    def change(self, row: ScheduleRow, changed: ScheduleRow) -> bool:
-        """Write what a row has become; False if somebody else changed it since it was read."""
+    def change(self, row: ScheduleRow, changed: ScheduleRow, *, skipped: Iterable[Skip] = ()) -> bool:
+        """Write what a row has become, and which of its times started nothing; False if it changed since."""
         try:
-            self._table.update(_change(row, changed))
-        except ConditionFailed:
+            self._table.transact(self.change_requests(row, changed, skipped=skipped))
+        except TransactionRefused:
             return False
         changed.rev = row.rev + 1
         return True
 
-    def change_request(self, row: ScheduleRow, changed: ScheduleRow) -> Item:
+    def change_requests(
+        self, row: ScheduleRow, changed: ScheduleRow, *, skipped: Iterable[Skip] = ()
+    ) -> list[Item]:
         """The same as a transaction takes it."""
-        return self._table.update_request(_change(row, changed))
+        marks = [
+            {**keys.skip(*row.key, until), "from": first, "ttl": until // 1000 + _SKIPS_KEPT_SECONDS}
+            for first, until in skipped
+        ]
+        return [
+            *(self._table.put_request(mark) for mark in marks),
+            self._table.update_request(_change(row, changed)),
+        ]
 
-    def delete(self, row: ScheduleRow) -> bool:
-        return self._table.delete_if(keys.schedule(*row.key), rev=row.rev)
+    def skips(self, job_name: str, schedule_id: str, start: int, end: int) -> list[Skip]:
+        """What a schedule left out between two times, in order."""
+        partition = ("pk", keys.skip(job_name, schedule_id, 0)["pk"])
+        bounds = ("sk", keys.sort_time(start), keys.sort_time(10**14))
+        found: list[Skip] = []
+        for item in self._table.query(partition, between=bounds, consistent=True):
+            if item["from"] >= end:
+                break
+            found.append((item["from"], int(item["sk"]) - 10**14))
+        return found
+
+    def delete(self, row: ScheduleRow, *, now: int) -> bool:
+        """Hide a schedule; its numbers go on if it is made again: nobody takes the new for the old."""
+        gone = replace(row, deleted=True, status=0, history=[], document={}, update_time=now)
+        return self.change(row, gone)
 
     def due(self, now: int) -> Iterator[ScheduleKey]:
         """The schedules whose next time has come, longest due first."""
@@ -114,10 +149,16 @@ def _backfill_key(row: BackfillRow) -> tuple[str, str, int]:
 def _change(row: ScheduleRow, changed: ScheduleRow) -> Update:
     old, new = row.to_item(), changed.to_item()
     wanted = {name: new.get(name) for name in {*old, *new} if old.get(name) != new.get(name)}
-    update = Update(keys.schedule(*row.key)).set_all({**wanted, **_due(changed), "rev": row.rev + 1})
+    update = Update(keys.schedule(*row.key)).set_all({**wanted, **_places(changed), "rev": row.rev + 1})
     return update.if_equal(rev=row.rev)
 
 
-def _due(row: ScheduleRow) -> dict[str, Any]:
+def _places(row: ScheduleRow) -> dict[str, Any]:
+    """Where the indexes have a schedule: in the list, and by its next time while it is on."""
     waits = row.status == 1 and row.next is not None
-    return {"dk": keys.DUE_SCHEDULES if waits else None, "da": row.next if waits else None}
+    return {
+        "lk": None if row.deleted else "schedule",
+        "ls": None if row.deleted else "/".join(row.key),
+        "dk": keys.DUE_SCHEDULES if waits else None,
+        "da": row.next if waits else None,
+    }

@@ -81,17 +81,9 @@ class Table:
         answer = self._client.delete_item(TableName=self.name, Key=encode_item(key), ReturnValues="ALL_OLD")
         return decode_item(answer.get("Attributes", {}))
 
-    def delete_if(self, key: Item, **expected: Any) -> bool:
-        """Delete an item that is as expected; False if it is not, or gone."""
-        condition = Update(key).if_equal(**expected).condition()
-        try:
-            self._write(self._client.delete_item, **condition)
-        except ConditionFailed:
-            return False
-        return True
-
     def batch_get(self, keys: Sequence[Item], *, consistent: bool = True) -> list[Item]:
         found: list[Item] = []
+        keys = list({tuple(key.items()): key for key in keys}.values())  # one asked for twice is refused
         for at in range(0, len(keys), 100):
             wanted: Any = {
                 self.name: {

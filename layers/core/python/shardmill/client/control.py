@@ -1,0 +1,70 @@
+"""What people do to Jobs, as methods of the Client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shardmill.client.calls import Calls, read
+from shardmill.client.paths import job_path
+from shardmill.model.job import Job, Transition
+
+
+class ControlCalls(Calls):
+    def suspend(self, job_name: str, trigger: str, reason: str = "", let_finish: bool = False) -> Job:
+        """Park a Job. Its running tasks are told to stop, or may finish."""
+        wish = {"reason": reason or None, "letFinish": let_finish}
+        return self._act(job_name, trigger, "suspend", wish, again=True)
+
+    def resume(self, job_name: str, trigger: str, reason: str = "") -> Job:
+        """Let a Job go on that somebody suspended; what has finished is kept."""
+        return self._act(job_name, trigger, "resume", {"reason": reason or None}, again=True)
+
+    def kill(
+        self, job_name: str, trigger: str, reason: str = "", step: str | None = None, index: int | None = None
+    ) -> Job:
+        """End a Job, or one of its steps, or one task of a step; that of a Job has no steps in its answer."""
+        wish = {"reason": reason or None, "stepName": step, "index": index}
+        return self._act(job_name, trigger, "kill", wish, again=True)
+
+    def rerun(
+        self,
+        job_name: str,
+        trigger: str,
+        *,
+        everything: bool = False,
+        steps: Sequence[str] = (),
+        shards: Sequence[int] = (),
+        reason: str = "",
+    ) -> Job:
+        """Begin a new run of a Job that has ended or is suspended, in which the rest is kept.
+
+        What failed runs again; or everything; or `steps`; or of one step its tasks with the indexes `shards`.
+        """
+        wish = {
+            "reason": reason or None,
+            "scope": "all" if everything else None,
+            "steps": list(steps) or None,
+            "shards": list(shards) or None,
+        }
+        return self._act(job_name, trigger, "rerun", wish)
+
+    def recompute(self, job_name: str, trigger: str, step: str, reason: str = "") -> Job:
+        """Begin a new run of a step and of everything downstream of it."""
+        return self._act(job_name, trigger, "recompute", {"reason": reason or None, "stepName": step})
+
+    def set_priority(self, job_name: str, trigger: str, priority: int) -> Job:
+        """Change how soon the tasks of a Job go out, of those that are still queued too."""
+        return self._act(job_name, trigger, "priority", {"priority": priority})
+
+    def history(self, job_name: str, trigger: str) -> list[Transition]:
+        """Every transition of a Job and its steps, of all its runs, in order."""
+        return self._page(Transition, f"{job_path(job_name, trigger)}/history", {})[0]
+
+    def _act(
+        self, job_name: str, trigger: str, verb: str, wish: Mapping[str, Any], *, again: bool = False
+    ) -> Job:
+        """`again`: the same again changes nothing."""
+        document = {field: value for field, value in wish.items() if value is not None}
+        path = f"{job_path(job_name, trigger)}:{verb}"
+        return read(Job, self._http.send("POST", path, document=document, again=again))
