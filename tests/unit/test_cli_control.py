@@ -10,7 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.cli.indexes import MOST, indexes
-from support.fake_api import FakeApi, Run, command_line, fine, job, page, problem, step, task, transition
+from support.fake_api import (
+    FakeApi,
+    Reply,
+    Run,
+    command_line,
+    fine,
+    job,
+    page,
+    problem,
+    step,
+    task,
+    transition,
+)
 
 JOB = "/v1/jobs/report/t1"
 WHO = ["report", "t1"]
@@ -223,3 +235,28 @@ def test_the_history_is_a_table(api: FakeApi, run: Run) -> None:
     ]
     found = json.loads(fine(run("history", *WHO, "--json")))
     assert [(each["stepName"], each["run"]) for each in found] == [(None, 1), ("main", 1), (None, 2)]
+
+
+def test_a_job_is_forced_to_an_end(api: FakeApi, run: Run) -> None:
+    api.on("POST", f"{JOB}:force", job(state="SUCCESS"))
+    assert fine(run("force", *WHO, "success", "--reason", "seen")) == "report t1 SUCCESS\n"
+    assert api.seen[-1].document == {"state": "SUCCESS", "reason": "seen"}
+    fine(run("force", *WHO, "FAILED", "--step", "main", "--index", "3"))
+    assert api.seen[-1].document == {"state": "FAILED", "stepName": "main", "index": 3}
+    assert run("force", *WHO, "KILLED").exit_code == 2
+    assert run("force", *WHO, "SUCCESS", "--index", "3").exit_code == 2
+
+
+def test_a_job_is_deleted(api: FakeApi, run: Run) -> None:
+    api.on("DELETE", JOB, Reply(status=204))
+    for more in ([], ["--full"]):
+        done = run("delete", *WHO, *more)
+        assert (done.exit_code, done.stdout, done.stderr) == (0, "", "shardmill: report t1 deleted\n")
+    assert [each.query for each in api.seen] == [{}, {"full": "true"}]
+
+
+def test_why_a_job_is_not_finished(api: FakeApi, run: Run) -> None:
+    told = {"jobName": "report", "trigger": "t1", "state": "RUNNING", "sentences": ["One.", "Two."]}
+    api.on("GET", f"{JOB}:explain", told)
+    assert fine(run("why", *WHO)) == "One.\nTwo.\n"
+    assert json.loads(fine(run("why", *WHO, "--json")))["sentences"] == ["One.", "Two."]

@@ -9,7 +9,16 @@ if TYPE_CHECKING:
     from shardmill.client import Client, Conflict, Invalid, NotFound, ShardmillError, Submitted, WaitTimedOut
     from shardmill.model.definition import JobDefine, JobGraph, ListedDefine, SavedDefine, StepDefine
     from shardmill.model.fault import Fault
-    from shardmill.model.job import Attempt, DependencyStatus, Job, JobRequest, Step, Task, Transition
+    from shardmill.model.job import (
+        Attempt,
+        DependencyStatus,
+        Explanation,
+        Job,
+        JobRequest,
+        Step,
+        Task,
+        Transition,
+    )
     from shardmill.model.schedule import Backfill, Firing, SavedSchedule, Schedule, When
     from shardmill.model.states import JobState, StepState, TaskState
     from shardmill.model.worker import Worker, WorkerGroup
@@ -21,6 +30,7 @@ _HOMES = {
     "Client": _CLIENT,
     "Conflict": _CLIENT,
     "DependencyStatus": "shardmill.model.job",
+    "Explanation": "shardmill.model.job",
     "Fault": "shardmill.model.fault",
     "Firing": "shardmill.model.schedule",
     "Invalid": _CLIENT,
@@ -54,6 +64,7 @@ __all__ = [
     "Client",
     "Conflict",
     "DependencyStatus",
+    "Explanation",
     "Fault",
     "Firing",
     "Invalid",

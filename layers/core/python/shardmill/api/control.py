@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.api.answers import actor, now
-from shardmill.engine import control, force, kill, rerun, suspend, view
+from shardmill.engine import control, explain, force, kill, rerun, suspend, view
 from shardmill.engine.mill import mill
 from shardmill.model.base import Model, Whole
 from shardmill.model.definition import MAX_STEPS
-from shardmill.model.job import Job
+from shardmill.model.job import Explanation, Job
 from shardmill.model.states import JobState, StepState, TaskState
 
 router = APIGatewayHttpRouter()
@@ -145,6 +145,15 @@ def force_end(job_name: str, trigger: str, wish: Annotated[Force, Body()]) -> Jo
         rank = view.rank_of(step, wish.index)
         force.force_task(mill(), job, step, rank, TaskState(wish.state), who, why, at)
     return view.job_view(mill(), view.read_job(mill(), job_name, trigger), at)
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>:explain", tags=["jobs"])
+def explain_job(job_name: str, trigger: str) -> Explanation:
+    """Why a Job is not finished, or how it came to its end, in sentences."""
+    job = view.read_job(mill(), job_name, trigger)
+    return Explanation(
+        job_name=job_name, trigger=trigger, state=job.state, sentences=explain.explain(mill(), job, now())
+    )
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])

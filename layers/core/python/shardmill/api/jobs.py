@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from shardmill.api import pages
-from shardmill.api.answers import JSON, actor, now
+from shardmill.api.answers import JSON, actor, no_content, now
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.aws.clock import new_id
 from shardmill.engine import history, logs, view
@@ -91,6 +91,19 @@ def list_jobs(
 def read(job_name: str, trigger: str, run: Run = None) -> Job:
     """A Job with its steps and how many of their tasks are in which state."""
     return view.job_view(mill(), view.read_job(mill(), job_name, trigger, run), now())
+
+
+@router.delete("/v1/jobs/<job_name>/<trigger>", tags=["jobs"])
+def delete_job(
+    job_name: str,
+    trigger: str,
+    full: Annotated[bool, Query(description="with its rows, files and logs")] = False,
+) -> Response[None]:
+    """Delete a Job, killing it first if it has not ended; its name and trigger are free then."""
+    from shardmill.engine.delete import delete  # few requests need it
+
+    delete(mill(), view.read_job(mill(), job_name, trigger), actor(router).name, now(), full=full)
+    return no_content()
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/history", tags=["jobs"])

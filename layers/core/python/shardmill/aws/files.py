@@ -47,6 +47,18 @@ class Files:
             start += size
         return data, offset + len(data) < total
 
+    def remove(self, prefix: str, *, most: int) -> bool:
+        """Remove up to so many objects under a prefix; whether none is left."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        for page in pages:
+            keys = [{"Key": entry["Key"]} for entry in page.get("Contents", [])]
+            if keys:
+                self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": keys})  # type: ignore[typeddict-item]
+            most -= len(keys)
+            if most <= 0:
+                return False
+        return True
+
     def remove_all(self) -> None:
         """Empty the bucket."""
         for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket):

@@ -19,6 +19,7 @@ from shardmill.cli import (
     parents,
     schedule,
     tasks,
+    verdicts,
     worker,
     workers,
 )
@@ -87,6 +88,9 @@ for _command in (
     control.kill,
     again.rerun,
     again.recompute,
+    verdicts.force,
+    verdicts.delete,
+    verdicts.why,
     definitions.graph,
     worker.worker,
 ):

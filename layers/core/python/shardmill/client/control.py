@@ -7,7 +7,7 @@ from typing import Any
 
 from shardmill.client.calls import Calls, read
 from shardmill.client.paths import job_path
-from shardmill.model.job import Job, Transition
+from shardmill.model.job import Explanation, Job, Transition
 
 
 class ControlCalls(Calls):
@@ -52,6 +52,27 @@ class ControlCalls(Calls):
     def recompute(self, job_name: str, trigger: str, step: str, reason: str = "") -> Job:
         """Begin a new run of a step and of everything downstream of it."""
         return self._act(job_name, trigger, "recompute", {"reason": reason or None, "stepName": step})
+
+    def force(
+        self,
+        job_name: str,
+        trigger: str,
+        state: str,
+        reason: str = "",
+        step: str | None = None,
+        index: int | None = None,
+    ) -> Job:
+        """Force a Job, or one of its steps, or one task of a step, to be SUCCESS or FAILED."""
+        wish = {"state": state, "reason": reason or None, "stepName": step, "index": index}
+        return self._act(job_name, trigger, "force", wish, again=True)
+
+    def delete_job(self, job_name: str, trigger: str, *, full: bool = False) -> None:
+        """Delete a Job, killing it first if it runs; `full`: with its rows, files and logs."""
+        self._http.send("DELETE", job_path(job_name, trigger), query={"full": "true"} if full else {})
+
+    def explain(self, job_name: str, trigger: str) -> Explanation:
+        """Why a Job is not finished, or how it came to its end."""
+        return read(Explanation, self._http.send("GET", f"{job_path(job_name, trigger)}:explain"))
 
     def set_priority(self, job_name: str, trigger: str, priority: int) -> Job:
         """Change how soon the tasks of a Job go out, of those that are still queued too."""

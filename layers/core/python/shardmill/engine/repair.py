@@ -8,7 +8,7 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import enqueue, expect, heirs, kill, park, settle, share, slots, steps
+from shardmill.engine import delete, enqueue, expect, heirs, kill, park, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
@@ -49,6 +49,8 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
     elif job.state.ended:
         if job.heirs_pending:
             heirs.told_of_end(mill, job, now, new_id)
+        else:
+            delete.forget(mill, job, now)
     elif job.state in (JobState.INIT, JobState.WAITING):
         _repair_start(mill, job, now)
     elif job.state in (JobState.QUEUED, JobState.RUNNING):

@@ -175,6 +175,7 @@ def _job(
         priority=request.priority if request.priority is not None else define.priority,
         on_failure=define.on_failure,
         concurrency=define.concurrency,
+        retention_days=define.retention_days,
         app_name=define.app_name or "",
         submit_user=actor.name,
         execute_user=request.execute_user or define.execute_user or "",

@@ -227,6 +227,15 @@ class Job(Answer):
         return not self.state.ended
 
 
+class Explanation(Answer):
+    """Why a Job is not finished, or how it came to its end."""
+
+    job_name: str
+    trigger: str
+    state: JobState
+    sentences: list[str]
+
+
 def check_request(document: object, define: JobDefine | None) -> tuple[JobRequest | None, list[Fault]]:
     """The request that a document describes, or everything that is wrong with it.
 

@@ -144,6 +144,34 @@ class Jobs:
         """The Job that this one takes the place of is over."""
         self._unless_changed(Update(keys.job(job.id)).remove("replaces").if_equal(replaces=job.replaces))
 
+    def hide(self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool) -> bool:
+        """Mark an ended Job as deleted and free its name; False if it is another by now."""
+        row = Update(keys.job(job.id)).set(
+            state=JobState.DELETED.value, tk=JobState.DELETED.value, update_time=now, purge=purge
+        )
+        row.set(**_due(due)).remove("lk", "nk", "event_pending", "heirs_pending")
+        row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
+        row.if_equal(run=job.run, state=job.state.value)
+        name = keys.identity(job.job_name, job.trigger)
+        own = Update(name).if_equal(id=job.id)
+        run = keys.run_at(job.job_name, job.moment, job.id)
+        requests = [self._table.update_request(row), self._table.delete_request(run)]
+        if job.state is not JobState.DELETED:
+            requests.append(self._table.delete_request(name, own))
+        try:
+            self._table.transact(requests)
+        except TransactionRefused:
+            return False
+        return True
+
+    def purge(self, job: JobRow) -> None:
+        """Remove the rows of a Job, its own last."""
+        partition = ("pk", keys.job(job.id)["pk"])
+        items = self._table.query(partition, only=("pk", "sk"), consistent=True)
+        places = [{"pk": item["pk"], "sk": item["sk"]} for item in items if item["sk"] != "job"]
+        self._table.batch_delete(places)
+        self._table.delete(keys.job(job.id))
+
     def dependencies_met(self, job: JobRow, *, now: int, due: int) -> bool:
         """Note that a Job has all it waits for; whether it still waits to be planned."""
         update = Update(keys.job(job.id)).remove("unmet", "notes").set(update_time=now, **_due(due))
@@ -167,12 +195,13 @@ class Jobs:
         except ConditionFailed as changed:
             if changed.old is None:
                 raise
-            done = Update(keys.job(job_id)).remove("event_pending", "dk", "da")
+            done = Update(keys.job(job_id)).remove("event_pending")
+            done.set(**_due(_expiry(JobRow.from_item(changed.old))))
             self._unless_changed(done.if_equal(run=run, event_pending=True, heirs_pending=None))
 
     def heirs_told(self, job: JobRow) -> None:
         """Those who wait for the Job know how it ended: nothing of it is left to do but the event."""
-        told = Update(keys.job(job.id)).remove("heirs_pending", "dk", "da")
+        told = Update(keys.job(job.id)).remove("heirs_pending").set(**_due(_expiry(job)))
         try:
             self._table.update(told.if_equal(run=job.run, state=job.state.value, event_pending=None))
         except ConditionFailed as changed:
@@ -415,6 +444,13 @@ class Jobs:
     @staticmethod
     def _step_update(step: StepRow) -> Update:
         return Update(keys.step(step.job_id, step.run, step.index))
+
+
+def _expiry(job: JobRow) -> int | None:
+    """When the tick is to remove an ended Job, if its definition says so."""
+    if not job.retention_days or job.completed_time is None:
+        return None
+    return job.completed_time + job.retention_days * 86_400_000
 
 
 def _due(due: int | None) -> dict[str, Any]:

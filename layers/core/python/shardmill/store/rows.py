@@ -91,6 +91,8 @@ class JobRow(Row):
     unmet: bool = False
     expires: int | None = None
     redo: dict[str, Any] = json_field()
+    retention_days: int | None = None
+    purge: bool = False
     parked: bool = False
     let_finish: bool = False
     history: list[str] = field(default_factory=list)

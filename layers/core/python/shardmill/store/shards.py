@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from shardmill.model.blocks import (
@@ -172,6 +173,14 @@ class Shards:
                 self._table.put_new({**self._set_key(step, number), "open": members})
             except ConditionFailed:
                 continue
+
+    def purge_set(self, step: StepRow, number: int, *, most: int) -> int:
+        """Remove up to so many rows of a set: blocks, attempts and outputs; how many there were."""
+        partition = keys.task_partition(step.job_id, step.run, step.index, number)
+        found = islice(self._table.query(("pk", partition), only=("pk", "sk"), limit=most), most)
+        places: list[Item] = [{"pk": item["pk"], "sk": item["sk"]} for item in found]
+        self._table.batch_delete(places)
+        return len(places)
 
     def put_block(self, step: StepRow, block: Block) -> None:
         """Write a block of a new run, unless it is there: it may have been worked on since."""

@@ -181,8 +181,9 @@ class Table:
         """Only the conditions of an update, as a transaction takes them."""
         return {"ConditionCheck": {"TableName": self.name, **update.condition()}}
 
-    def delete_request(self, key: Item) -> Item:
-        return {"Delete": {"TableName": self.name, "Key": encode_item(key)}}
+    def delete_request(self, key: Item, condition: Update | None = None) -> Item:
+        request = condition.condition() if condition else {"Key": encode_item(key)}
+        return {"Delete": {"TableName": self.name, **request}}
 
     def transact(self, requests: Sequence[Item], *, tries: int = _CONFLICT_TRIES) -> None:
         """All or nothing; waits out rivals, raises TransactionRefused if a condition does not hold."""
