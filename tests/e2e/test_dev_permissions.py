@@ -321,3 +321,29 @@ def test_many_due_together_go_through_the_fire_queue(guarded: Laptop) -> None:
 
     run_until(lambda: not left(), 60)
     assert denials(guarded) == []
+
+
+def test_control(guarded: Laptop) -> None:
+    """Everything that people do to Jobs, with what the API's function may do."""
+    assert guarded.request("PUT", "/v1/groups/quiet", {}).is_success
+    submit(guarded, "controlled", NOOP | {"workerGroup": "quiet"})
+    path = "/v1/jobs/controlled/t"
+
+    def act(action: str, body: dict[str, Any] | None = None) -> str:
+        answer = guarded.request("POST", f"{path}:{action}", body)
+        assert answer.is_success, (answer.text, denials(guarded))
+        return str(answer.json()["state"])
+
+    run_until(lambda: guarded.request("GET", path).json()["steps"][0]["state"] == "READY", 30)
+    assert act("suspend") == "SUSPENDED"
+    assert act("resume") == "QUEUED"
+    act("kill", {"stepName": "a", "index": 3})
+    act("force", {"state": "SUCCESS", "stepName": "a", "index": 4})
+    assert act("kill") == "KILLED"
+    assert act("rerun") == "INIT"
+    run_until(lambda: guarded.request("GET", path).json()["state"] == "QUEUED", 30)
+    assert act("kill", {"stepName": "b"}) == "QUEUED"
+    assert act("force", {"state": "SUCCESS"}) == "SUCCESS"
+    assert guarded.request("GET", f"{path}:explain").is_success
+    assert guarded.request("DELETE", f"{path}?full=true").status_code == 204
+    assert denials(guarded) == []

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types_boto3_stepfunctions import SFNClient
 
 _SETTLED_TOKEN = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
+_NOT_RUNNING = {"ExecutionDoesNotExist", "ValidationException"}  # the latter of one that has ended
 _NAME = re.compile(r"^(?P<job>[0-9a-f-]{36})-r(?P<run>\d+)(-s(?P<step>\d+))?$")
 
 
@@ -66,7 +67,7 @@ class Machines:
         try:
             self._client.stop_execution(executionArn=self._arn(job_id, run, index), cause="the Job was ended")
         except ClientError as error:
-            if error.response["Error"]["Code"] != "ExecutionDoesNotExist":
+            if error.response["Error"]["Code"] not in _NOT_RUNNING:
                 raise
 
     def _arn(self, job_id: str, run: int, index: int | None) -> str:
