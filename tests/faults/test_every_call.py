@@ -14,7 +14,7 @@ from support.faults import How, Rerun, everywhere_once
 from support.hands import Hands
 from support.lambda_server import FunctionError
 from support.moto_cloud import moto_cloud
-from support.play import ENDS, Play
+from support.play import Play
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
 HOWS: tuple[How, ...] = ("before", "after", "crash")
@@ -87,7 +87,7 @@ def _survives(run: Rerun) -> bool:
         play = prepare(cloud)
         relay = Relay(play)
         with run.armed():
-            cloud.run_until(lambda: relay.submitted and play.job()["state"] in ENDS, 60, meanwhile=relay.act)
+            cloud.run_until(lambda: relay.submitted and play.ended(), 60, meanwhile=relay.act)
         job = play.job()
         assert job["state"] == "SUCCESS", job["notes"]
         assert [step["counts"] for step in job["steps"]] == [{"SUCCESS": 3}, {"SUCCESS": 1}]

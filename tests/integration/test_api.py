@@ -123,7 +123,7 @@ def test_unreadable_bodies(
     [
         ("DELETE", "/v1/jobs", "GET, POST"),
         ("POST", "/v1/definitions/a", "DELETE, GET, PUT"),
-        ("PUT", "/v1/jobs/a/b", "GET"),
+        ("PUT", "/v1/jobs/a/b", "DELETE, GET"),
         ("GET", "/v1/work:report", "POST"),
         ("POST", "/openapi.json", "GET"),
     ],

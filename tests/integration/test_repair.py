@@ -152,5 +152,6 @@ def test_throttling_everywhere_delays_but_loses_nothing(play: Play, faults: Faul
                 act()
 
     play.cloud.run_until(lambda: play.job()["state"] in ("SUCCESS", "FAILED"), 50, meanwhile=work)
+    faults.relent()
     assert play.job()["state"] == "SUCCESS"
     assert [step["counts"] for step in play.job()["steps"]] == [{"SUCCESS": 25}, {"SUCCESS": 1}]

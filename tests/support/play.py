@@ -51,6 +51,11 @@ class Play:
     def job(self, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}").json
 
+    def ended(self, trigger: str = "t1", name: str = "play") -> bool:
+        """Whether the Job has ended; asked often, so it is its row that is read."""
+        job = self.mill.jobs.find(name, trigger)
+        return job is not None and job.state.value in ENDS
+
     def step(self, step_name: str, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}").json
 
@@ -82,9 +87,7 @@ class Play:
         self, judge: Judge = succeed, trigger: str = "t1", name: str = "play", timeout: float = 30
     ) -> dict[str, Any]:
         """Work until the Job has ended; the Job as it is then."""
-        self.cloud.run_until(
-            lambda: self.job(trigger, name)["state"] in ENDS, timeout, meanwhile=lambda: self.work(judge)
-        )
+        self.cloud.run_until(lambda: self.ended(trigger, name), timeout, meanwhile=lambda: self.work(judge))
         return self.job(trigger, name)
 
     def take(self, count: int, timeout: float = 10) -> list[Lease]:

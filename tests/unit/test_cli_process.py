@@ -282,11 +282,12 @@ def results(api: FakeApi) -> list[dict[str, Any]]:
     return [one for each in api.seen if each.path == "/v1/work:report" for one in each.document["results"]]
 
 
-def test_a_worker_does_what_there_is_and_says_it_in_json(api: FakeApi) -> None:
+def test_a_worker_does_what_there_is_and_says_it_in_json(api: FakeApi, tmp_path: Path) -> None:
     with_work(api, a_lease(content="exit 3"), a_lease("noop", rank=8))
     with api.served() as url:
         options = ("--once", "--json", "--log-format", "json", "--metrics-port", "0", "--domain", "d")
-        found = run("worker", *options, env=environment(url))
+        alone = {"TMPDIR": str(tmp_path)}  # else it clears what killed workers of other tests left
+        found = run("worker", *options, env=environment(url) | alone)
     assert found.returncode == 0
     assert [(one["outcome"], one.get("exitCode")) for one in results(api)] == [("failed", 3), ("success", 0)]
     told = [json.loads(line) for line in found.stdout.splitlines()]
