@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shardmill.engine import suspend
+from shardmill.engine import kill, suspend
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState
 from support.call import ProcessKilled
@@ -205,6 +205,26 @@ def test_a_killed_job_is_over_at_once_and_nothing_of_it_is_left(play: Play) -> N
     assert play.cloud.settle() == [e["executionArn"] for e in play.cloud.executions(status="ABORTED")]
     assert act(play, "kill")["state"] == "KILLED"
     assert play.job()["state"] == "KILLED"
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+@pytest.mark.parametrize("how", ["after", "crash"])
+def test_a_kill_that_breaks_off_is_finished_by_the_tick(play: Play, nth: int, how: Any) -> None:
+    play.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
+    play.submit()
+    held = play.take(1)
+    play.cloud.run_until(lambda: all(play.row(at).token for at in (0, 1)))
+    job = play.mill.jobs.find("play", "t1")
+    assert job is not None
+    with Faults() as faults, suppress(ClientError, BotoCoreError, ProcessKilled):
+        faults.fail("dynamodb", "UpdateItem", nth=nth, how=how)
+        kill.kill(play.mill, job, "me", "", play.hands.clock())
+    play.tick(minutes=3)
+    assert (play.job()["state"], play.states()) == ("KILLED", {"a": "KILLED", "b": "KILLED"})
+    assert [step["counts"] for step in play.job()["steps"]] == [{"KILLED": 3}, {"KILLED": 1}]
+    assert play.hands.beat(held) == [held[0].task_id]
+    assert left_over(play) == []
+    play.cloud.run_until(lambda: not play.cloud.executions(status="RUNNING"))
 
 
 def test_a_killed_step_spoils_what_depends_on_it_and_no_more(play: Play) -> None:

@@ -111,6 +111,20 @@ def test_a_parent_that_is_told_of_again_starts_nothing_more(diary: Diary) -> Non
     assert len(listed(diary, "child")) == 1
 
 
+def test_a_rerun_of_a_parent_starts_no_second_child_and_a_late_success_counts(diary: Diary) -> None:
+    define(diary, "parent")
+    define(diary, "child", "parent")
+    http = diary.play.cloud.http
+    finish(diary, "parent", dataTime=DAY, judge=fail_shards(0))
+    assert listed(diary, "child") == []
+    for scope in ("failed", "all"):
+        assert http("POST", "/v1/jobs/parent/t1:rerun", {"scope": scope}).status == 200
+        diary.play.run(trigger="t1", name="parent")
+        diary.play.cloud.tell_dependency()
+        [child] = listed(diary, "child")
+        assert diary.play.run(trigger=child["trigger"], name="child")["run"] == 1
+
+
 def test_a_failed_parent_starts_nothing_and_shows_in_the_notes(diary: Diary) -> None:
     define(diary, "left")
     define(diary, "right")

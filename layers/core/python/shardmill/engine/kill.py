@@ -6,7 +6,7 @@ from typing import Any
 
 from shardmill.engine import park, settle, share, steps
 from shardmill.engine.errors import Busy, JobEnded, StepEnded, TaskEnded
-from shardmill.engine.finish import cut_short
+from shardmill.engine.finish import announce, cut_short
 from shardmill.engine.mill import Mill
 from shardmill.model.blocks import Block, Shard, block_of
 from shardmill.model.states import JobState, StepState, TaskState
@@ -23,13 +23,16 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
 
     The same again changes nothing, but finishes what a crash left.
     """
-    killed = cut_short(mill, job, JobState.KILLED, _ALIVE, _notes(actor, reason), now, actor=actor)
+    notes = _notes(actor, reason)
+    killed = cut_short(mill, job, JobState.KILLED, _ALIVE, notes, now, actor=actor, tell=False)
     present = killed or mill.jobs.get(job.id)
     if not present or present.state is not JobState.KILLED:
         state = present.state if present else JobState.DELETED
         raise _ended(job, state)
     mill.runs.forget_edges(present)
     end_steps(mill, present, actor, now)
+    if killed:
+        announce(mill, killed, now)
     return present
 
 

@@ -13,6 +13,7 @@ from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.lease import end_dead_leases, job_runs
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -45,6 +46,8 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
     if job.event_pending:
         if job.state is JobState.SUSPENDED:
             park.park(mill, job, now)
+        else:
+            kill.end_steps(mill, job, ENGINE, now)  # a kill may have come no further than the Job
         announce(mill, job, now)
     elif job.state.ended:
         if job.heirs_pending:

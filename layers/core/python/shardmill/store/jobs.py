@@ -7,23 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from shardmill.model.history import ENGINE, Change
-from shardmill.model.states import JOB_MOVES, JobState, StepState, step_sources_of
+from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import keys
-from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
-from shardmill.store.table import TRANSACTION_LIMIT, ConditionFailed, Contended, Table, TransactionRefused
+from shardmill.store.steps import Steps
+from shardmill.store.table import ConditionFailed, Contended, TransactionRefused
 from shardmill.store.update import Item, Update
-
-_TRANSACTION_BYTES = 3_000_000
 
 
 class AlsoRefused(Exception):
     """What was to be written with a Job met another value than expected, so neither was."""
 
 
-class Jobs:
-    def __init__(self, table: Table) -> None:
-        self._table = table
+class Jobs(Steps):
+    """Jobs by id and by name, and, by inheritance, their steps."""
 
     def next_jid(self, count: int = 1) -> int:
         """The first of so many numbers that nobody else gets."""
@@ -210,14 +208,6 @@ class Jobs:
             early = Update(keys.job(job.id)).remove("heirs_pending")
             self._unless_changed(early.if_equal(run=job.run, state=job.state.value, event_pending=True))
 
-    def _unless_changed(self, update: Update) -> None:
-        """Write something that is needless if the row is another by now."""
-        try:
-            self._table.update(update)
-        except ConditionFailed as changed:
-            if changed.old is None:
-                raise
-
     def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
         """Put off the tick's next look at a Job; False if another tick did."""
         try:
@@ -262,189 +252,6 @@ class Jobs:
                     if group in item.get("groups", ()):
                         yield item["job_name"], item["trigger"]
 
-    def add_steps(self, job: JobRow, steps: Sequence[StepRow]) -> bool:
-        """Write the step rows that are not there yet; False if the Job has ended or is not as it was read."""
-        check = Update(keys.job(job.id)).if_equal(run=job.run, priority=job.priority)
-        check.if_in("state", [state.value for state in JobState if not state.ended])
-        guard = self._table.check_request(check)
-        rows = [
-            self._table.put_request(
-                {**keys.step(step.job_id, step.run, step.index), **step.to_item()}, new=True
-            )
-            for step in steps
-        ]
-        return all(self._add_chunk(guard, chunk) for chunk in _chunks(rows))
-
-    def _add_chunk(self, guard: Item, rows: list[Item]) -> bool:
-        while rows:
-            try:
-                self._table.transact([guard, *rows])
-                return True
-            except TransactionRefused as refused:
-                if 0 in refused.failed:
-                    return False
-                there = {at - 1 for at in refused.failed}
-                rows = [row for at, row in enumerate(rows) if at not in there]
-        return True
-
-    def step(self, job_id: str, run: int, index: int) -> StepRow | None:
-        item = self._table.get(keys.step(job_id, run, index))
-        return StepRow.from_item(item) if item else None
-
-    def with_step(self, job_id: str, run: int, index: int) -> tuple[JobRow, StepRow] | None:
-        """A Job and one of its steps, in one read; None if either is missing."""
-        items = self._table.batch_get([keys.job(job_id), keys.step(job_id, run, index)])
-        by_key = {item["sk"]: item for item in items}
-        if len(by_key) < 2:
-            return None
-        return JobRow.from_item(by_key.pop("job")), StepRow.from_item(by_key.popitem()[1])
-
-    def steps(self, job_id: str, run: int, *, consistent: bool = True) -> list[StepRow]:
-        """Every node of a run in order, gates included."""
-        bounds = ("sk", keys.step(job_id, run, 0)["sk"], keys.step(job_id, run, 99999)["sk"])
-        items = self._table.query(("pk", keys.job(job_id)["pk"]), between=bounds, consistent=consistent)
-        return [StepRow.from_item(item) for item in items]
-
-    def steps_by_key(self, wanted: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], StepRow]:
-        items = self._table.batch_get([keys.step(*key) for key in wanted])
-        rows = (StepRow.from_item(item) for item in items)
-        return {(row.job_id, row.run, row.index): row for row in rows}
-
-    def move_step(
-        self,
-        step: StepRow,
-        state: StepState,
-        *,
-        now: int,
-        actor: str = ENGINE,
-        reason: str = "",
-        **changes: Any,
-    ) -> StepRow | None:
-        """Move a Step to a state if that is legal from where it is, and give it back; else None."""
-        update = self._step_update(step).set(**changes)
-        why = reason or changes.get("notes") or ""
-        return self._move_step(step.run, update, state, step_sources_of(state), now, actor, why)
-
-    def _move_step(
-        self,
-        run: int,
-        update: Update,
-        state: StepState,
-        sources: Iterable[StepState],
-        now: int,
-        actor: str = ENGINE,
-        reason: str = "",
-    ) -> StepRow | None:
-        update.set(state=state.value, update_time=now)
-        update.append("history", Change(now, state.value, run, actor, reason).encode())
-        update.if_in("state", [source.value for source in sources])
-        try:
-            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
-        except ConditionFailed:
-            return None
-
-    def release(self, finished: StepRow, index: int, *, skip: bool) -> StepRow:
-        """Strike a finished node off what the step `index` downstream of it waits for."""
-        update = Update(keys.step(finished.job_id, finished.run, index))
-        update.delete("waiting", {str(finished.index)})
-        if skip:
-            update.set(skip=True)
-        return StepRow.from_item(self._table.update(update.if_exists("state"), returns="ALL_NEW"))
-
-    def close_block(self, step: StepRow, member: str, counts: dict[str, int]) -> StepRow:
-        """Strike a finished block (or set of blocks) off the step, adding its counts exactly once."""
-        update = self._step_update(step).delete("open", {member}).add(**counts)
-        try:
-            return StepRow.from_item(
-                self._table.update(update.if_contains("open", member), returns="ALL_NEW")
-            )
-        except ConditionFailed as struck:
-            return StepRow.from_item(struck.old or {})
-
-    def count_failures(self, step: StepRow, member: str, failures: int) -> StepRow:
-        """Remember how many tasks of a block have failed; only ever grows, so a repeat is harmless."""
-        update = self._step_update(step).raise_to(failures, "failed_blocks", member)
-        try:
-            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
-        except ConditionFailed as known:
-            return StepRow.from_item(known.old or {})
-
-    def park_step(self, step: StepRow, *, let_finish: bool, now: int) -> StepRow | None:
-        """Suspend a step with open tasks, its messages void; None if it is another by now."""
-        update = self._step_update(step).set(gen=step.gen + 1, let_finish=let_finish or None)
-        update.if_equal(gen=step.gen).if_exists("open")
-        return self._move_step(
-            step.run, update, StepState.SUSPENDED, [StepState.READY, StepState.RUNNING], now
-        )
-
-    def unpark_step(self, step: StepRow, state: StepState, *, now: int) -> StepRow | None:
-        """Let the tasks of a suspended step be leased again, under a new generation."""
-        update = self._step_update(step).set(gen=step.gen + 1, resend=True, let_finish=None)
-        return self._move_step(step.run, update.if_equal(gen=step.gen), state, [StepState.SUSPENDED], now)
-
-    def set_counts(self, step: StepRow, **counts: int) -> None:
-        """Say how the tasks of an ended step ended."""
-        update = self._step_update(step).set(**counts).remove("open", "token")
-        self._unless_changed(update.if_equal(state=step.state.value))
-
-    def stop_step(self, step: StepRow, *, notes: str, kill: bool = False) -> StepRow | None:
-        """Mark a step as stopping, unless it is already; `kill`: because somebody said so."""
-        update = self._step_update(step).set(stopping=True, notes=notes, kill=kill)
-        update.if_equal(**({"kill": False} if kill else {"stopping": False}))
-        try:
-            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
-        except ConditionFailed:
-            return None
-
-    def raise_generation(self, step: StepRow, **changes: Any) -> StepRow | None:
-        """Make every message sent so far for a step void; None if somebody else did, or it is not open."""
-        update = self._step_update(step).set(gen=step.gen + 1, resend=True, **changes)
-        update.if_equal(gen=step.gen)
-        update.if_in("state", [StepState.READY.value, StepState.RUNNING.value])
-        try:
-            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
-        except ConditionFailed:
-            return None
-
-    def set_priority(self, job: JobRow, priority: int, *, now: int) -> JobRow | None:
-        """Change the priority of a Job; None if it has ended."""
-        update = Update(keys.job(job.id)).set(priority=priority, update_time=now).if_equal(run=job.run)
-        update.if_in("state", [state.value for state in JobState if not state.ended])
-        try:
-            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
-        except ConditionFailed:
-            return None
-
-    def set_step_priority(self, step: StepRow, priority: int) -> bool:
-        """Change the priority of a step whose messages need not move; False if it moved on meanwhile."""
-        update = self._step_update(step).set(priority=priority)
-        try:
-            self._table.update(update.if_equal(gen=step.gen, state=step.state.value))
-        except ConditionFailed:
-            return False
-        return True
-
-    def set_window(self, step: StepRow, window: int) -> StepRow | None:
-        """Change the window of a step whose messages were not sent yet."""
-        update = self._step_update(step).set(window=window).if_equal(gen=step.gen, window=step.window)
-        try:
-            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
-        except ConditionFailed:
-            return None
-
-    def resent(self, step: StepRow) -> None:
-        """The messages of a step's present generation have all been sent."""
-        update = self._step_update(step).set(resend=False).if_equal(gen=step.gen)
-        try:
-            self._table.update(update)
-        except ConditionFailed as newer:
-            if newer.old is None:
-                raise
-
-    @staticmethod
-    def _step_update(step: StepRow) -> Update:
-        return Update(keys.step(step.job_id, step.run, step.index))
-
 
 def _expiry(job: JobRow) -> int | None:
     """When the tick is to remove an ended Job, if its definition says so."""
@@ -455,17 +262,3 @@ def _expiry(job: JobRow) -> int | None:
 
 def _due(due: int | None) -> dict[str, Any]:
     return {"dk": keys.DUE_PARTITION if due is not None else None, "da": due}
-
-
-def _chunks(rows: list[Item]) -> Iterator[list[Item]]:
-    chunk: list[Item] = []
-    size = 0
-    for row in rows:
-        row_size = len(str(row))
-        if chunk and (len(chunk) == TRANSACTION_LIMIT - 1 or size + row_size > _TRANSACTION_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(row)
-        size += row_size
-    if chunk:
-        yield chunk
