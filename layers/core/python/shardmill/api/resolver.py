@@ -13,7 +13,6 @@ from shardmill.api import gate, problems
 from shardmill.api.paths import allowed_methods
 from shardmill.aws.observe import logger
 from shardmill.engine.errors import Busy, Internal, MethodNotAllowed, MillError, NoSuchPath
-from shardmill.store.table import Contended, Throttled
 
 
 def make_app() -> APIGatewayHttpResolver:
@@ -49,14 +48,9 @@ def resolve_with(
         answer = app.resolve(event, context)
     except MillError as error:
         answer = problems.answer(error)
-    except (Contended, Throttled) as error:
-        logger.warning("the table was busy", extra={**extra, "error": str(error.__doc__)})
-        answer = problems.answer(Busy("too many write the same at once; nothing was changed, ask again"))
-    except Exception:
+    except Exception as error:
         logger.exception("a request failed", extra=extra)
-        fault = Internal("this is a defect of Shardmill, or AWS did not answer; its log has the request id")
-        fault.extra = {"requestId": request_id}
-        answer = problems.answer(fault)
+        answer = problems.answer(_fault_of(error, request_id))
     logger.info("answered", extra={**extra, "status": answer["statusCode"]})
     return answer
 
@@ -64,3 +58,17 @@ def resolve_with(
 def _refusal(error: MillError) -> Response[str]:
     answer = problems.answer(error)
     return Response(answer["statusCode"], problems.MEDIA_TYPE, answer["body"], answer["headers"])
+
+
+def _fault_of(error: Exception, request_id: str) -> MillError:
+    """What a caller hears of something that no use case has a word for."""
+    from shardmill.store.table import (
+        Contended,
+        Throttled,
+    )  # boto3 comes with it, which some requests need not
+
+    if isinstance(error, (Contended, Throttled)):
+        return Busy("too many write the same at once; nothing was changed, ask again")
+    fault = Internal("this is a defect of Shardmill, or AWS did not answer; its log has the request id")
+    fault.extra = {"requestId": request_id}
+    return fault

@@ -10,9 +10,9 @@ from typing import Any
 
 from shardmill.aws.observe import logger
 from shardmill.engine import firing, schedules
+from shardmill.engine.bound import bound_to
 from shardmill.engine.errors import Busy, DefinitionNotFound, MillError, Overlap
 from shardmill.engine.finish import SCHEMA_VERSION
-from shardmill.engine.groups import bound_to
 from shardmill.engine.mill import Mill
 from shardmill.engine.plan import Bound
 from shardmill.engine.submit import START_GRACE_MS, Origin, check, find_existing, make, start

@@ -69,15 +69,6 @@ def read(mill: Mill, name: str) -> GroupRow:
     return group
 
 
-def bound_to(mill: Mill) -> dict[str, list[str]]:
-    """The groups that each step type is bound to."""
-    bound: dict[str, list[str]] = {}
-    for group in mill.groups.page():
-        for kind in group.types:
-            bound.setdefault(kind, []).append(group.name)
-    return bound
-
-
 def delete(mill: Mill, name: str, *, force: bool = False) -> None:
     """Remove a group and its queues; steps that need it fail then, so it is refused unless forced."""
     group = read(mill, name)

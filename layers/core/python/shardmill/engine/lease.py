@@ -16,12 +16,13 @@ from shardmill.engine import crew, enqueue, settle, stuck
 from shardmill.engine.attempts import LOST, keep_cut_off
 from shardmill.engine.crew import Taker
 from shardmill.engine.enqueue import lease_time, seconds_until
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import Mill
 from shardmill.engine.rules import Bounce, End, Rules, Settled, Take, Verdict, Wait, on_delivery
+from shardmill.engine.start import job_runs
 from shardmill.engine.task_id import task_id
 from shardmill.engine.work import Receipt, work_item
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
-from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.model.states import StepState, TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged
@@ -279,19 +280,6 @@ def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
         job_runs(mill, step.job_id, step.run, now)
     mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
     step.state = StepState.RUNNING
-
-
-def job_runs(mill: Mill, job_id: str, run: int, now: int) -> None:
-    """The first task of a Job was taken."""
-    mill.jobs.move(
-        job_id,
-        run,
-        JobState.RUNNING,
-        sources=(JobState.QUEUED,),
-        now=now,
-        due=now + LOOK_AGAIN_MS,
-        started_time=now,
-    )
 
 
 def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:

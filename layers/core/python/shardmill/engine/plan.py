@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardmill.engine import slots
+from shardmill.engine.bound import bound_to
 from shardmill.engine.errors import DefinitionNotFound
-from shardmill.engine.groups import bound_to
 from shardmill.engine.kill import replace
 from shardmill.engine.mill import Mill
 from shardmill.engine.start import start_roots

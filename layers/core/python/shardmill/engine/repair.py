@@ -8,11 +8,11 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import delete, enqueue, expect, heirs, kill, park, settle, share, slots, steps
+from shardmill.engine import delete, enqueue, expect, kill, park, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
-from shardmill.engine.lease import end_dead_leases, job_runs
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.start import job_runs
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
@@ -51,6 +51,8 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
         announce(mill, job, now)
     elif job.state.ended:
         if job.heirs_pending:
+            from shardmill.engine import heirs  # few ticks need what makes Jobs
+
             heirs.told_of_end(mill, job, now, new_id)
         else:
             delete.forget(mill, job, now)
@@ -124,6 +126,8 @@ def _repair_open(mill: Mill, step: StepRow, now: int) -> None:
     if _fail_if_dead(mill, step, now):
         return
     if step.stopping:
+        from shardmill.engine.lease import end_dead_leases  # few ticks need what makes leases
+
         end_dead_leases(mill, step, now)
     settle.wake(mill, step)
     if step.open and not step.stopping:
