@@ -8,12 +8,19 @@ from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms
 from shardmill.model.history import Change
 from shardmill.model.job import Transition
+from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
 
 def history(mill: Mill, job: JobRow) -> list[Transition]:
-    """Every transition of every run, in order; of one moment, the Job's before its steps'."""
-    return sorted(_transitions(mill, job), key=lambda each: (each.time, each.step_name is not None))
+    """Every transition of every run, in order; of one moment, a Job's end comes after those of its steps."""
+    return sorted(_transitions(mill, job), key=lambda each: (each.time, _turn(each)))
+
+
+def _turn(each: Transition) -> int:
+    if each.step_name is not None:
+        return 1
+    return 2 if JobState(each.state).ended else 0
 
 
 def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
