@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from shardmill.engine import kill, settle, steps
-from shardmill.engine.errors import Busy, JobEnded, StepEnded
+from shardmill.engine import kill, steps
+from shardmill.engine.errors import JobEnded, StepEnded
 from shardmill.engine.finish import announce, cut_short
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor
-from shardmill.model.blocks import block_of
+from shardmill.model.blocks import Shard
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
-from shardmill.store.shards import BlockChanged
-
-_TRIES = 6
 
 
 def _notes(state: str, actor: Actor, reason: str) -> str:
@@ -61,21 +58,9 @@ def force_task(
     """End a task of a step that runs; its worker, if it has one, is told to stop with its next heartbeat."""
     if job.state.ended or not step.begun:
         raise StepEnded(f"step {step.name!r} is {step.state}: its tasks cannot be forced now")
-    number = block_of(rank)
-    for _ in range(_TRIES):
-        shard = mill.shards.blocks(step, [number])[number][rank]
-        if shard.state is state:
-            return
-        kill.refuse_ended(shard)
+
+    def forced(shard: Shard) -> Shard:
         attempt = shard.attempt + (shard.state is not TaskState.RUNNING)  # an end of its own, if none runs
-        forced = shard.evolve(state=state, attempt=attempt, span=kill.span(shard, now))
-        kill.keep_word(mill, step, rank, forced, "forced", _notes(state, actor, reason), now)
-        try:
-            known = {rank: shard if shard.attempt else None}
-            block = mill.shards.change(step, number, known, {rank: forced})
-        except BlockChanged:
-            continue
-        settle.after_end(mill, step, block)
-        settle.send_next(mill, step, [rank], now, repeated=False)
-        return
-    raise Busy("too many change this task at once; ask again")
+        return shard.evolve(state=state, attempt=attempt, span=kill.span(shard, now))
+
+    kill.end_task(mill, step, rank, forced, "forced", _notes(state, actor, reason), now)

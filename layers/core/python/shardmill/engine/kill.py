@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from shardmill.engine import park, settle, share, steps
@@ -80,44 +81,44 @@ def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, rea
         raise _ended(job, job.state)
     if not step.begun:
         raise StepEnded(f"step {step.name!r} is {step.state}: none of its tasks can be killed now")
+
+    def killed(shard: Shard) -> Shard:
+        return shard.evolve(state=TaskState.KILLED, span=span(shard, now))
+
+    end_task(mill, step, rank, killed, "killed", _notes(actor, reason), now)
+
+
+def end_task(
+    mill: Mill,
+    step: StepRow,
+    rank: int,
+    ended: Callable[[Shard], Shard],
+    reason: str,
+    message: str,
+    now: int,
+) -> None:
+    """End a task by somebody's word; raises if it has come to another end. Why is kept before the row."""
     number = block_of(rank)
     for _ in range(_TRIES):
         shard = mill.shards.blocks(step, [number])[number][rank]
-        if shard.state is TaskState.KILLED:
+        wanted = ended(shard)
+        if shard.state is wanted.state:
             return
-        refuse_ended(shard)
-        if shard.attempt:
-            keep_word(mill, step, rank, shard, "killed", _notes(actor, reason), now)
-        killed = {rank: shard.evolve(state=TaskState.KILLED, span=span(shard, now))}
+        if shard.state.ended:
+            raise TaskEnded(f"the task has ended as {shard.state}")
+        if wanted.attempt:
+            told = {"attempt": wanted.attempt, "worker": shard.worker_id, "reason": reason}
+            told |= {"message": message, "startTime": shard.time, "endTime": now}
+            mill.shards.keep_attempts([(step, rank, told)])
         try:
             known = {rank: shard if shard.attempt else None}
-            block = mill.shards.change(step, number, known, killed)
+            block = mill.shards.change(step, number, known, {rank: wanted})
         except BlockChanged:
             continue
         settle.after_end(mill, step, block)
         settle.send_next(mill, step, [rank], now, repeated=False)
         return
     raise Busy("too many change this task at once; ask again")
-
-
-def keep_word(
-    mill: Mill, step: StepRow, rank: int, shard: Shard, reason: str, message: str, now: int
-) -> None:
-    """Keep why an attempt ended that nobody reported, before the row that ends it."""
-    told = {
-        "attempt": shard.attempt,
-        "worker": shard.worker_id,
-        "startTime": shard.time,
-        "endTime": now,
-        "reason": reason,
-        "message": message,
-    }
-    mill.shards.keep_attempts([(step, rank, told)])
-
-
-def refuse_ended(shard: Shard) -> None:
-    if shard.state.ended:
-        raise TaskEnded(f"the task has ended as {shard.state}")
 
 
 def span(shard: Shard, now: int) -> int:
