@@ -72,7 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if folder is None:
             continue
         item.add_marker(folder)
-        if folder == "e2e":  # a cloud of their own is dear: the tests that share one stay together
+        if folder == "e2e" and item.get_closest_marker("xdist_group") is None:
+            # A cloud of their own is dear: the tests that share one stay together.
             shared = "laptop" in getattr(item, "fixturenames", ()) or "laptop" in item.name
             item.add_marker(pytest.mark.xdist_group("laptop" if shared else item.path.stem))
         if item.get_closest_marker("timeout") is None:

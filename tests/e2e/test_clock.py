@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from support.laptop import Laptop
 from support.waits import run_until
 
+pytestmark = pytest.mark.xdist_group("waiting")  # for ticks and heartbeats, beside the busy ones
 STEP = {"stepName": "a", "type": "shell", "content": "echo {{ job.dataTime }}"}
 
 

@@ -11,6 +11,8 @@ import pytest
 from support.laptop import Laptop
 from support.waits import run_until
 
+pytestmark = pytest.mark.xdist_group("waiting")  # for ticks and heartbeats, beside the busy ones
+
 
 @pytest.fixture
 def group(laptop: Laptop) -> str:
