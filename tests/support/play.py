@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shardmill.engine import groups
 from shardmill.engine.mill import Mill, mill
 from shardmill.model.worker import GroupRequest, Lease
-from shardmill.store.rows import StepRow
+from shardmill.store.rows import JobRow, StepRow
 from support.cloud import Cloud
 from support.hands import Hands
+from support.waits import NeverHappened
 
 ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
 Judge = Callable[[Lease], str]
@@ -71,8 +73,7 @@ class Play:
         return {step["stepName"]: step["state"] for step in self.job(trigger, name)["steps"]}
 
     def row(self, index: int, trigger: str = "t1", name: str = "play") -> StepRow:
-        job = self.mill.jobs.find(name, trigger)
-        assert job is not None
+        job = self._row(trigger, name)
         step = self.mill.jobs.step(job.id, job.run, index)
         assert step is not None
         return step
@@ -86,9 +87,16 @@ class Play:
     def run(
         self, judge: Judge = succeed, trigger: str = "t1", name: str = "play", timeout: float = 30
     ) -> dict[str, Any]:
-        """Work until the Job has ended; the Job as it is then."""
+        """Work until the Job has ended and the bus was told, if it listens; the Job as it is then."""
         self.cloud.run_until(lambda: self.ended(trigger, name), timeout, meanwhile=lambda: self.work(judge))
+        with suppress(NeverHappened):
+            self.cloud.run_until(lambda: not self._row(trigger, name).event_pending, 3)
         return self.job(trigger, name)
+
+    def _row(self, trigger: str, name: str) -> JobRow:
+        job = self.mill.jobs.find(name, trigger)
+        assert job is not None
+        return job
 
     def take(self, count: int, timeout: float = 10) -> list[Lease]:
         """Lease until there are that many tasks in hand."""
