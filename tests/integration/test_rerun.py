@@ -157,13 +157,13 @@ def test_a_suspended_job_can_be_run_again(play: Play) -> None:
     assert (job["state"], job["run"], job["steps"][0]["counts"]) == ("SUCCESS", 2, {"SUCCESS": 3})
 
 
-def test_a_job_that_failed_and_was_suspended_is_fixed_by_a_rerun(play: Play) -> None:
+def test_a_job_that_failed_and_was_suspended_is_resumed_where_it_failed(play: Play) -> None:
     play.define(*CHAIN, onFailure="suspend")
     play.submit()
     assert play.run(fail_shards(3, step="b"))["state"] == "SUSPENDED"
-    assert act(play, "resume", status=409)["code"] == "not-suspended"
-    act(play, "rerun")
+    assert act(play, "resume")["run"] == 2
     assert play.run()["state"] == "SUCCESS"
+    assert {lease.step_name for lease in play.leased if lease.run == 2} == {"b", "c"}
 
 
 def test_a_job_that_runs_is_not_run_again(play: Play) -> None:

@@ -11,12 +11,15 @@ from integration.test_workers_api import beat, lease, register, report, with_tas
 from shardmill.engine import control, enqueue, share, slots, workers
 from shardmill.engine.lease import drop_void
 from shardmill.engine.work import Receipt
+from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard
 from shardmill.model.states import TaskState
 from shardmill.model.worker import HeldTask, TaskProgress, output_size
 from support.faults import Faults
 from support.hands import Hands
 from support.play import Play
+
+ME = Actor("me")
 
 
 def opened(play: Play, name: str = "play", trigger: str = "t1") -> None:
@@ -160,7 +163,7 @@ def test_a_priority_that_changes_before_the_plan_holds(play: Play, monkeypatch: 
 
     def change_first(job: Any, nodes: Any) -> bool:
         if not changed:
-            changed.append(control.set_priority(play.mill, job, 10, play.hands.clock()))
+            changed.append(control.change(play.mill, job, {"priority": 10}, ME, play.hands.clock()))
         return add(job, nodes)
 
     monkeypatch.setattr(play.mill.jobs, "add_steps", change_first)

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from pydantic import Field
 
 from shardmill.api.gate import actor_of
 from shardmill.aws.clock import now_ms
 from shardmill.engine.errors import PreconditionFailed
 from shardmill.model.actor import Actor
+from shardmill.model.base import Model
 from shardmill.store.definitions import Expected
 
 JSON = "application/json"
 _ETAG = re.compile(r'"v([1-9]\d{0,8})"')
+
+
+class Reason(Model):
+    """Why somebody decides something."""
+
+    reason: str = Field(default="", max_length=500, description="goes into the notes and the history")
+
+
+Why = Annotated[Reason, Body()]
+NO_REASON = Reason()
 
 
 def actor(router: APIGatewayHttpRouter) -> Actor:

@@ -9,10 +9,11 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.api.answers import actor, now
+from shardmill.api.answers import NO_REASON, Reason, Why, actor, now
 from shardmill.engine import control, explain, force, kill, rerun, suspend, view
 from shardmill.engine.mill import mill
-from shardmill.model.base import Model, Whole
+from shardmill.model.base import Limit, Name, Retries, Whole
+from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition import MAX_STEPS
 from shardmill.model.job import Explanation, Job
 from shardmill.model.states import JobState, StepState, TaskState
@@ -26,15 +27,11 @@ def _task_of_a_step(wish: Any) -> Any:
     return wish
 
 
-class Why(Model):
-    reason: str = Field(default="", max_length=500, description="goes into the notes and the history")
-
-
-class Suspension(Why):
+class Suspension(Reason):
     let_finish: bool = Field(default=False, description="running tasks may end by themselves")
 
 
-class Killing(Why):
+class Killing(Reason):
     """All of a Job, unless a step is named; all of a step, unless a task is."""
 
     step_name: str | None = None
@@ -43,7 +40,7 @@ class Killing(Why):
     _of_a_step = model_validator(mode="after")(_task_of_a_step)
 
 
-class Rerun(Why):
+class Rerun(Reason):
     """What runs again: what failed, unless `scope` is all, or steps, or tasks of a step, are named."""
 
     scope: Literal["failed", "all"] | None = None
@@ -59,11 +56,11 @@ class Rerun(Why):
         return self
 
 
-class Recompute(Why):
+class Recompute(Reason):
     step_name: str
 
 
-class Force(Why):
+class Force(Reason):
     """Which end: of a Job, of one of its steps, or of one task of a step."""
 
     state: Literal["SUCCESS", "FAILED"]
@@ -73,8 +70,36 @@ class Force(Why):
     _of_a_step = model_validator(mode="after")(_task_of_a_step)
 
 
-class Priority(Model):
+class Priority(Reason):
     priority: Whole
+
+
+class Groups(Reason):
+    """The worker groups of all steps, or of one."""
+
+    worker_groups: list[Name] = Field(min_length=1, max_length=100)
+    step_name: str | None = None
+
+
+class Change(Reason):
+    """What becomes another, of all steps or of one; it holds for tasks that are not leased yet."""
+
+    step_name: str | None = None
+    priority: Whole | None = None
+    worker_groups: list[Name] | None = Field(default=None, min_length=1, max_length=100)
+    max_task_count: int | None = Field(default=None, ge=1, le=MAX_SHARDS)
+    failed_retries: Retries | None = None
+    timeout_seconds: Limit | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.wish:
+            raise PydanticCustomError("missing-field", "names nothing to change")
+        return self
+
+    @property
+    def wish(self) -> dict[str, Any]:
+        return self.model_dump(exclude={"step_name", "reason"}, exclude_none=True, by_alias=False)
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:suspend", tags=["jobs"])
@@ -88,10 +113,10 @@ def suspend_job(job_name: str, trigger: str, wish: Annotated[Suspension | None, 
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:resume", tags=["jobs"])
-def resume_job(job_name: str, trigger: str, why: Annotated[Why | None, Body()] = None) -> Job:
-    """Let a suspended Job go on; what has finished is kept."""
+def resume_job(job_name: str, trigger: str, why: Why = NO_REASON) -> Job:
+    """Let a suspended Job go on; what succeeded is kept, and one that failed runs again where it did."""
     job = view.read_job(mill(), job_name, trigger)
-    return view.summary(suspend.resume(mill(), job, actor(router), (why or Why()).reason, now()))
+    return view.summary(suspend.resume(mill(), job, actor(router), why.reason, now()))
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:kill", tags=["jobs"])
@@ -159,5 +184,26 @@ def explain_job(job_name: str, trigger: str) -> Explanation:
 @router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])
 def set_priority(job_name: str, trigger: str, change: Annotated[Priority, Body()]) -> Job:
     """Change the priority of a Job and its steps; tasks that wait move to the lane of that at once."""
+    return _changed(job_name, trigger, Change(priority=change.priority, reason=change.reason))
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:group", tags=["jobs"])
+def set_groups(job_name: str, trigger: str, change: Annotated[Groups, Body()]) -> Job:
+    """Give a Job, or a step of it, other worker groups; tasks that wait move there at once."""
+    return _changed(job_name, trigger, Change.model_validate(change.model_dump()))
+
+
+@router.post("/v1/jobs/<job_name>/<trigger>:change", tags=["jobs"])
+def change_job(job_name: str, trigger: str, change: Annotated[Change, Body()]) -> Job:
+    """Change priority, groups, retries or limits of what has not been leased yet; a later run keeps it."""
+    return _changed(job_name, trigger, change)
+
+
+def _changed(job_name: str, trigger: str, change: Change) -> Job:
     job = view.read_job(mill(), job_name, trigger)
-    return view.summary(control.set_priority(mill(), job, change.priority, now()))
+    step_name = change.step_name or control.ALL_STEPS
+    return view.summary(
+        control.change(
+            mill(), job, change.wish, actor(router), now(), step_name=step_name, reason=change.reason
+        )
+    )

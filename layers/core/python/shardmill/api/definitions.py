@@ -9,7 +9,16 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Que
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from shardmill.api import pages
-from shardmill.api.answers import JSON, actor, etag, expected_version, no_content, now
+from shardmill.api.answers import (
+    JSON,
+    NO_REASON,
+    Why,
+    actor,
+    etag,
+    expected_version,
+    no_content,
+    now,
+)
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.engine import definitions
 from shardmill.engine.mill import mill
@@ -46,6 +55,7 @@ def saved_view(saved: Definition) -> SavedDefine:
             "updateTime": from_ms(saved.update_time),
             "submitUser": saved.user,
             "updateUser": saved.user,
+            "suspended": saved.suspended or None,
         }
     )
 
@@ -61,6 +71,7 @@ def listed_view(listed: Listed) -> ListedDefine:
         update_time=from_ms(listed.update_time),
         submit_user=listed.user,
         update_user=listed.user,
+        suspended=listed.suspended or None,
     )
 
 
@@ -105,6 +116,18 @@ def delete(job_name: str, if_match: IfMatch = None) -> Response[None]:
     """Delete a definition; Jobs that run keep the version they started with."""
     definitions.delete(mill(), job_name, expected=expected_version(if_match, None))
     return no_content()
+
+
+@router.post("/v1/definitions/<job_name>:suspend", tags=["definitions"])
+def suspend(job_name: str, why: Why = NO_REASON) -> SavedDefine:
+    """Have no new Jobs of a definition start; those that run go on, and schedules wait."""
+    return saved_view(definitions.suspend(mill(), job_name, actor(router), why.reason))
+
+
+@router.post("/v1/definitions/<job_name>:resume", tags=["definitions"])
+def resume(job_name: str, why: Why = NO_REASON) -> SavedDefine:
+    """Let Jobs of a definition start again; schedules deal with what they missed as their catchUp says."""
+    return saved_view(definitions.resume(mill(), job_name))
 
 
 @router.get("/v1/definitions", tags=["definitions"])

@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import Field
 
 from shardmill.api import pages
-from shardmill.api.answers import JSON, actor, no_content, now
+from shardmill.api.answers import JSON, NO_REASON, Why, actor, no_content, now
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.engine import groups, logs, workers
 from shardmill.engine.crew import runs
@@ -50,16 +50,6 @@ router = APIGatewayHttpRouter()
 Force = Annotated[bool, Query()]
 
 
-class Reason(Model):
-    """Why something is decided of a worker."""
-
-    reason: str = Field(default="", max_length=500)
-
-
-Why = Annotated[Reason, Body()]
-NO_REASON = Reason()
-
-
 class UrlsRequest(Model):
     """A worker wants to store the log of an attempt it holds, in so many chunks."""
 
@@ -81,13 +71,14 @@ class UrlsAnswer(Answer):
     items: list[UploadUrl]
 
 
-def _group(row: GroupRow) -> WorkerGroup:
+def _group(row: GroupRow, everything: str = "") -> WorkerGroup:
     return WorkerGroup(
         id=row.name,
         name=row.name,
         kind=row.kind,
         lease_seconds=row.lease_seconds,
         types=row.types,
+        suspended=row.suspended or everything or None,
         create_time=from_ms(row.create_time),
         update_time=from_ms(row.update_time),
     )
@@ -106,7 +97,7 @@ def save_group(name: str, group: Annotated[GroupRequest, Body()]) -> Response[Wo
 
 @router.get("/v1/groups/<name>", tags=["workers"])
 def read_group(name: str) -> WorkerGroup:
-    return _group(groups.read(mill(), name))
+    return _group(groups.read(mill(), name), mill().groups.every().suspended)
 
 
 @router.delete("/v1/groups/<name>", tags=["workers"])
@@ -119,7 +110,34 @@ def delete_group(name: str, force: Force = False) -> Response[None]:
 @router.get("/v1/groups", tags=["workers"])
 def list_groups(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[WorkerGroup]:
     rows = mill().groups.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
-    return pages.page(router, ((row.name, _group(row)) for row in rows), limit)
+    everything = mill().groups.every().suspended
+    return pages.page(router, ((row.name, _group(row, everything)) for row in rows), limit)
+
+
+@router.post("/v1/groups/<name>:suspend", tags=["workers"])
+def suspend_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
+    """Have nobody take tasks of a group until it is resumed; those that run go on to their end."""
+    return _group(groups.suspend(mill(), name, actor(router), why.reason))
+
+
+@router.post("/v1/groups/<name>:resume", tags=["workers"])
+def resume_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
+    """Let tasks of a group be taken again."""
+    return _group(groups.resume(mill(), name))
+
+
+@router.post("/v1/groups:suspend", tags=["workers"])
+def suspend_all_groups(why: Why = NO_REASON) -> Response[None]:
+    """Have nobody take any task until everything is resumed, also in groups that are made later."""
+    groups.suspend_all(mill(), actor(router), why.reason)
+    return no_content()
+
+
+@router.post("/v1/groups:resume", tags=["workers"])
+def resume_all_groups(why: Why = NO_REASON) -> Response[None]:
+    """Let tasks be taken again; a group that was suspended by itself stays so."""
+    groups.resume_all(mill())
+    return no_content()
 
 
 @router.post("/v1/workers", tags=["workers"])

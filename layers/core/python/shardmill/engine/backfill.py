@@ -157,7 +157,7 @@ def go_on(mill: Mill, key: Key, now: int, new_id: NewId) -> BackfillRow | None:
             notes=visit.notes or None,
             update_time=now,
         )
-        if changed and len(visit.running) < backfill.parallel and more:
+        if changed and len(visit.running) < backfill.parallel and more and visit.at > backfill.at:
             continue  # it stopped only because it looked at enough times for one visit
         if changed:
             return changed
@@ -179,6 +179,9 @@ def _visit(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Visit
         visit.notes = f"the schedule was deleted before {len(b.times) - b.at} of its times"
         visit.at = len(b.times)
     stock = fire.Stock(mill, new_id)
+    if stock.suspended(b.job_name):
+        row = None
+        visit.notes = "waits until its definition is resumed"
     while row and b.state == "RUNNING" and visit.at < len(b.times) and len(visit.running) < b.parallel:
         if visit.at - b.at >= MOST_AT_ONCE:
             break

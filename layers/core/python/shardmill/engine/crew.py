@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from shardmill.engine.context import program_of
 from shardmill.engine.mill import Mill
+from shardmill.store.keys import EVERY_GROUP
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
 ANY = "*"
@@ -32,10 +33,31 @@ class Taker:
 
 
 def group_rows(mill: Mill, names: Iterable[str], now: int) -> dict[str, GroupRow]:
-    def read(missing: list[str]) -> dict[str, GroupRow]:
-        return {name: row for name in missing if (row := mill.groups.get(name))}
+    """The groups that exist, as they were a moment ago; all are suspended while everything is."""
 
-    return mill.recent_groups.get(names, read, now)
+    def read(missing: list[str]) -> dict[str, GroupRow]:
+        every = {EVERY_GROUP: mill.groups.every()} if EVERY_GROUP in missing else {}
+        names = [name for name in missing if name != EVERY_GROUP]
+        return every | {name: row for name in names if (row := mill.groups.get(name))}
+
+    rows = mill.recent_groups.get({*names, EVERY_GROUP}, read, now)
+    every = rows.pop(EVERY_GROUP)
+    if every.suspended:
+        return {name: replace(row, suspended=every.suspended) for name, row in rows.items()}
+    return rows
+
+
+def halted(mill: Mill, step: StepRow, queue: str, now: int) -> bool:
+    """Whether the tasks of a step must stay in a queue, because its group is suspended."""
+    rows = [row for row in group_rows(mill, step.groups, now).values() if queue in row.queues]
+    return bool(rows) and all(row.suspended for row in rows)
+
+
+def why_halted(rows: Mapping[str, GroupRow]) -> str:
+    """Which of these groups are suspended, and why."""
+    return "; ".join(
+        f"group {name} was {row.suspended}" for name, row in sorted(rows.items()) if row.suspended
+    )
 
 
 def need_of(step: StepRow) -> str:
@@ -68,8 +90,9 @@ def live_crew(mill: Mill, groups: Iterable[str], now: int, *, fresh: bool = Fals
 
 def served(mill: Mill, group: GroupRow, need: str, now: int) -> bool:
     """Whether anybody of a group runs such tasks now."""
-    return group.kind == "lambda" or any(
-        runs(worker.apps, need) for worker in live_crew(mill, [group.name], now)
+    return not group.suspended and (
+        group.kind == "lambda"
+        or any(runs(worker.apps, need) for worker in live_crew(mill, [group.name], now))
     )
 
 
@@ -88,10 +111,13 @@ def groups_for(mill: Mill, step: StepRow, now: int, *, taker: Taker, task: str) 
     return [
         group.name
         for group in group_rows(mill, step.groups, now).values()
-        if (group.kind == "lambda" and taker.id != LAMBDA)
-        or any(
-            worker.id != taker.id and task not in worker.skip and runs(worker.apps, need)
-            for worker in live_crew(mill, [group.name], now)
+        if not group.suspended
+        and (
+            (group.kind == "lambda" and taker.id != LAMBDA)
+            or any(
+                worker.id != taker.id and task not in worker.skip and runs(worker.apps, need)
+                for worker in live_crew(mill, [group.name], now)
+            )
         )
     ]
 
@@ -99,11 +125,14 @@ def groups_for(mill: Mill, step: StepRow, now: int, *, taker: Taker, task: str) 
 def missing(mill: Mill, step: StepRow, now: int) -> str:
     """Why no live worker can run the tasks of an open step, in a sentence; nothing if one can."""
     rows = group_rows(mill, step.groups, now)
-    if any(row.kind == "lambda" for row in rows.values()):
-        return ""
     if not rows:
         return f"step {step.name}: none of its worker groups exists any more: {', '.join(step.groups)}"
-    need, crew = need_of(step), live_crew(mill, step.groups, now)
+    working = [name for name, row in rows.items() if not row.suspended]
+    if not working:
+        return f"step {step.name}: {why_halted(rows)}"
+    if any(rows[name].kind == "lambda" for name in working):
+        return ""
+    need, crew = need_of(step), live_crew(mill, working, now)
     if any(runs(worker.apps, need) for worker in crew):
         return ""
     named = f"group {step.groups[0]}" if len(step.groups) == 1 else f"groups {', '.join(step.groups)}"

@@ -11,7 +11,7 @@ from shardmill.engine.errors import (
     TooLarge,
 )
 from shardmill.engine.mill import Mill
-from shardmill.model.actor import Actor
+from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.definition import JobDefine, JobEdge, JobGraph, JobNode
 from shardmill.model.fault import Fault, fault
 from shardmill.model.validate import check_definition, stored_document
@@ -130,6 +130,23 @@ def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
         except VersionConflict:
             continue
     raise _busy(job_name)
+
+
+def suspend(mill: Mill, job_name: str, actor: Actor, reason: str) -> Definition:
+    """Have no new Jobs of a definition start; its schedules follow their catchUp when it is resumed."""
+    return _hold(mill, job_name, suspended_by(actor, reason))
+
+
+def resume(mill: Mill, job_name: str) -> Definition:
+    """Let Jobs of a definition start again; what its parents owe it is made good by the tick."""
+    return _hold(mill, job_name, None)
+
+
+def _hold(mill: Mill, job_name: str, why: str | None) -> Definition:
+    held = mill.definitions.suspend(job_name, why)
+    if not held:
+        raise DefinitionNotFound(job_name)
+    return held
 
 
 def _check_unused(mill: Mill, job_name: str) -> None:

@@ -117,6 +117,17 @@ class Conflict(MillError):
     code = "conflict"
 
 
+class DefinitionSuspended(Conflict):
+    """No new Jobs of the definition start."""
+
+    code = "definition-suspended"
+
+    def __init__(self, job_name: str, why: str) -> None:
+        super().__init__(
+            f"the definition {job_name!r} was {why}; no new Jobs of it start until it is resumed"
+        )
+
+
 class DefinitionInUse(Conflict):
     """Other definitions depend on the definition, or schedules start it."""
 
@@ -197,12 +208,6 @@ class TaskEnded(Conflict):
     """A task that has ended cannot be changed."""
 
     code = "task-ended"
-
-
-class NotSuspended(Conflict):
-    """Only what somebody suspended can be resumed."""
-
-    code = "not-suspended"
 
 
 class StaleAttempt(Conflict):

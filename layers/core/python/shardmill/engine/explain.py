@@ -120,7 +120,7 @@ def _retries(step: StepRow, later: list[tuple[int, Shard]]) -> Iterator[str]:
     waiting = [each for each in later if each[1].state is TaskState.READY]
     if waiting:
         rank, shard = min(waiting, key=lambda each: each[1].time)
-        retries = Rules.of(step.spec).failed_retries
+        retries = Rules.of(step).failed_retries
         yield (
             f"{len(waiting)} tasks of step {step.name} wait to be tried again, the first of them "
             f"{task_id(step, rank)} at {_at(shard.time)} ({shard.failures} of {retries + 1} tries failed)."

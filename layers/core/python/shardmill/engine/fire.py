@@ -56,6 +56,12 @@ class Stock:
             raise DefinitionNotFound(job_name)
         return found
 
+    def suspended(self, job_name: str) -> bool:
+        if job_name not in self.definitions:
+            self.definitions[job_name] = self.mill.definitions.find(job_name)
+        found = self.definitions[job_name]
+        return found is not None and bool(found.suspended)
+
     def jid(self) -> int:
         number = next(self.numbers, None)
         if number is None:
@@ -100,6 +106,8 @@ def _fire(stock: Stock, row: ScheduleRow, now: int) -> int:
     """Decide on the times of a schedule that have come, one after the other; how many Jobs were started."""
     schedule = schedules.schedule_of(row)
     started = 0
+    if stock.suspended(row.job_name):
+        return 0  # its times wait, and are then dealt with as its catchUp says
     for _ in range(MOST_TIMES):
         if row.status != 1 or row.next is None or row.next > now:
             break

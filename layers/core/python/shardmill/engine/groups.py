@@ -8,8 +8,10 @@ from pydantic import ValidationError
 
 from shardmill.engine.errors import GroupFixed, GroupInUse, GroupNotFound, RequestInvalid
 from shardmill.engine.mill import Mill
+from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.fault import fault, faults_of
 from shardmill.model.worker import GroupName, GroupRequest
+from shardmill.store.keys import EVERY_GROUP
 from shardmill.store.rows import GroupRow
 
 DEFAULT_LEASE_SECONDS = 60
@@ -84,6 +86,37 @@ def delete(mill: Mill, name: str, *, force: bool = False) -> None:
     mill.recent_groups.forget(name)
     if group.kind == "pull":
         mill.queues.remove(group.queues)
+
+
+def suspend(mill: Mill, name: str, actor: Actor, reason: str) -> GroupRow:
+    """Have nobody take tasks of a group; those that run go on to their end."""
+    return _hold(mill, name, suspended_by(actor, reason))
+
+
+def resume(mill: Mill, name: str) -> GroupRow:
+    return _hold(mill, name, None)
+
+
+def _hold(mill: Mill, name: str, why: str | None) -> GroupRow:
+    read(mill, name)
+    held = mill.groups.suspend(name, why)
+    mill.recent_groups.forget(name)
+    return held or read(mill, name)
+
+
+def suspend_all(mill: Mill, actor: Actor, reason: str) -> None:
+    """Have nobody take tasks of any group, also of those that are made later."""
+    _hold_all(mill, suspended_by(actor, reason))
+
+
+def resume_all(mill: Mill) -> None:
+    """Let tasks be taken again; a group that was suspended by itself stays so."""
+    _hold_all(mill, None)
+
+
+def _hold_all(mill: Mill, why: str | None) -> None:
+    mill.groups.suspend_every(why)
+    mill.recent_groups.forget(EVERY_GROUP)
 
 
 def set_up(mill: Mill, now: int) -> None:

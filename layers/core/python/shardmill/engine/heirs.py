@@ -7,7 +7,7 @@ from functools import partial
 
 from shardmill.aws.observe import logger
 from shardmill.engine import expect
-from shardmill.engine.errors import Busy, MillError, TriggerTaken
+from shardmill.engine.errors import Busy, DefinitionSuspended, MillError, TriggerTaken
 from shardmill.engine.finish import SCHEMA_VERSION
 from shardmill.engine.mill import Mill
 from shardmill.engine.submit import submit
@@ -50,6 +50,8 @@ def told_of_end(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
     for task in tasks:
         try:
             task()
+        except DefinitionSuspended:
+            failed += 1
         except Exception:
             logger.exception("an heir was not told", extra={"action": "dependency", "jobId": job.id})
             failed += 1
@@ -83,8 +85,8 @@ def _start_child(mill: Mill, parent: JobRow, name: str, now: int, new_id: NewId)
             submit(mill, request, Actor(parent.submit_user), now=now, new_id=new_id)
         except TriggerTaken:
             continue  # by somebody's Job of another dataTime
-        except Busy:
-            raise
+        except (Busy, DefinitionSuspended):
+            raise  # to be asked again
         except MillError as refused:
             # Nobody waits for an answer, and asking again would give the same.
             mill.bus.tell(CHILD_REFUSED, _refusal(parent, name, refused))

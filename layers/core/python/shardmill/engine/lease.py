@@ -57,10 +57,12 @@ def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> li
             resends[ticket.step_key] = message
             continue
         ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
-        if step and _meant(step, ticket) and ticket.rank not in ranks:
-            ranks[ticket.rank] = message
-        else:
+        if not step or not _meant(step, ticket) or ticket.rank in ranks:
             batch.delete.append(message)
+        elif crew.halted(mill, step, message.queue, now):
+            batch.hide.append((message, crew.bounce_seconds(message.receives)))
+        else:
+            ranks[ticket.rank] = message
     for (key, number), ranks in blocks.items():
         if ranks:
             with _unless_nothing_is_taken(batch):
@@ -163,7 +165,7 @@ def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
 def _judge(
     mill: Mill, batch: _Batch, step: StepRow, known: Mapping[int, Shard], lease_ms: int
 ) -> dict[int, Verdict]:
-    rules = Rules.of(step.spec)
+    rules = Rules.of(step)
     alive = _live_holders(mill, step, known, batch.now, lease_ms)
     unsuited = _unsuited(mill, batch, step, known)
     return {

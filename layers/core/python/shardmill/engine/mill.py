@@ -25,7 +25,7 @@ from shardmill.store.workers import Groups, Workers
 
 LOOK_AGAIN_MS = 60_000  # how soon the tick looks at a Job again
 STEP_CACHE_MS = 2_000
-GROUP_CACHE_MS = 30_000
+GROUP_CACHE_MS = 5_000
 CREW_CACHE_MS = 3_000
 
 

@@ -19,7 +19,7 @@ from shardmill.store.shards import BlockChanged
 
 def end_overdue(mill: Mill, step: StepRow, block: Block, ranks: Iterable[int], now: int) -> set[int]:
     """End those of the attempts whose time is over, as failed; their ranks."""
-    rules = Rules.of(step.spec)
+    rules = Rules.of(step)
     known = {rank: block[rank] for rank in ranks if rules.overdue(block[rank], now)}
     if not known:
         return set()

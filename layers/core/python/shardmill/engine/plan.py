@@ -7,6 +7,7 @@ from typing import Any
 
 from shardmill.engine import slots
 from shardmill.engine.bound import bound_to
+from shardmill.engine.control import wished_for
 from shardmill.engine.errors import DefinitionNotFound
 from shardmill.engine.kill import replace
 from shardmill.engine.mill import Mill
@@ -47,7 +48,7 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
         carry_over(mill, job, nodes)
     if not mill.jobs.add_steps(job, nodes):
         present = mill.jobs.get(job_id)
-        changed = present is not None and present.priority != job.priority
+        changed = present is not None and present.changes != job.changes
         return changed and plan(mill, job_id, run, now)
     if job.replaces:
         replace(mill, job, now)
@@ -147,4 +148,5 @@ def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: Bound) ->
         step.worker_groups or bound.get(step.type) or define.worker_groups or [DEFAULT_GROUP]
     )
     changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
+    changes |= wished_for(job, step.step_name)
     return step.model_copy(update=changes)

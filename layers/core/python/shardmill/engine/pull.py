@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from shardmill.aws.queues import LANES
 from shardmill.engine import workers
-from shardmill.engine.crew import Taker, group_rows
+from shardmill.engine.crew import Taker, group_rows, why_halted
 from shardmill.engine.errors import GroupNotFound, StaleSession, WorkerResting
 from shardmill.engine.lease import lease
 from shardmill.engine.mill import Mill
@@ -28,9 +28,7 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
         raise _stale(worker)
     if not worker.takes_tasks:
         raise WorkerResting(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
-    groups = list(group_rows(mill, worker.groups, clock()).values())
-    if not groups:
-        raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists any more")
+    groups = _serving(mill, worker, clock())
     began = clock()
     deadline = began + request.wait_seconds * 1000
     while True:
@@ -56,6 +54,16 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
         leases = lease(mill, Taker.of(worker), messages, clock()) if messages else []
         if leases:
             return _taken(mill, worker, leases, clock())
+
+
+def _serving(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
+    rows = group_rows(mill, worker.groups, now)
+    if not rows:
+        raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists any more")
+    groups = [row for row in rows.values() if not row.suspended]
+    if not groups:
+        raise WorkerResting(f"worker {worker.name!r} takes no tasks: {why_halted(rows)}")
+    return groups
 
 
 def _look(

@@ -8,7 +8,7 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import delete, enqueue, expect, kill, park, settle, share, slots, steps
+from shardmill.engine import control, delete, enqueue, expect, kill, park, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
@@ -79,6 +79,8 @@ def repair_run(mill: Mill, job: JobRow, now: int) -> None:
     """Have a Job that runs go on with whatever stands still."""
     if job.replaces:
         kill.replace(mill, job, now)
+    if job.unapplied:
+        control.carry_out(mill, job, now)
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
         job_runs(mill, job.id, job.run, now)

@@ -186,7 +186,7 @@ def _report_block(
     mill: Mill, worker_id: str, step: StepRow, number: int, entries: list[_Entry], now: int
 ) -> None:
     """Write what the results make of their shards, where the reporter still holds them."""
-    rules = Rules.of(step.spec)
+    rules = Rules.of(step)
     block: Block | None = None
     for _ in range(_TRIES):
         changes: dict[int, Shard] = {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from shardmill.model.blocks import Shard
 from shardmill.model.states import TaskState
+from shardmill.store.rows import StepRow
 
 
 class Outcome(StrEnum):
@@ -36,7 +37,9 @@ class Rules:
     timeout: int | None = None
 
     @classmethod
-    def of(cls, spec: dict[str, Any]) -> Rules:
+    def of(cls, step: StepRow) -> Rules:
+        spec: dict[str, Any] = step.spec
+        timeout = spec.get("timeoutSeconds") if step.longest is None else step.longest or None
         return cls(
             spec["failedRetries"],
             spec["failedInterval"],
@@ -44,7 +47,7 @@ class Rules:
             spec["rejectRetries"],
             spec["rejectInterval"],
             spec["lostRetries"],
-            spec.get("timeoutSeconds"),
+            timeout,
         )
 
     def overdue(self, shard: Shard, now: int) -> bool:

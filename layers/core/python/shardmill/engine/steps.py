@@ -25,6 +25,7 @@ from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
 
 _SWEEP_TRIES = 6
+_OPEN_TRIES = 6
 
 
 class StepLost(Exception):
@@ -40,8 +41,11 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
     job, step = _rows(mill, job_id, run, index)
     if step.state.ended or job.run != run or job.state.ended:
         return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
+    for _ in range(_OPEN_TRIES):
+        if step.state is StepState.WAITING:
+            step = _settle_size(mill, step, now)
     if step.state is StepState.WAITING:
-        step = _settle_size(mill, step, now)
+        raise StillOpen(f"step {step.name} is being changed by others")
     if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
         step = park_step(mill, step, now, let_finish=False)
     elif step.opened and not step.started_time:
@@ -62,7 +66,7 @@ def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
 
 def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
     if step.total:  # a rerun settled it, with what is kept
-        opened = mill.jobs.move_step(step, StepState.READY, now=now)
+        opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True)
         return opened or _row(mill, step.job_id, step.run, step.index)
     spec = StepDefine.model_validate(step.spec)
     step.total = total(spec)
@@ -73,6 +77,7 @@ def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
         step,
         StepState.READY,
         now=now,
+        same_gen=True,
         total=step.total,
         window=share.natural_window(step),
         open={str(member) for member in range(members)},

@@ -14,7 +14,13 @@ from pydantic import ValidationError
 from shardmill.aws.observe import logger
 from shardmill.engine import expect
 from shardmill.engine.crew import group_rows
-from shardmill.engine.errors import Busy, DefinitionNotFound, RequestInvalid, TriggerTaken
+from shardmill.engine.errors import (
+    Busy,
+    DefinitionNotFound,
+    DefinitionSuspended,
+    RequestInvalid,
+    TriggerTaken,
+)
 from shardmill.engine.mill import Mill
 from shardmill.engine.plan import Bound, bound_groups, effective
 from shardmill.engine.work import trial
@@ -102,6 +108,8 @@ def make(
 
     `bound`: the groups that step types are bound to, if the caller has read them.
     """
+    if saved.suspended:
+        raise DefinitionSuspended(saved.job_name, saved.suspended)
     define = JobDefine.model_validate(saved.document)
     request = check(document, define)
     job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)

@@ -7,12 +7,13 @@ later state of the Job counts for its steps too. What a crash leaves undone, the
 from __future__ import annotations
 
 from shardmill.engine import expect, park, slots
-from shardmill.engine.errors import Busy, JobEnded, NotSuspended
+from shardmill.engine.errors import Busy, JobEnded
 from shardmill.engine.finish import EVENT_GRACE_MS, announce
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.engine.plan import plan
 from shardmill.engine.repair import repair_run
-from shardmill.model.actor import Actor
+from shardmill.engine.rerun import Scope, rerun
+from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
@@ -22,7 +23,7 @@ _TRIES = 6
 
 def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let_finish: bool) -> JobRow:
     """Park a Job; its running tasks are told to stop, or may finish. The same again changes nothing."""
-    notes = f"suspended by {actor.name}" + (f": {reason}" if reason else "")
+    notes = suspended_by(actor, reason)
     for _ in range(_TRIES):
         moved = mill.jobs.move(
             job.id,
@@ -53,16 +54,14 @@ def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let
 
 
 def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobRow:
-    """Let a suspended Job go on; its finished tasks are kept."""
+    """Let a suspended Job go on; what succeeded is kept. One that failed runs again where it did."""
     if job.state is not JobState.SUSPENDED:
         if job.state.ended:
             raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; rerun it instead")
         return job
+    if not job.parked:  # it failed, and was kept for repair
+        return rerun(mill, job, Scope(), actor, reason or "resumed: rerun of what failed", now)
     nodes = mill.jobs.steps(job.id, job.run)
-    if not job.parked:
-        raise NotSuspended(
-            f"the Job {job.job_name}/{job.trigger} is suspended because it failed; rerun what failed instead"
-        )
     begun = any(node.started_time for node in nodes)
     state = JobState.RUNNING if begun else JobState.QUEUED
     if job.unmet:

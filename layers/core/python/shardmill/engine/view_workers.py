@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardmill.engine.crew import group_rows
 from shardmill.engine.mill import Mill
 from shardmill.engine.workers import Beat, heartbeat_seconds, is_seen
 from shardmill.model.base import from_ms
@@ -43,13 +44,18 @@ def _status(mill: Mill, worker: WorkerRow, now: int) -> WorkerStatus:
     return WorkerStatus.DRAINING if worker.offline or worker.drain else WorkerStatus.ONLINE
 
 
+def _all_halted(mill: Mill, worker: WorkerRow, now: int) -> bool:
+    rows = group_rows(mill, worker.groups, now)
+    return bool(rows) and all(row.suspended for row in rows.values())
+
+
 def heartbeat_answer(mill: Mill, beat: Beat, now: int) -> HeartbeatAnswer:
     worker = beat.worker
     return HeartbeatAnswer(
         drop=beat.drop,
         followed=beat.followed,
         status=_status(mill, worker, now),
-        suspended=worker.suspended or bool(worker.tired),
+        suspended=worker.suspended or bool(worker.tired) or _all_halted(mill, worker, now),
         drain=worker.drain,
         heartbeat_seconds=heartbeat_seconds(mill, worker, now),
     )

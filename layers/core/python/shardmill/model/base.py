@@ -46,6 +46,11 @@ class Answer(Model):
     model_config = ConfigDict(extra="ignore")
 
 
+def spelled(name: str) -> str:
+    """A field of ours as people write it."""
+    return to_camel(name)
+
+
 def _name(text: str) -> str:
     if len(text) > MAX_NAME or not _NAME.match(text):
         raise PydanticCustomError(

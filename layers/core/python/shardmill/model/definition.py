@@ -185,6 +185,7 @@ class SavedDefine(JobDefine, Answer):
     update_time: Time
     submit_user: str
     update_user: str
+    suspended: str | None = Field(default=None, description="by whom and why, while no new Jobs start")
 
 
 class ListedDefine(Answer):
@@ -199,6 +200,7 @@ class ListedDefine(Answer):
     update_time: Time
     submit_user: str
     update_user: str
+    suspended: str | None = Field(default=None, description="by whom and why, while no new Jobs start")
 
 
 class JobNode(Answer):

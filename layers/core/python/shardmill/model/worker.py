@@ -107,6 +107,7 @@ class WorkerGroup(Answer):
     kind: GroupKind
     lease_seconds: int
     types: list[StepType] = Field(default_factory=list)
+    suspended: str | None = Field(default=None, description="by whom and why, while nobody takes its tasks")
     create_time: Time
     update_time: Time
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from shardmill.store import keys
 from shardmill.store.rows import Row
-from shardmill.store.table import Contended, Table, TransactionRefused
+from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
 MAX_STORED_BYTES = 350_000
@@ -43,6 +43,7 @@ class Definition:
     user: str
     create_time: int
     update_time: int
+    suspended: str = ""
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Listed(Row):
     description: str = ""
     app_name: str = ""
     parents: list[str] = field(default_factory=list)
+    suspended: str = ""
 
 
 _LISTED = [each.name for each in fields(Listed)]
@@ -98,7 +100,15 @@ class Definitions:
         packed = zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 9)
         if len(packed) > MAX_STORED_BYTES:
             raise DefinitionTooLarge
-        saved = Definition(job_name, newest + 1, document, user, head["create_time"] if current else now, now)
+        saved = Definition(
+            job_name=job_name,
+            version=newest + 1,
+            document=document,
+            user=user,
+            create_time=head["create_time"] if current else now,
+            update_time=now,
+            suspended=head.get("suspended", ""),
+        )
         listed = Listed(
             job_name=job_name,
             version=saved.version,
@@ -111,7 +121,7 @@ class Definitions:
             parents=sorted({each["jobName"] for each in document.get("dependencies", ())}),
         )
         item: Item = {**listed.to_item(), "document": packed}
-        emptied = {name: None for name in _LISTED if name not in item}
+        emptied = {name: None for name in _LISTED if name not in item and name != "suspended"}
         write_head = Update(keys.definition_head(job_name)).set_all(
             {**item, **emptied, "deleted": None, "lk": "definition", "ls": job_name}
         )
@@ -168,7 +178,7 @@ class Definitions:
         `use`: as it was before the caller saw that nobody needs the definition.
         """
         used, graph = use
-        hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove("lk")
+        hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove("lk", "suspended")
         hidden.if_equal(version=version, deleted=None, used=used)
         judged = Update(keys.counter("graph")).if_equal(value=graph or None)
         try:
@@ -181,6 +191,15 @@ class Definitions:
             )
         except (TransactionRefused, Contended) as error:
             raise VersionConflict from error
+
+    def suspend(self, job_name: str, why: str | None) -> Definition | None:
+        """Have no new Jobs of a definition start, or let them (None); None if there is no such definition."""
+        update = Update(keys.definition_head(job_name)).set(suspended=why)
+        update.if_exists("version").if_equal(deleted=None)
+        try:
+            return _definition(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
 
     def page(self, *, after: str | None, limit: int) -> Iterator[Listed]:
         start = {**keys.definition_head(after), "lk": "definition", "ls": after} if after else None
@@ -211,4 +230,5 @@ def _definition(item: Item) -> Definition:
         user=item["user"],
         create_time=item["create_time"],
         update_time=item["update_time"],
+        suspended=item.get("suspended", ""),
     )

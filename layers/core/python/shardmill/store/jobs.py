@@ -11,7 +11,7 @@ from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import keys
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
-from shardmill.store.steps import Steps
+from shardmill.store.steps import Steps, to_json
 from shardmill.store.table import ConditionFailed, Contended, TransactionRefused
 from shardmill.store.update import Item, Update
 
@@ -133,6 +133,33 @@ class Jobs(Steps):
             return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
             return None
+
+    def change(
+        self,
+        job: JobRow,
+        *,
+        changes: dict[str, Any],
+        priority: int,
+        groups: set[str],
+        now: int,
+        actor: str,
+        reason: str,
+    ) -> JobRow | None:
+        """Keep what was asked for the steps of a Job; None if it has ended, or somebody else changed it."""
+        update = Update(keys.job(job.id)).set(
+            changes=to_json(changes), unapplied=True, priority=priority, groups=groups, update_time=now
+        )
+        update.append("history", Change(now, job.state.value, job.run, actor, reason).encode())
+        update.if_equal(run=job.run, state=job.state.value, changes=to_json(job.changes))
+        try:
+            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def changes_done(self, job: JobRow) -> None:
+        """The steps that are there have what was asked for them."""
+        done = Update(keys.job(job.id)).remove("unapplied").if_equal(changes=to_json(job.changes))
+        self._unless_changed(done)
 
     def queued_no_longer(self, job: JobRow) -> None:
         """The Job before this one is over."""

@@ -22,6 +22,7 @@ STUCK = "stuck#"
 WAITER = "waiter#"
 CHILD = "child#"
 SCHEDULE = "s#"
+EVERY_GROUP = "*"
 
 
 def definition_head(job_name: str) -> Key:

@@ -91,6 +91,8 @@ class JobRow(Row):
     unmet: bool = False
     expires: int | None = None
     redo: dict[str, Any] = json_field()
+    changes: dict[str, Any] = json_field()
+    unapplied: bool = False
     retention_days: int | None = None
     purge: bool = False
     parked: bool = False
@@ -146,6 +148,7 @@ class StepRow(Row):
     completed_time: int | None = None
     notes: str = ""
     last_failed: str = ""
+    longest: int | None = None
     history: list[str] = field(default_factory=list)
 
     @property
@@ -227,6 +230,7 @@ class GroupRow(Row):
     update_time: int
     types: list[str] = field(default_factory=list)
     giants: set[str] = field(default_factory=set)
+    suspended: str = ""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ class Steps:
 
     def add_steps(self, job: JobRow, steps: Sequence[StepRow]) -> bool:
         """Write the step rows that are not there yet; False if the Job has ended or is not as it was read."""
-        check = Update(keys.job(job.id)).if_equal(run=job.run, priority=job.priority)
+        check = Update(keys.job(job.id)).if_equal(run=job.run, changes=to_json(job.changes))
         check.if_in("state", [state.value for state in JobState if not state.ended])
         guard = self._table.check_request(check)
         rows = [
@@ -75,10 +76,16 @@ class Steps:
         now: int,
         actor: str = ENGINE,
         reason: str = "",
+        same_gen: bool = False,
         **changes: Any,
     ) -> StepRow | None:
-        """Move a Step to a state if that is legal from where it is, and give it back; else None."""
+        """Move a Step to a state if that is legal from where it is, and give it back; else None.
+
+        `same_gen`: only if nobody changed it since it was read.
+        """
         update = self._step_update(step).set(**changes)
+        if same_gen:
+            update.if_equal(gen=step.gen)
         why = reason or changes.get("notes") or ""
         return self._move_step(step.run, update, state, step_sources_of(state), now, actor, why)
 
@@ -163,18 +170,13 @@ class Steps:
         except ConditionFailed:
             return None
 
-    def set_priority(self, job: JobRow, priority: int, *, now: int) -> JobRow | None:
-        """Change the priority of a Job; None if it has ended."""
-        update = Update(keys.job(job.id)).set(priority=priority, update_time=now).if_equal(run=job.run)
-        update.if_in("state", [state.value for state in JobState if not state.ended])
-        try:
-            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
-        except ConditionFailed:
-            return None
+    def change_step(self, step: StepRow, **changes: Any) -> bool:
+        """Change a step whose messages need not move; False if it moved on meanwhile.
 
-    def set_step_priority(self, step: StepRow, priority: int) -> bool:
-        """Change the priority of a step whose messages need not move; False if it moved on meanwhile."""
-        update = self._step_update(step).set(priority=priority)
+        One that is being opened is opened by its changed row: that is what its generation is raised for.
+        """
+        raised = step.gen + (step.state is StepState.WAITING)
+        update = self._step_update(step).set(gen=raised, **changes)
         try:
             self._table.update(update.if_equal(gen=step.gen, state=step.state.value))
         except ConditionFailed:
@@ -209,6 +211,10 @@ class Steps:
         except ConditionFailed as changed:
             if changed.old is None:
                 raise
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _chunks(rows: list[Item]) -> Iterator[list[Item]]:

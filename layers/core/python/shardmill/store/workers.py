@@ -245,6 +245,22 @@ class Groups:
         except ConditionFailed:
             return None
 
+    def suspend(self, name: str, why: str | None) -> GroupRow | None:
+        """Have nobody take tasks of a group, or let them (None); None if there is no such group."""
+        update = Update(keys.group(name)).set(suspended=why).if_exists("name")
+        try:
+            return GroupRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def every(self) -> GroupRow:
+        """A group that stands for all of them; it has no queues."""
+        item = self._table.get(keys.group(keys.EVERY_GROUP)) or {}
+        return GroupRow(keys.EVERY_GROUP, "", 0, [], 0, 0, 0, suspended=item.get("suspended", ""))
+
+    def suspend_every(self, why: str | None) -> None:
+        self._table.update(Update(keys.group(keys.EVERY_GROUP)).set(suspended=why))
+
     def delete(self, name: str) -> None:
         """Remove a group and everything that is noted under it."""
         self._table.delete(keys.group(name))

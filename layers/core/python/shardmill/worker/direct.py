@@ -13,7 +13,7 @@ from shardmill.aws.clock import now_ms
 from shardmill.aws.queues import BATCH
 from shardmill.aws.settings import Settings
 from shardmill.engine import workers
-from shardmill.engine.crew import Taker, group_rows
+from shardmill.engine.crew import Taker, group_rows, why_halted
 from shardmill.engine.hand_back import hand_back
 from shardmill.engine.lease import drop_void, lease
 from shardmill.engine.mill import Mill
@@ -81,10 +81,7 @@ class DirectTransport:
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self._awake()
         with in_transport_words():
-            lanes = list(self._lanes_of(me.groups))
-            if not lanes:
-                raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
-            self._lanes.serve(lanes)
+            self._lanes.serve(self._lanes_of(me))
             leases = self._take(most, wait_seconds)
         self._ledger.add(Tally(checkout=len(leases)))
         return leases
@@ -158,7 +155,15 @@ class DirectTransport:
             raise Refused("this worker did not register yet")
         return self._row
 
-    def _lanes_of(self, names: Sequence[str]) -> Iterator[Lane]:
-        for group in group_rows(self._mill, names, now_ms()).values():
-            for level, url in enumerate(group.queues):
-                yield Lane(url, level, group.lease_seconds)
+    def _lanes_of(self, me: WorkerRow) -> list[Lane]:
+        rows = group_rows(self._mill, me.groups, now_ms())
+        if not rows:
+            raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
+        groups = [row for row in rows.values() if not row.suspended]
+        if not groups:
+            raise Refused(f"worker {me.name!r} takes no tasks: {why_halted(rows)}", RESTING)
+        return [
+            Lane(url, level, group.lease_seconds)
+            for group in groups
+            for level, url in enumerate(group.queues)
+        ]
