@@ -1,15 +1,26 @@
-"""Templates: names of values, never code."""
+"""Templates: expressions over named values in texts, never code."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.template import TemplateError, check, names, render, render_value
+from shardmill.model.template import (
+    KNOWN,
+    TemplateError,
+    check,
+    evaluate,
+    is_one_hole,
+    names,
+    render,
+    render_value,
+    truth,
+)
 
 CONTEXT: dict[str, Any] = {
     "params": {"date": "2020-01-21", "n": 3, "flag": True, "none": None, "list": [1, "ü"], "a.b": "dotted"},
@@ -17,7 +28,19 @@ CONTEXT: dict[str, Any] = {
     "job": {"name": "j", "trigger": "t", "id": "i", "dataTime": None},
     "step": {"name": "s"},
     "task": {"id": "i_0_9"},
+    "steps": {"list": {"output": {"files": ["a b", "c"], "on": "False"}}},
+    "item": {"key": "k"},
 }
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
+WRITTEN = st.lists(
+    st.sampled_from(["{{", "}}", "{", "'", '"', "\\", "params.n", "item", " ", "|", "json", "==", "1", "x"])
+).map("".join)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +54,13 @@ CONTEXT: dict[str, Any] = {
         ("{{ job.name }}/{{ job.trigger }}/{{ step.name }}/{{ task.id }}", "j/t/s/i_0_9"),
         ("literal } }} { $x ${y} %s", "literal } }} { $x ${y} %s"),
         ('{"a":{"b":1}}', '{"a":{"b":1}}'),
+        ("{{ params.date | json }}", '"2020-01-21"'),
+        ("{{ params.list[1] | upper }}{{ params.x.y | default('-') }}", "Ü-"),
+        ("{{ shard.index == 9 and params.flag }}", "true"),
+        ("{{ steps.list.output.files }}: {{ steps.list.output.files | length }}", '["a b","c"]: 2'),
+        ("{{ item }} {{ item.key }}", '{"key":"k"} k'),
+        ("""{{ '}}' }}{{ "{{ it's }}" }}{{ 'it\\'s' }}""", "}}{{ it's }}it's"),
+        ("it's {{ params.n }} o'clock", "it's 3 o'clock"),
     ],
 )
 def test_values_are_filled_in(text: str, expected: str) -> None:
@@ -47,7 +77,13 @@ def test_values_are_filled_in(text: str, expected: str) -> None:
         ("{{ a b }}", "is not a name"),
         ("{{ params }}", "is not a name"),
         ("{{ params.x() }}", "is not a name"),
-        ("{{ params.date | upper }}", "is not a name"),
+        ("{{ params.date | shout }}", "unknown filter 'shout': there are default"),
+        ("{{ params.date == }}", "it ends too early"),
+        ("{{ params.date == 'x }} y", "the quote ' inside of it is never closed"),
+        ('{{ params.date == "x }}', 'the quote " inside of it is never closed'),
+        ("{{ 'x' }", "never closed"),
+        (f"{{{{ {'(' * 21} params.date {')' * 21} }}}}", "nested more than 20 deep"),
+        (f"{{{{ '{'x' * 1000}' }}}}", "it has 1002 characters; 1000 at most"),
         ("{{ {{ params.date }} }}", "is not a name"),
     ],
 )
@@ -68,8 +104,134 @@ def test_unknown_names_are_faults() -> None:
         render("{{ pack.start }}", CONTEXT, quote=False)
 
 
+def test_all_that_is_wrong_is_told_once() -> None:
+    text = "{{ params.x or params.x | eval }} {{ params.x == params.y }} {{ params.x }} {{ item }} {{"
+    found = check(text, {"date"})
+    assert len(found) == 5
+    assert "unknown filter 'eval'" in found[0]
+    assert found[1:4] == [
+        "unknown parameter 'x': give it a value in params",
+        "unknown parameter 'y': give it a value in params",
+        "item is known in a step with items only",
+    ]
+    assert "never closed" in found[4]
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("{{ params.a.b.c }}", {"a"}),
+        ("{{ params.a.b.c }}", {"a.b"}),
+        ("{{ params.a.b[0] }}", {"a.b"}),
+        ("{{ params['a.b'] }}", {"a.b"}),
+        ("{{ params.x | default(1) }}", set()),
+        ("{{ (params.x == params.y) | default(false) }}", set()),
+        ("{{ params.x | lower | default('') }}", set()),
+        ("{{ shard['index'] }}", set()),
+    ],
+)
+def test_known_parameters_and_optional_ones_are_no_faults(text: str, known: set[str]) -> None:
+    assert check(text, known) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ params['a'].b }}", "unknown parameter 'a': give it a value in params"),
+        ("{{ params.x == params.y | default(1) }}", "unknown parameter 'x': give it a value in params"),
+        ("{{ steps.x.output[0] }}", "step 'x' is not upstream of this one: add it to dependentSteps"),
+        (
+            "{{ steps.x.output | default(1) }}",
+            "step 'x' is not upstream of this one: add it to dependentSteps",
+        ),
+        ("{{ item.key | default(1) }}", "item is known in a step with items only"),
+    ],
+)
+def test_what_is_not_known_here_is_a_fault(text: str, message: str) -> None:
+    assert check(text, {"a.b"}, steps={"list"}) == [message]
+
+
+@pytest.mark.parametrize(
+    "text", ["steps.list", "steps.list.state", "job.name.x", "params[0]", "steps[0].output"]
+)
+def test_names_that_nobody_knows_are_faults(text: str) -> None:
+    (found,) = check(f"{{{{ {text} }}}}", {"list"}, steps={"list"}, item=True)
+    assert found.startswith(f"unknown name '{text}': there are params.NAME, steps.NAME.output, item, ")
+    assert all(name in found for name in KNOWN)
+
+
+def test_outputs_and_items_are_known_where_they_are_allowed() -> None:
+    assert check("{{ steps.list.output.a[0] }} {{ steps['list'].output }}", set(), steps={"list"}) == []
+    assert check("{{ item }} {{ item.a }} {{ item[0] in item['b c'] }}", set(), item=True) == []
+
+
 def test_names_are_listed_in_order() -> None:
     assert names("{{ b.c }} {{ }} {{ a.b }} {{ b.c }} {{") == ["b.c", "a.b", "b.c"]
+    assert names("{{ item[0].x == params.date.y | default('item.z') or not pack['start'] }}") == [
+        *("item", "params.date", "pack.start")
+    ]
+    assert names("{{ steps.a-b.output.x[0] | json }}") == ["steps.a-b.output"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{ params.list }}", True),
+        (" \n{{params.list}}\t", True),
+        ("{{ '}} {{' }}", True),
+        ("{{ a b }}", True),
+        ("{{ }}", True),
+        ("", False),
+        ("text", False),
+        ("{{ params.list", False),
+        ("{{ params.list }}.", False),
+        ("x {{ params.list }}", False),
+        ("{{ params.n }}{{ params.n }}", False),
+        ("{{ params.n }} {{", False),
+    ],
+)
+def test_one_hole_is_told_from_other_texts(text: str, expected: bool) -> None:
+    assert is_one_hole(text) is expected
+
+
+@given(JSON)
+def test_the_value_of_one_hole_keeps_its_type(value: Any) -> None:
+    found = evaluate(" {{ params.v }}\n", {"params": {"v": value}})
+    assert found == value
+    assert type(found) is type(value)
+
+
+@given(TEXTS | st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False))
+def test_a_literal_is_its_own_value(value: Any) -> None:
+    hole = f"{{{{ {json.dumps(value, ensure_ascii=False)} }}}}"
+    assert evaluate(hole, {}) == value
+    assert is_one_hole(hole)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "x{{ params.n }}", "{{ params.n }}.", "{{ params.n }}{{ params.n }}"]
+)
+def test_only_one_hole_has_a_value(text: str) -> None:
+    with pytest.raises(TemplateError, match=r"must be one .* with nothing around it"):
+        evaluate(text, CONTEXT)
+
+
+def test_a_bad_hole_has_no_value() -> None:
+    with pytest.raises(TemplateError, match="is not a name"):
+        evaluate("{{ a b }}", CONTEXT)
+    with pytest.raises(TemplateError, match="never closed"):
+        truth("{{ params.n", CONTEXT)
+
+
+@pytest.mark.parametrize("value", [None, False, 0, 0.0, "", [], {}, "false", "False", "FALSE"])
+def test_what_is_empty_or_says_false_is_false(value: Any) -> None:
+    assert truth("{{ params.v }}", {"params": {"v": value}}) is False
+    assert truth("{{ not params.v }}", {"params": {"v": value}}) is True
+
+
+@pytest.mark.parametrize("value", [True, 1, -0.5, "0", "no", " ", [0], {"a": None}])
+def test_all_else_is_true(value: Any) -> None:
+    assert truth("{{ params.v }}", {"params": {"v": value}}) is True
 
 
 def test_values_inside_of_objects_are_filled_in() -> None:
@@ -77,10 +239,17 @@ def test_values_inside_of_objects_are_filled_in() -> None:
     assert render_value(nested, CONTEXT, quote=False) == {"{{ x": ["3", 5, None, {"a": "12"}]}
 
 
-@given(st.text())
-def test_any_text_is_checked_and_without_braces_untouched(text: str) -> None:
-    check(text, set())
+@given(st.text() | WRITTEN)
+def test_what_is_checked_as_good_can_be_filled_in_and_the_rest_not(text: str) -> None:
+    faults = check(text, CONTEXT["params"], item=True)
+    if faults:
+        with pytest.raises(TemplateError):
+            render(text, CONTEXT, quote=False)
+    else:
+        assert isinstance(render(text, CONTEXT, quote=False), str)
     if "{{" not in text:
+        assert not faults
+        assert not names(text)
         assert render(text, {}, quote=False) == text
         assert render(text, {}, quote=True) == text
 
@@ -94,3 +263,19 @@ def test_a_value_is_never_read_as_a_template(value: str) -> None:
 def test_what_is_no_text_is_put_in_as_json(value: Any) -> None:
     rendered = render("{{ params.v }}", {"params": {"v": value}}, quote=False)
     assert rendered == value if isinstance(value, str) else json.loads(rendered) == value
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+def test_the_value_of_any_expression_is_one_word_of_shell_text(value: str) -> None:
+    text = "printf '<%s>' {{ item.v[0] }} \"{{ item.x | default('$(echo pwned)') }}\" {{ item.v | json }}"
+    script = render(text, {"item": {"v": [value]}}, quote=True)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=10, check=True)
+    in_json = json.dumps([value], ensure_ascii=False, separators=(",", ":"))
+    assert done.stdout.decode() == f"<{value}><$(echo pwned)><{in_json}>"
+
+
+def test_no_literal_is_told_where_a_value_is_not_safe() -> None:
+    with pytest.raises(TemplateError) as error:
+        render("echo `{{ params.x | default('s3cret $') }}`", CONTEXT, quote=True)
+    assert str(error.value).startswith("{{ params.x | default(…) }}: a value with special characters")

@@ -1,8 +1,7 @@
-"""validate, define, definitions, graph"""
+"""validate, define, graph"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +12,7 @@ from shardmill.cli.exits import OTHER
 from shardmill.cli.options import Json, Token, Url
 
 if TYPE_CHECKING:
-    from shardmill.model.definition import JobDefine, ListedDefine
+    from shardmill.model.definition import JobDefine
     from shardmill.model.fault import Fault
 
 File = Annotated[
@@ -31,14 +30,6 @@ Jobs = Annotated[
 ]
 Format = Annotated[Literal["text", "mermaid", "dot"], typer.Option("--format", help="How to draw it.")]
 _SUFFIXES = {".json", ".yaml", ".yml"}
-_COLUMNS: dict[str, Callable[[ListedDefine], object]] = {
-    "JOB": lambda listed: listed.job_name,
-    "VERSION": lambda listed: listed.version,
-    "STEPS": lambda listed: listed.step_count,
-    "UPDATED": lambda listed: listed.update_time,
-    "BY": lambda listed: listed.update_user,
-    "DESCRIPTION": lambda listed: listed.description,
-}
 
 
 def validate(file: File, as_json: Json = False) -> None:
@@ -86,21 +77,8 @@ def define(files: Files, url: Url = None, token: Token = None, as_json: Json = F
             if as_json:
                 output.json_line(saved)
             else:
-                output.line(f"{saved.job_name} version {saved.version} saved: {_extent(saved)}")
-
-
-def definitions(url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the saved definitions.
-
-    \b
-    Examples:
-      shardmill definitions
-      shardmill definitions --json
-    """
-    from shardmill.client import Client
-
-    with Client(url, token) as client:
-        output.listing(client.definitions(), _COLUMNS, as_json)
+                held = f"; {output.cell(saved.suspended)}" if saved.suspended else ""
+                output.line(f"{saved.job_name} version {saved.version} saved: {_extent(saved)}{held}")
 
 
 def graph(
@@ -177,5 +155,5 @@ def _invalid(file: str, faults: list[Fault]) -> Exception:
 def _extent(define: JobDefine) -> str:
     from shardmill.model.definition import total
 
-    steps, tasks = len(define.steps), sum(total(step) for step in define.steps)
+    steps, tasks = len(define.steps), sum(total(step) or 0 for step in define.steps)
     return f"{output.many(steps, 'step')}, {output.many(tasks, 'task')}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby, pairwise
 from typing import Any
 
-from shardmill.model.definition import JobDefine, StepDefine, total
+from shardmill.model.definition import JobDefine, StepDefine, total, upstream_of
 
 TIMES = "\u00d7"
 
@@ -97,11 +97,11 @@ def in_order(steps: list[StepDefine]) -> Iterator[StepDefine]:
 
 
 def _before(step: StepDefine) -> list[str]:
-    return list(dict.fromkeys(step.dependent_steps))
+    return upstream_of(step)
 
 
 def _label(step: StepDefine) -> str:
-    return f"{step.step_name} {TIMES}{total(step)}"
+    return f"{step.step_name} {TIMES}{total(step) or '?'}"
 
 
 def _phases(define: JobDefine) -> list[tuple[int, list[StepDefine]]]:

@@ -9,6 +9,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.rerun import ALL_TASKS
 from shardmill.engine.share import natural_window
 from shardmill.model.blocks import Block, Shard, block_count, set_of
+from shardmill.model.definition import StepDefine, total
 from shardmill.model.states import StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -27,10 +28,19 @@ def carry_over(mill: Mill, job: JobRow, nodes: Sequence[StepRow]) -> None:
         if wanted is None:
             _keep(node, old)
             over.append(node)
-        elif old.total:
+        elif old.total and not _settled_anew(job, node, wanted):
+            node.context = old.context
             _keep_tasks(mill, node, old, wanted)
     _release(nodes, over)
     _end_waits_for_all(nodes)
+
+
+def _settled_anew(job: JobRow, node: StepRow, wanted: str | list[int]) -> bool:
+    """Whether a step may have other tasks now: they came from what runs again too."""
+    if total(StepDefine.model_validate(node.spec)) is not None:
+        return False
+    sources = node.context.get("refs", {}).values()
+    return wanted == ALL_TASKS or any(str(index) in job.redo for index in sources)
 
 
 def _end_waits_for_all(nodes: Sequence[StepRow]) -> None:
@@ -46,7 +56,7 @@ def _end_waits_for_all(nodes: Sequence[StepRow]) -> None:
 def _keep(node: StepRow, old: StepRow) -> None:
     node.state = old.state
     node.kept_from = old.kept_from or old.run
-    node.last_failed = old.last_failed
+    node.last_failed, node.spoiled = old.last_failed, old.spoiled
     for name in _KEPT:
         setattr(node, name, getattr(old, name))
 
@@ -58,12 +68,13 @@ def _release(nodes: Sequence[StepRow], over: deque[StepRow]) -> None:
         for index in node.down:
             target = nodes[index]
             target.waiting.discard(str(node.index))
-            target.skip |= node.kind == "step" and not node.state.lets_dependents_run
+            target.spoiled |= node.spoils
+            target.unwanted |= node.not_wanted
             if target.waiting or target.state.ended or target.kind == "end":
                 continue
             if target.kind == "gate":
                 over.append(target)
-            elif target.skip:
+            elif target.skipped_by_others:
                 target.state = StepState.SKIPPED
                 over.append(target)
             else:

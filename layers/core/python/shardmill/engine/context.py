@@ -32,6 +32,11 @@ def context_of(step: StepRow, spec: StepDefine, rank: int) -> dict[str, Any]:
         "step": {"name": step.name},
         "task": {"id": task_id(step, rank)},
     }
+    if "steps" in step.context:
+        context["steps"] = step.context["steps"]
+    items = step.context.get("items", spec.items)
+    if isinstance(items, list) and rank < len(items):
+        context["item"] = items[rank]
     if spec.step_type == "PACK":
         start, end = pack_of(spec, rank)
         context["pack"] = {"start": start, "end": end}

@@ -111,6 +111,10 @@ class WorkerNotFound(NotFound):
     code = "worker-not-found"
 
 
+class CannotOpen(Exception):
+    """A step cannot have its tasks, whenever it is tried: what it needs is not there or does not fit."""
+
+
 class Conflict(MillError):
     """What is there does not agree with what was asked."""
 

@@ -13,7 +13,8 @@ from shardmill.engine.kill import replace
 from shardmill.engine.mill import Mill
 from shardmill.engine.start import start_roots
 from shardmill.model.base import from_ms
-from shardmill.model.definition import JobDefine, StepDefine
+from shardmill.model.definition import JobDefine, StepDefine, upstream_of
+from shardmill.model.references import steps_read_by
 from shardmill.model.states import StepState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -68,7 +69,7 @@ def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRo
     index_of = {step.step_name: index for index, step in enumerate(steps)}
     phases = sorted({step.phase for step in steps})
     gate_of = {phase: len(steps) + at for at, phase in enumerate(phases)}
-    waiting: list[set[int]] = [{index_of[name] for name in step.dependent_steps} for step in steps]
+    waiting: list[set[int]] = [{index_of[name] for name in upstream_of(step)} for step in steps]
     for step, own in zip(steps, waiting, strict=True):
         if step.phase != phases[0]:
             own.add(gate_of[phases[phases.index(step.phase) - 1]])
@@ -102,6 +103,8 @@ def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRo
         )
         if index < len(steps):
             _describe(row, effective(define, steps[index], job, bound), job)
+            refs = {name: index_of[name] for name in steps_read_by(row.spec)}
+            row.context |= {"refs": refs} if refs else {}
         else:
             row.kind, row.name = "gate", f"phase {phases[index - len(steps)]}"
         rows.append(row)

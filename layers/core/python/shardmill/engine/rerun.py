@@ -14,7 +14,8 @@ from shardmill.engine.errors import Conflict, JobBusy, StepNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.submit import START_GRACE_MS, start
 from shardmill.model.actor import Actor
-from shardmill.model.states import JobState, StepState
+from shardmill.model.definition import StepDefine, upstream_of
+from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow, StepRow
 
 AGAIN = (JobState.SUCCESS, JobState.FAILED, JobState.KILLED, JobState.SUSPENDED)
@@ -88,18 +89,19 @@ def _redo(nodes: Sequence[StepRow], scope: Scope) -> Redo:
         redo[str(index)] = sorted(set(scope.ranks))
     if scope.downstream:
         return redo | {str(index): ALL_TASKS for index in below}
-    return redo | {str(index): FAILED_TASKS for index in below if not _fine(nodes[index])}
+    again = (index for index in below if not _fine(nodes[index]) or nodes[index].not_wanted)
+    return redo | {str(index): FAILED_TASKS for index in again}
 
 
 def _fine(step: StepRow) -> bool:
-    return step.state in (StepState.SUCCESS, StepState.TOLERATED)
+    return step.state.lets_dependents_run or step.not_wanted
 
 
 def _downstream(nodes: Sequence[StepRow], named: Collection[int]) -> set[int]:
     """The steps that depend on some, directly or not; phases order, but hand nothing on."""
     waits: dict[str, list[int]] = {}
     for node in nodes:
-        for name in node.spec.get("dependentSteps", ()):
+        for name in upstream_of(StepDefine.model_validate(node.spec)):
             waits.setdefault(name, []).append(node.index)
     found: set[int] = set()
     new = [nodes[index].name for index in named]

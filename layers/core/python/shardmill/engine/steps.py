@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
-from shardmill.engine import enqueue, settle, share
+from shardmill.engine import enqueue, settle, share, values
 from shardmill.engine.attempts import told
+from shardmill.engine.errors import CannotOpen
 from shardmill.engine.finish import announce_step, cut_short, end_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.park import park_step
@@ -19,7 +20,7 @@ from shardmill.model.blocks import (
     ranges,
     set_count,
 )
-from shardmill.model.definition import StepDefine, total
+from shardmill.model.definition import StepDefine
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
@@ -40,10 +41,16 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
     """Settle how many tasks a step has: which to enqueue and where, and the sets its blocks lie in."""
     job, step = _rows(mill, job_id, run, index)
     if step.state.ended or job.run != run or job.state.ended:
-        return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
-    for _ in range(_OPEN_TRIES):
-        if step.state is StepState.WAITING:
-            step = _settle_size(mill, step, now)
+        return _nothing(step)
+    try:
+        for _ in range(_OPEN_TRIES):
+            if step.state is StepState.WAITING:
+                step = _settle(mill, step, now)
+    except CannotOpen as error:
+        fail_step(mill, job_id, run, index, str(error), now)
+        return _nothing(step)
+    if step.state.ended:
+        return _nothing(step)
     if step.state is StepState.WAITING:
         raise StillOpen(f"step {step.name} is being changed by others")
     if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
@@ -64,12 +71,25 @@ def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
     return present is not None and present.state is JobState.SUSPENDED
 
 
-def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
-    if step.total:  # a rerun settled it, with what is kept
-        opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True)
-        return opened or _row(mill, step.job_id, step.run, step.index)
+def _nothing(step: StepRow) -> dict[str, Any]:
+    return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
+
+
+def _settle(mill: Mill, step: StepRow, now: int) -> StepRow:
+    """Open a step, or skip it if its condition is false; as it is if somebody changed it meanwhile."""
     spec = StepDefine.model_validate(step.spec)
-    step.total = total(spec)
+    values.gather(mill, step)
+    if not values.wanted(step, spec):
+        notes = f"its condition is false: {spec.when}"
+        changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
+        skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
+        return skipped or _row(mill, step.job_id, step.run, step.index)
+    context = step.context_text
+    if step.total:  # a rerun settled it, with what is kept
+        opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
+        return opened or _row(mill, step.job_id, step.run, step.index)
+    step.total = values.settle_total(step, spec)
+    context = step.context_text
     if step.two_levels:
         mill.shards.make_sets(step)
     members = set_count(step.total) if step.two_levels else block_count(step.total)
@@ -80,7 +100,8 @@ def _settle_size(mill: Mill, step: StepRow, now: int) -> StepRow:
         same_gen=True,
         total=step.total,
         window=share.natural_window(step),
-        open={str(member) for member in range(members)},
+        open={str(member) for member in range(members)} or None,
+        context=context,
     )
     return opened or _row(mill, step.job_id, step.run, step.index)
 
@@ -201,9 +222,8 @@ def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
     work, seen = deque([finished]), {finished.index}
     while work:
         node = work.popleft()
-        spoiled = node.kind == "step" and not node.state.lets_dependents_run
         for index in node.down:
-            target = mill.jobs.release(node, index, skip=spoiled)
+            target = mill.jobs.release(node, index, spoiled=node.spoils, unwanted=node.not_wanted)
             if target.waiting or target.index in seen:
                 continue
             seen.add(target.index)
@@ -218,7 +238,7 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
         return node
     if node.kind == "end":
         end_job(mill, job, now)
-    elif node.skip:
+    elif node.skipped_by_others:
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)
         return skipped

@@ -135,7 +135,7 @@ def _killed(step: StepRow) -> int:
 
 def step_view(job: JobRow, step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) -> Step:
     spec = StepDefine.model_validate(step.spec)
-    size = step.total or total(spec)
+    size = step.total or total(spec) or 0
     ended = sum(number for state, number in found.items() if state.ended)
     return Step(
         id=f"{step.job_id}_{step.index}",

@@ -13,6 +13,7 @@ from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import Shard
 from shardmill.model.contents import render_content
 from shardmill.model.definition import StepDefine, total
+from shardmill.model.references import waits_for_values
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.template import as_text, render_value
 from shardmill.model.worker import Lease
@@ -92,6 +93,9 @@ def trial(spec: StepDefine, job: JobRow) -> None:
 
     Raises TemplateError, or ValidationError if what the templates give is no task.
     """
+    document = spec.model_dump(mode="json", exclude_defaults=True)
+    if waits_for_values(document):
+        return  # what it will be given is not known yet
     step = StepRow(
         job_id=job.id,
         run=job.run,
@@ -101,9 +105,9 @@ def trial(spec: StepDefine, job: JobRow) -> None:
         job_name=job.job_name,
         trigger=job.trigger,
         create_time=job.create_time,
-        total=total(spec),
+        total=total(spec) or 1,
     )
-    step.spec = spec.model_dump(mode="json", exclude_defaults=True)
+    step.spec = document
     entry = Shard(TaskState.RUNNING, attempt=1, worker="trial.1", time=1)
     work_item(step, 0, entry, Receipt(1, "", "", entry), 60)
 
@@ -138,6 +142,8 @@ def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: 
     }
     if context["job"]["dataTime"]:
         environ["SHARDMILL_DATA_TIME"] = context["job"]["dataTime"]
+    if "item" in context:
+        environ["SHARDMILL_ITEM"] = as_text(context["item"])
     if "pack" in context:
         environ["SHARDMILL_PACK_START"] = str(context["pack"]["start"])
         environ["SHARDMILL_PACK_END"] = str(context["pack"]["end"])

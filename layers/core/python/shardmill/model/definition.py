@@ -18,6 +18,7 @@ from shardmill.model.command import Command
 from shardmill.model.files import File, Partition
 
 MAX_STEPS = 2_000
+MAX_ITEMS = 10_000
 MAX_DEPENDENCIES = 40  # all of them are written in one transaction
 
 # Seed 001 numbers its types.
@@ -57,11 +58,33 @@ def _strategy(value: Any) -> str:
     raise PydanticCustomError("bad-value", "must be all, any or last:n")
 
 
+def _sharding(value: Any) -> int | str:
+    if isinstance(value, str) or (type(value) is int and 1 <= value <= MAX_SHARDS):
+        return value
+    raise PydanticCustomError(
+        "out-of-range" if type(value) is int else "bad-type",
+        "must be a number from 1 to {most}, or a {{{{ }}}} that gives one",
+        {"most": MAX_SHARDS},
+    )
+
+
+def _items(value: Any) -> list[Any] | str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and len(value) <= MAX_ITEMS:
+        return value
+    raise PydanticCustomError(
+        "bad-value", "must be a list of {most} at most, or a {{{{ }}}} that gives one", {"most": MAX_ITEMS}
+    )
+
+
 StepType = Literal[
     "noop", "shell", "python", "command", "java", "hive", "mapreduce", "docker", "http", "lambda"
 ]
 Content = Annotated[str | dict[str, Any] | None, BeforeValidator(_content)]
 Tolerance = Annotated[int | str, PlainValidator(_tolerance, json_schema_input_type=int | str)]
+NumberOfShards = Annotated[int | str, PlainValidator(_sharding, json_schema_input_type=int | str)]
+Items = Annotated[list[Any] | str, PlainValidator(_items, json_schema_input_type=list[Any] | str)]
 Strategy = Annotated[str, PlainValidator(_strategy, json_schema_input_type=str)]
 
 
@@ -121,7 +144,10 @@ class StepDefine(Model):
     content: Content = None
     command: Command | None = None
     step_type: Literal["SHARD", "PACK"] = "SHARD"
-    sharding: int = Field(default=1, ge=1, le=MAX_SHARDS)
+    sharding: NumberOfShards = 1
+    items: Items | None = Field(default=None, description="one task for each, which has it as {{ item }}")
+    when: str | None = Field(default=None, description="runs only if this {{ }} is true; else it is SKIPPED")
+    run_if_skipped: bool = Field(default=False, description="runs though an upstream's `when` was false")
     start_shard_id: Annotated[Whole, Field(ge=0)] = 0
     pack_conf: PackConf | None = None
     dependent_steps: list[Name] = Field(default_factory=list)
@@ -223,12 +249,27 @@ class JobGraph(Answer):
     edges: list[JobEdge]
 
 
-def total(step: StepDefine) -> int:
-    """How many tasks a step has."""
-    if step.step_type == "SHARD":
-        return step.sharding
-    pack = _pack_conf(step)
-    return pack_count(pack.size, pack.start, pack.end)
+def total(step: StepDefine) -> int | None:
+    """How many tasks a step has; None if that is known only when what it depends on has ended."""
+    if step.step_type == "PACK":
+        pack = _pack_conf(step)
+        return pack_count(pack.size, pack.start, pack.end)
+    if step.items is not None:
+        return len(step.items) if isinstance(step.items, list) else None
+    if step.partition or isinstance(step.sharding, str):
+        return None
+    return step.sharding
+
+
+def is_sharded(step: StepDefine) -> bool:
+    """Whether later steps see a list of outputs, and not just one."""
+    return step.step_type == "PACK" or total(step) != 1 or step.items is not None
+
+
+def upstream_of(step: StepDefine) -> list[str]:
+    """The steps that a step waits for: those it names, and those that make its files."""
+    origins = [file.origin for file in (*step.inputs, *step.predata) if file.origin]
+    return list(dict.fromkeys([*step.dependent_steps, *origins]))
 
 
 def pack_count(size: int, start: int, end: int) -> int:
@@ -237,9 +278,10 @@ def pack_count(size: int, start: int, end: int) -> int:
 
 def pack_of(step: StepDefine, rank: int) -> tuple[int, int]:
     """The inclusive range of the task `rank` of a PACK step."""
-    if not 0 <= rank < total(step):
-        raise ValueError(f"step {step.step_name!r} has {total(step)} tasks, none of rank {rank}")
     pack = _pack_conf(step)
+    count = pack_count(pack.size, pack.start, pack.end)
+    if not 0 <= rank < count:
+        raise ValueError(f"step {step.step_name!r} has {count} tasks, none of rank {rank}")
     first = pack.start + rank * pack.size
     return first, min(first + pack.size - 1, pack.end)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from shardmill.model import template
@@ -12,11 +12,11 @@ from shardmill.model.contents import content_faults, image_fault
 from shardmill.model.definition import pack_count, type_of
 from shardmill.model.fault import Path, did_you_mean
 from shardmill.model.graph import cycles
+from shardmill.model.references import BEFORE_TASKS, FILES, templates
 
 Found = tuple[Path, str, str]
 
-_FILES = ("inputs", "outputs", "predata")
-_COMMAND_TEMPLATES = ("name", "args", "argsArray", "dockerimage", "environ")
+_NO_TASK_YET = ("shard.", "pack.", "task.", "item")
 _PRIVATE = ("command", "environ", "private")
 _SOURCES = ("url", "s3", "origin")
 _PRIVATE_TEMPLATE = "its {{ }} names nothing that is known; literal braces can come from a parameter"
@@ -24,11 +24,14 @@ _MAX_STEP_HINTS = 20
 _MAX_NAMED = 20
 
 
-def step_faults(step: dict[str, Any], job_params: frozenset[str]) -> Iterator[Found]:
-    """What is wrong inside one step; paths begin in the step."""
+def step_faults(
+    step: dict[str, Any], job_params: frozenset[str], upstream: Container[str] = ()
+) -> Iterator[Found]:
+    """What is wrong inside one step; paths begin in the step. `upstream`: the steps that end before it."""
     yield from _type_faults(step)
+    yield from _item_faults(step)
     yield from _shard_faults(step)
-    yield from _template_faults(step, job_params)
+    yield from _template_faults(step, job_params, upstream)
     yield from _private_faults(step)
     yield from _file_faults(step)
 
@@ -54,6 +57,12 @@ def _type_faults(step: dict[str, Any]) -> Iterator[Found]:
             yield ("content", *path), code, message
 
 
+def _item_faults(step: dict[str, Any]) -> Iterator[Found]:
+    for name in ("sharding", "packConf", "partition") if step.get("items") is not None else ():
+        if step.get(name) is not None:
+            yield (name,), "both-spellings", "the step has a task for each of its items; give one of them"
+
+
 def _shard_faults(step: dict[str, Any]) -> Iterator[Found]:
     pack = step.get("packConf")
     if step.get("stepType", "SHARD") != "PACK":
@@ -76,30 +85,28 @@ def _shard_faults(step: dict[str, Any]) -> Iterator[Found]:
         yield ("packConf",), "out-of-range", f"makes {tasks} tasks; a step has {MAX_SHARDS} at most"
 
 
-def _template_faults(step: dict[str, Any], job_params: frozenset[str]) -> Iterator[Found]:
+def _template_faults(
+    step: dict[str, Any], job_params: frozenset[str], upstream: Container[str]
+) -> Iterator[Found]:
     params = step.get("params")
     known = job_params.union(params) if isinstance(params, dict) else job_params
-    for path, text in _templates(step):
-        for message in template.check(text, known):
+    item = step.get("items") is not None
+    for path, text in templates(step):
+        wrong = template.check(text, known, steps=upstream, item=item)
+        for message in wrong:
             yield path, "bad-template", _PRIVATE_TEMPLATE if path[:3] == _PRIVATE else message
         if step.get("stepType") != "PACK" and any(name.startswith("pack.") for name in template.names(text)):
             yield path, "bad-template", "pack.start and pack.end are known in a step of stepType PACK only"
+        if path[0] in BEFORE_TASKS and not wrong:
+            yield from _before_tasks(path, text)
 
 
-def _templates(step: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The texts of a step that are templates: its content, its files, its command with its environment."""
-    left: list[tuple[Path, Any]] = [((name,), step[name]) for name in ("content", *_FILES) if name in step]
-    command = step.get("command")
-    if isinstance(command, dict):
-        left += [(("command", name), command[name]) for name in _COMMAND_TEMPLATES if name in command]
-    while left:
-        path, value = left.pop()
-        if isinstance(value, str):
-            yield path, value
-        elif isinstance(value, list):
-            left.extend(((*path, at), each) for at, each in enumerate(value))
-        elif isinstance(value, dict):
-            left.extend(((*path, key), each) for key, each in value.items())
+def _before_tasks(path: Path, text: str) -> Iterator[Found]:
+    if not template.is_one_hole(text):
+        yield path, "bad-template", "must be one {{ … }} with nothing around it"
+    named = [name for name in template.names(text) if name.startswith(_NO_TASK_YET)]
+    if named:
+        yield path, "bad-template", f"{named[0]} is known in tasks only, and here there are none yet"
 
 
 def _private_faults(step: dict[str, Any]) -> Iterator[Found]:
@@ -113,7 +120,7 @@ def _private_faults(step: dict[str, Any]) -> Iterator[Found]:
 
 
 def _files(step: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    for kind in _FILES:
+    for kind in FILES:
         files = step.get(kind)
         for at, each in enumerate(files if isinstance(files, list) else ()):
             if isinstance(each, dict):
@@ -154,16 +161,32 @@ def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:
             hint = did_you_mean(name, number) if hints > 0 else ""
             hints -= 1
             yield path, "unknown-step", f"there is no step {name[:64]!r}{hint}"
-        elif path[2] == "dependentSteps":
+        elif number[name] == at and path[2] != "dependentSteps":
+            yield path, "unknown-step", "a step cannot be the origin of its own input"
+        else:
             waits_for[at].append(number[name])
             if _phase(steps[number[name]]) > _phase(steps[at]):
                 yield path, "later-phase", f"step {name!r} is of a later phase, which starts after this one"
-        elif number[name] == at:
-            yield path, "unknown-step", "a step cannot be the origin of its own input"
     for circle in cycles(waits_for):
         named = [steps[at]["stepName"] for at in circle]
         message = f"steps wait for each other: {_circle(named)}"
         yield ("steps", circle[0], "dependentSteps"), "cyclic-steps", message
+
+
+def upstream_of(steps: Sequence[dict[str, Any]], at: int) -> set[str]:
+    """The names of the steps that have ended before a step begins: its ancestors, and the earlier phases."""
+    before: dict[str, list[str]] = {}
+    for each, _, name in _named_steps(steps):
+        before.setdefault(steps[each].get("stepName", ""), []).append(name)
+    own = _phase(steps[at])
+    found = {step.get("stepName", "") for step in steps if _phase(step) < own}
+    left = list(before.get(steps[at].get("stepName", ""), ()))
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += before.get(name, ())
+    return found - {steps[at].get("stepName", "")}
 
 
 def _named_steps(steps: Sequence[dict[str, Any]]) -> Iterator[tuple[int, Path, str]]:

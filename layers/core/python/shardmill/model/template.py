@@ -1,16 +1,18 @@
-"""`{{ path }}` in a definition's texts: names of values, never code.
+"""`{{ … }}` in a definition's texts: each hole holds an expression over named values, never code.
 
-A path is one of `KNOWN`, or `params.NAME`. Where outputs of steps become values, `steps.NAME.output` joins
-in `_problem` and `_value`, and nowhere else.
+A name is one of `KNOWN`, `params.NAME`, `steps.NAME.output` or `item`; the last three are JSON values, which
+`.key`, `["key"]` and `[0]` lead further into. Deep inside of one, nothing is known until it is filled in.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
+from shardmill.model.expression import Expression, Path, compact, is_true
+from shardmill.model.expression import TemplateError as TemplateError
+from shardmill.model.parsing import parse
 from shardmill.model.shell import ShellText
 
 KNOWN = frozenset(
@@ -28,45 +30,50 @@ KNOWN = frozenset(
     }
 )
 
-_HOLE = re.compile(r"\{\{(.*?)(\}\}|\Z)", re.DOTALL)
-_PATH = re.compile(r"[a-zA-Z_][\w-]*(\.[\w-]+)+\Z", re.ASCII)
-_PARAMS = "params."
+# What is literal, then the expression of the hole that follows, then what is wrong with that hole.
+_Piece = tuple[str, Expression | None, str]
 
-
-class TemplateError(ValueError):
-    """A template cannot be filled in."""
+_HOLE = re.compile(
+    r"""\{\{((?:[^'"}]++|\}(?!\})|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+)(\}\}|)""", re.DOTALL
+)
 
 
 def names(text: str) -> list[str]:
-    """The paths that a text names, in order, each as often as it is there."""
-    return [path for _, path, problem in _pieces(text) if path and not problem]
+    """The names in a text, in order, each as often as it is there; not what lies inside their values."""
+    return [_name(path) for _, hole, _ in _pieces(text) if hole for path, _ in hole.paths()]
 
 
-def check(text: str, known_params: Container[str]) -> list[str]:
-    """Everything that is wrong with a text."""
-    found = (
-        problem or _problem(path, known_params) for _, path, problem in _pieces(text) if path is not None
-    )
-    return list(dict.fromkeys(problem for problem in found if problem))
+def check(
+    text: str, known_params: Container[str], *, steps: Container[str] = (), item: bool = False
+) -> list[str]:
+    """Everything that is wrong with a text where the outputs of `steps` are known, and perhaps an `item`."""
+    found: list[str] = []
+    for _, hole, problem in _pieces(text):
+        found.append(problem)
+        for path, optional in hole.paths() if hole else ():
+            found.append(_problem(path, optional, known_params, steps, item))
+    return [problem for problem in dict.fromkeys(found) if problem]
 
 
 def render(text: str, context: Mapping[str, Any], quote: bool) -> str:
     """Fill in the values; with `quote` each of them stays one word of shell text, whatever is in it."""
+    if "{" not in text:
+        return text
     shell = ShellText()
     done: list[str] = []
-    for literal, path, problem in _pieces(text):
+    for literal, hole, problem in _pieces(text):
         done.append(literal)
         if problem:
             raise TemplateError(problem)
-        if path is None:
+        if hole is None:
             break
-        value = as_text(_value(path, context))
+        value = as_text(hole.value(context))
         if quote:
             shell.feed(literal)
             try:
                 value = shell.quoted(value)
             except ValueError as error:
-                raise TemplateError(f"{{{{ {path} }}}}: {error}") from None
+                raise TemplateError(f"{{{{ {hole} }}}}: {error}") from None
         done.append(value)
     return "".join(done)
 
@@ -82,45 +89,87 @@ def render_value(value: Any, context: Mapping[str, Any], quote: bool) -> Any:
     return value
 
 
+def is_one_hole(text: str) -> bool:
+    """Whether a text is one `{{ … }}` with nothing but blanks around it, whatever is wrong inside."""
+    return _is_one_hole(list(_pieces(text)))
+
+
+def evaluate(text: str, context: Mapping[str, Any]) -> Any:
+    """The JSON value of a text that is one hole: a list stays a list, and may be that of the context."""
+    pieces = list(_pieces(text))
+    _, hole, problem = pieces[0]
+    if problem:
+        raise TemplateError(problem)
+    if hole is None or not _is_one_hole(pieces):
+        raise TemplateError("must be one {{ … }} with nothing around it, such as {{ params.files }}")
+    return hole.value(context)
+
+
+def truth(text: str, context: Mapping[str, Any]) -> bool:
+    """Whether the value of a text that is one hole counts as true: see `is_true`."""
+    return is_true(evaluate(text, context))
+
+
 def as_text(value: Any) -> str:
     """A value as it stands in a text or an environment variable: text as it is, the rest as JSON."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else compact(value)
 
 
-def _pieces(text: str) -> Iterator[tuple[str, str | None, str]]:
-    """The text in pieces: what is literal, then the path that follows, then what is wrong with that path."""
+def _pieces(text: str) -> Iterator[_Piece]:
+    """The text in pieces; the last one has no hole, or one that is never closed."""
     at = 0
     for hole in _HOLE.finditer(text):
-        path = hole[1].strip()
-        yield text[at : hole.start()], path, _syntax(path, closed=bool(hole[2]))
-        at = hole.end()
+        literal, at = text[at : hole.start()], hole.end()
+        if not hole[2]:
+            yield literal, None, _unclosed(text[at : at + 1])
+            return
+        yield literal, *_read(hole[1].strip())
     yield text[at:], None, ""
 
 
-def _syntax(path: str, *, closed: bool) -> str:
-    if not closed:
-        return "{{ is never closed by }}; literal braces can come from a parameter"
-    if not path:
-        return "{{ }} names nothing; literal braces can come from a parameter"
-    if not _PATH.match(path):
-        return f"{{{{ {path[:64]} }}}} is not a name such as params.date or shard.index"
-    return ""
+def _is_one_hole(pieces: list[_Piece]) -> bool:
+    return len(pieces) == 2 and not pieces[1][2] and not (pieces[0][0] + pieces[1][0]).strip()
 
 
-def _problem(path: str, known_params: Container[str]) -> str:
-    if path.startswith(_PARAMS):
-        name = path.removeprefix(_PARAMS)
-        return "" if name in known_params else f"unknown parameter {name!r}: give it a value in params"
-    if path in KNOWN:
-        return ""
-    return f"unknown name {path[:64]!r}: there are params.NAME, {', '.join(sorted(KNOWN))}"
+def _read(written: str) -> tuple[Expression | None, str]:
+    if not written:
+        return None, "{{ }} names nothing; literal braces can come from a parameter"
+    try:
+        return parse(written), ""
+    except TemplateError as error:
+        return None, (
+            f"{{{{ {written[:64]} }}}} is not a name such as params.date or shard.index, "
+            f"nor an expression: {error}"
+        )
 
 
-def _value(path: str, context: Mapping[str, Any]) -> Any:
-    root, _, name = path.partition(".")
-    values = context.get(root)
-    if not isinstance(values, Mapping) or name not in values:
-        raise TemplateError(f"{{{{ {path} }}}} has no value here")
-    return values[name]
+def _unclosed(quote: str) -> str:
+    if quote:
+        return f"{{{{ is never closed by }}}}: the quote {quote} inside of it is never closed"
+    return "{{ is never closed by }}; literal braces can come from a parameter"
+
+
+def _name(path: Path) -> str:
+    kept = {"params": 1, "steps": 2, "item": 0}.get(path.root, len(path.accesses))
+    return str(Path(path.root, path.accesses[:kept]))
+
+
+def _problem(
+    path: Path, optional: bool, known_params: Container[str], steps: Container[str], item: bool
+) -> str:
+    match path.root, *path.accesses:
+        case "item", *_:
+            return "" if item else "item is known in a step with items only"
+        case "params", str(name), *_:
+            if optional or any(each in known_params for each in path.heads()):
+                return ""
+            return f"unknown parameter {name[:64]!r}: give it a value in params"
+        case "steps", str(name), "output", *_:
+            if name in steps:
+                return ""
+            return f"step {name[:64]!r} is not upstream of this one: add it to dependentSteps"
+        case _:
+            if (name := str(path)) in KNOWN:
+                return ""
+            others = ", ".join(sorted(KNOWN))
+            return f"unknown name {name[:64]!r}: there are params.NAME, steps.NAME.output, item, {others}"

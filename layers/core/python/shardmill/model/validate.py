@@ -10,7 +10,8 @@ from shardmill.model.command import masked
 from shardmill.model.definition import MAX_STEPS, JobDefine
 from shardmill.model.document import plain_faults
 from shardmill.model.fault import Fault, as_sent, fault, faults_of, in_order
-from shardmill.model.rules import graph_faults, step_faults
+from shardmill.model.references import templates
+from shardmill.model.rules import graph_faults, step_faults, upstream_of
 from shardmill.model.spelling import OTHER_SPELLINGS, Canonical, canonical
 
 _UNREADABLE = {"too-deep", "not-json"}
@@ -66,10 +67,16 @@ def _rule_faults(spelt: Canonical) -> list[Fault]:
     found = [
         (("steps", at, *path), code, message)
         for at, step in enumerate(readable)
-        for path, code, message in step_faults(step, job_params)
+        for path, code, message in step_faults(step, job_params, _upstream(readable, at))
     ]
     found += graph_faults(readable)
     return [fault(as_sent(path, spelt.origins), code, message) for path, code, message in found]
+
+
+def _upstream(steps: list[dict[str, Any]], at: int) -> set[str]:
+    """Worked out for the few steps that read outputs only."""
+    reads = any("steps." in text for _, text in templates(steps[at]))
+    return upstream_of(steps, at) if reads else set()
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ STUCK = "stuck#"
 WAITER = "waiter#"
 CHILD = "child#"
 SCHEDULE = "s#"
+OUTPUT = "o"
 EVERY_GROUP = "*"
 
 
@@ -129,7 +130,7 @@ def slot_waiter(line: str, jid: int) -> Key:
 
 def output(job_id: str, run: int, step: int, rank: int, attempt: int) -> Key:
     partition = task_partition(job_id, run, step, set_of(block_of(rank)))
-    return {"pk": partition, "sk": f"o{rank:06d}#{attempt:05d}"}
+    return {"pk": partition, "sk": f"{OUTPUT}{rank:06d}#{attempt:05d}"}
 
 
 def sort_time(milliseconds: int) -> str:

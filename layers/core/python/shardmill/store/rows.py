@@ -123,7 +123,8 @@ class StepRow(Row):
     waiting: set[str] = field(default_factory=set)
     down: list[int] = field(default_factory=list)
     root: bool = False
-    skip: bool = False
+    spoiled: bool = False
+    unwanted: bool = False
     gen: int = 1
     resend: bool = False
     total: int = 0
@@ -158,7 +159,29 @@ class StepRow(Row):
     @property
     def home(self) -> StepRow:
         """This step in the run that its tasks lie in: an earlier one, if a rerun kept it."""
-        return replace(self, run=self.kept_from) if self.kept_from else self
+        return self.of_run(self.kept_from) if self.kept_from else self
+
+    def of_run(self, run: int) -> StepRow:
+        return replace(self, run=run)
+
+    @property
+    def context_text(self) -> str:
+        return json.dumps(self.context, separators=(",", ":"), ensure_ascii=False)
+
+    @property
+    def spoils(self) -> bool:
+        """Whether what depends on it must not run, because something failed."""
+        skipped = self.state is StepState.SKIPPED
+        return self.kind == "step" and (self.spoiled if skipped else not self.state.lets_dependents_run)
+
+    @property
+    def not_wanted(self) -> bool:
+        """Whether its own condition, or that of a step before it, was false."""
+        return self.state is StepState.SKIPPED and not self.spoiled
+
+    @property
+    def skipped_by_others(self) -> bool:
+        return self.spoiled or (self.unwanted and not self.spec.get("runIfSkipped"))
 
     @property
     def two_levels(self) -> bool:

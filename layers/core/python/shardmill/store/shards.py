@@ -241,6 +241,16 @@ class Shards:
         item = self._table.get(keys.output(step.job_id, step.run, step.index, rank, attempt))
         return json.loads(item["output"]) if item else None
 
+    def outputs(self, step: StepRow) -> dict[tuple[int, int], Any]:
+        """Everything that attempts of a step handed on in its run, by rank and attempt."""
+        found: dict[tuple[int, int], Any] = {}
+        for number in range(set_count(step.total)):
+            partition = keys.task_partition(step.job_id, step.run, step.index, number)
+            for item in self._table.query(("pk", partition), prefix=("sk", keys.OUTPUT), consistent=True):
+                rank, attempt = item["sk"].removeprefix(keys.OUTPUT).split("#")
+                found[int(rank), int(attempt)] = json.loads(item["output"])
+        return found
+
     def attempts(self, step: StepRow, rank: int) -> list[dict[str, Any]]:
         partition = keys.task_partition(step.job_id, step.run, step.index, set_of(block_of(rank)))
         items = self._table.query(("pk", partition), prefix=("sk", keys.attempts_of(rank)), consistent=True)

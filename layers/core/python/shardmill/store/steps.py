@@ -107,12 +107,11 @@ class Steps:
         except ConditionFailed:
             return None
 
-    def release(self, finished: StepRow, index: int, *, skip: bool) -> StepRow:
-        """Strike a finished node off what the step `index` downstream of it waits for."""
+    def release(self, finished: StepRow, index: int, **marks: bool) -> StepRow:
+        """Strike a finished node off what the step `index` downstream of it waits for, and mark that one."""
         update = Update(keys.step(finished.job_id, finished.run, index))
         update.delete("waiting", {str(finished.index)})
-        if skip:
-            update.set(skip=True)
+        update.set(**{name: True for name, holds in marks.items() if holds})
         return StepRow.from_item(self._table.update(update.if_exists("state"), returns="ALL_NEW"))
 
     def close_block(self, step: StepRow, member: str, counts: dict[str, int]) -> StepRow:

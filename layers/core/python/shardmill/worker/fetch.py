@@ -140,8 +140,8 @@ def fetch(request: Mapping[str, Any], out: BinaryIO) -> None:
         if urlsplit(ask.url).scheme not in PORTS or not allowed(ask.url, request["allowHosts"]):
             how = "redirected to " if redirects else ""
             raise Stopped(PERMANENT, f"{how}{ask.shown}: no --allow-host names its host")
-        with closing(_connection(ask, request["timeoutSeconds"])) as connection:
-            answer = _send(connection, ask)
+        with closing(connection_to(ask, request["timeoutSeconds"])) as connection:
+            answer = send(connection, ask)
             location = answer.getheader("Location")
             fine = _expected(answer.status, request["expectedStatus"])
             if fine or answer.status not in _REDIRECTS or not location:
@@ -163,13 +163,13 @@ def _first(request: Mapping[str, Any]) -> Ask:
     return Ask(request["method"], request["url"], headers, None if body is None else text.encode())
 
 
-def _connection(ask: Ask, timeout: float) -> http.client.HTTPConnection:
+def connection_to(ask: Ask, timeout: float) -> http.client.HTTPConnection:
     parts = urlsplit(ask.url)
     kind = _Tls if parts.scheme == "https" else _Plain
     return kind(parts.hostname or "", parts.port or PORTS[parts.scheme], timeout=timeout)
 
 
-def _send(connection: http.client.HTTPConnection, ask: Ask) -> http.client.HTTPResponse:
+def send(connection: http.client.HTTPConnection, ask: Ask) -> http.client.HTTPResponse:
     parts = urlsplit(ask.url)
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~")
     if parts.query:

@@ -1,0 +1,109 @@
+"""What steps before it give a step: outputs, for its texts, its condition and the number of its tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardmill.engine.context import context_of
+from shardmill.engine.errors import CannotOpen
+from shardmill.engine.mill import Mill
+from shardmill.model import template
+from shardmill.model.blocks import MAX_SHARDS
+from shardmill.model.definition import MAX_ITEMS, StepDefine, is_sharded, total
+from shardmill.model.expression import kind
+from shardmill.model.references import templates
+from shardmill.model.states import TaskState
+from shardmill.store.rows import StepRow
+
+MAX_VALUE_BYTES = 200_000
+_INTEGER_DIGITS = 7
+
+
+def gather(mill: Mill, step: StepRow) -> None:
+    """Put into a step's context the outputs that its texts name."""
+    named = {
+        name.split(".")[1]
+        for _, text in templates(step.spec)
+        if "{{" in text
+        for name in template.names(text)
+        if name.startswith("steps.")
+    }
+    if not named:
+        return
+    refs = step.context["refs"]
+    sources = mill.jobs.steps_by_key((step.job_id, step.run, refs[name]) for name in named)
+    step.context["steps"] = {source.name: {"output": output_of(mill, source)} for source in sources.values()}
+    _check_size(step)
+
+
+def output_of(mill: Mill, source: StepRow) -> Any:
+    """What a step handed on: of one with shards a list in their order, null where there is nothing."""
+    home = source.home
+    shards = (
+        [shard for block in mill.shards.all_blocks(home) for _, shard in block.items()] if home.total else []
+    )
+    missing = {(rank, shard.attempt) for rank, shard in enumerate(shards) if shard.state is TaskState.SUCCESS}
+    found: dict[tuple[int, int], Any] = {}
+    for run in range(home.run, 0, -1):  # a task that a rerun kept has its output in the run it ran in
+        if not missing:
+            break
+        there = mill.shards.outputs(home.of_run(run))
+        found |= {place: there[place] for place in missing & there.keys()}
+        missing -= there.keys()
+    listed = [found.get((rank, shard.attempt)) for rank, shard in enumerate(shards)]
+    if is_sharded(StepDefine.model_validate(source.spec)):
+        return listed
+    return listed[0] if listed else None
+
+
+def _check_size(step: StepRow) -> None:
+    size = len(step.context_text.encode())
+    if size > MAX_VALUE_BYTES:
+        raise CannotOpen(
+            f"the outputs that it reads have {size} bytes; {MAX_VALUE_BYTES} fit, "
+            "larger data belongs into files"
+        )
+
+
+def wanted(step: StepRow, spec: StepDefine) -> bool:
+    """Whether a step is to run, by its own condition."""
+    if spec.when is None:
+        return True
+    try:
+        return template.truth(spec.when, context_of(step, spec, 0))
+    except template.TemplateError as error:
+        raise CannotOpen(f"its condition cannot be told: {error}") from error
+
+
+def settle_total(step: StepRow, spec: StepDefine) -> int:
+    """How many tasks a step has, now that all it depends on has ended; its items are in its context then."""
+    known = total(spec)
+    if known is not None:
+        return known
+    try:
+        if isinstance(spec.items, str):
+            return _items(step, template.evaluate(spec.items, context_of(step, spec, 0)))
+        assert isinstance(spec.sharding, str)
+        return _count(template.evaluate(spec.sharding, context_of(step, spec, 0)))
+    except template.TemplateError as error:
+        raise CannotOpen(f"the number of its tasks cannot be told: {error}") from error
+
+
+def _items(step: StepRow, found: Any) -> int:
+    if not isinstance(found, list):
+        raise CannotOpen(f"its items are no list, but {kind(found)}")
+    if len(found) > MAX_ITEMS:
+        raise CannotOpen(f"it has {len(found)} items; {MAX_ITEMS} are possible")
+    step.context["items"] = found
+    _check_size(step)
+    return len(found)
+
+
+def _count(found: Any) -> int:
+    if isinstance(found, str) and found.isdecimal() and len(found) <= _INTEGER_DIGITS:
+        found = int(found)
+    if type(found) is not int or not 0 <= found <= MAX_SHARDS:
+        raise CannotOpen(
+            f"its sharding is no number from 0 to {MAX_SHARDS}, but {template.as_text(found)[:64]}"
+        )
+    return found

@@ -1,0 +1,93 @@
+"""What a worker and Shardmill say to each other about the files of a task."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from shardmill.model.base import Answer, Count, Model
+from shardmill.model.files import WorkName
+
+PART_BYTES = 64 * 2**20
+MAX_PARTS = 1_000
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def part_bytes(size: int) -> int:
+    """How large the parts of a file are that is stored in parts; the last may be smaller."""
+    part = PART_BYTES
+    while part * MAX_PARTS < size:
+        part *= 2
+    return part
+
+
+def part_ranges(size: int) -> list[tuple[int, int]]:
+    """Where each part begins and ends; even an empty file has one."""
+    part = part_bytes(size)
+    return [(first, min(first + part, size)) for first in range(0, max(size, 1), part)]
+
+
+class Fetch(Answer):
+    """A file for a task's work folder.
+
+    `plain`: an address of the definition, asked only where the worker's allow list lets it; otherwise
+    Shardmill signed it. `sha256` is that of the whole object, of which the task may read [first, end) only.
+    `missing`: there is nothing to fetch.
+    """
+
+    name: WorkName
+    kind: Literal["input", "predata"] = "input"
+    url: str = Field(default="", repr=False)
+    plain: bool = False
+    size: Count | None = None
+    sha256: Sha256 | None = None
+    etag: str | None = None
+    first: Count = 0
+    end: Count | None = None
+    optional: bool = False
+    missing: bool = False
+
+    @property
+    def whole(self) -> bool:
+        return self.first == 0 and self.end is None
+
+    @property
+    def length(self) -> int | None:
+        """How many bytes there are to fetch, where that is known."""
+        end = self.size if self.end is None else self.end
+        return None if end is None else max(0, end - self.first)
+
+
+class Prepared(Answer):
+    """What a task needs before it runs."""
+
+    files: list[Fetch] = Field(default_factory=list)
+    environ: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+class StoreRequest(Model):
+    """Asks where to store an output; `md5s` are those of its parts, in base64. A single one is one PUT."""
+
+    name: WorkName
+    size: Count
+    md5s: list[str] = Field(min_length=1, max_length=MAX_PARTS)
+
+
+class StoreAnswer(Answer):
+    """An address for each part, and the headers to send along; with `uploadId` it must be completed."""
+
+    name: str
+    upload_id: str | None = None
+    urls: list[str] = Field(repr=False)
+    headers: list[dict[str, str]] = Field(repr=False)
+
+
+class Stored(Model):
+    """An output that a worker stored; `attributes` are what its `attrfile` says."""
+
+    name: WorkName
+    size: Count
+    sha256: Sha256
+    attributes: dict[str, Any] | None = None

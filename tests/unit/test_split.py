@@ -1,0 +1,276 @@
+"""Splitting one object: what is refused and why, and the corners of each kind of record."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+from itertools import pairwise
+
+import pytest
+
+from shardmill.model import split
+from shardmill.model.split import (
+    BYTES,
+    FASTA,
+    FASTQ,
+    LINE,
+    Kind,
+    Read,
+    SplitError,
+    check_splittable,
+    cuts,
+    distinct,
+    find_cut,
+    part_count,
+    record_kind,
+    separated_by,
+)
+
+
+def reading(data: bytes) -> Read:
+    return lambda offset, length: data[offset : offset + length]
+
+
+def the_parts(data: bytes, parts: int, kind: Kind) -> list[bytes]:
+    found = distinct(cuts(reading(data), len(data), parts, kind, window=4))
+    return [data[begin:end] for begin, end in pairwise(found)]
+
+
+@pytest.mark.parametrize(
+    ("size", "totalwork", "limit", "count"),
+    [
+        (100, None, None, 1),
+        (100, 4, None, 4),
+        (100, None, 30, 4),
+        (100, 2, 30, 4),
+        (100, 7, 30, 7),
+        (100, None, 100, 1),
+        (101, None, 100, 2),
+        (3, 10, None, 3),
+        (3, None, 1, 3),
+        (0, 10, 1, 1),
+    ],
+)
+def test_how_many_parts(size: int, totalwork: int | None, limit: int | None, count: int) -> None:
+    assert part_count(size, totalwork=totalwork, max_part_bytes=limit) == count
+
+
+def a_zip() -> bytes:
+    with io.BytesIO() as buffer:
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("reads.txt", "a\n")
+        return buffer.getvalue()
+
+
+def a_tar() -> bytes:
+    with io.BytesIO() as buffer:
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            archive.addfile(tarfile.TarInfo("reads.txt"), io.BytesIO())
+        return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("packing", "head"),
+    [
+        ("gzip", gzip.compress(b"reads")),
+        ("bzip2", bz2.compress(b"reads")),
+        ("bzip2", bz2.compress(b"")),
+        ("xz", lzma.compress(b"reads")),
+        ("lzma", lzma.compress(b"reads", format=lzma.FORMAT_ALONE)),
+        ("zip", a_zip()),
+        ("tar", a_tar()),
+        ("zstd", bytes.fromhex("28b52ffd")),
+        ("zstd", bytes.fromhex("502a4d18")),
+        ("lz4", bytes.fromhex("04224d18")),
+        ("snappy", bytes.fromhex("ff060000734e61507059")),
+        ("7z", bytes.fromhex("377abcaf271c")),
+        ("rar", b"Rar!\x1a\x07\x00"),
+        ("compress", bytes.fromhex("1f9d90")),
+    ],
+)
+def test_packed_content_is_refused_whatever_its_name(packing: str, head: bytes) -> None:
+    with pytest.raises(SplitError, match=rf"'reads.txt' .*first bytes.*\({packing}\).* Decompress it first"):
+        check_splittable("reads.txt", head)
+
+
+@pytest.mark.parametrize(
+    ("packing", "name"),
+    [
+        ("gzip", "in/reads.fastq.gz"),
+        ("gzip", "READS.TGZ"),
+        ("gzip", "reads.bam"),
+        ("bzip2", "reads.bz2"),
+        ("zstd", "reads.zst"),
+        ("zip", "reads.zip"),
+        ("7z", "reads.7z"),
+        ("compress", "reads.Z"),
+        ("brotli", "reads.br"),
+    ],
+)
+def test_the_name_of_a_packed_file_is_refused(packing: str, name: str) -> None:
+    with pytest.raises(SplitError, match=rf"{name}' .*name.*\({packing}\).* Decompress it first"):
+        check_splittable(name, b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("reads.fastq", b"@read\nACGT\n+\nIIII\n"),
+        ("gz", b"BZh is how this line begins\n"),
+        ("a.gz.txt", b"PK, Rar! and 7z\n"),
+        ("empty", b""),
+        ("lines", "Ünïcödé\n".encode("utf-16")),
+    ],
+)
+def test_plain_content_is_let_through(name: str, head: bytes) -> None:
+    check_splittable(name, head)
+    assert the_parts(head, 1, LINE) == [head]
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "kind"),
+    [
+        (b">one\nACGT\n", None, FASTA),
+        (b"; a comment\n>one\n", None, FASTA),
+        (b"\xef\xbb\xbf\r\n>one\n", "", FASTA),
+        (b"@one\nACGT\n+\nIIII\n@two\n", None, FASTQ),
+        (b"@one", None, FASTQ),
+        (b"", None, LINE),
+        (b"text before\n>one\n", "fasta", FASTA),
+        (b"@one\nACGT\n", " FASTQ ", FASTQ),
+        (b">one\n", "separator=//", separated_by("//")),
+        (b"a\n\nb\n", "separator=", separated_by("")),
+    ],
+)
+def test_what_the_records_are(head: bytes, options: str | None, kind: Kind) -> None:
+    assert record_kind(head, options) == kind
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "says"),
+    [
+        (b"LOCUS  AB1", None, r"begins with b'LOCUS  AB1'.*'fasta', 'fastq', or 'separator=TEXT'.*'line'"),
+        (b">one\n", "embl", r"'embl' is no option .*'fasta', 'fastq', or 'separator=TEXT'"),
+        (b">one\n", "separator=a\nb", r"'a\\nb' must be one line"),
+        (b"@one\nAC\nGT\n+\nII\nII\n@two\nAC\n", None, r"from byte 0 on .*several lines.*one line"),
+    ],
+)
+def test_records_that_are_refused(head: bytes, options: str | None, says: str) -> None:
+    with pytest.raises(SplitError, match=says):
+        record_kind(head, options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "parts"),
+    [
+        (LINE, b"", [b""]),
+        (LINE, b"one line", [b"one line"]),
+        (LINE, b"one line\n", [b"one line\n"]),
+        (LINE, b"aa\nbb\ncc", [b"aa\n", b"bb\n", b"cc"]),
+        (LINE, b"a\r\nb\r\nc\r\n", [b"a\r\n", b"b\r\n", b"c\r\n"]),
+        (LINE, b"\n\n\n", [b"\n", b"\n", b"\n"]),
+        (BYTES, b"a\nbcdef", [b"a\nb", b"cd", b"ef"]),
+        (BYTES, b"", [b""]),
+        (FASTA, b">a\nAC\nGT\n>b\n>c\nA", [b">a\nAC\nGT\n", b">b\n", b">c\nA"]),
+        (FASTA, b">a\n@C\n;T\n+ >\n>b\n", [b">a\n@C\n;T\n+ >\n", b">b\n"]),
+        (FASTA, b"no record at all\n", [b"no record at all\n"]),
+        (FASTQ, b"@a\nA\n+\n@\n@b\nC\n+\n+\n", [b"@a\nA\n+\n@\n", b"@b\nC\n+\n+\n"]),
+        (FASTQ, b"@a\nA\n+\nI\n@b\nC\n+\nI\n\n\n", [b"@a\nA\n+\nI\n", b"@b\nC\n+\nI\n\n\n"]),
+        (FASTQ, b"@a\n\n+\n\n@b\n\n+\n", [b"@a\n\n+\n\n", b"@b\n\n+\n"]),
+        (separated_by("//"), b"a//\n//\nb\n//\r\nc\n//", [b"a//\n//\n", b"b\n//\r\n", b"c\n//"]),
+        (separated_by("//"), b"//\n//\n//\n", [b"//\n", b"//\n", b"//\n"]),
+        (separated_by("//"), b"// \n ///\n//\r\r\n", [b"// \n ///\n//\r\r\n"]),
+    ],
+)
+def test_three_parts(kind: Kind, data: bytes, parts: list[bytes]) -> None:
+    assert the_parts(data, 3, kind) == parts
+
+
+@pytest.mark.parametrize(("position", "cut"), [(0, 0), (1, 5), (4, 5), (5, 5), (6, 9), (9, 9), (99, 9)])
+def test_a_position_around_a_line_end_of_two_bytes(position: int, cut: int) -> None:
+    data = b"abc\r\nde\r\n"
+    assert find_cut(reading(data), len(data), position, LINE, window=1) == cut
+
+
+@pytest.mark.parametrize(("position", "cut"), [(1, 6), (4, 6), (5, 6), (6, 6), (7, 9)])
+def test_a_position_around_a_separator(position: int, cut: int) -> None:
+    data = b"a\n//\r\n//\nc"
+    assert find_cut(reading(data), len(data), position, separated_by("//"), window=1) == cut
+
+
+@pytest.mark.parametrize("window", [1, 3, 8, 64])
+def test_fastq_over_several_lines_is_refused_where_it_is_met(window: int) -> None:
+    record = b"@name\nACGT\nACGT\nAC\n+\n@III\n+III\nII\n"
+    data = record * 20
+    for position in range(1, len(data) - 2 * len(record)):
+        with pytest.raises(SplitError, match=r"from byte \d+ on .*span several lines cannot be split"):
+            find_cut(reading(data), len(data), position, FASTQ, window=window)
+
+
+def test_a_fastq_record_that_is_cut_off_begins_no_part() -> None:
+    data = b"@a\nAC\n+\nII\n@b\nAC\n+\n"
+    with pytest.raises(SplitError, match=r"from byte 3 on .*a quality as long as the sequence"):
+        find_cut(reading(data), len(data), 3, FASTQ)
+    assert find_cut(reading(data), len(data), 12, FASTQ) == len(data)
+
+
+@pytest.mark.parametrize("window", [1, 3, 8, 64])
+def test_blank_lines_between_fastq_records_are_refused_and_not_read_on(window: int) -> None:
+    record = b"@a\nAC\n+\nII\n\n"
+    data = record * 100
+    asked: list[int] = []
+
+    def read(offset: int, length: int) -> bytes:
+        asked.append(length)
+        return data[offset : offset + length]
+
+    for position in range(1, len(data) - 2 * len(record)):
+        asked.clear()
+        with pytest.raises(SplitError, match="records of four lines"):
+            find_cut(read, len(data), position, FASTQ, window=window)
+        assert sum(asked) < 200
+
+
+def test_of_the_cuts_within_one_fastq_record_only_those_before_a_line_read_on() -> None:
+    data = (b"@giant\n" + b"A" * 20_000 + b"\n+\n" + b"@" * 20_000 + b"\n") * 2
+    asked: list[int] = []
+
+    def read(offset: int, length: int) -> bytes:
+        asked.append(length)
+        return data[offset : offset + length]
+
+    found = cuts(read, len(data), 1_000, FASTQ, window=4_096)
+    assert distinct(found) == [0, len(data) // 2, len(data)]
+    assert len(asked) <= 999 + 2 * 4 * 5
+
+
+@pytest.mark.parametrize("answer", [b"", b"xx", b"x" * 100])
+def test_an_object_that_is_not_as_large_as_was_said(answer: bytes) -> None:
+    with pytest.raises(SplitError, match=rf"at byte 4, and {len(answer)} came: .*has changed.*Submit again"):
+        cuts(lambda offset, length: answer, 10, 2, LINE)
+
+
+def test_what_goes_wrong_in_a_read_is_told() -> None:
+    def read(offset: int, length: int) -> bytes:
+        raise ConnectionError("no such bucket")
+
+    with pytest.raises(ConnectionError, match="no such bucket"):
+        cuts(read, 1_000, 50, LINE)
+
+
+def test_a_very_long_record_is_read_in_pieces_that_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "_LONGEST_READ", 1_024)
+    data = b"x" * 10_000 + b"\n" + b"y" * 10
+    asked: list[int] = []
+
+    def read(offset: int, length: int) -> bytes:
+        asked.append(length)
+        return data[offset : offset + length]
+
+    assert find_cut(read, len(data), 1, LINE, window=64) == 10_001
+    assert max(asked) == 1_024
+    assert len(asked) < 16

@@ -1,0 +1,290 @@
+"""Reference files shared by tasks: fetched once, never half, never lost while in use, never too many."""
+
+import errno
+import hashlib
+import multiprocessing
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.model.transfers import Fetch
+from shardmill.worker.cache import Cache
+from shardmill.worker.safe import TransferError
+
+
+def a_file(data: bytes, **more: Any) -> Fetch:
+    known = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return Fetch(name="db", kind="predata", url="http://h/k?s3cret", **(known | more))
+
+
+def writing(data: bytes, log: list[bytes] | None = None) -> Callable[[Path], None]:
+    def download(path: Path) -> None:
+        if log is not None:
+            log.append(data)
+        path.write_bytes(data)
+
+    return download
+
+
+def never(_: Path) -> None:
+    raise AssertionError("it is there already")
+
+
+def kept(root: Path) -> set[bytes]:
+    return {path.read_bytes() for path in root.iterdir() if not path.suffix}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def test_a_file_is_fetched_once_and_is_read_only(root: Path, tmp_path: Path) -> None:
+    cache, file = Cache(root, 100), a_file(b"hello")
+    assert cache.get(file, tmp_path / "a", writing(b"hello")) == tmp_path / "a"
+    Cache(root, 100).get(file, tmp_path / "b", never)
+    for name in "ab":
+        assert (tmp_path / name).read_bytes() == b"hello"
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o444
+    assert (tmp_path / "a").samefile(tmp_path / "b")
+
+
+def test_what_a_file_is_known_by() -> None:
+    cache = Cache(Path("unused"), 100)
+    strong = {"sha256": None, "etag": '"e"'}
+    assert cache.key(a_file(b"x")) == hashlib.sha256(b"x").hexdigest()
+    assert cache.key(a_file(b"x", **strong)) == cache.key(a_file(b"y", **strong, first=0))
+    assert cache.key(a_file(b"x", **strong)) != cache.key(a_file(b"xy", **strong))
+    assert cache.key(a_file(b"x", **strong)) != cache.key(a_file(b"x", **strong, plain=True))
+    for unknown in (
+        {"sha256": None},
+        {"sha256": None, "etag": 'W/"e"'},
+        {"sha256": None, "etag": "e", "size": None},
+        {"first": 1},
+        {"end": 1},
+        {"size": 101},
+    ):
+        assert cache.key(a_file(b"x", **unknown)) is None
+
+
+def test_a_file_known_by_nothing_is_a_mistake(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing to be cached by"):
+        Cache(root, 100).get(a_file(b"x", sha256=None), tmp_path / "a", never)
+
+
+@pytest.mark.parametrize("wrong", [b"hellO", b"hell"])
+def test_wrong_content_is_not_kept(root: Path, tmp_path: Path, wrong: bytes) -> None:
+    cache = Cache(root, 100)
+    with pytest.raises(TransferError, match="predata 'db' is not kept"):
+        cache.get(a_file(b"hello"), tmp_path / "a", writing(wrong))
+    assert kept(root) == set()
+    assert not (tmp_path / "a").exists()
+    cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    assert (tmp_path / "a").read_bytes() == b"hello"
+
+
+def test_a_fetch_that_failed_leaves_nothing_and_is_made_again(root: Path, tmp_path: Path) -> None:
+    def broken(path: Path) -> None:
+        path.write_bytes(b"he")
+        raise TransferError("broke")
+
+    cache = Cache(root, 100)
+    with pytest.raises(TransferError, match="broke"):
+        cache.get(a_file(b"hello"), tmp_path / "a", broken)
+    assert [path for path in root.iterdir() if path.suffix != ".lock"] == []
+    cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    assert (tmp_path / "a").read_bytes() == b"hello"
+
+
+@pytest.mark.parametrize("left", ["{key}", "{key}.part"])
+def test_what_a_crash_left_is_not_taken_for_whole(root: Path, tmp_path: Path, left: str) -> None:
+    file = a_file(b"hello")
+    root.mkdir()
+    (root / left.format(key=file.sha256)).write_bytes(b"he")
+    Cache(root, 100).get(file, tmp_path / "a", writing(b"hello"))
+    assert (tmp_path / "a").read_bytes() == b"hello"
+    assert kept(root) == {b"hello"}
+
+
+def test_an_entry_that_a_task_wrote_to_is_fetched_again(root: Path, tmp_path: Path) -> None:
+    cache, file = Cache(root, 100), a_file(b"hello")
+    cache.get(file, tmp_path / "a", writing(b"hello"))
+    (tmp_path / "a").chmod(0o644)
+    (tmp_path / "a").write_bytes(b"spoilt")
+    cache.get(file, tmp_path / "b", writing(b"hello"))
+    assert (tmp_path / "b").read_bytes() == b"hello"
+
+
+def test_tasks_at_the_same_time_wait_for_one_fetch(root: Path, tmp_path: Path) -> None:
+    cache, file, log = Cache(root, 100), a_file(b"hello"), []
+    waiting = threading.Barrier(8)
+    paused = threading.Event()
+
+    def slow(path: Path) -> None:
+        log.append(path)
+        assert paused.wait(30)  # somebody else came, and had to wait
+        path.write_bytes(b"hello")
+
+    def pause(seconds: float) -> None:
+        paused.set()
+        threading.Event().wait(seconds)
+
+    def task(number: int) -> bytes:
+        waiting.wait()
+        return cache.get(file, tmp_path / str(number), slow, pause=pause).read_bytes()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(task, range(8))) == [b"hello"] * 8
+    assert len(log) == 1
+
+
+def _in_a_process(root: Path, target: Path, log: Path) -> None:
+    def download(path: Path) -> None:
+        with log.open("a") as told:
+            told.write("fetched\n")
+        path.write_bytes(b"hello")
+
+    Cache(root, 100).get(a_file(b"hello"), target, download)
+
+
+def test_processes_share_a_fetch_too(root: Path, tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    log = tmp_path / "log"
+    crew = [
+        spawn.Process(target=_in_a_process, args=(root, tmp_path / str(number), log)) for number in range(3)
+    ]
+    for one in crew:
+        one.start()
+    for one in crew:
+        one.join(60)
+    assert [one.exitcode for one in crew] == [0, 0, 0]
+    assert log.read_text() == "fetched\n"
+    assert {(tmp_path / str(number)).read_bytes() for number in range(3)} == {b"hello"}
+
+
+def test_whoever_waits_can_be_told_to_stop(root: Path, tmp_path: Path) -> None:
+    cache, file = Cache(root, 100), a_file(b"hello")
+
+    def stopped(_: float) -> None:
+        raise TransferError("discarded")
+
+    def download(path: Path) -> None:
+        with pytest.raises(TransferError, match="discarded"):
+            cache.get(file, tmp_path / "b", never, pause=stopped)
+        path.write_bytes(b"hello")
+
+    cache.get(file, tmp_path / "a", download)
+    assert not (tmp_path / "b").exists()
+
+
+def use(cache: Cache, folder: Path, data: bytes, *, keep: bool = False) -> None:
+    """A task that reads a file and is gone."""
+    path = cache.get(a_file(data), folder / f"task-{len(data)}-{data[:1].decode()}", writing(data))
+    assert path.read_bytes() == data
+    if not keep:
+        path.unlink()
+
+
+def test_the_least_recently_used_goes_first(root: Path, tmp_path: Path) -> None:
+    cache = Cache(root, 30, now_ns=count(1).__next__)
+    for letter in b"abc":
+        use(cache, tmp_path, bytes([letter]) * 10)
+    use(cache, tmp_path, b"a" * 10)
+    use(cache, tmp_path, b"d" * 10)
+    assert kept(root) == {letter * 10 for letter in (b"a", b"c", b"d")}
+
+
+def test_what_is_in_use_stays(root: Path, tmp_path: Path) -> None:
+    cache = Cache(root, 20)
+    use(cache, tmp_path, b"a" * 10, keep=True)
+    use(cache, tmp_path, b"b" * 10)
+    use(cache, tmp_path, b"c" * 10)
+    assert kept(root) == {b"a" * 10, b"c" * 10}
+
+
+def test_what_is_being_fetched_stays(root: Path, tmp_path: Path) -> None:
+    cache = Cache(root, 10)
+
+    def download(path: Path) -> None:
+        path.write_bytes(b"a" * 5)
+        cache.trim(100)
+        path.write_bytes(b"a" * 10)
+
+    cache.get(a_file(b"a" * 10), tmp_path / "a", download)
+    assert (tmp_path / "a").read_bytes() == b"a" * 10
+
+
+def test_a_task_keeps_its_file_when_the_folder_of_the_cache_is_removed(root: Path, tmp_path: Path) -> None:
+    cache = Cache(root, 100)
+    cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    for path in root.iterdir():
+        path.unlink()
+    assert (tmp_path / "a").read_bytes() == b"hello"
+    cache.get(a_file(b"hello"), tmp_path / "b", writing(b"hello"))
+    assert (tmp_path / "b").read_bytes() == b"hello"
+
+
+@settings(deadline=None, max_examples=40)
+@given(uses=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 15)), max_size=15))
+def test_the_limit_holds_and_the_latest_stay_whatever_is_used(uses: list[tuple[str, int]]) -> None:
+    latest: list[bytes] = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "cache")
+        cache = Cache(root, 30, now_ns=count(1).__next__)
+        for letter, size in uses:
+            data = letter.encode() * size
+            use(cache, Path(folder), data)
+            if data in latest:
+                latest.remove(data)
+            else:
+                while len(b"".join(latest)) + size > 30:
+                    del latest[0]
+            latest.append(data)
+            assert kept(root) == set(latest)
+
+
+def test_many_tasks_and_little_room(root: Path, tmp_path: Path) -> None:
+    """Entries come, are used and go all at once: nobody ever reads anything else than what it asked for."""
+
+    def task(number: int) -> bool:
+        data = bytes([97 + number % 7]) * 10
+        path = cache.get(a_file(data), tmp_path / str(number), writing(data))
+        right = path.read_bytes() == data
+        path.unlink()
+        return right
+
+    cache = Cache(root, 25)
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(task, range(120)))
+    cache.trim()
+    assert sum(len(data) for data in kept(root)) <= 25
+
+
+def test_where_no_link_can_be_made_the_file_is_copied(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: Any) -> None:
+        raise OSError(errno.EXDEV, "other file system")
+
+    monkeypatch.setattr(os, "link", link)
+    cache = Cache(root, 100)
+    path = cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    assert path.read_bytes() == b"hello"
+    assert path.stat().st_nlink == 1
+    assert path.stat().st_mode & 0o777 == 0o444
+    cache.get(a_file(b"hello"), tmp_path / "a", never)
+    assert path.read_bytes() == b"hello"
+
+
+def test_other_troubles_with_links_are_not_hidden(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Cache(root, 100).get(a_file(b"hello"), tmp_path / "none/a", writing(b"hello"))

@@ -1,0 +1,178 @@
+"""What may lie in a work folder, and which of it is an output."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardmill.model.files import File, leaves_work_folder
+from shardmill.worker.safe import (
+    MAX_ATTRIBUTES_BYTES,
+    Missing,
+    TransferError,
+    Unsafe,
+    chosen,
+    matches,
+    open_inside,
+    target,
+)
+
+WORDS = st.sampled_from(["a", "b", "..", ".", "", "link", "C:", "x\0y", "\\", "~"])
+NAMES = st.lists(WORDS, min_size=1, max_size=5).map("/".join)
+
+
+@given(NAMES)
+def test_no_name_leads_out(name: str) -> None:
+    with tempfile.TemporaryDirectory() as top:
+        folder, outside = Path(top, "work"), Path(top, "outside")
+        folder.mkdir()
+        outside.mkdir()
+        (folder / "link").symlink_to(outside)
+        try:
+            path = target(folder, name)
+        except TransferError:
+            assert leaves_work_folder(name) or "link" in name.split("/")
+        else:
+            assert not leaves_work_folder(name)
+            assert path.resolve().is_relative_to(folder.resolve())
+            assert path.parent.is_dir()
+        assert list(outside.iterdir()) == []
+        assert sorted(each.name for each in Path(top).iterdir()) == ["outside", "work"]
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(TransferError, match="'a' is not a folder"):
+        target(tmp_path, "a/b")
+    with pytest.raises(TransferError, match="a folder has this name"):
+        target(tmp_path, "d")
+
+
+def test_links_inside_are_followed_and_links_out_are_refused(tmp_path: Path) -> None:
+    work, secret = tmp_path / "work", tmp_path / "secret"
+    (work / "sub").mkdir(parents=True)
+    secret.mkdir()
+    (secret / "key").write_text("key")
+    (work / "sub/real").write_text("real")
+    (work / "inside").symlink_to("sub/real")
+    (work / "out").symlink_to(secret / "key")
+    (work / "outdir").symlink_to(secret)
+    (work / "self").symlink_to(".")
+    with open_inside(work, "inside") as file:
+        assert file.read() == b"real"
+    for name in ("out", "outdir/key", "outdir/none", "self"):
+        with pytest.raises(Unsafe, match="link out of the work folder"):
+            open_inside(work, name)
+    with pytest.raises(Unsafe, match=r"^output 'outdir' is refused"):  # what lies behind it is not told
+        chosen([File(name="outdir/*")], work)
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(TransferError, match="'a'"):
+        open_inside(tmp_path, "a")
+
+
+def test_only_plain_files_are_outputs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(TransferError, match=f"^output '{name}' is not a plain file$"):
+            chosen([File(name=name)], tmp_path)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/c").write_text("x")
+    before = len(os.listdir("/proc/self/fd"))
+    open_inside(tmp_path, "a/b/c").close()
+    for name in ("a/b", "a/none", "a"):
+        with pytest.raises(TransferError, match=name):
+            open_inside(tmp_path, name)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_patterns(tmp_path: Path) -> None:
+    for name in ("part-2.csv", "part-1.csv", "other.txt", "odd[1].txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "part-d.csv").mkdir()
+    assert matches(tmp_path, "part-*.csv") == ["part-1.csv", "part-2.csv"]
+    assert matches(tmp_path, "odd[1].txt") == ["odd[1].txt"]
+    assert matches(tmp_path, "./other.txt") == ["other.txt"]
+    assert matches(tmp_path, "none-*") == []
+
+
+def names(folder: Path, *files: dict[str, Any]) -> list[tuple[str, str]]:
+    found = chosen([File.model_validate(file) for file in files], folder)
+    return [(output.path, output.name) for output in found]
+
+
+def test_which_outputs_are_stored_under_which_name(tmp_path: Path) -> None:
+    for name in ("a", "b", "empty"):
+        (tmp_path / name).write_text("" if name == "empty" else name)
+    assert names(tmp_path, {"name": "a", "uploadName": "z/a"}, {"name": "b"}) == [("a", "z/a"), ("b", "b")]
+    assert names(tmp_path, {"name": "[ab]"}, {"name": "a"}) == [("a", "a"), ("b", "b")]
+    assert names(tmp_path, {"name": "none", "optional": True}, {"name": "empty"}) == [("empty", "empty")]
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ([{"name": "none"}], "output 'none' is missing"),
+        ([{"name": "none-*"}], "output 'none-*' is missing"),
+        ([{"name": "dangling"}], "output 'dangling' is missing"),
+        ([{"name": "empty", "nonzero": True}], "output 'empty' is empty, and it must not be (nonzero)"),
+        (
+            [{"name": "[ab]", "uploadName": "z"}],
+            "output '[ab]' is 2 files, which cannot all be stored as 'z'",
+        ),
+        ([{"name": "a"}, {"name": "b", "uploadName": "a"}], "'a' and 'b' are both to be stored as 'a'"),
+        ([{"name": "a", "uploadName": "../z"}], "output 'a' cannot be stored as '../z'"),
+    ],
+)
+def test_what_is_wrong_with_outputs(tmp_path: Path, files: list[dict[str, Any]], said: str) -> None:
+    for name in ("a", "b", "empty"):
+        (tmp_path / name).write_text("" if name == "empty" else name)
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(TransferError) as raised:
+        names(tmp_path, *files)
+    assert said in str(raised.value)
+
+
+def test_attributes_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "a.attr").write_text('{"type": "fasta", "n": 3}')
+    [output] = chosen([File(name="a", attrfile="a.attr")], tmp_path)
+    assert output.attributes == {"type": "fasta", "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "'a.attr' is missing"),
+        ("{", "is not JSON"),
+        ("[1]", "must be a JSON object"),
+        ('{"a": NaN}', "cannot be stored: /a"),
+        (json.dumps({"a": "x" * MAX_ATTRIBUTES_BYTES}), "has more than 65536 bytes"),
+    ],
+)
+def test_what_is_wrong_with_attributes(tmp_path: Path, content: str | None, said: str) -> None:
+    (tmp_path / "a").write_text("x")
+    if content is not None:
+        (tmp_path / "a.attr").write_text(content)
+    with pytest.raises(TransferError) as raised:
+        chosen([File(name="a", attrfile="a.attr")], tmp_path)
+    assert str(raised.value).startswith("the attrfile of output 'a': 'a.attr'")
+    assert said in str(raised.value)
+
+
+def test_what_is_missing_has_its_own_fault(tmp_path: Path) -> None:
+    with pytest.raises(Missing):
+        open_inside(tmp_path, "none/at/all")

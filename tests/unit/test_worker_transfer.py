@@ -1,0 +1,785 @@
+"""Files of tasks, fetched from and stored at a server on this machine that misbehaves in many ways."""
+
+import base64
+import hashlib
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from shardmill.model import transfers
+from shardmill.model.files import File
+from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, Stored, StoreRequest, part_ranges
+from shardmill.model.worker import Lease
+from shardmill.worker.cache import Cache
+from shardmill.worker.findings import DISCARDED, TIMED_OUT
+from shardmill.worker.transfer import FileDesk, Halted, Pace, TransferError, fetch_all, store_all
+from shardmill.worker.transport import Refused, Unreachable
+from support.leases import a_lease
+
+SECRET = "X-Amz-Signature=s3cret"
+PACE = Pace(tries=3, first_pause=0.001, last_pause=0.002, connect_seconds=5, read_seconds=5)
+PART = 1000
+
+
+@dataclass
+class Mood:
+    """How one request is dealt with, instead of properly."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    break_after: int | None = None
+    lie: bytes | None = None
+    etag: str | None = None
+    stall: bool = False
+    heedless: bool = False
+
+
+@dataclass
+class Store:
+    """Keeps objects by path and counts out its moods, one a request."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    moods: list[Mood] = field(default_factory=list)
+    asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    ranges: bool = True
+    etags: bool = True
+    chunked: bool = False
+    encrypted: bool = False
+    port: int = 0
+    woken: Event = field(default_factory=Event)
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}?{SECRET}"
+
+    def headers(self, number: int) -> dict[str, str]:
+        return self.asked[number][2]
+
+
+def etag_of(data: bytes) -> str:
+    return hashlib.md5(data).hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    store: Store
+
+    def do_GET(self) -> None:
+        if mood := self._mood():
+            data = self.store.objects.get(self._path) if mood.lie is None else mood.lie
+            if data is None:
+                self._say(404, {}, b"<Code>NoSuchKey</Code>")
+            else:
+                self._give(data, f'"{mood.etag or etag_of(data)}"', mood)
+
+    def _give(self, data: bytes, etag: str, mood: Mood) -> None:
+        headers = {"ETag": etag} if self.store.etags else {}
+        asked = self.headers.get("Range") if self.store.ranges else None
+        if self.headers.get("If-Match", etag) != etag and not mood.lie:
+            self._say(412, {}, b"")
+        elif asked and (mood.heedless or self.headers.get("If-Range", etag) == etag):
+            low, _, high = asked.removeprefix("bytes=").partition("-")
+            first, end = int(low), min(int(high or len(data)) + 1, len(data))
+            headers["Content-Range"] = f"bytes {first}-{end - 1}/{len(data)}"
+            self._say(206 if first < end else 416, headers, data[first:end], mood.break_after)
+        else:
+            self._say(200, headers, data, mood.break_after)
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if mood := self._mood():
+            if self.headers["Content-MD5"] != base64.b64encode(hashlib.md5(data).digest()).decode():
+                self._say(400, {}, b"<Error><Code>BadDigest</Code></Error>")
+                return
+            self.store.objects[self._path] = data
+            headers = {"ETag": f'"{mood.etag or etag_of(data)}"'}
+            if self.store.encrypted:
+                headers = {"ETag": '"opaque"', "x-amz-server-side-encryption": "aws:kms"}
+            self._say(200, headers, b"")
+
+    @property
+    def _path(self) -> str:
+        return self.path.partition("?")[0]
+
+    def _mood(self) -> Mood | None:
+        """None if the request was dealt with."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.store.asked.append((self.command, self.path, headers))
+        mood = self.store.moods.pop(0) if self.store.moods else Mood()
+        if mood.stall:
+            self.store.woken.wait(30)
+        if mood.status:
+            self._say(mood.status, mood.headers, mood.body)
+            return None
+        return mood
+
+    def _say(self, status: int, headers: dict[str, str], body: bytes, most: int | None = None) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.store.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            end = b"" if most is not None else b"\r\n0\r\n\r\n"
+            self.wfile.write(b"%x\r\n%s%s" % (len(body), body[:most], end))
+            return
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:most])
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def serving() -> Iterator[Store]:
+    store = Store()
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), type("Ours", (Handler,), {"store": store}))
+    listening.daemon_threads = True
+    listening.handle_error = lambda *_: None  # type: ignore[method-assign,assignment]  # a client may go away
+    store.port = listening.server_port
+    threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True).start()
+    yield store
+    store.woken.set()
+    listening.shutdown()
+    listening.server_close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Store]:
+    with serving() as store:
+        yield store
+
+
+@pytest.fixture
+def store(server: Store) -> Store:
+    fresh = Store()
+    for name in ("objects", "moods", "asked", "ranges", "etags", "chunked", "encrypted", "woken"):
+        setattr(server, name, getattr(fresh, name))
+    return server
+
+
+def a_file(store: Store, data: bytes, name: str = "big.txt", **more: Any) -> Fetch:
+    store.objects["/b/key"] = data
+    return Fetch(name=name, url=store.url("/b/key"), **{"size": len(data), **more})
+
+
+def bring(files: Fetch | Sequence[Fetch], folder: Path, **more: Any) -> list[Path]:
+    options: dict[str, Any] = {
+        "cache": None,
+        "allow_hosts": (),
+        "stop": Event(),
+        "progress": lambda _: None,
+        "pace": PACE,
+    }
+    return fetch_all([files] if isinstance(files, Fetch) else files, folder, **(options | more))
+
+
+def why_not(files: Fetch | Sequence[Fetch], folder: Path, **more: Any) -> str:
+    with pytest.raises(TransferError) as raised:
+        bring(files, folder, **more)
+    assert "s3cret" not in str(raised.value)
+    left = [path for path in folder.rglob("*") if path.is_file()]
+    assert left == []
+    return str(raised.value)
+
+
+# Fetching
+
+
+def test_a_file_is_fetched_into_its_sub_folder_and_given(store: Store, tmp_path: Path) -> None:
+    given_to: list[Path] = []
+    [path] = bring(a_file(store, b"hello", "in/deep/x.txt"), tmp_path, give=given_to.append)
+    assert path.read_bytes() == b"hello"
+    assert given_to == [tmp_path / "in", tmp_path / "in/deep", path]
+    assert [each.name for each in path.parent.iterdir()] == ["x.txt"]
+
+
+DATA = os.urandom(5000)
+BREAKS = st.lists(st.integers(1, 2000), max_size=8)
+
+
+@settings(deadline=None, max_examples=60)
+@given(breaks=BREAKS, etag=st.booleans(), sha=st.booleans(), etags=st.booleans(), ranges=st.booleans())
+@example(breaks=[1000, 1000, 1, 1999], etag=False, sha=False, etags=True, ranges=True)
+def test_however_it_breaks_off_the_bytes_are_exact(
+    server: Store, breaks: list[int], etag: bool, sha: bool, etags: bool, ranges: bool
+) -> None:
+    server.moods, server.asked = [Mood(break_after=each) for each in breaks], []
+    server.etags, server.ranges, server.chunked = etags, ranges, False
+    file = a_file(
+        server,
+        DATA,
+        etag=etag_of(DATA) if etag else None,
+        sha256=hashlib.sha256(DATA).hexdigest() if sha else None,
+    )
+    pace = Pace(tries=len(breaks) + 1, first_pause=0, last_pause=0)
+    with tempfile.TemporaryDirectory() as folder:
+        [path] = bring(file, Path(folder), pace=pace)
+        assert path.read_bytes() == DATA
+    if ranges and (etag or etags or sha):
+        starts = [int(headers.get("range", "bytes=0-")[6:].partition("-")[0]) for *_, headers in server.asked]
+        assert starts == [sum(breaks[:number]) for number in range(len(starts))]
+
+
+def test_progress_in_bytes_is_not_a_failed_try(store: Store, tmp_path: Path) -> None:
+    store.moods = [Mood(break_after=10) for _ in range(20)]
+    [path] = bring(a_file(store, DATA, etag=etag_of(DATA)), tmp_path)
+    assert path.read_bytes() == DATA
+    assert len(store.asked) == 21
+
+
+@settings(deadline=None, max_examples=40)
+@given(span=st.tuples(st.integers(0, 5000), st.integers(0, 5000)), breaks=BREAKS, ranges=st.booleans())
+def test_a_part_of_an_object_is_exactly_that(
+    server: Store, span: tuple[int, int], breaks: list[int], ranges: bool
+) -> None:
+    first, end = sorted(span)
+    server.moods, server.ranges, server.etags, server.chunked = (
+        [Mood(break_after=each) for each in breaks],
+        ranges,
+        True,
+        False,
+    )
+    file = a_file(server, DATA, first=first, end=end, sha256=hashlib.sha256(DATA).hexdigest())
+    with tempfile.TemporaryDirectory() as folder:
+        [path] = bring(file, Path(folder), pace=Pace(tries=len(breaks) + 1, first_pause=0, last_pause=0))
+        assert path.read_bytes() == DATA[first:end]
+
+
+def test_a_server_that_cannot_just_now_is_asked_again(store: Store, tmp_path: Path) -> None:
+    store.moods = [Mood(503), Mood(429)]
+    [path] = bring(a_file(store, b"x"), tmp_path)
+    assert path.read_bytes() == b"x"
+
+
+def test_a_server_that_never_can_is_a_clear_failure(store: Store, tmp_path: Path) -> None:
+    store.moods = [Mood(503, body=b"<Code>SlowDown</Code>")] * 3
+    said = why_not(a_file(store, b"x"), tmp_path)
+    assert said == (
+        f"input 'big.txt' could not be fetched: http://127.0.0.1:{store.port}/b/key answered "
+        "503 Service Unavailable (SlowDown) (tried 3 times)"
+    )
+
+
+def test_nobody_there_is_a_clear_failure(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    said = why_not(Fetch(name="x", url=f"http://127.0.0.1:{port}/k?{SECRET}"), tmp_path)
+    assert "refused" in said
+    assert "tried 3 times" in said
+
+
+def test_pauses_grow_and_are_left_to_chance() -> None:
+    steady = Pace(first_pause=1, last_pause=5, random=lambda: 1)
+    assert [steady.pause(tried) for tried in (1, 2, 3, 4, 1000)] == [1, 2, 4, 5, 5]
+    assert Pace(first_pause=1, random=lambda: 0).pause(1) == 0.5
+
+
+def test_wrong_content_is_fetched_again(store: Store, tmp_path: Path) -> None:
+    store.moods = [Mood(lie=b"hellO")]
+    [path] = bring(a_file(store, b"hello", sha256=hashlib.sha256(b"hello").hexdigest()), tmp_path)
+    assert path.read_bytes() == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        (b"hellO", "not the one expected"),
+        (b"hell", "4 bytes came, 5 were"),
+        (b"hello!", "more than the 5 bytes"),
+    ],
+)
+def test_a_server_that_lies_is_found_out(store: Store, tmp_path: Path, lie: bytes, said: str) -> None:
+    store.moods = [Mood(lie=lie)] * 3
+    assert said in why_not(a_file(store, b"hello", sha256=hashlib.sha256(b"hello").hexdigest()), tmp_path)
+
+
+def test_an_object_that_was_changed_is_a_failure_at_once(store: Store, tmp_path: Path) -> None:
+    assert "was changed after this task was prepared" in why_not(
+        a_file(store, b"new", etag=etag_of(b"old")), tmp_path
+    )
+    assert len(store.asked) == 1
+
+
+def test_a_server_that_heeds_no_conditions_is_found_out_by_its_etag(store: Store, tmp_path: Path) -> None:
+    store.moods = [Mood(lie=b"new", etag="another")]
+    assert "was changed" in why_not(a_file(store, b"old", etag=etag_of(b"old")), tmp_path)
+
+
+@pytest.mark.parametrize("etags", [True, False])
+@pytest.mark.parametrize("heedless", [True, False])
+def test_an_object_changed_between_two_tries_is_never_mixed(
+    store: Store, tmp_path: Path, etags: bool, heedless: bool
+) -> None:
+    file = a_file(store, b"b" * 100, size=None)
+    store.etags = etags
+    store.moods = [Mood(break_after=50, lie=b"a" * 100), Mood(heedless=heedless)]
+    [path] = bring(file, tmp_path)
+    assert path.read_bytes() == b"b" * 100
+    assert ("if-range" in store.headers(1)) == etags
+
+
+def test_other_bytes_than_those_asked_for_are_not_taken(store: Store, tmp_path: Path) -> None:
+    headers = {"Content-Range": "bytes 0-4/5", "Content-Length": "5", "ETag": f'"{etag_of(b"hello")}"'}
+    store.moods = [Mood(break_after=2), Mood(206, headers, b"hello")]
+    [path] = bring(a_file(store, b"hello", size=None), tmp_path)
+    assert path.read_bytes() == b"hello"
+    assert len(store.asked) == 3
+
+
+def test_an_answer_of_unknown_length(store: Store, tmp_path: Path) -> None:
+    store.chunked = True
+    store.moods = [Mood(break_after=100), Mood(break_after=1000)]
+    [path] = bring(a_file(store, DATA, size=None), tmp_path)
+    assert path.read_bytes() == DATA
+    assert "range" in store.headers(1)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_what_is_optional_may_be_absent(store: Store, tmp_path: Path, plain: bool) -> None:
+    file = Fetch(name="x", url=store.url("/none"), optional=True, plain=plain)
+    gone = Fetch(name="y", optional=True, missing=True)
+    assert bring([file, gone], tmp_path, allow_hosts=["127.0.0.1"]) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_optional_must_be_there(store: Store, tmp_path: Path) -> None:
+    assert why_not(Fetch(name="x", url=store.url("/none")), tmp_path).startswith(
+        "input 'x' is missing: http:"
+    )
+    assert why_not(Fetch(name="x", missing=True), tmp_path).startswith("input 'x' is missing: the step")
+
+
+def test_plain_addresses_are_asked_only_where_allowed(store: Store, tmp_path: Path) -> None:
+    file = a_file(store, b"x", plain=True)
+    assert "no --allow-host of the worker names its host" in why_not(file, tmp_path)
+    assert store.asked == []
+    assert bring(file, tmp_path, allow_hosts=[f"127.0.0.1:{store.port}"]) == [tmp_path / "big.txt"]
+
+
+def test_a_redirect_leaves_no_allow_list(store: Store, tmp_path: Path) -> None:
+    there = f"http://localhost:{store.port}/b/key?{SECRET}"
+    file = a_file(store, b"x", plain=True)
+    store.moods = [Mood(302, {"Location": there})]
+    assert "http://localhost" in why_not(file, tmp_path, allow_hosts=["127.0.0.1"])
+    store.moods = [Mood(302, {"Location": there})]
+    [path] = bring(file, tmp_path, allow_hosts=["127.0.0.1", "localhost"])
+    assert path.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_nothing_is_ever_fetched_from_link_local_addresses(
+    store: Store, tmp_path: Path, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, guarded = a_file(store, b"x", plain=plain), socket.getaddrinfo
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+
+    def lookup(host: str, *args: Any, **more: Any) -> Any:
+        return found if host == "metadata.test" else guarded(host, *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    store.moods = [Mood(302, {"Location": "http://metadata.test/latest/meta-data?" + SECRET})]
+    said = why_not(file, tmp_path, allow_hosts=["127.0.0.1", "metadata.test"])
+    assert "link-local" in said
+    assert len(store.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://127.0.0.1/x?s3cret", "http://127.0.0.1:x/?s3cret", "file:///etc/passwd", "http://[::1?s3cret"],
+)
+def test_addresses_that_are_none(tmp_path: Path, url: str) -> None:
+    assert "could not be fetched" in why_not(Fetch(name="x", url=url), tmp_path)
+
+
+def test_endless_redirects_end(store: Store, tmp_path: Path) -> None:
+    file = a_file(store, b"x")
+    store.moods = [Mood(302, {"Location": file.url})] * 20
+    assert "redirected more than 10 times" in why_not(file, tmp_path)
+
+
+@pytest.mark.parametrize(("seconds", "fetched"), [(601, True), (599, False)])
+def test_old_addresses_that_are_not_let_in_are_renewed(
+    store: Store, tmp_path: Path, seconds: int, fetched: bool
+) -> None:
+    file = a_file(store, b"hello")
+    old = file.model_copy(update={"url": store.url("/expired")})
+    renewed: list[Fetch] = []
+
+    def renew() -> list[Fetch]:
+        renewed.append(file)
+        return [file]
+
+    store.moods = [Mood(403)]
+    pace = Pace(tries=3, first_pause=0, last_pause=0, now=lambda: seconds * min(1, len(store.asked)))
+    if fetched:
+        assert bring(old, tmp_path, renew=renew, pace=pace)[0].read_bytes() == b"hello"
+    else:
+        assert "403 Forbidden" in why_not(old, tmp_path, renew=renew, pace=pace)
+    assert len(renewed) == fetched
+
+
+def test_plain_addresses_are_nothing_to_renew(store: Store, tmp_path: Path) -> None:
+    def renew() -> list[Fetch]:
+        raise AssertionError("it was never signed")
+
+    file, pace = a_file(store, b"x", plain=True), Pace(now=lambda: 601 * min(1, len(store.asked)))
+    store.moods = [Mood(403)]
+    assert "403 Forbidden" in why_not(file, tmp_path, renew=renew, pace=pace, allow_hosts=["127.0.0.1"])
+
+
+def test_an_address_that_says_it_expired_is_renewed_however_new(store: Store, tmp_path: Path) -> None:
+    file = a_file(store, b"hello")
+    store.moods = [Mood(400, body=b"<Code>ExpiredToken</Code>"), Mood(403, body=b"Request has expired")]
+    [path] = bring(file, tmp_path, renew=lambda: [file])
+    assert path.read_bytes() == b"hello"
+
+
+def test_a_new_address_that_is_not_let_in_is_a_failure_at_once(store: Store, tmp_path: Path) -> None:
+    store.moods = [Mood(403, body=b"<Code>AccessDenied</Code>")]
+    assert "403 Forbidden (AccessDenied)" in why_not(a_file(store, b"x"), tmp_path, renew=list)
+    assert len(store.asked) == 1
+
+
+def test_renewal_that_is_refused_is_told(store: Store, tmp_path: Path) -> None:
+    def renew() -> list[Fetch]:
+        raise Refused("the attempt is over", "stale-attempt")
+
+    store.moods = [Mood(403, body=b"Request has expired")]
+    assert why_not(a_file(store, b"x"), tmp_path, renew=renew).endswith("the attempt is over")
+
+
+def test_a_stalled_fetch_stops_when_told(store: Store, tmp_path: Path) -> None:
+    stop = Event()
+    file = a_file(store, b"x")
+    store.moods = [Mood(stall=True)]
+
+    def once_asked() -> None:
+        while not store.asked:
+            stop.wait(0.01)
+        stop.set()
+
+    threading.Thread(target=once_asked).start()
+    with pytest.raises(Halted, match=f"^{DISCARDED}$"):
+        bring(file, tmp_path, stop=stop, pace=Pace(read_seconds=100))
+    assert not store.woken.is_set()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pause_ends_when_told(store: Store, tmp_path: Path) -> None:
+    stop = Event()
+    store.moods = [Mood(503)]
+    pace = Pace(first_pause=100, last_pause=100, random=lambda: stop.set() or 1.0)  # type: ignore[func-returns-value]
+    with pytest.raises(Halted, match=DISCARDED):
+        bring(a_file(store, b"x"), tmp_path, stop=stop, pace=pace)
+
+
+def test_a_fetch_ends_with_its_time(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(Halted, match=TIMED_OUT):
+        bring(a_file(store, b"x"), tmp_path, pace=Pace(deadline=5, now=lambda: 5))
+    assert store.asked == []
+
+
+def test_progress_is_told_once_a_second_at_most(store: Store, tmp_path: Path) -> None:
+    told: list[str] = []
+    ticks = iter(range(10**6))
+    data = b"x" * 3_000_000
+    bring(a_file(store, data), tmp_path, progress=told.append, pace=Pace(now=lambda: next(ticks) / 4))
+    assert 1 <= len(told) < 1000
+    assert told[0].startswith("fetching big.txt: ")
+    assert all(line.endswith(" of 3 MB") for line in told)
+    told.clear()
+    bring(a_file(store, data), tmp_path, progress=told.append, pace=Pace(now=lambda: 0))
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "C:x", "a\0b"])
+def test_names_that_leave_the_folder_are_refused(store: Store, tmp_path: Path, name: str) -> None:
+    file = Fetch.model_construct(name=name, url=store.url("/b/key"))
+    assert "is refused" in why_not(file, tmp_path)
+    assert store.asked == []
+
+
+def test_one_name_is_one_file(store: Store, tmp_path: Path) -> None:
+    assert "asked for twice" in why_not([a_file(store, b"x", "a"), a_file(store, b"x", "./a")], tmp_path)
+
+
+def test_predata_is_fetched_once(store: Store, tmp_path: Path) -> None:
+    cache, seen = Cache(tmp_path / "cache", 10_000), []
+    file = a_file(store, DATA, "ref/db", kind="predata", sha256=hashlib.sha256(DATA).hexdigest())
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        [path] = bring(file, folder, cache=cache, give=seen.append)
+        assert path.read_bytes() == DATA
+        assert not path.stat().st_mode & 0o222
+    assert len(store.asked) == 1
+    assert [path.name for path in seen] == ["ref"] * 3
+
+
+def test_predata_without_a_checksum_is_the_tasks_own(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    [path] = bring(
+        a_file(store, DATA, kind="predata"), tmp_path / "work", cache=Cache(tmp_path / "cache", 10_000)
+    )
+    assert path.read_bytes() == DATA
+    assert path.stat().st_nlink == 1
+
+
+def test_optional_predata_that_is_absent_leaves_nothing(store: Store, tmp_path: Path) -> None:
+    file = Fetch(name="x", kind="predata", url=store.url("/no"), optional=True, size=1, etag="e")
+    (tmp_path / "work").mkdir()
+    assert bring(file, tmp_path / "work", cache=Cache(tmp_path / "cache", 100)) == []
+    assert [path for path in (tmp_path / "cache").iterdir() if path.suffix != ".lock"] == []
+
+
+# Storing
+
+
+@dataclass
+class Desk:
+    """Gives addresses of a store, as Shardmill would."""
+
+    store_: Store
+    requests: list[StoreRequest] = field(default_factory=list)
+    completed: list[tuple[str, str, list[str]]] = field(default_factory=list)
+    faults: list[Exception] = field(default_factory=list)
+    uploads: list[str] = field(default_factory=lambda: ["u1"])
+    calls: int = 0
+
+    def prepare(self, lease: Lease) -> Prepared:
+        return Prepared()
+
+    def store(self, lease: Lease, requests: Sequence[StoreRequest]) -> list[StoreAnswer]:
+        self._fail()
+        self.calls += 1
+        self.requests.extend(requests)
+        upload = self.uploads.pop(0) if len(self.uploads) > 1 else self.uploads[0]
+        return [self._answer(each, upload) for each in requests]
+
+    def _answer(self, asked: StoreRequest, upload: str) -> StoreAnswer:
+        many = len(asked.md5s) > 1
+        paths = [f"/{upload}/{asked.name}/{number}" for number in range(len(asked.md5s))]
+        return StoreAnswer(
+            name=asked.name,
+            upload_id=upload if many else None,
+            urls=[self.store_.url(path if many else f"/{asked.name}") for path in paths],
+            headers=[{"content-md5": md5} for md5 in asked.md5s],
+        )
+
+    def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None:
+        self._fail()
+        self.completed.append((name, upload_id, list(etags)))
+        parts = [self.store_.objects[f"/{upload_id}/{name}/{number}"] for number in range(len(etags))]
+        self.store_.objects[f"/{name}"] = b"".join(parts)
+
+    def _fail(self) -> None:
+        if self.faults:
+            raise self.faults.pop(0)
+
+
+@pytest.fixture
+def desk(store: Store) -> Desk:
+    return Desk(store)
+
+
+@pytest.fixture
+def small_parts() -> Iterator[None]:
+    with patch.object(transfers, "PART_BYTES", PART):
+        yield
+
+
+def put(outputs: Sequence[File], folder: Path, desk: FileDesk, **more: Any) -> list[Stored]:
+    options: dict[str, Any] = {"stop": Event(), "progress": lambda _: None, "pace": PACE}
+    return store_all(a_lease(), outputs, folder, desk, **(options | more))
+
+
+def not_put(outputs: Sequence[File], folder: Path, desk: FileDesk, **more: Any) -> str:
+    with pytest.raises(TransferError) as raised:
+        put(outputs, folder, desk, **more)
+    assert "s3cret" not in str(raised.value)
+    return str(raised.value)
+
+
+@settings(deadline=None, max_examples=40)
+@given(size=st.integers(0, 4 * PART + 1), failing=st.lists(st.sampled_from([500, 503]), max_size=2))
+def test_what_is_stored_is_what_was_written(server: Store, size: int, failing: list[int]) -> None:
+    server.objects, server.asked, server.encrypted, server.chunked = {}, [], False, False
+    server.moods = [Mood(status) for status in failing]
+    desk, data = Desk(server), os.urandom(size)
+    with tempfile.TemporaryDirectory() as folder, patch.object(transfers, "PART_BYTES", PART):
+        Path(folder, "out.bin").write_bytes(data)
+        stored = put([File(name="out.bin")], Path(folder), desk)
+    assert stored == [Stored(name="out.bin", size=size, sha256=hashlib.sha256(data).hexdigest())]
+    assert server.objects["/out.bin"] == data
+    parts = max(1, -(-size // PART))
+    assert len(desk.requests[0].md5s) == parts
+    assert len(server.asked) == parts + len(failing)
+    assert len(desk.completed) == (parts > 1)
+
+
+@given(st.integers(0, 2**50))
+def test_parts_cover_a_file_and_are_not_too_many(size: int) -> None:
+    ranges = part_ranges(size)
+    assert 1 <= len(ranges) <= transfers.MAX_PARTS
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == size
+    assert all(end == first for (_, end), (first, _) in pairwise(ranges))
+    assert (len(ranges) == 1) == (size <= transfers.PART_BYTES)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_only_the_part_that_failed_is_sent_again(store: Store, desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(os.urandom(3 * PART))
+    store.moods = [Mood(), Mood(500), Mood(etag="0" * 32)]
+    put([File(name="o")], tmp_path, desk)
+    assert [path.partition("?")[0][-1] for _, path, _ in store.asked] == ["0", "1", "1", "1", "2"]
+    [(_, upload, etags)] = desk.completed
+    assert upload == "u1"
+    assert etags == [etag_of(store.objects[f"/u1/o/{number}"]) for number in range(3)]
+
+
+def test_a_store_that_has_something_else_is_found_out(store: Store, desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(b"x")
+    store.moods = [Mood(etag="0" * 32)] * 3
+    assert not_put([File(name="o")], tmp_path, desk) == (
+        "output 'o' could not be stored: the store has other content than was sent (tried 3 times)"
+    )
+
+
+def test_an_encrypted_store_has_etags_of_its_own(store: Store, desk: Desk, tmp_path: Path) -> None:
+    store.encrypted = True
+    (tmp_path / "o").write_bytes(b"x")
+    assert put([File(name="o")], tmp_path, desk)[0].size == 1
+
+
+def test_what_the_store_refuses_is_told_at_once(store: Store, desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(b"x")
+    for status, said in ((403, "403 Forbidden"), (404, "404 Not Found")):
+        store.moods = [Mood(status)]
+        assert said in not_put([File(name="o")], tmp_path, desk)
+    assert len(store.asked) == 2
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("uploads", "sent"),
+    [
+        (["u1"], ["u1/0", "u1/1", "u1/1", "u1/2"]),
+        (["u1", "u2"], ["u1/0", "u1/1", "u2/1", "u2/0", "u2/1", "u2/2"]),
+    ],
+)
+def test_old_addresses_of_parts_are_renewed(
+    store: Store, desk: Desk, tmp_path: Path, uploads: list[str], sent: list[str]
+) -> None:
+    """In the same upload where Shardmill goes on with it, else from the beginning."""
+    data = os.urandom(3 * PART)
+    (tmp_path / "o").write_bytes(data)
+    desk.uploads = uploads
+    store.moods = [Mood(), Mood(403, body=b"Request has expired")]
+    put([File(name="o")], tmp_path, desk)
+    assert [path.partition("?")[0][1:].replace("/o/", "/") for _, path, _ in store.asked] == sent
+    assert store.objects["/o"] == data
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_uploads_that_always_begin_anew_end(store: Store, desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(os.urandom(2 * PART))
+    desk.uploads = [f"u{number}" for number in range(100)]
+    store.moods = [Mood(), Mood(403, body=b"Request has expired")] * 50
+    assert "longer than its addresses are good for" in not_put([File(name="o")], tmp_path, desk)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_shardmill_may_be_out_of_reach_for_a_while(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(os.urandom(2 * PART))
+    desk.faults = [Unreachable("away"), Unreachable("away")]
+    assert len(put([File(name="o")], tmp_path, desk)) == 1
+    desk.faults = [Unreachable("away")] * 3
+    assert not_put([File(name="o")], tmp_path, desk) == (
+        "the outputs could not be stored: away (tried 3 times)"
+    )
+    desk.faults = [Refused("not yours")]
+    assert not_put([File(name="o")], tmp_path, desk) == "the outputs could not be stored: not yours"
+
+
+def test_an_answer_without_an_address_is_told(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(b"x")
+    with patch.object(Desk, "store", return_value=[]):
+        assert "did not say where to store 'o'" in not_put([File(name="o")], tmp_path, desk)
+
+
+def test_small_outputs_are_asked_for_together(desk: Desk, tmp_path: Path) -> None:
+    for number in range(250):
+        (tmp_path / f"part-{number:03}.csv").write_bytes(b"x")
+    stored = put([File(name="part-*.csv")], tmp_path, desk)
+    assert [each.name for each in stored] == [f"part-{number:03}.csv" for number in range(250)]
+    assert desk.calls == 3
+
+
+def test_nothing_is_stored_if_anything_is_missing(store: Store, desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    assert not_put([File(name="a"), File(name="x")], tmp_path, desk) == "output 'x' is missing"
+    assert store.asked == []
+
+
+def test_a_file_that_changes_while_it_is_stored_is_no_output(
+    store: Store, desk: Desk, tmp_path: Path
+) -> None:
+    path = tmp_path / "o"
+    path.write_bytes(b"before")
+    real: Callable[..., Any] = Desk.store
+
+    def meddling(self: Desk, *args: Any) -> Any:
+        path.write_bytes(b"after!")
+        return real(self, *args)
+
+    with patch.object(Desk, "store", meddling):
+        assert "400 Bad Request (BadDigest) (tried 3 times)" in not_put([File(name="o")], tmp_path, desk)
+    assert store.objects == {}
+
+
+def test_storing_stops_when_told(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(b"x")
+    stop = Event()
+    stop.set()
+    with pytest.raises(Halted, match=DISCARDED):
+        put([File(name="o")], tmp_path, desk, stop=stop)
+    assert desk.requests == []
+
+
+def test_a_stalled_store_stops_when_told(store: Store, desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "o").write_bytes(b"x")
+    stop = Event()
+    store.moods = [Mood(stall=True)]
+
+    def once_asked() -> None:
+        while not store.asked:
+            stop.wait(0.01)
+        stop.set()
+
+    threading.Thread(target=once_asked).start()
+    with pytest.raises(Halted, match=DISCARDED):
+        put([File(name="o")], tmp_path, desk, stop=stop, pace=Pace(read_seconds=100))
+    assert not store.woken.is_set()
+
+
+def test_models_are_camel_case_and_hide_addresses() -> None:
+    fetch = Fetch.model_validate({"name": "x", "url": f"https://h/?{SECRET}", "later": 1})
+    answer = StoreAnswer.model_validate({"name": "x", "uploadId": "u", "urls": [SECRET], "headers": [{}]})
+    assert "s3cret" not in repr(fetch) + repr(answer)
+    assert answer.model_dump()["uploadId"] == "u"
