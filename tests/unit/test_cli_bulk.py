@@ -1,4 +1,4 @@
-"""suspend, resume, kill and rerun of all Jobs that a filter chooses, against an API on loopback."""
+"""What is done to all Jobs that a filter chooses, against an API on loopback."""
 
 import json
 from collections.abc import Iterator
@@ -55,10 +55,20 @@ def api() -> FakeApi:
     api.on("GET", "/v1/jobs", answer)
     edges = [{"parent": parent, "child": child} for parent, child in EDGES]
     api.on("GET", GRAPH, {"nodes": [], "edges": edges})
-    states = {"suspend": "SUSPENDED", "resume": "RUNNING", "kill": "KILLED", "rerun": "INIT"}
+    states = {
+        "suspend": "SUSPENDED",
+        "resume": "RUNNING",
+        "kill": "KILLED",
+        "rerun": "INIT",
+        "recompute": "INIT",
+        "force": "SUCCESS",
+        "change": "RUNNING",
+        "priority": "RUNNING",
+    }
     for each in JOBS:
         path = f"/v1/jobs/{each['jobName']}/{each['trigger']}"
         api.on("GET", path, each)
+        api.on("DELETE", path, Reply(status=204))
         for verb, state in states.items():
             api.on("POST", f"{path}:{verb}", done(state))
     return api
@@ -76,7 +86,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def touched(api: FakeApi) -> list[str]:
-    return [each.path.removeprefix("/v1/jobs/") for each in api.seen if each.method == "POST"]
+    return [each.path.removeprefix("/v1/jobs/") for each in api.seen if each.method in ("POST", "DELETE")]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,21 @@ def touched(api: FakeApi) -> list[str]:
         (["kill", "report", "t3"], "t3"),
         (["rerun", "--job", "report", "--all", "--downstream"], "t3 t4"),
         (["suspend", "--state", "INIT", "--downstream"], "t8 t7"),
+        (["recompute", "main", "--job", "report"], "t3 t4"),
+        (["recompute", "main", "--state", "KILLED"], "t10"),
+        (["recompute", "report", "t6", "main"], "t6"),
+        (["force", "SUCCESS", "--job", "report"], "t6 t5"),
+        (["force", "failed", "--job", "report", "--state", "FAILED"], "t4"),
+        (["force", "SUCCESS", "--job", "report", "--state", "RUNNING", "--downstream"], "t6 t2 t7"),
+        (["delete", "--job", "report"], "t3 t4"),
+        (["delete", "--since", "2026-01-06"], "t9 t10"),
+        (["delete", "--state", "RUNNING"], "t6"),
+        (["delete", "report", "t3"], "t3"),
+        (["change", "--job", "report", "--retries", "3"], "t6 t5"),
+        (["change", "report", "t6", "--priority", "3", "--downstream"], "t6 t2 t7"),
+        (["priority", "-1", "--job", "report"], "t6 t5"),
+        (["priority", "--state", "INIT", "10"], "t8 t7"),
+        (["priority", "report", "t6", "10", "--downstream"], "t6 t2 t7"),
     ],
 )
 def test_what_a_filter_chooses(api: FakeApi, run: Run, command: list[str], chosen: str) -> None:
@@ -159,12 +184,42 @@ def test_each_is_done_by_itself(api: FakeApi, run: Run) -> None:
         (["resume", "--job", "report"], "resume"),
         (["rerun", "--job", "report"], "rerun"),
         (["kill", "--job", "report", "--step", "main", "--index", "3"], "kill"),
+        (["recompute", "main", "--job", "report"], "recompute"),
+        (["force", "SUCCESS", "--job", "report", "--step", "main", "--index", "3"], "force"),
+        (["change", "--job", "report", "--step", "main", "--group", "big"], "change"),
+        (["priority", "10", "--job", "report"], "priority"),
     ],
 )
 def test_every_verb_is_for_many(api: FakeApi, run: Run, command: list[str], verb: str) -> None:
     assert run(*command, "--yes").exit_code == 0
-    assert touched(api)
+    assert len(touched(api)) >= 1
     assert all(path.endswith(f":{verb}") for path in touched(api))
+
+
+@pytest.mark.parametrize(
+    ("command", "sent"),
+    [
+        (["recompute", "main", "--reason", "r"], {"stepName": "main", "reason": "r"}),
+        (["force", "success", "--reason", "r"], {"state": "SUCCESS", "reason": "r"}),
+        (["priority", "-1"], {"priority": -1}),
+        (["change", "--timeout", "60", "--reason", "r"], {"timeoutSeconds": 60, "reason": "r"}),
+    ],
+)
+def test_each_of_many_is_sent_the_same(api: FakeApi, run: Run, command: list[str], sent: Any) -> None:
+    assert run(*command, "--state", "FAILED", "--state", "SUCCESS", "--yes").exit_code == 0
+    assert [each.document for each in api.seen if each.method == "POST"] == [sent] * 3
+
+
+def test_many_are_deleted(api: FakeApi, run: Run) -> None:
+    refused = problem(404, "job-not-found", "there is no Job of 'report' with the trigger 't4'")
+    api.on("DELETE", "/v1/jobs/report/t4", refused)
+    result = run("delete", "--job", "report", "--full", "--yes")
+    assert result.exit_code == 1
+    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+        ["report", "t3", "1", "DELETED", "done"],
+        ["report", "t4", "1", "FAILED", "refused"],
+    ]
+    assert [each.query for each in api.seen if each.method == "DELETE"] == [{"full": "true"}] * 2
 
 
 def test_what_is_upstream_is_done_first(api: FakeApi, run: Run) -> None:

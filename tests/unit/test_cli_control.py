@@ -1,4 +1,4 @@
-"""suspend, resume, kill, rerun, recompute of one Job, and its history, against an API on loopback."""
+"""What is done to one Job, and its history, against an API on loopback."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,10 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.cli.choice import Choice
 from shardmill.cli.indexes import MOST, indexes
+from shardmill.cli.last_word import LastWord
+from shardmill.model.states import JobState
 from support.fake_api import (
     FakeApi,
     Reply,
@@ -85,28 +88,65 @@ def run(api: FakeApi) -> Iterator[Run]:
             "report t1 INIT run 2\n",
             {"stepName": "main", "reason": "r"},
         ),
+        (
+            ["priority", *WHO, "-1", "--reason", "r"],
+            "RUNNING",
+            "report t1 RUNNING priority 1\n",
+            {"priority": -1, "reason": "r"},
+        ),
+        (
+            ["change", *WHO, "--priority", "-3", "--retries", "0"],
+            "RUNNING",
+            "report t1 RUNNING, all steps: priority -3, retries 0\n",
+            {"priority": -3, "failedRetries": 0},
+        ),
+        (
+            ["change", *WHO, "--group", "a", "--group", "b", "--step", "main", "--reason", "r"],
+            "QUEUED",
+            "report t1 QUEUED, step main: groups a,b\n",
+            {"stepName": "main", "workerGroups": ["a", "b"], "reason": "r"},
+        ),
+        (
+            ["change", *WHO, "--max-tasks", "7", "--timeout", "600"],
+            "WAITING",
+            "report t1 WAITING, all steps: max tasks 7, timeout 600\n",
+            {"maxTaskCount": 7, "timeoutSeconds": 600},
+        ),
     ],
 )
 def test_what_is_asked_of_one_job(
     api: FakeApi, run: Run, command: list[str], state: str, told: str, sent: Any
 ) -> None:
     path = f"{JOB}:{command[0]}"
-    api.on("POST", path, job(state, step(state="KILLED"), run=2))
+    api.on("POST", path, job(state, step(state="KILLED"), run=2, priority=1))
     assert fine(run(*command)) == told
     assert json.loads(fine(run(*command, "--json")))["state"] == state
     assert api.asked == [f"POST {path}"] * 2
     assert [each.document for each in api.seen] == [sent] * 2
 
 
-@pytest.mark.parametrize("verb", ["suspend", "resume", "kill", "rerun"])
-def test_a_refusal_of_one_job_is_1(api: FakeApi, run: Run, verb: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "more"),
+    [
+        *((verb, []) for verb in ("suspend", "resume", "kill", "rerun")),
+        ("recompute", ["main"]),
+        ("force", ["FAILED"]),
+        ("priority", ["3"]),
+        ("change", ["--retries", "3"]),
+    ],
+)
+def test_a_refusal_of_one_job_is_1(api: FakeApi, run: Run, verb: str, more: list[str]) -> None:
     api.on("POST", f"{JOB}:{verb}", problem(409, "job-ended", "the Job report/t1 has ended as SUCCESS"))
-    refused = run(verb, *WHO)
+    refused = run(verb, *WHO, *more)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr == "shardmill: the Job report/t1 has ended as SUCCESS\n"
 
 
 FILTERS = "give either JOB and TRIGGER, or at least one of --job"
+
+
+def with_word(metavar: str) -> str:
+    return f"give either JOB, TRIGGER and {metavar}, or {metavar} and at least one of --job"
 
 
 @pytest.mark.parametrize(
@@ -140,6 +180,38 @@ FILTERS = "give either JOB and TRIGGER, or at least one of --job"
         (["rerun", *WHO, "--step", "a", "--shards", "0-999999999"], "more than 10,000"),
         (["rerun", "--job", "report", "--wait", "--yes"], "is for one Job only"),
         (["rerun", *WHO, "--downstream", "--wait", "--yes"], "is for one Job only"),
+        (["recompute"], with_word("STEP")),
+        (["recompute", *WHO], with_word("STEP")),
+        (["recompute", "--job", "report", "--yes"], with_word("STEP")),
+        (["recompute", *WHO, "main", "--job", "report", "--yes"], with_word("STEP")),
+        (["recompute", *WHO, "--job", "report", "--yes"], with_word("STEP")),
+        (["recompute", "main", "--job", "report"], "there is no terminal to ask on; say --yes"),
+        (["recompute", "main", "--job", "report", "--wait", "--yes"], "is for one Job only"),
+        (["recompute", *WHO, "main", "--downstream", "--yes"], "cannot be had with a step"),
+        (["recompute", *WHO, "main", "--timeout", "3"], "is for --wait only"),
+        (["force", "SUCCESS"], with_word("SUCCESS|FAILED")),
+        (["force", *WHO], with_word("SUCCESS|FAILED")),
+        (["force", *WHO, "KILLED"], "'KILLED' must be one of SUCCESS, FAILED"),
+        (["force", "KILLED", "--job", "report", "--yes"], "'KILLED' must be one of SUCCESS, FAILED"),
+        (["force", *WHO, "SUCCESS", "--step", "main", "--downstream"], "cannot be had with a step"),
+        (["force", *WHO, "SUCCESS", "--index", "0"], "needs the --step"),
+        (["force", "SUCCESS", "--state", "FAILED"], "there is no terminal to ask on; say --yes"),
+        (["delete"], FILTERS),
+        (["delete", "--job", "report"], "there is no terminal to ask on; say --yes"),
+        (["priority", *WHO], with_word("N")),
+        (["priority", *WHO, "high"], "'high' must be an integer"),
+        (["priority", "high", "--job", "report", "--yes"], "'high' must be an integer"),
+        (["priority", "5", "--job", "report", "--yes", "--dryrun"], with_word("N")),
+        (["priority", "--job", "report", "--yes", "--dryrun"], "'--dryrun' must be an integer"),
+        (["change"], "there is nothing to change: give at least one of --priority, --group"),
+        (["change", *WHO, "--step", "main", "--reason", "r"], "there is nothing to change"),
+        (["change", "--retries", "3"], FILTERS),
+        (["change", *WHO, "--retries", "-1"], "--retries"),
+        (["change", *WHO, "--max-tasks", "0"], "--max-tasks"),
+        (["change", *WHO, "--timeout", "0"], "--timeout"),
+        (["change", *WHO, "--priority", "high"], "--priority"),
+        (["change", "--job", "report", "--retries", "3"], "there is no terminal to ask on; say --yes"),
+        (["change", *WHO, "--step", "a", "--retries", "3", "--downstream"], "cannot be had with a step"),
     ],
 )
 def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, command: list[str], words: str) -> None:
@@ -181,6 +253,26 @@ def test_waiting_too_long_for_a_new_run_is_5(api: FakeApi, run: Run) -> None:
     api.on("POST", f"{JOB}:rerun", job("INIT", run=2))
     api.on("GET", JOB, job("RUNNING", run=2))
     assert run("rerun", *WHO, "--wait", "--timeout", "0").exit_code == 5
+
+
+WORDS = st.lists(st.text("ab1", min_size=1, max_size=3), max_size=3)
+
+
+@given(WORDS, st.none() | st.just("report"), st.none() | st.just([JobState.FAILED]))
+def test_a_last_word_is_behind_both_names_or_alone_beside_a_filter(
+    words: list[str], of_job: str | None, states: list[JobState] | None
+) -> None:
+    job_name, trigger, last = [*words, None, None, None][:3]
+    choice = Choice(job_name=job_name, trigger=trigger, of_job=of_job, states=states)
+    word = LastWord("step_name", "STEP", str)
+    if len(words) != (1 if of_job or states else 3):
+        with pytest.raises(typer.BadParameter, match="give either JOB, TRIGGER and STEP, or STEP and"):
+            word.taken(choice, last)
+        return
+    rest, value = word.taken(choice, last)
+    assert value == words[-1]
+    assert [each for each in (rest.job_name, rest.trigger) if each] == words[:-1]
+    rest.check()
 
 
 @given(st.lists(st.integers(0, 10**9 - 1), min_size=1, max_size=20))
@@ -252,7 +344,9 @@ def test_a_job_is_deleted(api: FakeApi, run: Run) -> None:
     for more in ([], ["--full"]):
         done = run("delete", *WHO, *more)
         assert (done.exit_code, done.stdout, done.stderr) == (0, "", "shardmill: report t1 deleted\n")
-    assert [each.query for each in api.seen] == [{}, {"full": "true"}]
+    told = json.loads(fine(run("delete", *WHO, "--json")))
+    assert told == {"jobName": "report", "trigger": "t1", "deleted": True}
+    assert [each.query for each in api.seen] == [{}, {"full": "true"}, {}]
 
 
 def test_why_a_job_is_not_finished(api: FakeApi, run: Run) -> None:

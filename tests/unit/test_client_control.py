@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shardmill import Transition
 from shardmill.client import BadAnswer, BadName, Client, Conflict, ServerError
@@ -63,6 +65,19 @@ def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
             {"stepName": "main", "reason": "why"},
         ),
         (lambda client: client.set_priority(*WHO, 0), "priority", {"priority": 0}),
+        (
+            lambda client: client.set_priority(*WHO, 3, "why"),
+            "priority",
+            {"priority": 3, "reason": "why"},
+        ),
+        (lambda client: client.set_groups(*WHO, ["a", "b"]), "group", {"workerGroups": ["a", "b"]}),
+        (
+            lambda client: client.set_groups(*WHO, ("a",), "main", "why"),
+            "group",
+            {"workerGroups": ["a"], "stepName": "main", "reason": "why"},
+        ),
+        (lambda client: client.change(*WHO), "change", {}),
+        (lambda client: client.change(*WHO, worker_groups=()), "change", {"workerGroups": []}),
     ],
 )
 def test_what_is_asked_of_a_job(api: FakeApi, client: Client, act: Act, verb: str, sent: Any) -> None:
@@ -70,6 +85,28 @@ def test_what_is_asked_of_a_job(api: FakeApi, client: Client, act: Act, verb: st
     done = act(client)
     assert (done.state, done.run) == (JobState.SUSPENDED, 2)
     assert api.seen[0].document == sent
+
+
+CHANGES: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "step": ("stepName", st.sampled_from(["main", "other"])),
+    "priority": ("priority", st.integers()),
+    "worker_groups": ("workerGroups", st.lists(st.sampled_from("abc"))),
+    "max_task_count": ("maxTaskCount", st.integers(0)),
+    "failed_retries": ("failedRetries", st.integers(0)),
+    "timeout_seconds": ("timeoutSeconds", st.integers(0)),
+    "reason": ("reason", st.text("abc", min_size=1)),
+}
+
+
+@given(st.fixed_dictionaries({}, optional={name: values for name, (_, values) in CHANGES.items()}))
+def test_a_change_is_sent_as_it_was_given_and_nothing_else(given_: dict[str, Any]) -> None:
+    api = FakeApi()
+    api.on("POST", f"{JOB}:change", job())
+    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as client:
+        client.change(*WHO, **given_)
+    assert [each.document for each in api.seen] == [
+        {CHANGES[name][0]: value for name, value in given_.items()}
+    ]
 
 
 BUSY = problem(503, "busy", "ask again")

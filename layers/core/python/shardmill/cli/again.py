@@ -8,7 +8,7 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.indexes import indexes
-from shardmill.cli.options import JobName, Json, Reason, StepName, Timeout, Token, Trigger, Url, Wait
+from shardmill.cli.options import Reason, StepName, Timeout, Wait
 from shardmill.cli.orders import Order, for_jobs, tell
 from shardmill.cli.waiting import await_job, check_timeout
 from shardmill.model.states import JobState
@@ -78,30 +78,28 @@ def rerun(
     )
 
 
-def recompute(
-    job_name: JobName,
-    trigger: Trigger,
-    step_name: StepName,
-    wait: Wait = False,
-    timeout: Timeout = None,
-    reason: Reason = "",
-    url: Url = None,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
-    """Run a step again, and everything downstream of it.
+@for_jobs
+def recompute(step_name: StepName, wait: Wait = False, timeout: Timeout = None, reason: Reason = "") -> Order:
+    """Run a step again and everything downstream of it, in a Job or in all that a filter chooses.
+
+    A filter without --state is for Jobs that FAILED or ended with SUCCESS.
 
     \b
     Examples:
       shardmill recompute balance-report 20200121 generate_files
       shardmill recompute balance-report 20200121 merge_files --reason "new layout" --wait
+      shardmill recompute merge_files --job balance-report --since 2026-01-01 --dry-run
     """
-    from shardmill.client import Client
-
     check_timeout(wait, timeout)
-    with Client(url, token) as client:
-        job = client.recompute(job_name, trigger, step_name, reason)
-        _tell_again(client, job, wait, timeout, as_json)
+    return Order(
+        verb="recompute",
+        usual=(JobState.FAILED, JobState.SUCCESS),
+        act=lambda client, job_name, trigger: client.recompute(job_name, trigger, step_name, reason),
+        step=step_name,
+        oldest_first=True,
+        tell=lambda client, job, as_json: _tell_again(client, job, wait, timeout, as_json),
+        only_one="--wait" if wait else None,
+    )
 
 
 def _tell_again(client: Client, job: Job, wait: bool, timeout: float | None, as_json: bool) -> None:

@@ -9,6 +9,8 @@ import typer
 
 from shardmill.cli import (
     again,
+    catalogue,
+    change,
     control,
     definitions,
     groups,
@@ -23,7 +25,6 @@ from shardmill.cli import (
     worker,
     workers,
 )
-from shardmill.cli import priority as urgency
 from shardmill.cli.exits import Commands
 
 app = typer.Typer(
@@ -74,7 +75,6 @@ for _command in (
     laptop.demo,
     definitions.validate,
     definitions.define,
-    definitions.definitions,
     jobs.submit,
     jobs.jobs,
     jobs.job,
@@ -88,6 +88,7 @@ for _command in (
     control.kill,
     again.rerun,
     again.recompute,
+    change.change,
     verdicts.force,
     verdicts.delete,
     verdicts.why,
@@ -95,7 +96,8 @@ for _command in (
     worker.worker,
 ):
     app.command()(_command)
-app.command(context_settings={"ignore_unknown_options": True})(urgency.priority)  # -1 is a number
+app.command(context_settings={"ignore_unknown_options": True})(change.priority)  # -1 is a number
+app.add_typer(catalogue.app, name="definitions")
 app.add_typer(schedule.app, name="schedule")
 app.add_typer(groups.app, name="groups")
 app.add_typer(workers.app, name="workers")

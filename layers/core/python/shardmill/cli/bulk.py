@@ -14,6 +14,7 @@ from shardmill.cli.choice import Choice, chosen
 from shardmill.cli.counts import Count, shown_counts
 from shardmill.cli.exits import OTHER
 from shardmill.cli.wording import in_commands
+from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.cli.orders import Order
@@ -94,16 +95,17 @@ def _outcome(client: Client, order: Order, job: Job) -> Outcome:
     from shardmill.client import Conflict, Invalid, NotFound, ServerError, Throttled
 
     code = detail = None
+    after: Job | None = job
     try:
         after = order.act(client, job.job_name, job.trigger)
     except (Conflict, Invalid, NotFound, ServerError, Throttled) as error:
-        after, code, detail = job, error.code, in_commands(error.code, error.detail)
+        code, detail = error.code, in_commands(error.code, error.detail)
         output.message(f"{job.job_name}/{job.trigger} refused: {detail}")
     return {
         "jobName": job.job_name,
         "trigger": job.trigger,
-        "run": after.run,
-        "state": after.state.value,
+        "run": (after or job).run,
+        "state": (after.state if after else JobState.DELETED).value,
         "done": code is None,
         "code": code,
         "detail": detail,

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from shardmill.model.definition import JobGraph
     from shardmill.model.job import Job
 
+FILTER = "at least one of --job, --state, --since and --until"
+
 OneJob = Annotated[
     str | None, typer.Argument(metavar="JOB", show_default=False, help="The name of the definition.")
 ]
@@ -95,9 +97,7 @@ class Choice:
         """A filter, or both names; a command without either would be for every Job there is."""
         named = [each for each in (self.job_name, self.trigger) if each is not None]
         if len(named) != (0 if self.filtered else 2):
-            raise typer.BadParameter(
-                "give either JOB and TRIGGER, or at least one of --job, --state, --since and --until"
-            )
+            raise typer.BadParameter(f"give either JOB and TRIGGER, or {FILTER}")
         if self.of_job is not None:
             from shardmill.client.paths import word
 

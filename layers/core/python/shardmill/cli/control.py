@@ -26,8 +26,8 @@ OneIndex = Annotated[
     ),
 ]
 
-_OPEN = tuple(state for state in JobState if not state.ended)
-_GOING = tuple(state for state in _OPEN if state is not JobState.SUSPENDED)
+OPEN = tuple(state for state in JobState if not state.ended)
+_GOING = tuple(state for state in OPEN if state is not JobState.SUSPENDED)
 
 
 @for_jobs
@@ -54,11 +54,11 @@ def suspend(let_finish: LetFinish = False, reason: Reason = "") -> Order:
 def resume(reason: Reason = "") -> Order:
     """Let a suspended Job go on, or all that a filter chooses.
 
-    What has finished is kept. One that was suspended by its own failure wants a `rerun` instead.
+    What has succeeded is kept. One that its own failure suspended gets a new run of what failed.
 
     \b
     Examples:
-      shardmill resume balance-report 20200121
+      shardmill resume balance-report 20200121 --reason "rates are mended"
       shardmill resume --job balance-report --yes
     """
     return Order(
@@ -92,7 +92,7 @@ def kill(step: OneStep = None, index: OneIndex = None, reason: Reason = "") -> O
 
     return Order(
         verb="kill",
-        usual=_OPEN,
+        usual=OPEN,
         act=lambda client, job_name, trigger: client.kill(job_name, trigger, reason, step, index),
         step=step,
         tell=tell_killed,

@@ -1,4 +1,4 @@
-"""groups, groups show, add, remove"""
+"""groups, groups show, add, suspend, resume, remove"""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.options import Force, Json, Token, Url, hand_down
+from shardmill.cli.options import Force, HoldReason, Json, Token, Url, hand_down
 
 if TYPE_CHECKING:
     from shardmill.model.definition import StepType
     from shardmill.model.worker import WorkerGroup
 
 GroupName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the group.")]
+OneName = Annotated[
+    str | None, typer.Argument(metavar="NAME", show_default=False, help="The name of the group.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="All groups, also those that are made later.")]
 LeaseSeconds = Annotated[
     int | None,
     typer.Option(
@@ -48,6 +52,7 @@ _COLUMNS: dict[str, Callable[[WorkerGroup], object]] = {
     "LEASE SECONDS": lambda group: group.lease_seconds,
     "TYPES": lambda group: group.types,
     "CREATED": lambda group: group.create_time,
+    "SUSPENDED": lambda group: group.suspended and group.suspended.removeprefix("suspended "),
 }
 
 app = typer.Typer(invoke_without_command=True)
@@ -55,7 +60,7 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the worker groups, or show, add or remove one; add also changes one that is there.
+    """List the worker groups, or look after one; add also changes one that is there.
 
     \b
     Examples:
@@ -63,6 +68,7 @@ def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Js
       shardmill groups show default
       shardmill groups add reports --lease-seconds 300
       shardmill groups add reports --lease-seconds 60
+      shardmill groups suspend reports --reason maintenance
       shardmill groups remove reports
     """
     from shardmill.client import Client
@@ -120,16 +126,32 @@ def add(
 
     bound = _step_types(types)
     with Client(url, token) as client:
-        group = client.create_group(name, kind=kind, lease_seconds=lease_seconds, types=bound)
+        _tell(client.create_group(name, kind=kind, lease_seconds=lease_seconds, types=bound), as_json)
+
+
+def _tell(group: WorkerGroup, as_json: bool) -> None:
     if as_json:
         output.json_document(group)
     else:
         output.line(_told(group))
 
 
+def _tell_all(suspended: bool, as_json: bool) -> None:
+    if as_json:
+        output.json_document({"all": True, "suspended": suspended})
+    else:
+        output.line(f"all groups {'suspended' if suspended else 'resumed'}")
+
+
+def _check_one(name: str | None, everything: bool) -> None:
+    if everything == (name is not None):
+        raise typer.BadParameter("give either the NAME of a group or --all")
+
+
 def _told(group: WorkerGroup) -> str:
     types = f", bound to {', '.join(group.types)}" if group.types else ""
-    return f"group {group.name}: {group.kind}, leases of {group.lease_seconds} s{types}"
+    held = f", {output.cell(group.suspended)}" if group.suspended else ""
+    return f"group {group.name}: {group.kind}, leases of {group.lease_seconds} s{types}{held}"
 
 
 def _step_types(given: list[str] | None) -> list[StepType] | None:
@@ -142,6 +164,65 @@ def _step_types(given: list[str] | None) -> list[StepType] | None:
         if name not in known:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(known)}", param_hint="--type")
     return [known[name] for name in given if name] if given else None
+
+
+@app.command()
+def suspend(
+    name: OneName = None,
+    everything: Everything = False,
+    reason: HoldReason = "",
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Let nobody take tasks of a worker group, or of any.
+
+    Tasks that run go on to their end; those that wait stay in their queues. New Jobs are accepted.
+
+    \b
+    Examples:
+      shardmill groups suspend reports --reason maintenance
+      shardmill groups suspend --all --reason 'fire drill'
+    """
+    from shardmill.client import Client
+
+    _check_one(name, everything)
+    with Client(url, token) as client:
+        if name is None:
+            client.suspend_all_groups(reason)
+            _tell_all(True, as_json)
+        else:
+            _tell(client.suspend_group(name, reason), as_json)
+
+
+@app.command()
+def resume(
+    name: OneName = None,
+    everything: Everything = False,
+    reason: HoldReason = "",
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Let tasks of a worker group be taken again, or, after suspend --all, of all.
+
+    A group that was suspended by itself stays so with --all; one that is resumed by itself goes on only when
+    all are.
+
+    \b
+    Examples:
+      shardmill groups resume reports
+      shardmill groups resume --all
+    """
+    from shardmill.client import Client
+
+    _check_one(name, everything)
+    with Client(url, token) as client:
+        if name is None:
+            client.resume_all_groups(reason)
+            _tell_all(False, as_json)
+        else:
+            _tell(client.resume_group(name, reason), as_json)
 
 
 @app.command()

@@ -43,6 +43,12 @@ Reason = Annotated[
         "--reason", metavar="TEXT", show_default=False, help="Why; the notes and the history say it."
     ),
 ]
+HoldReason = Annotated[
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", show_default=False, help="Why; whoever has to wait is told of it."
+    ),
+]
 Param = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME=VALUE", show_default=False, help="A parameter; repeatable."),

@@ -11,6 +11,7 @@ import typer
 
 from shardmill.cli import bulk, output
 from shardmill.cli.choice import Choice
+from shardmill.cli.last_word import last_word
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _tell(_client: Client, job: Job, as_json: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """What is to be done to Jobs.
+    """What is to be done to Jobs; `act` gives the Job after it, nothing if it is gone.
 
     `usual`: the states of those that a filter is for, unless it says which. `step`: it is about this step of
     theirs. `tell`: shows the answer, if it was for one Job. `only_one`: an option that many cannot have.
@@ -32,7 +33,7 @@ class Order:
 
     verb: str
     usual: Collection[JobState]
-    act: Callable[[Client, str, str], Job]
+    act: Callable[[Client, str, str], Job | None]
     step: str | None = None
     oldest_first: bool = False
     tell: Callable[[Client, Job, bool], None] = _tell
@@ -40,12 +41,16 @@ class Order:
 
 
 def for_jobs(plan: Callable[..., Order]) -> Callable[..., None]:
-    """The command with the options of `plan` and those of a choice of Jobs."""
+    """The command with the options of `plan`, at most one argument of it, and those of a choice of Jobs."""
     own = signature(plan, eval_str=True).parameters
+    word = last_word(own.values())
 
     def command(**given: Any) -> None:
-        order = plan(**{name: given.pop(name) for name in own})
-        _carry_out(order, Choice(**given))
+        wish = {name: given.pop(name) for name in own}
+        choice = Choice(**given)
+        if word:
+            choice, wish[word.name] = word.taken(choice, wish[word.name])
+        _carry_out(plan(**wish), choice)
 
     hints = get_type_hints(Choice, include_extras=True)
     keyword = Parameter.KEYWORD_ONLY
@@ -54,7 +59,11 @@ def for_jobs(plan: Callable[..., Order]) -> Callable[..., None]:
         for each in fields(Choice)
     ]
     names, rest = shared[:2], shared[2:]
-    parameters = [*names, *(each.replace(kind=keyword) for each in own.values()), *rest]
+    wanted = [
+        each.replace(kind=keyword, default=None if word and each.name == word.name else each.default)
+        for each in own.values()
+    ]
+    parameters = [*names, *wanted, *rest]
     command.__name__, command.__doc__ = plan.__name__, plan.__doc__
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -74,9 +83,20 @@ def _carry_out(order: Order, choice: Choice) -> None:
     bulk.check_asking(choice)
     with Client(choice.url, choice.token) as client:
         if choice.is_one and choice.job_name is not None and choice.trigger is not None:
-            order.tell(client, order.act(client, choice.job_name, choice.trigger), choice.as_json)
+            job = order.act(client, choice.job_name, choice.trigger)
+            if job is None:
+                _tell_gone(choice.job_name, choice.trigger, choice.as_json)
+            else:
+                order.tell(client, job, choice.as_json)
         else:
             bulk.carry_out(client, order, choice)
+
+
+def _tell_gone(job_name: str, trigger: str, as_json: bool) -> None:
+    if as_json:
+        output.json_document({"jobName": job_name, "trigger": trigger, "deleted": True})
+    else:
+        output.message(f"{job_name} {trigger} deleted")
 
 
 def tell(job: Job, as_json: bool, more: str = "") -> None:

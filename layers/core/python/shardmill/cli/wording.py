@@ -14,6 +14,10 @@ IN_COMMANDS = {
         re.compile(r"PUT /v1/schedules/([\w.-]+)/([\w.-]+)"),
         r"`shardmill schedule save \1 \2 --cron …`",
     ),
+    "definition-suspended": (
+        re.compile(r"(?s)(the definition '([\w-]+)' was .*; no new Jobs of it start until )it is resumed$"),
+        r"\1`shardmill definitions resume \2`",
+    ),
     "group-in-use": (re.compile(r"delete it with force\b"), "remove it with --force"),
     "worker-alive": (re.compile(r"\bor force it:"), "or use --force:"),
     "worker-not-found": (

@@ -14,6 +14,7 @@ from shardmill.client.control import ControlCalls
 from shardmill.client.documents import document_of
 from shardmill.client.errors import Invalid
 from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
+from shardmill.client.holds import HoldCalls
 from shardmill.client.http import Http
 from shardmill.client.paths import job_path, step_path, task_path, word
 from shardmill.client.schedules import ScheduleCalls
@@ -39,7 +40,7 @@ class Verdict(Answer):
     faults: list[Fault]
 
 
-class Client(ControlCalls, ScheduleCalls, WorkerCalls):
+class Client(ControlCalls, HoldCalls, ScheduleCalls, WorkerCalls):
     """One Shardmill: at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
 
     Every refusal is a `ShardmillError`. Reading, submitting, suspending, resuming and killing are tried again

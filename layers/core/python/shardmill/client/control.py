@@ -17,7 +17,10 @@ class ControlCalls(Calls):
         return self._act(job_name, trigger, "suspend", wish, again=True)
 
     def resume(self, job_name: str, trigger: str, reason: str = "") -> Job:
-        """Let a Job go on that somebody suspended; what has finished is kept."""
+        """Let a suspended Job go on; what succeeded is kept.
+
+        One that its own failure suspended (`onFailure: suspend`) gets a new run of what failed.
+        """
         return self._act(job_name, trigger, "resume", {"reason": reason or None}, again=True)
 
     def kill(
@@ -74,9 +77,49 @@ class ControlCalls(Calls):
         """Why a Job is not finished, or how it came to its end."""
         return read(Explanation, self._http.send("GET", f"{job_path(job_name, trigger)}:explain"))
 
-    def set_priority(self, job_name: str, trigger: str, priority: int) -> Job:
+    def set_priority(self, job_name: str, trigger: str, priority: int, reason: str = "") -> Job:
         """Change how soon the tasks of a Job go out, of those that are still queued too."""
-        return self._act(job_name, trigger, "priority", {"priority": priority})
+        return self._act(job_name, trigger, "priority", {"priority": priority, "reason": reason or None})
+
+    def set_groups(
+        self,
+        job_name: str,
+        trigger: str,
+        worker_groups: Sequence[str],
+        step: str | None = None,
+        reason: str = "",
+    ) -> Job:
+        """Give a Job, or one of its steps, other worker groups; tasks that wait move there at once."""
+        wish = {"workerGroups": list(worker_groups), "stepName": step, "reason": reason or None}
+        return self._act(job_name, trigger, "group", wish)
+
+    def change(
+        self,
+        job_name: str,
+        trigger: str,
+        *,
+        step: str | None = None,
+        priority: int | None = None,
+        worker_groups: Sequence[str] | None = None,
+        max_task_count: int | None = None,
+        failed_retries: int | None = None,
+        timeout_seconds: int | None = None,
+        reason: str = "",
+    ) -> Job:
+        """Change what is given, of all steps of a Job or of one; what is None stays as it is.
+
+        It holds for tasks that are not leased yet, and for later runs.
+        """
+        wish = {
+            "stepName": step,
+            "priority": priority,
+            "workerGroups": None if worker_groups is None else list(worker_groups),
+            "maxTaskCount": max_task_count,
+            "failedRetries": failed_retries,
+            "timeoutSeconds": timeout_seconds,
+            "reason": reason or None,
+        }
+        return self._act(job_name, trigger, "change", wish)
 
     def history(self, job_name: str, trigger: str) -> list[Transition]:
         """Every transition of a Job and its steps, of all its runs, in order."""

@@ -1,0 +1,82 @@
+"""Definitions, groups and everything suspended and resumed with the SDK."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from shardmill.client import BadName, Client, NotFound
+from shardmill.client import http as client_http
+from support.fake_api import NOW, TOKEN, FakeApi, Reply, problem, saved
+
+GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, "createTime": NOW, "updateTime": NOW}
+BUSY = problem(503, "busy", "ask again")
+Act = Callable[[Client, str], Any]
+ACTS: dict[str, tuple[str, Act]] = {
+    "suspend_definition": (
+        "/v1/definitions/report:suspend",
+        lambda c, why: c.suspend_definition("report", why),
+    ),
+    "resume_definition": ("/v1/definitions/report:resume", lambda c, why: c.resume_definition("report", why)),
+    "suspend_group": ("/v1/groups/g:suspend", lambda c, why: c.suspend_group("g", why)),
+    "resume_group": ("/v1/groups/g:resume", lambda c, why: c.resume_group("g", why)),
+    "suspend_all_groups": ("/v1/groups:suspend", lambda c, why: c.suspend_all_groups(why)),
+    "resume_all_groups": ("/v1/groups:resume", lambda c, why: c.resume_all_groups(why)),
+}
+
+
+def answer(path: str, suspended: str | None) -> Any:
+    if "definitions" in path:
+        return saved(suspended=suspended)
+    return {**GROUP, "suspended": suspended} if "/g:" in path else Reply(status=204)
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+@pytest.fixture
+def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.setattr(client_http.time, "sleep", lambda _: None)
+    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as made:
+        yield made
+
+
+@pytest.mark.parametrize("suspended", [None, "suspended by bob: a disk"])
+@pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
+def test_what_is_asked_and_answered(
+    api: FakeApi, client: Client, path: str, act: Act, suspended: str | None
+) -> None:
+    api.on("POST", path, answer(path, suspended))
+    told = [act(client, reason) for reason in ("", "a disk")]
+    assert [each.document for each in api.seen] == [{}, {"reason": "a disk"}]
+    alone = "groups:" not in path
+    assert [each.suspended if alone else each for each in told] == [suspended if alone else None] * 2
+
+
+@pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
+def test_asking_twice_is_harmless_and_so_it_is_tried_again(
+    api: FakeApi, client: Client, path: str, act: Act
+) -> None:
+    api.on("POST", path, BUSY, answer(path, None))
+    act(client, "")
+    assert api.asked == [f"POST {path}"] * 2
+
+
+@pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
+def test_what_is_not_there_is_not_found(api: FakeApi, client: Client, path: str, act: Act) -> None:
+    api.on("POST", path, problem(404, "some-not-found", "there is none"))
+    with pytest.raises(NotFound, match="there is none"):
+        act(client, "")
+
+
+def test_a_bad_name_is_not_sent(api: FakeApi, client: Client) -> None:
+    for act in (
+        *(client.suspend_definition, client.resume_definition),
+        *(client.suspend_group, client.resume_group),
+    ):
+        for name in ("", "a/b", "a:suspend"):
+            with pytest.raises(BadName, match="cannot be a"):
+                act(name)
+    assert not api.seen
