@@ -27,6 +27,7 @@ class FakeTransport:
     def __init__(self, leases: Sequence[Lease] = (), *, heartbeat_seconds: int = 1) -> None:
         self.changed = Condition()
         self.logs = NoLogs()
+        self.files = None
         self.queue: list[Lease] = list(leases)
         self.leased: list[Lease] = []
         self.asked: list[int] = []

@@ -219,7 +219,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (job(step(inputs=[{"name": "x", "origin": "b"}])), "/steps/0/inputs/0/origin", "unknown-step"),
     (job(step(inputs=[{"name": "x", "origin": "a"}])), "/steps/0/inputs/0/origin", "unknown-step"),
     (
-        job(step(inputs=[{"name": "x", "url": "u", "s3": {"bucket": "bbb", "key": "k"}}])),
+        job(step(inputs=[{"name": "x", "url": "http://u", "s3": {"bucket": "bbb", "key": "k"}}])),
         "/steps/0/inputs/0/s3",
         "both-spellings",
     ),

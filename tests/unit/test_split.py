@@ -91,6 +91,7 @@ def a_tar() -> bytes:
         ("rar", b"Rar!\x1a\x07\x00"),
         ("compress", bytes.fromhex("1f9d90")),
     ],
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_packed_content_is_refused_whatever_its_name(packing: str, head: bytes) -> None:
     with pytest.raises(SplitError, match=rf"'reads.txt' .*first bytes.*\({packing}\).* Decompress it first"):

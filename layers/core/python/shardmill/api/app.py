@@ -25,6 +25,7 @@ AREAS = {
     "groups": "workers",
     "workers": "workers",
     "work": "workers",
+    "uploads": "uploads",
 }
 _META = "meta"
 _AREA = re.compile(r"/v1/(\w+)(?:/.*(:))?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
@@ -19,10 +20,12 @@ from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
 from shardmill.model.states import JobState, TaskState
+from shardmill.model.transfers import JobFile
 from shardmill.store.rows import JobRow
 
 MOST_JOBS_LOOKED_AT = 2_000
 MOST_TASKS_LOOKED_AT = 65_536
+MOST_FILES_LOOKED_AT = 100_000
 JOBS_AT_A_TIME = 500
 BLOCKS_AT_A_TIME = 100
 
@@ -110,6 +113,24 @@ def delete_job(
 def read_history(job_name: str, trigger: str) -> History:
     """Every transition of a Job and its steps, in order."""
     return History(items=history.history(mill(), view.read_job(mill(), job_name, trigger)))
+
+
+@router.get("/v1/jobs/<job_name>/<trigger>/files", tags=["jobs"])
+def list_files(
+    job_name: str,
+    trigger: str,
+    step: Annotated[str | None, Query(description="only those of this step")] = None,
+    name: Annotated[str | None, Query(description="only those that this name, or pattern, fits")] = None,
+    limit: Limit = pages.DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Page[JobFile]:
+    """The files that came with a Job and those that its tasks made, with addresses for fifteen minutes."""
+    from shardmill.engine import listing  # only who asks for files pays for it
+
+    job = view.read_job(mill(), job_name, trigger)
+    found = listing.files(mill(), job, step_name=step, after=pages.place_of(router, cursor, int))
+    shown = ((place, file if name is None or fnmatchcase(file.name, name) else None) for place, file in found)
+    return pages.page(router, shown, limit, looks=MOST_FILES_LOOKED_AT)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/dependencies", tags=["jobs"])

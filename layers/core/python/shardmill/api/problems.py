@@ -17,6 +17,7 @@ STATUS: dict[type[errors.MillError], HTTPStatus] = {
     errors.Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.Conflict: HTTPStatus.CONFLICT,
+    errors.FileForbidden: HTTPStatus.FORBIDDEN,
     errors.PreconditionFailed: HTTPStatus.PRECONDITION_FAILED,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from shardmill.api import pages
 from shardmill.api.answers import JSON, NO_REASON, Why, actor, no_content, now
@@ -16,11 +17,13 @@ from shardmill.engine import groups, logs, workers
 from shardmill.engine.crew import runs
 from shardmill.engine.errors import ForeignAttempt, MillError, StaleAttempt, TaskNotFound, WrongGroup
 from shardmill.engine.hand_back import hand_back
+from shardmill.engine.holding import holding
 from shardmill.engine.mill import mill
 from shardmill.engine.report import report
 from shardmill.engine.tally import count
 from shardmill.engine.view_workers import heartbeat_answer, worker_view
 from shardmill.model.base import Answer, Count, Model, from_ms
+from shardmill.model.transfers import CompleteRequest, Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import (
     GroupRequest,
     HandBackAnswer,
@@ -51,15 +54,29 @@ Force = Annotated[bool, Query()]
 
 
 class UrlsRequest(Model):
-    """A worker wants to store the log of an attempt it holds, in so many chunks."""
+    """What a worker wants for an attempt that it holds: one of these.
+
+    To store its log (`stream`, from chunk `first` on so many `chunks`), to fetch what it needs (`prepare`),
+    to store outputs (`store`), or to complete one that was stored in parts (`complete`).
+    """
 
     worker_id: str
     task_id: str
     attempt: Count
     run: Count
-    stream: Literal["stdout", "stderr"]
+    stream: Literal["stdout", "stderr"] | None = None
     first: int = Field(default=0, ge=0, le=100_000)
-    chunks: int = Field(ge=1, le=1000)
+    chunks: int = Field(default=1, ge=1, le=1000)
+    prepare: bool = False
+    store: list[StoreRequest] = Field(default_factory=list, max_length=100)
+    complete: CompleteRequest | None = None
+
+    @model_validator(mode="after")
+    def _one_wish(self) -> Self:
+        wishes = [self.stream is not None, self.prepare, bool(self.store), self.complete is not None]
+        if wishes.count(True) != 1:
+            raise PydanticCustomError("missing-field", "asks for one of stream, prepare, store, complete")
+        return self
 
 
 class UploadUrl(Answer):
@@ -68,7 +85,11 @@ class UploadUrl(Answer):
 
 
 class UrlsAnswer(Answer):
-    items: list[UploadUrl]
+    """`items` are for a log; `prepared` and `stored` for files."""
+
+    items: list[UploadUrl] = Field(default_factory=list)
+    prepared: Prepared | None = None
+    stored: list[StoreAnswer] | None = None
 
 
 def _group(row: GroupRow, everything: str = "") -> WorkerGroup:
@@ -92,7 +113,9 @@ def _view(row: WorkerRow) -> Worker:
 def save_group(name: str, group: Annotated[GroupRequest, Body()]) -> Response[WorkerGroup]:
     """Make a worker group with its queues, or change it."""
     row, new = groups.save(mill(), name, group, now())
-    return Response(status_code=201 if new else 200, content_type=JSON, body=_group(row))
+    return Response(
+        status_code=201 if new else 200, content_type=JSON, body=_group(row, mill().groups.every().suspended)
+    )
 
 
 @router.get("/v1/groups/<name>", tags=["workers"])
@@ -123,7 +146,7 @@ def suspend_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
 @router.post("/v1/groups/<name>:resume", tags=["workers"])
 def resume_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
     """Let tasks of a group be taken again."""
-    return _group(groups.resume(mill(), name))
+    return _group(groups.resume(mill(), name), mill().groups.every().suspended)
 
 
 @router.post("/v1/groups:suspend", tags=["workers"])
@@ -239,14 +262,18 @@ def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
 
 @router.post("/v1/work:urls", tags=["work"])
 def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
-    """Presigned addresses, for fifteen minutes, under which a worker stores the log of an attempt."""
-    found = logs.upload_urls(
-        mill(),
-        request.worker_id,
-        request.task_id,
-        request.attempt,
-        request.run,
-        request.stream,
-        range(request.first, request.first + request.chunks),
-    )
-    return UrlsAnswer(items=[UploadUrl.model_validate(item) for item in found])
+    """Presigned addresses, for fifteen minutes, of an attempt's log and files, for its worker only."""
+    held = holding(mill(), request.worker_id, request.task_id, request.attempt, request.run)
+    if request.stream:
+        chunks = range(request.first, request.first + request.chunks)
+        found = logs.upload_urls(mill(), held, request.stream, chunks)
+        return UrlsAnswer(items=[UploadUrl.model_validate(item) for item in found])
+    from shardmill.engine import files  # few tasks have any
+
+    if request.prepare:
+        return UrlsAnswer(prepared=files.prepare(mill(), held))
+    if request.complete:
+        done = request.complete
+        files.complete(mill(), held, done.name, done.upload_id, done.etags)
+        return UrlsAnswer()
+    return UrlsAnswer(stored=files.store(mill(), held, request.store))

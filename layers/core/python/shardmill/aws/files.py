@@ -1,8 +1,12 @@
-"""S3: logs in numbered chunks, and presigned addresses for those who have no credentials."""
+"""S3: objects, logs in numbered chunks, and presigned addresses for those who have no credentials."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -11,15 +15,100 @@ URL_SECONDS = 900
 MOST_CHUNKS = 100
 """Of a log that was followed many small chunks make a page: so many are read at once."""
 
+_ABSENT = {"404", "NoSuchKey", "NotFound", "NoSuchBucket"}
+_CHANGED = {"412", "PreconditionFailed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An object, in whichever bucket."""
+
+    bucket: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    size: int
+    etag: str
+
+
+class ObjectChanged(Exception):
+    """An object is not any more what it was."""
+
 
 class Files:
     def __init__(self, client: S3Client, bucket: str) -> None:
         self._client = client
-        self._bucket = bucket
+        self.bucket = bucket
 
-    def put_url(self, key: str) -> str:
-        return self._client.generate_presigned_url(
-            "put_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=URL_SECONDS
+    def own(self, key: str) -> Place:
+        return Place(self.bucket, key)
+
+    def get_url(self, place: Place) -> str:
+        return self._sign("get_object", place)
+
+    def put_url(self, key: str, **checked: str) -> str:
+        """Where to store an object; `checked`: what the store is to check, e.g. ContentMD5."""
+        return self._sign("put_object", self.own(key), **checked)
+
+    def part_url(self, key: str, upload_id: str, number: int, **checked: str) -> str:
+        return self._sign("upload_part", self.own(key), UploadId=upload_id, PartNumber=number, **checked)
+
+    def _sign(self, operation: str, place: Place, **more: Any) -> str:
+        params = {"Bucket": place.bucket, "Key": place.key, **more}
+        return self._client.generate_presigned_url(operation, Params=params, ExpiresIn=URL_SECONDS)
+
+    def begin_parts(self, key: str) -> str:
+        """The id of an upload in parts: the one that was begun for this key before, if there is one."""
+        listed = self._client.list_multipart_uploads(Bucket=self.bucket, Prefix=key)
+        known = [each["UploadId"] for each in listed.get("Uploads", []) if each["Key"] == key]
+        return (
+            known[0]
+            if known
+            else self._client.create_multipart_upload(Bucket=self.bucket, Key=key)["UploadId"]
+        )
+
+    def join_parts(self, key: str, upload_id: str, etags: Sequence[str]) -> None:
+        """Make one object of the parts that were stored; harmless if it was done before."""
+        parts: Any = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
+        try:
+            self._client.complete_multipart_upload(
+                Bucket=self.bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": parts}
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchUpload" or not self.head(self.own(key)):
+                raise
+
+    def head(self, place: Place) -> Head | None:
+        try:
+            found = self._client.head_object(Bucket=place.bucket, Key=place.key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _ABSENT:
+                return None
+            raise
+        return Head(found["ContentLength"], found["ETag"])
+
+    def read(self, place: Place, first: int, length: int, etag: str = "") -> bytes:
+        """A piece of an object, which must still be the one of that ETag, if it is given."""
+        only: Mapping[str, Any] = {"IfMatch": etag} if etag else {}
+        try:
+            found = self._client.get_object(
+                Bucket=place.bucket, Key=place.key, Range=f"bytes={first}-{first + length - 1}", **only
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _CHANGED:
+                raise ObjectChanged(f"{place.key} changed meanwhile") from error
+            raise
+        return found["Body"].read()
+
+    def write(self, key: str, data: bytes) -> None:
+        self._client.put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def copy(self, source: str, target: str) -> None:
+        """Within the bucket, without the content passing through here."""
+        self._client.copy_object(
+            Bucket=self.bucket, Key=target, CopySource={"Bucket": self.bucket, "Key": source}
         )
 
     def read_chunks(self, prefix: str, *, offset: int, most: int) -> tuple[bytes, bool] | None:
@@ -30,7 +119,7 @@ class Files:
         sizes = [
             (entry["Key"], entry["Size"])
             for page in self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self._bucket, Prefix=prefix
+                Bucket=self.bucket, Prefix=prefix
             )
             for entry in page.get("Contents", [])
         ]
@@ -41,27 +130,23 @@ class Files:
             first = max(0, offset + len(data) - start)
             if first < size and len(data) < most and left:
                 left -= 1
-                last = min(size, first + most - len(data)) - 1
-                body = self._client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={first}-{last}")
-                data += body["Body"].read()
+                data += self.read(self.own(key), first, min(size - first, most - len(data)))
             start += size
         return data, offset + len(data) < total
 
-    def remove(self, prefix: str, *, most: int) -> bool:
+    def remove(self, prefix: str, *, most: int | None = None) -> bool:
         """Remove up to so many objects under a prefix; whether none is left."""
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        removed = 0
         for page in pages:
-            keys = [{"Key": entry["Key"]} for entry in page.get("Contents", [])]
+            keys: Any = [{"Key": entry["Key"]} for entry in page.get("Contents", [])]
             if keys:
-                self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": keys})  # type: ignore[typeddict-item]
-            most -= len(keys)
-            if most <= 0:
+                self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": keys})
+            removed += len(keys)
+            if most is not None and removed >= most:
                 return False
         return True
 
     def remove_all(self) -> None:
         """Empty the bucket."""
-        for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket):
-            keys = [{"Key": entry["Key"]} for entry in page.get("Contents", [])]
-            if keys:
-                self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": keys})  # type: ignore[typeddict-item]
+        self.remove("")

@@ -62,6 +62,20 @@ WorkDir = Annotated[
         help="Where the work folders of tasks are made.",
     ),
 ]
+CacheDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        metavar="DIR",
+        file_okay=False,
+        show_default="~/.cache/shardmill",
+        help="Where reference data (predata) is kept for the tasks of all workers on this machine.",
+    ),
+]
+CacheMb = Annotated[
+    int,
+    typer.Option("--cache-mb", metavar="MB", min=0, help="How much of it; what was not used longest goes."),
+]
 KeepWork = Annotated[bool, typer.Option("--keep-work", help="Keep the work folders of tasks.")]
 Once = Annotated[bool, typer.Option("--once", help="Stop when there is nothing to do.")]
 MaxTasks = Annotated[
@@ -145,6 +159,8 @@ def worker(
     grace: Grace = 10.0,
     work_dir: WorkDir = None,
     keep_work: KeepWork = False,
+    cache_dir: CacheDir = None,
+    cache_mb: CacheMb = 10_000,
     once: Once = False,
     max_tasks: MaxTasks = None,
     max_load: MaxLoad = None,
@@ -176,6 +192,7 @@ def worker(
       shardmill worker --slots 4 --max-load 6 --min-disk 500
       shardmill worker --allow-host '*.example.com' --log-format json --metrics-port 9464
     """
+    from shardmill.worker.cache import Cache
     from shardmill.worker.limits import Limits
     from shardmill.worker.loop import own_programs, run_worker
 
@@ -200,12 +217,18 @@ def worker(
         limits=Limits(max_load, min_disk),
         switch_user=switch_user,
         allow_hosts=allow_hosts or (),
+        cache=Cache(cache_dir or _own_cache(), cache_mb * 1_000_000) if cache_mb else None,
         about={"domain": domain} if domain else None,
         progress=_Lines(stop) if as_json else None,
         onlookers=_onlookers(metrics_port, live=log_format == "text" and not as_json and sys.stderr.isatty()),
         stop=stop,
     )
     raise typer.Exit(code)
+
+
+def _own_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "shardmill" / "predata"
 
 
 def _onlookers(port: int | None, *, live: bool) -> list[Onlooker]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shardmill.engine import kill
 from shardmill.engine.errors import JobBusy
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.sources import FILES, LOGS
 from shardmill.model.blocks import set_count
 from shardmill.model.history import ENGINE
 from shardmill.store.rows import JobRow
@@ -35,8 +36,9 @@ def purge(mill: Mill, job: JobRow) -> bool:
                 left -= mill.shards.purge_set(step, number, most=left)
                 if left <= 0:
                     return False
-    if not mill.files.remove(f"logs/{job.id}/", most=ROWS_AT_ONCE):
-        return False
+    for area in (LOGS, FILES):
+        if not mill.files.remove(f"{area}/{job.id}/", most=ROWS_AT_ONCE):
+            return False
     mill.jobs.purge(job)
     return True
 

@@ -115,10 +115,22 @@ class CannotOpen(Exception):
     """A step cannot have its tasks, whenever it is tried: what it needs is not there or does not fit."""
 
 
+class FileForbidden(MillError):
+    """A file is none of the task's business."""
+
+    code = "file-forbidden"
+
+
 class Conflict(MillError):
     """What is there does not agree with what was asked."""
 
     code = "conflict"
+
+
+class FileUnavailable(Conflict):
+    """A task cannot have a file, or a secret, that it needs."""
+
+    code = "file-unavailable"
 
 
 class DefinitionSuspended(Conflict):

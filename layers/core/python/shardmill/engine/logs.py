@@ -6,10 +6,9 @@ import codecs
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shardmill.engine.errors import StaleAttempt, TaskNotFound
+from shardmill.engine.holding import Holding
 from shardmill.engine.mill import Mill
-from shardmill.engine.task_id import parse_task_id
-from shardmill.model.blocks import block_of
+from shardmill.engine.sources import LOGS
 from shardmill.model.job import Task
 from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
@@ -63,18 +62,7 @@ def whole_text(data: bytes, *, final: bool) -> tuple[str, int]:
     return text, len(data) - len(decoder.getstate()[0])
 
 
-def upload_urls(
-    mill: Mill, worker_id: str, task: str, attempt: int, run: int, stream: str, chunks: Iterable[int]
-) -> list[dict[str, object]]:
+def upload_urls(mill: Mill, held: Holding, stream: str, chunks: Iterable[int]) -> list[dict[str, object]]:
     """Presigned addresses for the chunks of a log, for the worker that holds the task."""
-    place = parse_task_id(task)
-    step = mill.jobs.step(place[0], run, place[1]) if place else None
-    if not place or not step or place[2] >= step.total:
-        raise TaskNotFound(f"there is no task {task!r}")
-    rank = place[2]
-    shard = mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
-    holds = shard.attempt == attempt and shard.worker_id == worker_id
-    if not holds or shard.state is not TaskState.RUNNING:
-        raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of {task}")
-    prefix = log_prefix(step.job_id, run, step.index, rank, attempt, stream)
+    prefix = held.prefix(LOGS) + f"{stream}/"
     return [{"chunk": n, "url": mill.files.put_url(f"{prefix}{n:06d}")} for n in chunks]

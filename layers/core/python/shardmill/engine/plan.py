@@ -105,11 +105,16 @@ def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRo
             _describe(row, effective(define, steps[index], job, bound), job)
             refs = {name: index_of[name] for name in steps_read_by(row.spec)}
             row.context |= {"refs": refs} if refs else {}
+            row.context |= {"given": job.given} if job.given and _reads_files(steps[index]) else {}
         else:
             row.kind, row.name = "gate", f"phase {phases[index - len(steps)]}"
         rows.append(row)
     rows[-1].kind = "end"
     return rows
+
+
+def _reads_files(step: StepDefine) -> bool:
+    return bool(step.inputs or step.predata)
 
 
 def _describe(row: StepRow, spec: StepDefine, job: JobRow) -> None:

@@ -19,9 +19,9 @@ from shardmill.model.base import to_ms
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.fault import fault
 from shardmill.model.states import TaskState
-from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result, output_size
+from shardmill.model.worker import MAX_ATTRIBUTES_BYTES, MAX_OUTPUT_BYTES, Reported, Result, output_size
 from shardmill.store.rows import StepRow
-from shardmill.store.shards import BlockChanged
+from shardmill.store.shards import BlockChanged, Kept
 from shardmill.store.workers import Tally
 
 TAIL = 4096
@@ -92,13 +92,18 @@ def report(
 
 def _check_outputs(results: Sequence[Result]) -> None:
     for at, result in enumerate(results):
-        size = 0 if result.output is None else output_size(result.output)
-        if size > MAX_OUTPUT_BYTES:
-            text = f"has {size} bytes; {MAX_OUTPUT_BYTES} fit, larger data belongs into a file"
-            raise OutputTooLarge(
-                f"the output of {result.task_id} is too large; nothing was taken",
-                faults=[fault(("results", at, "output"), "output-too-large", text).model_dump()],
-            )
+        attributes = [file.attributes for file in result.files or () if file.attributes]
+        for name, told, most in (
+            ("output", result.output, MAX_OUTPUT_BYTES),
+            ("files", attributes or None, MAX_ATTRIBUTES_BYTES),
+        ):
+            size = 0 if told is None else output_size(told)
+            if size > most:
+                text = f"has {size} bytes; {most} fit, larger data belongs into a file"
+                raise OutputTooLarge(
+                    f"what {result.task_id} hands on is too large; nothing was taken",
+                    faults=[fault(("results", at, name), "output-too-large", text).model_dump()],
+                )
 
 
 def _strangers(numbers: dict[int, list[_Entry]]) -> None:
@@ -158,9 +163,9 @@ def _report_step(
     held = [entry for entry in entries if _standing(entry.held, entry.result, worker_id) == "ok"]
     _keep_attempts(mill, worker_id, step, held, now)
     mill.shards.keep_outputs(
-        (step, entry.rank, entry.result.attempt, entry.result.output)
+        (step, entry.rank, entry.result.attempt, _kept(entry.result))
         for entry in held
-        if entry.result.output is not None and entry.result.outcome == Outcome.SUCCESS.value
+        if entry.result.outcome == Outcome.SUCCESS.value and _leaves(entry.result)
     )
     for number, listed in numbers.items():
         _report_block(mill, worker_id, step, number, listed, now)
@@ -171,6 +176,15 @@ def _report_step(
         ended = [entry.rank for entry in entries if entry.status == status and entry.ended]
         settle.send_next(mill, step, ended, now, repeated=status == "already")
     _part_with_messages(mill, step, entries, now)
+
+
+def _leaves(result: Result) -> bool:
+    return result.output is not None or bool(result.files)
+
+
+def _kept(result: Result) -> Kept:
+    files = [file.model_dump(mode="json", exclude_none=True) for file in result.files or ()]
+    return Kept(result.output, files)
 
 
 def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:

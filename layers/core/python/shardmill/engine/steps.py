@@ -88,7 +88,7 @@ def _settle(mill: Mill, step: StepRow, now: int) -> StepRow:
     if step.total:  # a rerun settled it, with what is kept
         opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
         return opened or _row(mill, step.job_id, step.run, step.index)
-    step.total = values.settle_total(step, spec)
+    step.total = values.settle_total(mill, step, spec)
     context = step.context_text
     if step.two_levels:
         mill.shards.make_sets(step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from shardmill.engine.errors import (
 )
 from shardmill.engine.mill import Mill
 from shardmill.engine.plan import Bound, bound_groups, effective
-from shardmill.engine.work import trial
+from shardmill.engine.work import in_words, trial
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
 from shardmill.model.definition import JobDefine
@@ -82,6 +82,10 @@ def submit(
     if not saved:
         raise DefinitionNotFound(request.job_name)
     job = make(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
+    if request.files:
+        from shardmill.engine import uploads  # few Jobs bring files along
+
+        uploads.take(mill, job, request.files, actor)
     job.jid = mill.jobs.next_jid()
     for _ in range(_TRIES):
         if mill.jobs.create(job, due=now + START_GRACE_MS):
@@ -89,6 +93,8 @@ def submit(
             return Submitted(job, new=True)
         rival = find_existing(mill, request)
         if rival:
+            if request.files:
+                uploads.drop(mill, job)
             return Submitted(rival, new=False)
     raise Busy("too many requests for this trigger at once; ask again")
 
@@ -202,12 +208,13 @@ def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, bound: Bound, no
         step = next(spec.step_name for spec in specs if name in spec.worker_groups)
         text = f"its step {step!r} needs a worker group {name!r}; make it with PUT /v1/groups/{name}"
         faults.append(fault(("jobName",), "unknown-group", text))
+    faults += _file_faults(define, job)
     whole = 0
     for spec in specs:
         try:
             trial(spec, job)
         except (TemplateError, ValidationError) as error:
-            faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {_in_words(error)}"))
+            faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {in_words(error)}"))
         size = len(spec.model_dump_json().encode())
         whole += size
         if size > MAX_ROW_BYTES:
@@ -225,11 +232,21 @@ def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, bound: Bound, no
         raise _invalid(faults)
 
 
-def _in_words(error: TemplateError | ValidationError) -> str:
-    if isinstance(error, TemplateError):
-        return str(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+def _file_faults(define: JobDefine, job: JobRow) -> Iterator[Fault]:
+    """Files that steps read and nobody gives, and files that are given and no step reads."""
+    read = [(step, file) for step in define.steps for file in (*step.inputs, *step.predata)]
+    given = [each["name"] for each in job.request.get("files", [])]
+    known = {file.name for _, file in read if not file.origin}
+    for step, file in read:
+        sourced = file.url or file.s3 or file.origin or file.node or file.optional or "{{" in file.name
+        if not sourced and file.name not in given:
+            text = f"step {step.step_name!r} reads a file {file.name!r} that must come with the Job"
+            yield fault(("files",), "missing-file", text)
+    for at, name in enumerate(given):
+        if name not in known and not any("{{" in each for each in known):
+            yield fault(("files", at, "name"), "unknown-file", f"no step reads a file {name[:64]!r}")
+        elif name in given[:at]:
+            yield fault(("files", at, "name"), "duplicate-file", "is given twice")
 
 
 def start(mill: Mill, job: JobRow, now: int) -> None:

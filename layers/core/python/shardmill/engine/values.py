@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardmill.engine import leavings
 from shardmill.engine.context import context_of
 from shardmill.engine.errors import CannotOpen
 from shardmill.engine.mill import Mill
@@ -12,7 +13,6 @@ from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition import MAX_ITEMS, StepDefine, is_sharded, total
 from shardmill.model.expression import kind
 from shardmill.model.references import templates
-from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
 
 MAX_VALUE_BYTES = 200_000
@@ -38,19 +38,8 @@ def gather(mill: Mill, step: StepRow) -> None:
 
 def output_of(mill: Mill, source: StepRow) -> Any:
     """What a step handed on: of one with shards a list in their order, null where there is nothing."""
-    home = source.home
-    shards = (
-        [shard for block in mill.shards.all_blocks(home) for _, shard in block.items()] if home.total else []
-    )
-    missing = {(rank, shard.attempt) for rank, shard in enumerate(shards) if shard.state is TaskState.SUCCESS}
-    found: dict[tuple[int, int], Any] = {}
-    for run in range(home.run, 0, -1):  # a task that a rerun kept has its output in the run it ran in
-        if not missing:
-            break
-        there = mill.shards.outputs(home.of_run(run))
-        found |= {place: there[place] for place in missing & there.keys()}
-        missing -= there.keys()
-    listed = [found.get((rank, shard.attempt)) for rank, shard in enumerate(shards)]
+    found = {left.rank: left.kept.output for left in leavings.of_step(mill, source)}
+    listed = [found.get(rank) for rank in range(source.total)]
     if is_sharded(StepDefine.model_validate(source.spec)):
         return listed
     return listed[0] if listed else None
@@ -75,11 +64,15 @@ def wanted(step: StepRow, spec: StepDefine) -> bool:
         raise CannotOpen(f"its condition cannot be told: {error}") from error
 
 
-def settle_total(step: StepRow, spec: StepDefine) -> int:
+def settle_total(mill: Mill, step: StepRow, spec: StepDefine) -> int:
     """How many tasks a step has, now that all it depends on has ended; its items are in its context then."""
     known = total(spec)
     if known is not None:
         return known
+    if spec.partition:
+        from shardmill.engine import split  # few steps need it
+
+        return split.settle(mill, step, spec)
     try:
         if isinstance(spec.items, str):
             return _items(step, template.evaluate(spec.items, context_of(step, spec, 0)))

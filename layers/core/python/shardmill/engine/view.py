@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from shardmill.engine import attempts, crew, expect
+from shardmill.engine import attempts, crew, expect, leavings
 from shardmill.engine.errors import JobNotFound, RunNotFound, StepNotFound, TaskNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
@@ -16,6 +16,7 @@ from shardmill.model.blocks import Shard, block_count, block_of, set_count, set_
 from shardmill.model.definition import Info, StepDefine, pack_of, total
 from shardmill.model.job import Attempt, DependencyStatus, Job, PackRange, Sharding, Step, Task, TaskProgress
 from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.model.transfers import Stored
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_TASK_STATES = 1_000
@@ -234,9 +235,10 @@ def task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     elif shard.attempt and shard.state is not TaskState.READY:
         view.attempts.append(_bare_attempt(shard))
     if shard.state is TaskState.SUCCESS:
-        runs = (replace(step, run=run) for run in range(step.run, 0, -1))
-        outputs = (mill.shards.output(each, rank, shard.attempt) for each in runs)
-        view.output = next((output for output in outputs if output is not None), None)
+        left = leavings.of_task(mill, step, rank, shard.attempt)
+        if left:
+            view.output = left.kept.output
+            view.files = [Stored.model_validate(each) for each in left.kept.files]
     tell_progress(mill, [view])
     return view
 

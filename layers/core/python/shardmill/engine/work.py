@@ -7,15 +7,19 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from shardmill.aws.queues import Message
 from shardmill.engine.context import context_of
 from shardmill.engine.task_id import task_id
 from shardmill.model.blocks import Shard
+from shardmill.model.command import is_reference
 from shardmill.model.contents import render_content
 from shardmill.model.definition import StepDefine, total
+from shardmill.model.files import File
 from shardmill.model.references import waits_for_values
 from shardmill.model.states import StepState, TaskState
-from shardmill.model.template import as_text, render_value
+from shardmill.model.template import TemplateError, as_text, render_value
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
 
@@ -60,7 +64,26 @@ class Receipt:
 
 
 def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int) -> Lease:
+    """A task as its worker gets it; if it cannot be made, one that says why, and fails."""
     spec = StepDefine.model_validate(step.spec)
+    try:
+        return _work_item(step, spec, rank, shard, receipt, lease_seconds)
+    except (TemplateError, ValidationError) as error:
+        bare = StepDefine.model_construct(step_name=spec.step_name, start_shard_id=spec.start_shard_id)
+        faulty = _work_item(step, bare, rank, shard, receipt, lease_seconds)
+        return faulty.model_copy(update={"fault": f"the task cannot be made: {in_words(error)}"})
+
+
+def in_words(error: TemplateError | ValidationError) -> str:
+    if isinstance(error, TemplateError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _work_item(
+    step: StepRow, spec: StepDefine, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int
+) -> Lease:
     context = context_of(step, spec, rank)
     content, command = _rendered(spec, context)
     return Lease.model_validate(
@@ -84,8 +107,14 @@ def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_se
             "executeUser": spec.execute_user,
             "leaseSeconds": lease_seconds,
             "dataTime": context["job"]["dataTime"] or None,
+            "prepare": _needs_files(spec),
         }
     )
+
+
+def _needs_files(spec: StepDefine) -> bool:
+    private = spec.command.environ.private.values() if spec.command else ()
+    return bool(spec.inputs or spec.outputs or spec.predata) or any(map(is_reference, private))
 
 
 def trial(spec: StepDefine, job: JobRow) -> None:
@@ -109,7 +138,10 @@ def trial(spec: StepDefine, job: JobRow) -> None:
     )
     step.spec = document
     entry = Shard(TaskState.RUNNING, attempt=1, worker="trial.1", time=1)
-    work_item(step, 0, entry, Receipt(1, "", "", entry), 60)
+    _work_item(step, spec, 0, entry, Receipt(1, "", "", entry), 60)
+    for file in (*spec.inputs, *spec.outputs, *spec.predata):
+        document = file.model_dump(exclude_none=True)
+        File.model_validate(render_value(document, context_of(step, spec, 0), False))
 
 
 def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
@@ -127,8 +159,9 @@ def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: 
     params = {name: as_text(value) for name, value in spec.params.items()}
     environ = {name: text for name, text in params.items() if not _RESERVED.match(name)}
     if spec.command:
-        given = spec.command.environ.public | spec.command.environ.private
-        environ |= render_value(given, context, False)
+        private = spec.command.environ.private
+        kept = {name: text for name, text in private.items() if not is_reference(text)}
+        environ |= render_value(spec.command.environ.public | kept, context, False)
     environ |= {
         "SHARDMILL_JOB_NAME": step.job_name,
         "SHARDMILL_TRIGGER": step.trigger,

@@ -11,6 +11,11 @@ from shardmill.model.base import Model, Variable
 MASK = "********"
 
 
+def is_reference(text: str) -> bool:
+    """Whether a private value only names where it is kept."""
+    return text.startswith(("ssm:", "secretsmanager:"))
+
+
 class Environ(Model):
     public: dict[Variable, str] = Field(default_factory=dict)
     private: dict[Variable, str] = Field(default_factory=dict, repr=False)

@@ -32,6 +32,10 @@ def _work_name(name: str) -> str:
 WorkName = Annotated[str, AfterValidator(_work_name)]
 
 
+def has_wildcard(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
+
+
 class S3Object(Model):
     bucket: str = Field(min_length=3)
     key: str = Field(min_length=1)
@@ -52,6 +56,10 @@ class File(Model):
     upload_name: str | None = None
     upload_index: str | None = None
     attrfile: WorkName | None = None
+    pattern: str | None = Field(
+        default=None,
+        description="files of the origin that are joined into this one, in the order of its tasks",
+    )
 
 
 class Partition(Model):

@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, computed_field
 
-from shardmill.model.base import Answer, Model, Name, Params, Time, Trigger, User, Whole
+from shardmill.model.base import Answer, Count, Model, Name, Params, Time, Trigger, User, Whole
 from shardmill.model.command import MaskedCommand
 from shardmill.model.definition import MAX_STEPS, Info, JobDefine, StepType
 from shardmill.model.document import plain_faults
 from shardmill.model.fault import Fault, did_you_mean, fault, faults_of, in_order
-from shardmill.model.files import File, Partition
+from shardmill.model.files import File, Partition, WorkName
 from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.model.transfers import Stored
 
 # Seed 001 numbers the states of a task; a suspended one waits (1).
 _NUMBERS = {
@@ -33,6 +34,14 @@ class StepRequest(Model):
     params: Params = Field(default_factory=dict)
 
 
+class GivenFile(Model):
+    """A file that comes with a Job: it becomes the file of that name of every step that reads it."""
+
+    name: WorkName
+    upload: str = Field(pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}$", description="as POST /v1/uploads answered")
+    size: Count
+
+
 class JobRequest(Model):
     """Asks for one run of a definition."""
 
@@ -44,6 +53,7 @@ class JobRequest(Model):
     priority: Whole | None = None
     execute_user: User | None = None
     info: Info | None = None
+    files: list[GivenFile] = Field(default_factory=list, max_length=100)
 
 
 class Sharding(Answer):
@@ -111,6 +121,7 @@ class Task(Answer):
     stderr: str | None = None
     progress: TaskProgress | None = Field(default=None, description="what a running task says of itself")
     output: Any = Field(default=None, description="what it hands to later steps")
+    files: list[Stored] = Field(default_factory=list, description="the outputs that it stored")
     submit_user: str | None = None
     execute_user: str | None = None
     data_time: Time | None = None

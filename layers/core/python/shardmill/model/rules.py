@@ -11,6 +11,7 @@ from shardmill.model.command import MASK
 from shardmill.model.contents import content_faults, image_fault
 from shardmill.model.definition import pack_count, type_of
 from shardmill.model.fault import Path, did_you_mean
+from shardmill.model.files import has_wildcard
 from shardmill.model.graph import cycles
 from shardmill.model.references import BEFORE_TASKS, FILES, templates
 
@@ -137,12 +138,28 @@ def _file_faults(step: dict[str, Any]) -> Iterator[Found]:
                 "both-spellings",
                 f"the file comes from {given[0]!r} already; give one of them",
             )
+        yield from _name_faults(path, each)
         if path[0] == "inputs" and isinstance(each.get("name"), str):
             names.add(each["name"])
     partition = step.get("partition")
     wanted = partition.get("input") if isinstance(partition, dict) else None
     if isinstance(wanted, str) and wanted not in names:
         yield ("partition", "input"), "unknown-input", "must be the name of one of the step's inputs"
+
+
+def _name_faults(path: Path, file: dict[str, Any]) -> Iterator[Found]:
+    name, origin, url = file.get("name"), file.get("origin"), file.get("url")
+    if path[0] == "outputs":
+        for field in ("origin", "pattern"):
+            if file.get(field) is not None:
+                yield (*path, field), "bad-value", "is for files that a step reads"
+        return
+    if file.get("pattern") is not None and origin is None:
+        yield (*path, "pattern"), "missing-field", "needs the origin whose files it chooses"
+    elif isinstance(name, str) and has_wildcard(name) and (origin is None or file.get("pattern")):
+        yield (*path, "name"), "bad-file-name", "a pattern stands for files of an origin only"
+    if isinstance(url, str) and "{{" not in url and not url.lower().startswith(("http://", "https://")):
+        yield (*path, "url"), "bad-value", "must be an http or https address"
 
 
 def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shardmill.model.base import Answer, Count, Model
-from shardmill.model.files import WorkName
+from shardmill.model.files import File, WorkName
 
 PART_BYTES = 64 * 2**20
 MAX_PARTS = 1_000
+MAX_UPLOAD_BYTES = 5 * 2**30  # what S3 takes in one PUT, and copies at once
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -38,6 +39,7 @@ class Fetch(Answer):
     """
 
     name: WorkName
+    into: WorkName | None = Field(default=None, description="a file that this becomes a part of, in order")
     kind: Literal["input", "predata"] = "input"
     url: str = Field(default="", repr=False)
     plain: bool = False
@@ -61,9 +63,10 @@ class Fetch(Answer):
 
 
 class Prepared(Answer):
-    """What a task needs before it runs."""
+    """What a task needs before it runs, and the files that it is to make."""
 
     files: list[Fetch] = Field(default_factory=list)
+    outputs: list[File] = Field(default_factory=list)
     environ: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
@@ -84,6 +87,14 @@ class StoreAnswer(Answer):
     headers: list[dict[str, str]] = Field(repr=False)
 
 
+class CompleteRequest(Model):
+    """Says that all parts of an output are stored; `etags` are what the store answered for each."""
+
+    name: WorkName
+    upload_id: str = Field(min_length=1, max_length=1_024)
+    etags: list[str] = Field(min_length=1, max_length=MAX_PARTS)
+
+
 class Stored(Model):
     """An output that a worker stored; `attributes` are what its `attrfile` says."""
 
@@ -91,3 +102,33 @@ class Stored(Model):
     size: Count
     sha256: Sha256
     attributes: dict[str, Any] | None = None
+
+
+class UploadRequest(Model):
+    """Announces a file that is to come with a Job; larger ones belong into a bucket of yours."""
+
+    size: int = Field(ge=0, le=MAX_UPLOAD_BYTES)
+    sha256: Sha256
+
+
+class Upload(Answer):
+    """`upload` is what a JobRequest names; if it is `present` there is nothing left to store."""
+
+    upload: str
+    present: bool = False
+    url: str | None = Field(default=None, repr=False)
+    headers: dict[str, str] = Field(default_factory=dict)
+
+
+class JobFile(Answer):
+    """A file of a Job: an output of a task, or, without a stepName, one that came with the Job."""
+
+    step_name: str | None = None
+    index: int | None = Field(default=None, description="of the task that made it")
+    name: str
+    size: int
+    sha256: str
+    run: int | None = None
+    attempt: int | None = None
+    attributes: dict[str, Any] | None = None
+    url: str = Field(repr=False, description="where to GET it, for fifteen minutes")

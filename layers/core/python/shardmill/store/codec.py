@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
@@ -30,3 +31,8 @@ def encode_item(item: dict[str, Any]) -> dict[str, Any]:
 
 def decode_item(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value["S"] if "S" in value else _deserialize(value) for name, value in item.items()}
+
+
+def to_json(value: Any) -> str:
+    """A value as rows keep it whose inside DynamoDB need not know."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

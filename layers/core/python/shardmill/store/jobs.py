@@ -9,9 +9,10 @@ from typing import Any
 from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import keys
+from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
-from shardmill.store.steps import Steps, to_json
+from shardmill.store.steps import Steps
 from shardmill.store.table import ConditionFailed, Contended, TransactionRefused
 from shardmill.store.update import Item, Update
 

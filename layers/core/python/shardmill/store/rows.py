@@ -92,6 +92,7 @@ class JobRow(Row):
     expires: int | None = None
     redo: dict[str, Any] = json_field()
     changes: dict[str, Any] = json_field()
+    given: dict[str, Any] = json_field()
     unapplied: bool = False
     retention_days: int | None = None
     purge: bool = False

@@ -21,6 +21,7 @@ from shardmill.model.blocks import (
 )
 from shardmill.model.states import TaskState
 from shardmill.store import keys
+from shardmill.store.codec import to_json
 from shardmill.store.rows import StepRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Item, Update
@@ -43,6 +44,14 @@ class BlockSet:
 
     open: frozenset[int]
     ends: Counter[TaskState]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an attempt hands on: a small value, and word of the files that it stored."""
+
+    output: Any = None
+    files: Sequence[dict[str, Any]] = ()
 
 
 class Shards:
@@ -229,26 +238,26 @@ class Shards:
             items[f"{key}"] = {**key, "attempt": json.dumps(attempt)}
         self._table.batch_put(list(items.values()))
 
-    def keep_outputs(self, outputs: Iterable[tuple[StepRow, int, int, Any]]) -> None:
+    def keep_outputs(self, outputs: Iterable[tuple[StepRow, int, int, Kept]]) -> None:
         """Keep what attempts hand to later steps; it counts if its attempt does."""
         items: dict[str, Item] = {}
-        for step, rank, attempt, output in outputs:
+        for step, rank, attempt, kept in outputs:
             key = keys.output(step.job_id, step.run, step.index, rank, attempt)
-            items[f"{key}"] = {**key, "output": json.dumps(output, ensure_ascii=False)}
+            items[f"{key}"] = {**key, "output": to_json(kept.output), "files": to_json(kept.files)}
         self._table.batch_put(list(items.values()))
 
-    def output(self, step: StepRow, rank: int, attempt: int) -> Any:
+    def output(self, step: StepRow, rank: int, attempt: int) -> Kept | None:
         item = self._table.get(keys.output(step.job_id, step.run, step.index, rank, attempt))
-        return json.loads(item["output"]) if item else None
+        return _kept(item) if item else None
 
-    def outputs(self, step: StepRow) -> dict[tuple[int, int], Any]:
+    def outputs(self, step: StepRow) -> dict[tuple[int, int], Kept]:
         """Everything that attempts of a step handed on in its run, by rank and attempt."""
-        found: dict[tuple[int, int], Any] = {}
+        found: dict[tuple[int, int], Kept] = {}
         for number in range(set_count(step.total)):
             partition = keys.task_partition(step.job_id, step.run, step.index, number)
             for item in self._table.query(("pk", partition), prefix=("sk", keys.OUTPUT), consistent=True):
                 rank, attempt = item["sk"].removeprefix(keys.OUTPUT).split("#")
-                found[int(rank), int(attempt)] = json.loads(item["output"])
+                found[int(rank), int(attempt)] = _kept(item)
         return found
 
     def attempts(self, step: StepRow, rank: int) -> list[dict[str, Any]]:
@@ -259,6 +268,10 @@ class Shards:
     @staticmethod
     def _set_key(step: StepRow, number: int) -> keys.Key:
         return keys.block_set(step.job_id, step.run, step.index, number)
+
+
+def _kept(item: Item) -> Kept:
+    return Kept(json.loads(item["output"]), json.loads(item.get("files", "[]")))
 
 
 def _slot(rank: int) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JobState, StepState, step_sources_of
 from shardmill.store import keys
+from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.table import TRANSACTION_LIMIT, ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -210,10 +210,6 @@ class Steps:
         except ConditionFailed as changed:
             if changed.old is None:
                 raise
-
-
-def to_json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _chunks(rows: list[Item]) -> Iterator[list[Item]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from shardmill.store import keys
+from shardmill.store.codec import to_json
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
@@ -109,7 +109,7 @@ class Workers:
         update = Update(keys.worker(worker.id)).set(
             id=worker.id,
             name=worker.name,
-            registration=_json(worker.registration),
+            registration=to_json(worker.registration),
             groups=worker.groups,
             seen=now,
             last_busy=now,
@@ -141,7 +141,7 @@ class Workers:
         """One heartbeat; None if the worker is unknown or was registered again meanwhile."""
         held = set(work)
         update = Update(keys.worker(worker_id)).set(seen=now, offline=offline, ttl=_ttl(now))
-        update.set(work=held or None, progress=_json(progress) if progress else None)
+        update.set(work=held or None, progress=to_json(progress) if progress else None)
         if held:
             update.set(last_busy=now)
         return self._changed(tally.write_to(update).if_equal(session=session))
@@ -321,10 +321,6 @@ def parse_step(text: str) -> tuple[str, int, int]:
 
 def step_text(step: tuple[str, int, int]) -> str:
     return "#".join(map(str, step))
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _ttl(now: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 
 from shardmill.worker.findings import DISCARDED, TIMED_OUT
@@ -20,12 +20,17 @@ class Bounds:
     stop: Event
     timeout: float | None = None
     watch: Callable[[], None] | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def deadline(self) -> float | None:
+        return self.began + self.timeout if self.timeout is not None else None
 
     def await_end(self, over: Callable[[], bool]) -> str | None:
         """None when it came to its own end, else why it must be ended: `timed-out` or `discarded`."""
         shortest, longest = _LOOK_SECONDS
         began = watched = time.monotonic()
-        deadline = began + self.timeout if self.timeout is not None else None
+        deadline = self.deadline
         while not over():
             now = time.monotonic()
             if deadline is not None and now >= deadline:

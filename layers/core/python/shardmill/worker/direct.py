@@ -24,9 +24,10 @@ from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registratio
 from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
 from shardmill.worker.faults import in_transport_words
+from shardmill.worker.file_desk import EngineDesk
 from shardmill.worker.lanes import Lane, Lanes
 from shardmill.worker.logs import BucketLogs, LogStore
-from shardmill.worker.transport import RESTING, Refused, TransportError, handed_back
+from shardmill.worker.transport import RESTING, FileDesk, Refused, TransportError, handed_back
 
 log = logging.getLogger("shardmill.worker")
 
@@ -63,6 +64,7 @@ class DirectTransport:
         self._row: WorkerRow | None = None
         self._ledger = _Ledger()
         self.logs: LogStore = BucketLogs(settings.bucket)
+        self.files: FileDesk = EngineDesk(self._mill, lambda: self._me.id)
 
     def register(self, registration: Registration) -> Worker:
         with in_transport_words():

@@ -12,6 +12,7 @@ from shardmill.model.worker import Lease, Result
 from shardmill.worker import kinds, process
 from shardmill.worker.bounds import Bounds
 from shardmill.worker.environment import params_text
+from shardmill.worker.errands import Errands, deliver, supply
 from shardmill.worker.feed import LogFeed
 from shardmill.worker.findings import DISCARDED as DISCARDED
 from shardmill.worker.findings import MAX_REASON, Faulty, Finding, Unrunnable, judge
@@ -22,6 +23,7 @@ from shardmill.worker.logs import LogStore, tail
 from shardmill.worker.place import OUTPUT, PARAMS, PROGRESS, SESSION, Place, a_place
 from shardmill.worker.programs import Order, Programs
 from shardmill.worker.told import BadOutput, answer_of, read_output, read_progress
+from shardmill.worker.transfer import TransferError
 from shardmill.worker.users import identity
 
 _ANSWERING = ("http", "lambda")
@@ -42,6 +44,7 @@ class Workshop:
     limits: Limits = Limits()
     switch_user: bool = False
     allow_hosts: tuple[str, ...] = ()
+    errands: Errands | None = None
 
 
 def execute(
@@ -56,6 +59,8 @@ def execute(
     started = datetime.now(UTC)
     if stop.is_set():
         finding = Finding("failed", DISCARDED)
+    elif lease.fault:
+        finding = Finding("failed-permanent", lease.fault)
     elif lease.type == "noop":
         finding = Finding("success", exit_code=0)
     else:
@@ -80,6 +85,7 @@ def _result(lease: Lease, finding: Finding, started: datetime) -> Result:
         stdout=finding.stdout or None,
         stderr=finding.stderr or None,
         output=finding.output,
+        files=list(finding.files) or None,
         start_time=started,
         end_time=datetime.now(UTC),
     )
@@ -93,17 +99,32 @@ def _try(lease: Lease, shop: Workshop, bounds: Bounds, live: Live) -> Finding:
             raise Unrunnable(refusal)
         user = identity(lease.execute_user, shop.switch_user)
         with a_place(lease, shop.root, user, keep=shop.keep) as place:
-            return _run(lease, shop, place, bounds, live)
+            return _with_files(lease, shop, place, bounds, live)
     except Unrunnable as error:
         return Finding("rejected", str(error))
     except Faulty as error:
         return Finding("failed-permanent", str(error))
     except ContentError as error:
         return Finding("failed-permanent", f"the content of a {lease.type} task {error}")
-    except process.NotStarted as error:
+    except (process.NotStarted, TransferError) as error:
         return Finding("failed", str(error))
     except OSError as error:
         return Finding("failed", f"the worker could not run it: {error}")
+
+
+def _with_files(lease: Lease, shop: Workshop, place: Place, bounds: Bounds, live: Live) -> Finding:
+    if not lease.prepare:
+        return _run(lease, shop, place, bounds, live)
+    if not shop.errands:
+        raise Unrunnable("this worker fetches no files")
+    supplied = supply(lease, shop.errands, place, bounds, live)
+    finding = _run(supplied.lease, shop, place, bounds, live)
+    if finding.outcome != "success" or not supplied.outputs:
+        return finding
+    try:
+        return replace(finding, files=deliver(supplied, shop.errands, place, bounds, live))
+    except TransferError as error:
+        return replace(finding, outcome="failed", reason=str(error))
 
 
 def _run(lease: Lease, shop: Workshop, place: Place, bounds: Bounds, live: Live) -> Finding:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardmill.model.transfers import Stored
 from shardmill.model.worker import Outcome
 
 PERMANENT_EXIT = 42
@@ -32,6 +34,7 @@ class Finding:
     stdout: str | None = None
     stderr: str | None = None
     output: Any = None
+    files: Sequence[Stored] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from shardmill.model.transfers import CompleteRequest, Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import (
     MAX_WAIT_SECONDS,
     HandBackAnswer,
@@ -28,7 +29,7 @@ from shardmill.model.worker import (
 )
 from shardmill.worker.logs import LogsNotStored, LogStore, Part, Stream
 from shardmill.worker.retry import a_few_times
-from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable, handed_back
+from shardmill.worker.transport import FileDesk, Refused, Stale, TransportError, Unreachable, handed_back
 
 _STALE_CODES = {"stale-session", "worker-not-found"}
 _TRY_AGAIN = {408, 425, 429}
@@ -51,6 +52,7 @@ class HttpTransport:
         self._headers = {"authorization": f"Bearer {token}"}
         self._worker: Worker | None = None
         self.logs: LogStore = _PresignedLogs(self)
+        self.files: FileDesk = _HttpDesk(self)
 
     def register(self, registration: Registration) -> Worker:
         self._worker = self.post("/v1/workers", registration, Worker)
@@ -137,6 +139,37 @@ def _problem(response: httpx.Response) -> tuple[str, str]:
     if not isinstance(problem, dict):
         return "refused", response.reason_phrase
     return str(problem.get("code", "refused")), str(problem.get("detail") or problem.get("title") or "")
+
+
+class _HttpDesk:
+    """Asks for the addresses of files with nothing but a token."""
+
+    def __init__(self, transport: HttpTransport) -> None:
+        self._transport = transport
+
+    def prepare(self, lease: Lease) -> Prepared:
+        prepared = self._ask(lease, {"prepare": True}).prepared
+        if prepared is None:
+            raise Refused("the answer has nothing prepared")
+        return prepared
+
+    def store(self, lease: Lease, requests: Sequence[StoreRequest]) -> list[StoreAnswer]:
+        wanted = [each.model_dump(mode="json") for each in requests]
+        return self._ask(lease, {"store": wanted}).stored or []
+
+    def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None:
+        done = CompleteRequest(name=name, upload_id=upload_id, etags=list(etags))
+        self._ask(lease, {"complete": done.model_dump(mode="json")})
+
+    def _ask(self, lease: Lease, wish: dict[str, Any]) -> _Files:
+        held = {"taskId": lease.task_id, "attempt": lease.attempt, "run": lease.run}
+        asked = {"workerId": self._transport.me.id, **held, **wish}
+        return self._transport.post("/v1/work:urls", asked, _Files)
+
+
+class _Files(BaseModel):
+    prepared: Prepared | None = None
+    stored: list[StoreAnswer] | None = None
 
 
 class _UploadUrl(BaseModel):

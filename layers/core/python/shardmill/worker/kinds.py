@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from shardmill.worker.containers import in_container
 from shardmill.worker.environment import MAX_VALUE_BYTES
 from shardmill.worker.findings import Ended, Faulty, Finding, Unrunnable, judge
 from shardmill.worker.programs import Order, Program
+from shardmill.worker.words import arguments
 
 _CALL = str(Path(__file__).with_name("call.py"))
 _FETCH = str(Path(fetch.__file__))
@@ -56,7 +56,7 @@ def _command(order: Order) -> Program:
         raise Faulty("a task of type command needs a command with a name")
     if command.dockerimage:
         return _in_docker(order, command)
-    return Program(_words(command), order.environ())
+    return Program([command.name, *arguments(command)], order.environ())
 
 
 def _java(order: Order) -> Program:
@@ -92,7 +92,7 @@ def _docker(order: Order) -> Program:
 
 def _in_docker(order: Order, command: Command) -> Program:
     image, _ = contents.docker({"image": command.dockerimage})
-    return in_container(order, image, _words(command))
+    return in_container(order, image, [command.name, *arguments(command)])
 
 
 def _http(order: Order) -> Program:
@@ -129,15 +129,6 @@ _KINDS: dict[str, Callable[[Order], Program]] = {
     "docker": _docker,
     "http": _http,
 }
-
-
-def _words(command: Command) -> list[str]:
-    if command.args_array is not None:
-        return [command.name, *command.args_array]
-    try:
-        return [command.name, *shlex.split(command.args or "")]
-    except ValueError as error:
-        raise Faulty(f"the args of command {command.name!r} cannot be split into words: {error}") from error
 
 
 def _is_long(text: str) -> bool:

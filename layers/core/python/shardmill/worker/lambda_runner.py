@@ -22,8 +22,11 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.report import report
 from shardmill.engine.work import Receipt
 from shardmill.model.worker import Lease, Reported, Result
+from shardmill.worker.cache import Cache
+from shardmill.worker.errands import Errands
 from shardmill.worker.execute import Workshop, execute
 from shardmill.worker.faults import in_transport_words
+from shardmill.worker.file_desk import EngineDesk
 from shardmill.worker.logs import BucketLogs
 from shardmill.worker.programs import Programs
 from shardmill.worker.retry import a_few_times
@@ -38,6 +41,7 @@ _MARGIN_SECONDS = 15.0
 """What is left of the function's time, when its tasks are ended, to kill them and to report."""
 
 _AGAIN_SECONDS = 5
+_CACHE_BYTES = 200_000_000
 _never = Event()
 
 
@@ -45,6 +49,11 @@ _never = Event()
 def _reference() -> str:
     """This environment of the function, as a session of the worker `lambda`."""
     return f"{WORKER_ID}.{new_id()[:8]}"
+
+
+def _cache() -> Cache:
+    """What one invocation leaves in the function's own folder, the next may find."""
+    return Cache(Path(tempfile.gettempdir()) / "shardmill-predata", _CACHE_BYTES)
 
 
 def run_batch(
@@ -103,13 +112,15 @@ def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> list[Result]:
     if not leases:
         return []
     began = time.monotonic()
+    hosts = tuple(filter(None, os.environ.get("SHARDMILL_ALLOW_HOSTS", "").split(",")))
     with tempfile.TemporaryDirectory(prefix="shardmill-", ignore_cleanup_errors=True) as root:
         shop = Workshop(
             Path(root),
             Programs(python_path=tuple(filter(None, sys.path))),
             BucketLogs(mill.settings.bucket),
             kill_seconds=_KILL_SECONDS,
-            allow_hosts=tuple(filter(None, os.environ.get("SHARDMILL_ALLOW_HOSTS", "").split(","))),
+            allow_hosts=hosts,
+            errands=Errands(EngineDesk(mill, lambda: WORKER_ID), _cache(), hosts),
         )
 
         def one(task: Lease) -> Result:

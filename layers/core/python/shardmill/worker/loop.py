@@ -15,6 +15,8 @@ from threading import Event
 from typing import Any
 
 from shardmill.model.worker import MAX_WAIT_SECONDS, Registration
+from shardmill.worker.cache import Cache
+from shardmill.worker.errands import Errands
 from shardmill.worker.execute import Limits, Workshop
 from shardmill.worker.programs import Programs
 from shardmill.worker.pull import Manner, Progress, PullWorker
@@ -44,6 +46,7 @@ def run_worker(
     limits: Limits = _NO_LIMITS,
     switch_user: bool = False,
     allow_hosts: Sequence[str] = (),
+    cache: Cache | None = None,
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     onlookers: Sequence[Onlooker] = (),
@@ -77,6 +80,7 @@ def run_worker(
             limits=limits,
             switch_user=switch_user,
             allow_hosts=tuple(allow_hosts),
+            errands=Errands(transport.files, cache, tuple(allow_hosts)),
         )
         worker = PullWorker(transport, registration, shop, manner, progress)
         with ExitStack() as stack:

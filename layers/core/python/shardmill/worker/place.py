@@ -42,19 +42,20 @@ class Place:
         path = (folder or self.folder) / name
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
-        self._give(path)
+        self.give(path)
         return path
 
-    def _give(self, path: Path) -> None:
+    def give(self, path: Path) -> None:
+        """To the user whose rights the program has, if that is another."""
         if self.user:
             os.chown(path, self.user.uid, self.user.gid)
 
     def _open(self) -> None:
         self.work.mkdir(mode=0o700)
-        self._give(self.work)
+        self.give(self.work)
         if self.told != self.folder:
             self.told.mkdir(mode=0o700)
-            self._give(self.told)
+            self.give(self.told)
         if self.user:
             for path in (self.folder, self.folder.parent):  # to pass through, not to look into
                 path.chmod(path.stat().st_mode | 0o011)

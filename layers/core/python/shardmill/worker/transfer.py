@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from shardmill.model.files import File
-from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, Stored, StoreRequest, part_ranges
+from shardmill.model.transfers import Fetch, StoreAnswer, Stored, part_ranges
 from shardmill.model.worker import Lease
 from shardmill.worker import fetch as web
 from shardmill.worker import safe
@@ -22,24 +22,11 @@ from shardmill.worker.safe import TransferError as TransferError
 from shardmill.worker.sources import Absent, Download, Errand, Failing, Final, Signed, answering, refusal
 from shardmill.worker.sources import Halted as Halted
 from shardmill.worker.sources import Pace as Pace
+from shardmill.worker.transport import FileDesk
 
 _BATCH_PARTS = 100
 _ENCRYPTION = "x-amz-server-side-encryption"
 _OWN_KEY = f"{_ENCRYPTION}-customer-algorithm"
-
-
-class FileDesk(Protocol):
-    """Where a worker asks for the addresses of files. Raises Unreachable and Refused.
-
-    `store` asked again for the same output and content goes on with the same upload. `complete` asked again
-    for an upload that is complete changes nothing.
-    """
-
-    def prepare(self, lease: Lease) -> Prepared: ...
-
-    def store(self, lease: Lease, requests: Sequence[StoreRequest]) -> list[StoreAnswer]: ...
-
-    def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None: ...
 
 
 def fetch_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from shardmill.model.transfers import Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import (
     HandedBack,
     HeartbeatAnswer,
@@ -41,11 +42,28 @@ class Stale(TransportError):
     """This worker's session is over: another of its name was registered, or it was forgotten."""
 
 
+class FileDesk(Protocol):
+    """Where a worker asks for the addresses of files. Raises Unreachable and Refused.
+
+    `store` asked again for the same output and content goes on with the same upload. `complete` asked again
+    for an upload that is complete changes nothing.
+    """
+
+    def prepare(self, lease: Lease) -> Prepared: ...
+
+    def store(self, lease: Lease, requests: Sequence[StoreRequest]) -> list[StoreAnswer]: ...
+
+    def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None: ...
+
+
 class Transport(Protocol):
     """`register` comes first; lease, report and heartbeat are each called by one thread of their own."""
 
     @property
     def logs(self) -> LogStore: ...
+
+    @property
+    def files(self) -> FileDesk: ...
 
     def register(self, registration: Registration) -> Worker: ...
 

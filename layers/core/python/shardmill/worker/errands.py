@@ -1,0 +1,129 @@
+"""A task's files around its run: fetched before it, stored after it, and `@name` in its words made a path."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from shardmill.model.command import Command
+from shardmill.model.files import File
+from shardmill.model.job import TaskProgress
+from shardmill.model.transfers import Fetch, Prepared, Stored
+from shardmill.model.worker import Lease
+from shardmill.worker.bounds import Bounds
+from shardmill.worker.cache import Cache
+from shardmill.worker.live import Live
+from shardmill.worker.place import Place
+from shardmill.worker.retry import a_few_times
+from shardmill.worker.transfer import Pace, TransferError, fetch_all, store_all
+from shardmill.worker.transport import FileDesk, TransportError
+from shardmill.worker.words import arguments
+
+_MOST_SAID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Errands:
+    """What a worker fetches and stores with: whom it asks, its reference data, the hosts it may go to."""
+
+    desk: FileDesk
+    cache: Cache | None = None
+    allow_hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Supplied:
+    """A task with all it needs, and the files that it is to make."""
+
+    lease: Lease
+    outputs: Sequence[File] = ()
+
+
+def supply(lease: Lease, errands: Errands, place: Place, bounds: Bounds, live: Live) -> Supplied:
+    """Bring what a task needs into its folder; raises TransferError."""
+
+    def ask() -> Prepared:
+        return a_few_times(lambda: errands.desk.prepare(lease))
+
+    try:
+        prepared = ask()
+    except TransportError as error:
+        raise TransferError(str(error)) from error
+    fetch_all(
+        prepared.files,
+        place.work,
+        cache=errands.cache,
+        allow_hosts=errands.allow_hosts,
+        stop=bounds.stop,
+        progress=_teller(live),
+        renew=lambda: ask().files,
+        give=place.give if place.user else None,
+        pace=_pace(bounds),
+    )
+    names = _join(prepared.files, place)
+    changes: dict[str, object] = {"environ": {**lease.environ, **prepared.environ}}
+    if lease.command:
+        changes["command"] = _with_paths(lease.command, names)
+    return Supplied(lease.model_copy(update=changes), prepared.outputs)
+
+
+def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, live: Live) -> list[Stored]:
+    """Store what a task made; raises TransferError."""
+    return store_all(
+        supplied.lease,
+        supplied.outputs,
+        place.work,
+        errands.desk,
+        stop=bounds.stop,
+        progress=_teller(live),
+        pace=_pace(bounds),
+    )
+
+
+def _pace(bounds: Bounds) -> Pace:
+    return Pace(deadline=bounds.deadline) if bounds.deadline is not None else Pace()
+
+
+def _teller(live: Live) -> Callable[[str], None]:
+    def tell(text: str) -> None:
+        live.progress = TaskProgress(message=text[:_MOST_SAID])
+
+    return tell
+
+
+def _join(files: Sequence[Fetch], place: Place) -> list[str]:
+    """Make one file of those that belong together, in their order; the names of all there are then."""
+    names: dict[str, None] = {}
+    for file in files:
+        source = place.work / file.name
+        if file.into is None:
+            if source.exists():
+                names[file.name] = None
+            continue
+        target = place.work / file.into
+        new = file.into not in names
+        with target.open("xb" if new else "ab") as joined, source.open("rb") as part:
+            shutil.copyfileobj(part, joined, 2**20)
+        source.unlink()
+        if new:
+            place.give(target)
+        names[file.into] = None
+    return list(names)
+
+
+def _with_paths(command: Command, names: Sequence[str]) -> Command:
+    """`@name`, as a word of its own, becomes the path of that file; a pattern those of all that it fits."""
+    words = [path for word in arguments(command) for path in _paths(word, names)]
+    return command.model_copy(update={"args": None, "args_array": words})
+
+
+def _paths(word: str, names: Sequence[str]) -> list[str]:
+    wanted = word.removeprefix("@")
+    if wanted == word or not wanted:
+        return [word]
+    fitting = [name for name in names if name == wanted] or [
+        name for name in names if fnmatchcase(name, wanted)
+    ]
+    return [f"./{name}" if name.startswith("-") else name for name in fitting] or [word]
