@@ -88,17 +88,19 @@ def announce(mill: Mill, job: JobRow, now: int) -> None:
     Those who wait for it hear of it from the bus; if they do not, the tick tells them.
     """
     slots.give_back(mill, job, now)
-    mill.bus.publish(
-        JOB_ENDED if job.state.ended else JOB_SUSPENDED,
-        {
-            **_names(job),
-            "state": job.state.value,
-            "dataTime": from_ms(job.moment).isoformat(),
-            "lastFailed": job.last_failed or None,
-            "notes": job.notes,
-        },
-    )
+    mill.bus.publish(JOB_ENDED if job.state.ended else JOB_SUSPENDED, detail_of(job))
     mill.jobs.event_sent(job.id, job.run, due=now + HEIRS_GRACE_MS)
+
+
+def detail_of(job: JobRow) -> dict[str, Any]:
+    """What an event says of a Job as a whole."""
+    return {
+        **_names(job),
+        "state": job.state.value,
+        "dataTime": from_ms(job.moment).isoformat(),
+        "lastFailed": job.last_failed or None,
+        "notes": job.notes,
+    }
 
 
 def announce_step(mill: Mill, job: JobRow, step: StepRow) -> None:

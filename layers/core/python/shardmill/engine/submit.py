@@ -26,6 +26,7 @@ from shardmill.engine.plan import Bound, bound_groups, effective
 from shardmill.engine.work import trial
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
+from shardmill.model.deadline import deadline
 from shardmill.model.definition import JobDefine
 from shardmill.model.fault import Fault, fault
 from shardmill.model.history import Change
@@ -49,13 +50,17 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What makes a Job, if nobody asked for it by hand: a schedule, and whether as part of a backfill."""
+    """What makes a Job, if nobody asked for it by hand: a schedule, and whether as part of a backfill.
+
+    `timely`: its dataTime has just come, and is what its deadline counts from.
+    """
 
     schedule_id: str = ""
     timezone: str = ""
     after: str = ""
     replaces: str = ""
     backfill: int = 0
+    timely: bool = False
 
 
 def submit(
@@ -115,11 +120,19 @@ def make(
     job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)
     job.schedule_id, job.timezone, job.backfill = origin.schedule_id, origin.timezone, origin.backfill
     job.after, job.replaces = origin.after, origin.replaces
+    _set_deadline(job, define, job.moment if origin.timely else now)
     _check_runnable(mill, define, job, bound_groups(mill, define) if bound is None else bound, now)
     job.expected = expect.expected_runs(mill, define, job)
     if job.expected:
         job.state, job.unmet, job.expires = JobState.WAITING, True, now + define.expired_seconds * 1000
     return job
+
+
+def _set_deadline(job: JobRow, define: JobDefine, start: int) -> None:
+    """A time of day says something only of Jobs of a schedule, which has a zone."""
+    job.deadline_seconds, job.on_deadline = define.deadline_seconds, define.on_deadline
+    job.deadline_time = define.deadline_time or "" if job.schedule_id else ""
+    job.deadline = deadline(start, job.deadline_seconds, job.deadline_time, job.timezone)
 
 
 def request_hash(request: JobRequest) -> str:

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from shardmill.model.base import Answer, Limit, Model, Name, Params, Retries, Seconds, Time, User, Whole
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.command import Command
+from shardmill.model.deadline import TimeOfDay
 from shardmill.model.files import File, Partition
 
 MAX_STEPS = 2_000
@@ -198,6 +199,8 @@ class JobDefine(Model):
     expired_seconds: Limit = 86_400
     retention_days: int | None = Field(default=None, ge=1, le=36_600)
     deadline_seconds: Limit | None = None
+    deadline_time: TimeOfDay | None = None
+    on_deadline: Literal["mark", "kill"] = "mark"
     execute_user: User | None = None
     info: Info = Field(default_factory=Info)
     steps: list[StepDefine] = Field(min_length=1, max_length=MAX_STEPS)
