@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -53,3 +53,18 @@ def events() -> EventBridgeClient:
 @cache
 def s3() -> S3Client:
     return _session().client("s3", config=_CONFIG)
+
+
+@cache
+def sns() -> Any:
+    return _session().client("sns", config=_CONFIG)
+
+
+@cache
+def ssm() -> Any:
+    return _session().client("ssm", config=_CONFIG)
+
+
+@cache
+def secretsmanager() -> Any:
+    return _session().client("secretsmanager", config=_CONFIG)

@@ -49,7 +49,7 @@ def _passed(mill: Mill, job_id: str, now: int) -> bool:
         return False
     deadline = from_ms(job.deadline).isoformat()
     try:
-        mill.bus.publish(JOB_LATE, {**detail_of(job), "deadline": deadline})
+        mill.bus.publish(JOB_LATE, {**detail_of(mill, job, JOB_LATE, job.deadline), "deadline": deadline})
     finally:  # a bus that is away keeps no Job alive
         if job.on_deadline == "kill" and not job.state.ended:
             _kill(mill, job, f"its deadline, {deadline}, has passed", now)

@@ -31,6 +31,7 @@ from shardmill.model.definition import JobDefine
 from shardmill.model.fault import Fault, fault
 from shardmill.model.history import Change
 from shardmill.model.job import JobRequest, check_request
+from shardmill.model.notify import occasions
 from shardmill.model.states import JobState
 from shardmill.model.template import TemplateError
 from shardmill.store.definitions import Definition
@@ -197,6 +198,7 @@ def _job(
         on_failure=define.on_failure,
         concurrency=define.concurrency,
         retention_days=define.retention_days,
+        notify=occasions(define.notify),
         app_name=define.app_name or "",
         submit_user=actor.name,
         execute_user=request.execute_user or define.execute_user or "",

@@ -17,6 +17,7 @@ from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.command import Command
 from shardmill.model.deadline import TimeOfDay
 from shardmill.model.files import File, Partition
+from shardmill.model.notify import MAX_NOTICES, Notice
 
 MAX_STEPS = 2_000
 MAX_ITEMS = 10_000
@@ -201,6 +202,7 @@ class JobDefine(Model):
     deadline_seconds: Limit | None = None
     deadline_time: TimeOfDay | None = None
     on_deadline: Literal["mark", "kill"] = "mark"
+    notify: list[Notice] = Field(default_factory=list, max_length=MAX_NOTICES)
     execute_user: User | None = None
     info: Info = Field(default_factory=Info)
     steps: list[StepDefine] = Field(min_length=1, max_length=MAX_STEPS)
