@@ -4,13 +4,17 @@ import base64
 import hashlib
 import hmac
 import json
+import re
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.cloudevent import cloudevent, encoded, signature
+from shardmill.model.cloudevent import cloudevent, encoded, signature, signed_headers
 from shardmill.model.command import MASK
 from shardmill.model.notify import occasion_of, occasions
 from shardmill.model.states import JobState
@@ -195,3 +199,22 @@ def test_the_envelope() -> None:
         "data": {name: value for name, value in detail.items() if name != "notify"},
     }
     assert json.loads(encoded(event)) == event
+
+
+def test_the_docs_tell_receivers_how_to_verify() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "notify.md").read_text()
+    told: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], told)
+    headers = signed_headers("s3cret", "m", int(time.time()), b"{}")
+    assert told["genuine"]("s3cret", headers, b"{}")
+    assert not told["genuine"]("s3cret", headers, b"{ }")
+    assert not told["genuine"]("other", headers, b"{}")
+    assert not told["genuine"]("s3cret", signed_headers("s3cret", "m", 1614265330, b"{}"), b"{}")
+
+
+def test_the_docs_example_is_a_definition() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "notify.md").read_text()
+    document = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0].replace("on:", "'on':"))
+    checked, found = check_definition(document | {"steps": [{"stepName": "a"}]})
+    assert checked is not None, found
+    assert len(checked.notify) == 2

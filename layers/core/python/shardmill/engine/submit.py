@@ -131,9 +131,10 @@ def make(
 
 def _set_deadline(job: JobRow, define: JobDefine, start: int) -> None:
     """A time of day says something only of Jobs of a schedule, which has a zone."""
-    job.deadline_seconds, job.on_deadline = define.deadline_seconds, define.on_deadline
-    job.deadline_time = define.deadline_time or "" if job.schedule_id else ""
+    job.deadline_seconds = define.deadline_seconds
+    job.deadline_time = (define.deadline_time or "") if job.schedule_id else ""
     job.deadline = deadline(start, job.deadline_seconds, job.deadline_time, job.timezone)
+    job.on_deadline = define.on_deadline if job.deadline is not None else ""
 
 
 def request_hash(request: JobRequest) -> str:

@@ -100,7 +100,7 @@ class JobRow(Row):
     deadline: int | None = None
     deadline_seconds: int | None = None
     deadline_time: str = ""
-    on_deadline: str = "mark"
+    on_deadline: str = ""
     late: bool = False
     notify: set[str] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
