@@ -39,7 +39,10 @@ def test_anything_else_does_not(hook: Receiver, status: int) -> None:
 
 def test_a_receiver_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "TIMEOUT_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(NotDelivered, match="within 0.2 s"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(NotDelivered, match=r"within 0\.2 s"),
+    ):
         post(f"http://127.0.0.1:{server.getsockname()[1]}/")
 
 
