@@ -17,6 +17,7 @@ import pytest
 from e2e.test_dev import wait_for_end
 from shardmill.local.deploy import STACK, Endpoint
 from support.laptop import START_SECONDS, Laptop, Process
+from support.receiver import receiver
 from support.waits import run_until
 
 DRIVER = """
@@ -346,4 +347,38 @@ def test_control(guarded: Laptop) -> None:
     assert act("force", {"state": "SUCCESS"}) == "SUCCESS"
     assert guarded.request("GET", f"{path}:explain").is_success
     assert guarded.request("DELETE", f"{path}?full=true").status_code == 204
+    assert denials(guarded) == []
+
+
+def test_notices(guarded: Laptop) -> None:
+    """To a webhook whose secret is in SSM, to one whose secret is in the vault, and to a topic."""
+    endpoint = Endpoint(guarded.aws_endpoint)
+    secret = "only they know"
+    endpoint.client("ssm").put_parameter(Name="/shardmill/hook", Value=secret, Type="SecureString")
+    endpoint.client("secretsmanager").create_secret(Name="shardmill/hook", SecretString=secret)
+    topic = endpoint.client("sns").create_topic(Name="shardmill-ops")["TopicArn"]
+    url = endpoint.client("sqs").create_queue(QueueName="ops")["QueueUrl"]
+    queue = endpoint.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    arn = queue["Attributes"]["QueueArn"]
+    policy = {"Effect": "Allow", "Principal": "*", "Action": "sqs:SendMessage", "Resource": arn}
+    endpoint.client("sqs").set_queue_attributes(
+        QueueUrl=url, Attributes={"Policy": json.dumps({"Version": "2012-10-17", "Statement": [policy]})}
+    )
+    endpoint.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    with receiver() as hook:
+        references = ["ssm:/shardmill/hook", "secretsmanager:shardmill/hook"]
+        notify = [{"on": ["failure"], "webhook": {"url": hook.url, "secret": each}} for each in references]
+        definition = {"steps": [{"stepName": "a"}], "notify": [*notify, {"sns": topic}]}
+        submit(guarded, "noticed", definition | {"deadlineSeconds": 600, "onDeadline": "kill"})
+        assert tick_at(guarded, "2050-01-02T00:00:00Z")["late"] == 1
+        run_until(lambda: len(hook.got) >= 2, 60)
+    assert {got.event["data"]["state"] for got in hook.got} == {"KILLED"}
+
+    def told() -> list[str]:
+        messages = endpoint.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        return [json.loads(message["Body"])["Subject"] for message in messages.get("Messages", [])]
+
+    subjects: list[str] = []
+    run_until(lambda: subjects.extend(told()) or len(subjects) >= 2, 60)  # type: ignore[func-returns-value]
+    assert sorted(subject.split(":")[0] for subject in subjects) == ["Job Ended", "Job Late"]
     assert denials(guarded) == []

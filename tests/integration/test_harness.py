@@ -93,6 +93,8 @@ _ENVIRONMENT = {
         "LAMBDA_QUEUES",
         "DEAD_QUEUE",
         "FIRE_QUEUE",
+        "NOTIFY_QUEUE",
+        "NOTIFY_LOOPBACK",
         "ADMIN_TOKEN_HASH",
     )
 }

@@ -237,6 +237,7 @@ def test_many_that_are_due_together_are_handed_on(play: Play) -> None:
             "handed": 18,
             "fired": 5,
             "notFired": 0,
+            "late": 0,
             "looked": 0,
             "failed": 0,
         }

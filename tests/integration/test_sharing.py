@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,8 +16,9 @@ from shardmill.model.blocks import Block, Shard, block_count, block_size
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
-from support.faults import Faults
+from support.faults import Faults, How
 from support.hands import Hands
+from support.lambda_server import FunctionError
 from support.play import Play
 
 
@@ -202,24 +205,29 @@ def test_no_more_jobs_of_a_definition_run_than_its_concurrency(play: Play) -> No
     assert play.mill.slots.waiting("play", limit=10) == []
 
 
-@pytest.mark.parametrize("nth", range(1, 7))
-def test_a_slot_is_not_lost_whatever_call_fails_when_a_job_ends(play: Play, faults: Faults, nth: int) -> None:
+@pytest.mark.parametrize("how", ["throttle", "crash"])
+@pytest.mark.parametrize("nth", range(1, 9))
+def test_a_slot_is_not_lost_whatever_call_fails_when_a_job_ends(
+    play: Play, faults: Faults, nth: int, how: How
+) -> None:
     play.define({"stepName": "a"}, concurrency=1)
     play.submit("one")
     play.cloud.run_until(lambda: states(play) == ["QUEUED"])
     play.submit("two")
     play.cloud.run_until(lambda: states(play) == ["QUEUED", "WAITING"])
     held = play.take(1)
+    fault = faults.fail("dynamodb", nth=nth, how=how, when=lambda call: "SLOTS#play" in str(call.params))
     play.hands.report(held)
-    faults.fail("dynamodb", "*", nth=nth, how="throttle")
-    ticks = iter(range(2, 40, 2))
+    minutes = count(2, 2)
 
     def work() -> None:
-        play.tick(minutes=next(ticks))
+        with suppress(FunctionError):  # a tick that dies
+            play.tick(next(minutes))
         play.hands.work()
 
-    play.cloud.run_until(lambda: states(play) == ["SUCCESS", "SUCCESS"], 60, meanwhile=work)
-    assert play.mill.slots.holders("play") <= {play.job("two")["id"]}
+    play.cloud.run_until(lambda: states(play) == ["SUCCESS", "SUCCESS"], 50, meanwhile=work)
+    play.cloud.run_until(lambda: play.mill.slots.holders("play") == set(), meanwhile=work)
+    assert fault.hits == 1
 
 
 def test_the_tick_takes_slots_from_jobs_that_are_over(play: Play) -> None:

@@ -121,11 +121,22 @@ class Cloud:
             handled += served
         return handled
 
+    def serve_notify_queue(self) -> int:
+        """The event source mapping of `notify`, until nothing is visible; how many messages are done with."""
+        url, handled = self.environment["SHARDMILL_NOTIFY_QUEUE"], 0
+        while messages := self._visible(url, 1):
+            handled += self._deliver(url, "notify", messages)
+        return handled
+
     def _serve(self, url: str, function: str, batch: int) -> int:
-        messages = self.clients.sqs.receive_message(
-            QueueUrl=url, MaxNumberOfMessages=batch, MessageSystemAttributeNames=["All"]
-        ).get("Messages", [])
+        messages = self._visible(url, batch)
         return self._deliver(url, function, messages) if messages else 0
+
+    def _visible(self, url: str, most: int) -> list[Any]:
+        answer = self.clients.sqs.receive_message(
+            QueueUrl=url, MaxNumberOfMessages=most, MessageSystemAttributeNames=["All"]
+        )
+        return list(answer.get("Messages", []))
 
     def tell_dependency(self) -> list[dict[str, Any]]:
         """The rule on Job ends: tells `dependency` of those published since the last look; all events."""

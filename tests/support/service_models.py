@@ -30,10 +30,10 @@ def service_models_read_once() -> Iterator[None]:
 
 def _once(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def remembered(self: Any, *args: Any) -> Any:
-        place = (method.__name__, *getattr(self, "search_paths", ()), *args)
+    def remembered(self: Any, *args: Any, **named: Any) -> Any:
+        place = (method.__name__, *getattr(self, "search_paths", ()), *args, *sorted(named.items()))
         if place not in _found:
-            _found[place] = method(self, *args)
+            _found[place] = method(self, *args, **named)
         return _found[place]
 
     return remembered

@@ -119,6 +119,7 @@ class Stack:
             "AWS::DynamoDB::Table": self._table,
             "AWS::S3::Bucket": self._bucket,
             "AWS::SQS::Queue": self._queue,
+            "AWS::Events::Rule": self._rule,
             "AWS::Serverless::Function": self._function,
             "AWS::Serverless::StateMachine": self._machine,
         }
@@ -156,6 +157,13 @@ class Stack:
         self._known(logical, url, f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}")
         self.template.attributes[logical, "QueueName"] = name
         self.template.attributes[logical, "QueueUrl"] = url
+
+    def _rule(self, logical: str, raw: dict[str, Any]) -> None:
+        properties = self.template.resolve(raw)
+        name = properties.get("Name", f"{self.name}-{logical}")
+        arn = self.clients.events.put_rule(Name=name, EventPattern=json.dumps(properties["EventPattern"]))
+        self.clients.events.put_targets(Rule=name, Targets=properties["Targets"])
+        self._known(logical, name, arn["RuleArn"])
 
     def _function(self, logical: str, raw: dict[str, Any]) -> None:
         name = self.template.resolve(raw.get("FunctionName", f"{self.name}-{logical}"))

@@ -98,7 +98,7 @@ def test_anchors_and_merges_work(tmp_path: Path) -> None:
         ),
         ("a:\n- {x: 1, y: 2,\n   x: 3}\n", "job.yaml, line 3: the key 'x' is given twice, first in line 2"),
         ("1: a\n", "job.yaml, line 1: the key 1 is no text; put it in quotes"),
-        ("a: 1\non: 2\n", "job.yaml, line 2: the key on is no text; put it in quotes"),
+        ("a: 1\ntrue: 2\n", "job.yaml, line 2: the key true is no text; put it in quotes"),
         ("? [a]\n: 2\n", "job.yaml, line 1: the key here is no text; put it in quotes"),
         ("a: &a [*a]\n", "job.yaml, line 1: this value contains itself"),
         ("", "job.yaml is empty"),
@@ -157,3 +157,8 @@ def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
 def test_standard_input(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert load_document("-") == {"x": 1}
+
+
+def test_on_is_a_key_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("notify: [{on: [failure], off: no, yes: 1}]\n")
+    assert load_document(tmp_path / "job.yaml") == {"notify": [{"on": ["failure"], "off": False, "yes": 1}]}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.engine import finish, fire, heirs
+from shardmill.engine import deadlines, finish, fire, heirs
 from shardmill.model.timetable import Timetable
 from support.diary import at
 
@@ -39,6 +39,7 @@ def test_every_event_is_documented() -> None:
         finish.JOB_ENDED,
         finish.JOB_SUSPENDED,
         finish.STEP_ENDED,
+        deadlines.JOB_LATE,
         fire.SCHEDULE_SKIPPED,
         heirs.CHILD_REFUSED,
     }

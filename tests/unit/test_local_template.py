@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.engine.notify import MOST_TRIES
 from shardmill.local.template import load_template
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +71,9 @@ def test_lanes_hide_messages_for_six_times_the_runner_s_time() -> None:
     assert not [queue for queue in lanes if "RedrivePolicy" in queue]
     fire = of_type("AWS::SQS::Queue")["FireQueue"]
     assert fire["VisibilityTimeout"] >= 6 * functions["FireFunction"]["Timeout"]
+    notify = of_type("AWS::SQS::Queue")["NotifyQueue"]
+    assert notify["VisibilityTimeout"] >= 6 * TEMPLATE["Globals"]["Function"]["Timeout"]
+    assert notify["RedrivePolicy"]["maxReceiveCount"] == MOST_TRIES
 
 
 def test_the_longest_name_leaves_room_for_the_stack_s() -> None:

@@ -16,7 +16,9 @@ CALLERS = {
     "aws/bus.py": "events",
     "aws/files.py": "s3",
     "worker/logs.py": "s3",
+    "aws/topics.py": "sns",
 }
+SECRETS = {r"_ssm\(\)\.(\w+)": "ssm", r"_secretsmanager\(\)\.(\w+)": "secretsmanager"}
 CALLS = (r"_client\s*\.(\w+)", r'get_paginator\("(\w+)"\)', r'presigned_url\(\s*"(\w+)"', r"s3\(\)\.(\w+)")
 HELPERS = {"get_paginator", "generate_presigned_url"}
 OTHER_NAMES = {
@@ -39,6 +41,11 @@ def called() -> Iterator[str]:
             operation = "".join(word.capitalize() for word in name.split("_"))
             operation = operation if service == "dynamodb" else operation.removesuffix("Batch")
             yield from OTHER_NAMES.get(f"{service}:{operation}", [f"{service}:{operation}"])
+
+    text = (CORE / "aws/secrets.py").read_text()
+    for pattern, service in SECRETS.items():
+        for name in re.findall(pattern, text):
+            yield f"{service}:{''.join(word.capitalize() for word in name.split('_'))}"
 
 
 def allowed() -> Iterator[tuple[str, str]]:

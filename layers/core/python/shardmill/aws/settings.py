@@ -22,6 +22,8 @@ class Settings:
     lambda_queues: tuple[str, ...]
     dead_queue: str
     fire_queue: str = ""
+    notify_queue: str = ""
+    notify_loopback: bool = False
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -43,4 +45,6 @@ class Settings:
             lambda_queues=tuple(need("LAMBDA_QUEUES").split(",")),
             dead_queue=need("DEAD_QUEUE"),
             fire_queue=environ.get("SHARDMILL_FIRE_QUEUE", ""),  # only the tick sends there
+            notify_queue=environ.get("SHARDMILL_NOTIFY_QUEUE", ""),  # only functions/notify has it
+            notify_loopback=environ.get("SHARDMILL_NOTIFY_LOOPBACK") == "true",
         )

@@ -24,6 +24,7 @@ def show_job(job: Job) -> None:
             "started": job.started_time,
             "ended": job.completed_time,
             "took": output.took(job.create_time, job.completed_time),
+            "deadline": output.cell(job.deadline) + (" (late)" if job.late else "") if job.deadline else "",
             "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
             "notes": "" if job.notes in job.waiting_for else job.notes,
         }

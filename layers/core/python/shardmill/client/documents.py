@@ -17,6 +17,7 @@ MAX_VALUES = 1_000_000
 STANDARD_INPUT = "-"
 _MERGE = "tag:yaml.org,2002:merge"
 _STRING = "tag:yaml.org,2002:str"
+_BOOLEAN = "tag:yaml.org,2002:bool"
 # 2020-01-21 and 12:30 are texts here: JSON has no dates, and nobody means 750 by 12:30.
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -172,6 +173,8 @@ def _check_keys(node: yaml.MappingNode, name: str) -> None:
         line = key.start_mark.line + 1
         if key.tag == _MERGE:
             continue
+        if key.tag == _BOOLEAN and key.value.lower() not in ("true", "false"):
+            key.tag = _STRING  # nobody means true by a key `on`
         if key.tag != _STRING:
             raise DocumentError(f"{name}, line {line}: the key {_shown(key)} is no text; put it in quotes")
         if key.value in lines:

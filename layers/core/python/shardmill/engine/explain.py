@@ -21,7 +21,7 @@ STDERR_LINES = 5
 
 def explain(mill: Mill, job: JobRow, now: int) -> list[str]:
     """What keeps a Job from its end, the most telling first; of a failed one, the first cause."""
-    return list(_sentences(mill, job, now))
+    return [*_sentences(mill, job, now), *_lateness(job)]
 
 
 def _sentences(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
@@ -42,6 +42,15 @@ def _sentences(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
         yield from _holders(mill, job)
     else:
         yield from _of_steps(mill, job, now)
+
+
+def _lateness(job: JobRow) -> Iterator[str]:
+    if job.deadline is None:
+        return
+    if job.late:
+        yield f"It is late: it had not ended by its deadline, {_at(job.deadline)}."
+    elif not job.state.ended:
+        yield f"Its deadline is {_at(job.deadline)}."
 
 
 def _notes(job: JobRow) -> str:

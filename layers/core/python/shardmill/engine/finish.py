@@ -7,7 +7,8 @@ from typing import Any
 from shardmill.engine import slots
 from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms
-from shardmill.model.history import ENGINE
+from shardmill.model.history import ENGINE, Change
+from shardmill.model.notify import occasion_of
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -88,17 +89,34 @@ def announce(mill: Mill, job: JobRow, now: int) -> None:
     Those who wait for it hear of it from the bus; if they do not, the tick tells them.
     """
     slots.give_back(mill, job, now)
-    mill.bus.publish(
-        JOB_ENDED if job.state.ended else JOB_SUSPENDED,
-        {
-            **_names(job),
-            "state": job.state.value,
-            "dataTime": from_ms(job.moment).isoformat(),
-            "lastFailed": job.last_failed or None,
-            "notes": job.notes,
-        },
-    )
+    kind = JOB_ENDED if job.state.ended else JOB_SUSPENDED
+    mill.bus.publish(kind, detail_of(mill, job, kind, _since(job)))
     mill.jobs.event_sent(job.id, job.run, due=now + HEIRS_GRACE_MS)
+
+
+def detail_of(mill: Mill, job: JobRow, kind: str, time: int) -> dict[str, Any]:
+    """What an event says of a Job as a whole; told again, it says the same. `time`: when it came about."""
+    detail = {
+        **_names(job),
+        "stack": mill.settings.stack,
+        "definitionVersion": job.version,
+        "state": job.state.value,
+        "time": from_ms(time).isoformat(timespec="milliseconds"),
+        "dataTime": from_ms(job.moment).isoformat(),
+        "lastFailed": job.last_failed or None,
+        "notes": job.notes,
+    }
+    return {**detail, "notify": True} if occasion_of(kind, job.state) in job.notify else detail
+
+
+def _since(job: JobRow) -> int:
+    """When a Job came into its present state; its history also has what happened to it there."""
+    since = job.update_time
+    for change in map(Change.decode, reversed(job.history)):
+        if (change.state, change.run) != (job.state.value, job.run):
+            break
+        since = change.time
+    return since
 
 
 def announce_step(mill: Mill, job: JobRow, step: StepRow) -> None:

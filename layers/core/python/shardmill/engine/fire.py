@@ -144,7 +144,8 @@ def _start(
         entry |= _no_job("skipped", f"the previous Job {alive.trigger} is still {alive.state}")
         return _move(mill, row, decision.next, [*entries, entry]), False
     try:
-        job = job_of(stock, row, request_of(schedule, time), Actor(row.update_user), now, previous=alive)
+        actor, request = Actor(row.update_user), request_of(schedule, time)
+        job = job_of(stock, row, request, actor, now, previous=alive, timely=True)
     except MillError as refused:
         entry |= _no_job("refused", str(refused))
         return _move(mill, row, decision.next, [*entries, entry]), False
@@ -176,8 +177,12 @@ def job_of(
     *,
     previous: JobRow | None = None,
     backfill: int = 0,
+    timely: bool = False,
 ) -> JobRow:
-    """The Job that a schedule asks for, not written yet; `previous`: the one before, if it has not ended."""
+    """The Job that a schedule asks for, not written yet; `previous`: the one before, if it has not ended.
+
+    `timely`: nobody asked for its time but the clock.
+    """
     schedule = schedules.schedule_of(row)
     origin = Origin(
         schedule_id=row.id,
@@ -185,6 +190,7 @@ def job_of(
         after=previous.id if previous and schedule.overlap == "queue" else "",
         replaces=previous.id if previous and schedule.overlap == "replace" else "",
         backfill=backfill,
+        timely=timely,
     )
     saved = stock.definition(row.job_name)
     if stock.bound is None:

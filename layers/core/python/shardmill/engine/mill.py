@@ -13,6 +13,7 @@ from shardmill.aws.queues import Queues
 from shardmill.aws.settings import Settings
 from shardmill.engine.cache import Recent
 from shardmill.store import keys
+from shardmill.store.deadlines import Deadlines
 from shardmill.store.definitions import Definitions
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
@@ -34,6 +35,7 @@ class Mill:
     settings: Settings
     definitions: Definitions
     jobs: Jobs
+    deadlines: Deadlines
     shards: Shards
     workers: Workers
     groups: Groups
@@ -55,6 +57,7 @@ class Mill:
             settings=settings,
             definitions=Definitions(table),
             jobs=Jobs(table),
+            deadlines=Deadlines(table),
             shards=Shards(table),
             workers=Workers(table),
             groups=Groups(table),

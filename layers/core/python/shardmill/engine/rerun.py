@@ -14,6 +14,7 @@ from shardmill.engine.errors import Conflict, JobBusy, StepNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.submit import START_GRACE_MS, start
 from shardmill.model.actor import Actor
+from shardmill.model.deadline import deadline
 from shardmill.model.definition import StepDefine, upstream_of
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow, StepRow
@@ -55,6 +56,7 @@ def rerun(mill: Mill, job: JobRow, scope: Scope, actor: Actor, reason: str, now:
         due=now + START_GRACE_MS,
         actor=actor.name,
         reason=reason or _in_words(scope),
+        deadline=deadline(now, job.deadline_seconds, job.deadline_time, job.timezone),
     )
     if not again:
         present = mill.jobs.get(job.id) or job

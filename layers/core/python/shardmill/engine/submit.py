@@ -26,10 +26,12 @@ from shardmill.engine.plan import Bound, bound_groups, effective
 from shardmill.engine.work import in_words, trial
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
+from shardmill.model.deadline import deadline
 from shardmill.model.definition import JobDefine
 from shardmill.model.fault import Fault, fault
 from shardmill.model.history import Change
 from shardmill.model.job import JobRequest, check_request
+from shardmill.model.notify import occasions
 from shardmill.model.states import JobState
 from shardmill.model.template import TemplateError
 from shardmill.store.definitions import Definition
@@ -49,13 +51,17 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What makes a Job, if nobody asked for it by hand: a schedule, and whether as part of a backfill."""
+    """What makes a Job, if nobody asked for it by hand: a schedule, and whether as part of a backfill.
+
+    `timely`: its dataTime has just come, and is what its deadline counts from.
+    """
 
     schedule_id: str = ""
     timezone: str = ""
     after: str = ""
     replaces: str = ""
     backfill: int = 0
+    timely: bool = False
 
 
 def submit(
@@ -121,11 +127,20 @@ def make(
     job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)
     job.schedule_id, job.timezone, job.backfill = origin.schedule_id, origin.timezone, origin.backfill
     job.after, job.replaces = origin.after, origin.replaces
+    _set_deadline(job, define, job.moment if origin.timely else now)
     _check_runnable(mill, define, job, bound_groups(mill, define) if bound is None else bound, now)
     job.expected = expect.expected_runs(mill, define, job)
     if job.expected:
         job.state, job.unmet, job.expires = JobState.WAITING, True, now + define.expired_seconds * 1000
     return job
+
+
+def _set_deadline(job: JobRow, define: JobDefine, start: int) -> None:
+    """A time of day says something only of Jobs of a schedule, which has a zone."""
+    job.deadline_seconds = define.deadline_seconds
+    job.deadline_time = (define.deadline_time or "") if job.schedule_id else ""
+    job.deadline = deadline(start, job.deadline_seconds, job.deadline_time, job.timezone)
+    job.on_deadline = define.on_deadline if job.deadline is not None else ""
 
 
 def request_hash(request: JobRequest) -> str:
@@ -190,6 +205,7 @@ def _job(
         on_failure=define.on_failure,
         concurrency=define.concurrency,
         retention_days=define.retention_days,
+        notify=occasions(define.notify),
         app_name=define.app_name or "",
         submit_user=actor.name,
         execute_user=request.execute_user or define.execute_user or "",

@@ -1,4 +1,4 @@
-"""Each minute: fire the schedules that are due, go on with backfills, mend what a crash left."""
+"""Each minute: fire what is due, go on with backfills, see what is late, mend what a crash left."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
 
     What one part meets keeps no other from its work.
     """
-    result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0, "looked": 0, "failed": 0}
+    result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0, "late": 0, "looked": 0, "failed": 0}
     broken = 0
-    for part in (_fire, _go_on, look_at_jobs):
+    for part in (_fire, _go_on, _see_what_is_late, look_at_jobs):
         try:
             result |= part(mill, now, new_id)
         except Exception:
@@ -41,3 +41,11 @@ def _go_on(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
 
         look_at_due(mill, now, new_id)
     return {}
+
+
+def _see_what_is_late(mill: Mill, now: int, _: NewId) -> dict[str, int]:
+    if not next(mill.deadlines.due(now, limit=1), None):
+        return {}
+    from shardmill.engine.deadlines import look_at_deadlines  # few minutes have a deadline in them
+
+    return look_at_deadlines(mill, now)

@@ -62,6 +62,8 @@ def summary(job: JobRow) -> Job:
         update_time=from_ms(job.update_time),
         started_time=_time(job.started_time),
         completed_time=_time(job.completed_time),
+        deadline=_time(job.deadline),
+        late=job.late,
         notes=job.notes,
         last_failed=job.last_failed or None,
     )

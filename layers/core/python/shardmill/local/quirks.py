@@ -21,6 +21,7 @@ LOOK_SECONDS = 0.01
 RESTARTED = "States.ServiceRestart"
 SAVED_SERVICES = frozenset(
     {"apigateway", "cloudformation", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs", "stepfunctions"}
+    | {"secretsmanager", "sns", "ssm"}
 )
 
 

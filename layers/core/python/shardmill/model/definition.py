@@ -15,7 +15,9 @@ from pydantic_core import PydanticCustomError
 from shardmill.model.base import Answer, Limit, Model, Name, Params, Retries, Seconds, Time, User, Whole
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.command import Command
+from shardmill.model.deadline import TimeOfDay
 from shardmill.model.files import File, Partition
+from shardmill.model.notify import MAX_NOTICES, Notice
 
 MAX_STEPS = 2_000
 MAX_ITEMS = 10_000
@@ -198,6 +200,9 @@ class JobDefine(Model):
     expired_seconds: Limit = 86_400
     retention_days: int | None = Field(default=None, ge=1, le=36_600)
     deadline_seconds: Limit | None = None
+    deadline_time: TimeOfDay | None = None
+    on_deadline: Literal["mark", "kill"] = "mark"
+    notify: list[Notice] = Field(default_factory=list, max_length=MAX_NOTICES)
     execute_user: User | None = None
     info: Info = Field(default_factory=Info)
     steps: list[StepDefine] = Field(min_length=1, max_length=MAX_STEPS)

@@ -228,6 +228,8 @@ class Job(Answer):
     update_time: Time
     started_time: Time | None = None
     completed_time: Time | None = None
+    deadline: Time | None = None
+    late: bool = Field(default=False, description="whether it had not ended by its deadline")
     notes: str = ""
     last_failed: str | None = None
 

@@ -10,6 +10,7 @@ from shardmill.model.command import masked
 from shardmill.model.definition import MAX_STEPS, JobDefine
 from shardmill.model.document import plain_faults
 from shardmill.model.fault import Fault, as_sent, fault, faults_of, in_order
+from shardmill.model.notify import masked_notices, notify_faults
 from shardmill.model.references import templates
 from shardmill.model.rules import graph_faults, step_faults, upstream_of
 from shardmill.model.spelling import OTHER_SPELLINGS, Canonical, canonical
@@ -43,7 +44,8 @@ def public_document(define: JobDefine) -> dict[str, Any]:
         step.model_copy(update={"command": masked(step.command)}) if step.command else step
         for step in define.steps
     ]
-    return _tidy(define.model_copy(update={"steps": steps}).model_dump(exclude_unset=True, exclude_none=True))
+    public = define.model_copy(update={"steps": steps, "notify": masked_notices(define.notify)})
+    return _tidy(public.model_dump(exclude_unset=True, exclude_none=True))
 
 
 def stored_document(define: JobDefine) -> dict[str, Any]:
@@ -70,6 +72,7 @@ def _rule_faults(spelt: Canonical) -> list[Fault]:
         for path, code, message in step_faults(step, job_params, _upstream(readable, at))
     ]
     found += graph_faults(readable)
+    found += notify_faults(spelt.document.get("notify"))
     return [fault(as_sent(path, spelt.origins), code, message) for path, code, message in found]
 
 

@@ -10,6 +10,7 @@ from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import keys
 from shardmill.store.codec import to_json
+from shardmill.store.deadlines import deadline_rows
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
 from shardmill.store.steps import Steps
@@ -50,6 +51,7 @@ class Jobs(Steps):
             self._table.put_request({**keys.identity(job.job_name, job.trigger), **identity}, new=True),
             self._table.put_request(row, new=True),
             *(self._table.put_request(each) for each in rows_of(job)),
+            *(self._table.put_request(each) for each in deadline_rows(job.id, job.deadline)),
         ]
 
     def create(self, job: JobRow, *, due: int, also: Sequence[Item] = ()) -> bool:
@@ -118,8 +120,9 @@ class Jobs(Steps):
         due: int,
         actor: str,
         reason: str,
+        deadline: int | None = None,
     ) -> JobRow | None:
-        """Begin the next run of a Job; None if it is another by now."""
+        """Begin the next run of a Job, with a deadline of its own; None if it is another by now."""
         text = json.dumps(redo, separators=(",", ":"))
         update = Update(keys.job(job.id)).set(
             run=job.run + 1, state=JobState.INIT.value, tk=JobState.INIT.value, redo=text, update_time=now
@@ -130,10 +133,21 @@ class Jobs(Steps):
         update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
         update.remove("event_pending", "heirs_pending", "replaces")
         update.if_equal(run=job.run).if_in("state", [source.value for source in sources])
+        if deadline is not None:
+            return self._with_deadline(job.id, update.set(deadline=deadline, late=False), deadline)
         try:
             return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
             return None
+
+    def _with_deadline(self, job_id: str, update: Update, deadline: int) -> JobRow | None:
+        """Change a Job together with when its deadline is due; None if it is another by now."""
+        rows = [self._table.put_request(each) for each in deadline_rows(job_id, deadline)]
+        try:
+            self._table.transact([self._table.update_request(update), *rows])
+        except TransactionRefused:
+            return None
+        return self.get(job_id)
 
     def change(
         self,

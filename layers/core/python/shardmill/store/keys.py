@@ -17,6 +17,7 @@ DUE = "due"
 DUE_PARTITION = "due"
 DUE_SCHEDULES = "schedule"
 DUE_BACKFILLS = "backfill"
+DUE_DEADLINES = "deadline"
 MEMBER = "worker#"
 STUCK = "stuck#"
 WAITER = "waiter#"
@@ -76,6 +77,10 @@ def counter(name: str) -> Key:
 
 def job(job_id: str) -> Key:
     return {"pk": f"JOB#{job_id}", "sk": "job"}
+
+
+def deadline(job_id: str) -> Key:
+    return {"pk": f"JOB#{job_id}", "sk": "deadline"}
 
 
 def step(job_id: str, run: int, index: int) -> Key:

@@ -98,6 +98,12 @@ class JobRow(Row):
     purge: bool = False
     parked: bool = False
     let_finish: bool = False
+    deadline: int | None = None
+    deadline_seconds: int | None = None
+    deadline_time: str = ""
+    on_deadline: str = ""
+    late: bool = False
+    notify: set[str] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
 
     @property

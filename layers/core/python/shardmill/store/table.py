@@ -81,6 +81,10 @@ class Table:
         answer = self._client.delete_item(TableName=self.name, Key=encode_item(key), ReturnValues="ALL_OLD")
         return decode_item(answer.get("Attributes", {}))
 
+    def delete_if(self, condition: Update) -> None:
+        """Delete the item that a condition is about, else raise ConditionFailed with what is there."""
+        self._write(self._client.delete_item, **condition.condition())
+
     def batch_get(self, keys: Sequence[Item], *, consistent: bool = True) -> list[Item]:
         found: list[Item] = []
         keys = list({tuple(key.items()): key for key in keys}.values())  # one asked for twice is refused

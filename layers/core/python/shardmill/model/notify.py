@@ -1,0 +1,155 @@
+"""Whom a definition tells what becomes of its Jobs: webhooks and SNS topics, each on some occasions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from shardmill.model.base import Model
+from shardmill.model.command import MASK
+from shardmill.model.fault import Path
+from shardmill.model.states import JobState
+
+MAX_NOTICES = 10
+ENCODED_SECRET = "whsec_"  # noqa: S105 - what such a secret begins with, as Standard Webhooks has it
+
+Occasion = Literal["failure", "suspension", "lateness", "success"]
+
+_REFERENCE = re.compile(r"(ssm:[A-Za-z0-9_./-]{1,1011}|secretsmanager:[A-Za-z0-9/_+=.@-]{1,512})\Z", re.ASCII)
+_TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}\Z", re.ASCII)
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https") or not text.isprintable() or " " in text:
+        raise PydanticCustomError("bad-url", "must be an address such as https://example.com/hook")
+    if parts.username is not None:
+        raise PydanticCustomError(
+            "bad-url", "must not hold a user or a password: the signature says who asks"
+        )
+    if parts.scheme == "http" and not _loopback(host):
+        raise PydanticCustomError("bad-url", "must be https; http is for this machine (127.0.0.1) only")
+    return text
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text names a secret that is kept elsewhere, instead of being one."""
+    return text.startswith(("ssm:", "secretsmanager:"))
+
+
+def secret_bytes(secret: str) -> bytes:
+    """The key that a secret stands for; raises ValueError if it says that it is base64 and is not."""
+    if not secret.startswith(ENCODED_SECRET):
+        return secret.encode()
+    try:
+        return base64.b64decode(secret.removeprefix(ENCODED_SECRET), validate=True)
+    except binascii.Error as error:
+        raise ValueError("a secret that begins with whsec_ must go on in base64") from error
+
+
+def _secret(text: str) -> str:
+    if is_reference(text):
+        if not _REFERENCE.match(text):
+            message = "must name a secret as ssm:/path/of/a/parameter or secretsmanager:name"
+            raise PydanticCustomError("bad-reference", message)
+        return text
+    try:
+        secret_bytes(text)
+    except ValueError as error:
+        raise PydanticCustomError("bad-value", str(error)) from None
+    return text
+
+
+def _topic(text: str) -> str:
+    if not _TOPIC.match(text):
+        message = "must be the ARN of a standard SNS topic, such as arn:aws:sns:eu-west-1:123456789012:name"
+        raise PydanticCustomError("bad-topic", message)
+    return text
+
+
+Url = Annotated[str, Field(max_length=2048), AfterValidator(_url)]
+Secret = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_secret)]
+Topic = Annotated[str, AfterValidator(_topic)]
+
+
+def _usual() -> list[Occasion]:
+    return ["failure", "suspension", "lateness"]
+
+
+class Webhook(Model):
+    """`secret`: the key of the signature, or where it is kept."""
+
+    url: Url
+    secret: Secret = Field(repr=False)
+
+
+class Notice(Model):
+    """One receiver, and what it wants to hear of."""
+
+    on: list[Occasion] = Field(default_factory=_usual, min_length=1)
+    webhook: Webhook | None = None
+    sns: Topic | None = None
+
+    @model_validator(mode="after")
+    def _one_receiver(self) -> Self:
+        if (self.webhook is None) == (self.sns is None):
+            raise PydanticCustomError("one-receiver", "needs exactly one of webhook and sns")
+        return self
+
+
+def occasions(notices: Iterable[Notice]) -> set[str]:
+    """What anybody of them wants to hear of."""
+    return {occasion for notice in notices for occasion in notice.on}
+
+
+def occasion_of(kind: str, state: JobState) -> Occasion | None:
+    """What an event of the bus means for receivers; None if it is nothing to tell them of."""
+    if kind == "Job Late":
+        return "lateness"
+    if kind == "Job Suspended":
+        return "suspension"
+    if kind != "Job Ended":
+        return None
+    return "success" if state is JobState.SUCCESS else "failure"
+
+
+def masked_notices(notices: Iterable[Notice]) -> list[Notice]:
+    """Without the secrets; where one is kept is no secret."""
+    return [_masked(notice) for notice in notices]
+
+
+def _masked(notice: Notice) -> Notice:
+    if not notice.webhook or is_reference(notice.webhook.secret):
+        return notice
+    hidden = notice.webhook.model_copy(update={"secret": MASK})
+    return notice.model_copy(update={"webhook": hidden})
+
+
+def notify_faults(notices: Any) -> Iterator[tuple[Path, str, str]]:
+    """Secrets that are only the mask of one."""
+    for at, notice in enumerate(notices if isinstance(notices, list) else ()):
+        webhook = notice.get("webhook") if isinstance(notice, dict) else None
+        if isinstance(webhook, dict) and webhook.get("secret") == MASK:
+            message = "is the mask that answers show; give the secret itself"
+            yield ("notify", at, "webhook", "secret"), "masked-value", message

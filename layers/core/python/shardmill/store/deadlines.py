@@ -1,0 +1,55 @@
+"""Deadlines of Jobs: a row each, which is due with the deadline and goes when nothing is left to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from shardmill.model.history import ENGINE, Change
+from shardmill.store import keys
+from shardmill.store.rows import JobRow
+from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.update import Item, Update
+
+
+class Deadlines:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def due(self, now: int, *, limit: int) -> Iterator[tuple[str, int]]:
+        """The ids of Jobs whose deadline has passed and is not dealt with, earliest first, and since when."""
+        items = self._table.query(
+            ("dk", keys.DUE_DEADLINES), index=keys.DUE, between=("da", 0, now), limit=limit
+        )
+        for item in items:
+            yield item["pk"].removeprefix("JOB#"), item["da"]
+
+    def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
+        """Put off the tick's next look at a deadline; False if another tick, or a rerun, did."""
+        try:
+            self._table.update(Update(keys.deadline(job_id)).set(da=due, taken=True).if_equal(da=seen))
+        except ConditionFailed:
+            return False
+        return True
+
+    def mark(self, job: JobRow, reason: str, now: int) -> JobRow | None:
+        """Note that a Job is late, and give it back; None if it is another by now."""
+        update = Update(keys.job(job.id)).set(late=True, update_time=now)
+        update.append("history", Change(now, job.state.value, job.run, ENGINE, reason).encode())
+        update.if_equal(run=job.run, state=job.state.value, late=False)
+        try:
+            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def settled(self, job_id: str, *, seen: int) -> None:
+        """Nothing is left to do about a deadline, unless a rerun gave the Job another."""
+        with suppress(ConditionFailed):
+            self._table.delete_if(Update(keys.deadline(job_id)).if_equal(da=seen, taken=True))
+
+
+def deadline_rows(job_id: str, deadline: int | None) -> list[Item]:
+    """What is written with a Job, or with its next run, so that the tick finds its deadline."""
+    if deadline is None:
+        return []
+    return [{**keys.deadline(job_id), "dk": keys.DUE_DEADLINES, "da": deadline}]

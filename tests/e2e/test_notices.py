@@ -1,0 +1,32 @@
+"""Notices on the laptop cloud: the real rule, queue and function bring them to a webhook on this machine."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from support.laptop import Laptop
+from support.receiver import receiver
+from support.waits import run_until
+
+pytestmark = pytest.mark.xdist_group("waiting")  # for ticks and heartbeats, beside the busy ones
+
+
+def test_a_webhook_is_told_until_it_listens(laptop: Laptop) -> None:
+    with receiver() as hook:
+        hook.answers = [503]
+        notify = [{"on": ["success"], "webhook": {"url": hook.url, "secret": "between us"}}]
+        definition = {"steps": [{"stepName": "a"}], "notify": notify}
+        laptop.request("PUT", "/v1/definitions/noticed", definition).raise_for_status()
+        laptop.request("POST", "/v1/jobs", {"jobName": "noticed", "trigger": "t"}).raise_for_status()
+        run_until(lambda: len(hook.got) >= 2, 60)
+        first, second = hook.got[:2]
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert first.body == second.body
+    assert second.event["subject"] == "noticed/t"
+    signed = f"{second.headers['webhook-id']}.{second.headers['webhook-timestamp']}.".encode() + second.body
+    wanted = base64.b64encode(hmac.new(b"between us", signed, hashlib.sha256).digest()).decode()
+    assert second.headers["webhook-signature"] == f"v1,{wanted}"

@@ -1,0 +1,220 @@
+"""Who is told: what a definition may say of it, what answers show of it, and how a message is signed."""
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.model.cloudevent import cloudevent, encoded, signature, signed_headers
+from shardmill.model.command import MASK
+from shardmill.model.notify import occasion_of, occasions
+from shardmill.model.states import JobState
+from shardmill.model.validate import check_definition, public_document, stored_document
+
+quick = settings(max_examples=60, deadline=None)
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:shardmill-ops"
+HOOK = {"url": "https://example.com/hook", "secret": "s3cret"}
+secrets = st.uuids().map(lambda each: f"secret {each}")
+kinds = st.lists(
+    st.sampled_from(["failure", "suspension", "lateness", "success"]), min_size=1, max_size=4, unique=True
+)
+receivers = st.one_of(
+    st.fixed_dictionaries(
+        {"webhook": st.fixed_dictionaries({"url": st.just(HOOK["url"]), "secret": secrets})}
+    ),
+    st.just({"sns": TOPIC}),
+)
+notices = st.lists(
+    st.tuples(receivers, st.fixed_dictionaries({}, optional={"on": kinds})).map(
+        lambda each: each[0] | each[1]
+    ),
+    max_size=10,
+)
+
+
+def define(notify: Any) -> dict[str, Any]:
+    return {"jobName": "a", "steps": [{"stepName": "a"}], "notify": notify}
+
+
+def faults(notify: Any) -> dict[str, str]:
+    _, found = check_definition(define(notify))
+    return {each.pointer: each.code for each in found}
+
+
+@quick
+@given(notices)
+def test_answers_show_everything_but_the_secrets(notify: list[dict[str, Any]]) -> None:
+    checked, found = check_definition(define(notify))
+    assert checked is not None, found
+    kept, shown = stored_document(checked), public_document(checked)
+    again, _ = check_definition(kept)
+    assert again == checked
+    assert kept.get("notify", []) == notify
+    for notice in notify:
+        if "webhook" in notice:
+            assert notice["webhook"]["secret"] not in json.dumps(shown)
+            assert notice["webhook"]["secret"] not in repr(checked)
+    assert [notice.get("sns") for notice in shown.get("notify", [])] == [each.get("sns") for each in notify]
+
+
+def test_a_masked_secret_is_refused_and_a_reference_is_shown() -> None:
+    checked, _ = check_definition(define([{"webhook": HOOK}, {"webhook": HOOK | {"secret": "ssm:/a/b"}}]))
+    assert checked is not None
+    shown = public_document(checked)["notify"]
+    assert [each["webhook"]["secret"] for each in shown] == [MASK, "ssm:/a/b"]
+    assert faults(shown) == {"/notify/0/webhook/secret": "masked-value"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com",
+        "https://example.com:8443/a/b?c=d",
+        "http://127.0.0.1:9/x",
+        "http://localhost/x",
+        "http://[::1]:80/",
+        "https://10.0.0.1/",
+    ],
+)
+def test_addresses(url: str) -> None:
+    assert faults([{"webhook": HOOK | {"url": url}}]) == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com",
+        "http://127.0.0.1.example.com",
+        "ftp://example.com",
+        "example.com",
+        "https://",
+        "https://a b",
+        "https://a:b@example.com",
+        "https://example.com:99999",
+        "https://[::1",
+        "https://example.com/\n",
+        "https://example.com/" + "a" * 2048,
+        "",
+        7,
+    ],
+)
+def test_what_is_no_address(url: Any) -> None:
+    assert list(faults([{"webhook": HOOK | {"url": url}}])) == ["/notify/0/webhook/url"]
+
+
+@pytest.mark.parametrize(
+    ("notice", "where"),
+    [
+        ({}, "/notify/0"),
+        ({"webhook": HOOK, "sns": TOPIC}, "/notify/0"),
+        ({"webhook": {"url": "https://example.com"}}, "/notify/0/webhook/secret"),
+        ({"webhook": HOOK | {"secret": ""}}, "/notify/0/webhook/secret"),
+        ({"webhook": HOOK | {"secret": "ssm:"}}, "/notify/0/webhook/secret"),
+        ({"webhook": HOOK | {"secret": "ssm:/a b"}}, "/notify/0/webhook/secret"),
+        ({"webhook": HOOK | {"secret": "secretsmanager:a:b"}}, "/notify/0/webhook/secret"),
+        ({"webhook": HOOK | {"secret": "whsec_!"}}, "/notify/0/webhook/secret"),
+        ({"webhook": HOOK | {"retries": 3}}, "/notify/0/webhook/retries"),
+        ({"sns": "ops"}, "/notify/0/sns"),
+        ({"sns": f"{TOPIC}.fifo"}, "/notify/0/sns"),
+        ({"sns": TOPIC, "on": []}, "/notify/0/on"),
+        ({"sns": TOPIC, "on": ["failed"]}, "/notify/0/on/0"),
+        ({"sns": TOPIC, "on": "failure"}, "/notify/0/on"),
+    ],
+)
+def test_what_is_no_notice(notice: Any, where: str) -> None:
+    assert list(faults([notice])) == [where]
+
+
+def test_ten_receivers_are_enough() -> None:
+    assert faults([{"sns": TOPIC}] * 10) == {}
+    assert list(faults([{"sns": TOPIC}] * 11)) == ["/notify"]
+
+
+def test_who_says_nothing_hears_of_trouble() -> None:
+    checked, _ = check_definition(define([{"sns": TOPIC}]))
+    assert checked is not None
+    assert occasions(checked.notify) == {"failure", "suspension", "lateness"}
+
+
+def test_every_end_is_one_occasion() -> None:
+    found = {
+        state: occasion_of("Job Ended", state)
+        for state in (JobState.SUCCESS, JobState.FAILED, JobState.KILLED)
+    }
+    assert list(found.values()) == ["success", "failure", "failure"]
+    for state in JobState:
+        assert occasion_of("Job Late", state) == "lateness"
+        assert occasion_of("Step Ended", state) is None
+    assert occasion_of("Job Suspended", JobState.SUSPENDED) == "suspension"
+
+
+def test_the_signature_is_that_of_the_specification() -> None:
+    """The example of the Standard Webhooks reference libraries."""
+    secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}'
+    made = signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
+    assert made == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+@quick
+@given(
+    st.text(min_size=1).filter(lambda text: not text.startswith("whsec_")),
+    st.text(),
+    st.integers(0),
+    st.binary(),
+)
+def test_any_text_is_a_secret(secret: str, message_id: str, timestamp: int, body: bytes) -> None:
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    wanted = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
+    assert signature(secret, message_id, timestamp, body) == "v1," + base64.b64encode(wanted).decode()
+
+
+def test_the_envelope() -> None:
+    detail = {
+        "jobId": "x",
+        "run": 2,
+        "jobName": "a",
+        "trigger": "t",
+        "state": "FAILED",
+        "time": "2026-01-01T00:00:00.500+00:00",
+        "notify": True,
+    }
+    event = cloudevent("mill", "Job Ended", detail)
+    assert event == {
+        "specversion": "1.0",
+        "id": "x.2.ended.1767225600500",
+        "source": "/shardmill/mill",
+        "type": "io.shardmill.job.ended",
+        "subject": "a/t",
+        "time": "2026-01-01T00:00:00.500+00:00",
+        "datacontenttype": "application/json",
+        "data": {name: value for name, value in detail.items() if name != "notify"},
+    }
+    assert json.loads(encoded(event)) == event
+
+
+def test_the_docs_tell_receivers_how_to_verify() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "notify.md").read_text()
+    told: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], told)
+    headers = signed_headers("s3cret", "m", int(time.time()), b"{}")
+    assert told["genuine"]("s3cret", headers, b"{}")
+    assert not told["genuine"]("s3cret", headers, b"{ }")
+    assert not told["genuine"]("other", headers, b"{}")
+    assert not told["genuine"]("s3cret", signed_headers("s3cret", "m", 1614265330, b"{}"), b"{}")
+
+
+def test_the_docs_example_is_a_definition() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "notify.md").read_text()
+    document = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0].replace("on:", "'on':"))
+    checked, found = check_definition(document | {"steps": [{"stepName": "a"}]})
+    assert checked is not None, found
+    assert len(checked.notify) == 2

@@ -1,0 +1,81 @@
+"""Posting to a webhook: what counts as taken, and where nothing is sent."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shardmill.engine.notify import NotDelivered
+from shardmill.worker import webhook
+from support.receiver import Receiver, receiver
+
+
+@pytest.fixture
+def hook() -> Iterator[Receiver]:
+    with receiver() as started:
+        yield started
+
+
+def post(url: str, *, loopback: bool = True) -> None:
+    webhook.post(url, {"webhook-id": "1"}, b"{}", loopback=loopback)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_any_2xx_means_taken(hook: Receiver, status: int) -> None:
+    hook.answers = [status]
+    post(f"{hook.url}?token=x")
+    [got] = hook.got
+    assert (got.path, got.headers["webhook-id"], got.body) == ("/hook?token=x", "1", b"{}")
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 410, 429, 500, 503])
+def test_anything_else_does_not(hook: Receiver, status: int) -> None:
+    hook.answers, hook.location = [status], hook.url
+    with pytest.raises(NotDelivered, match=rf"^127\.0\.0\.1 answered {status} "):
+        post(f"{hook.url}?token=x")
+    assert len(hook.got) == 1
+
+
+def test_a_receiver_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "TIMEOUT_SECONDS", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        pytest.raises(NotDelivered, match=r"within 0\.2 s"),
+    ):
+        post(f"http://127.0.0.1:{server.getsockname()[1]}/")
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+    with pytest.raises(NotDelivered, match="cannot be asked: ConnectionRefusedError"):
+        post(url)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_this_machine_is_not_asked_unless_it_may_be(hook: Receiver, host: str) -> None:
+    with pytest.raises(NotDelivered, match="NotifyLoopback"):
+        post(hook.url.replace("127.0.0.1", host), loopback=False)
+    assert hook.got == []
+    post(hook.url.replace("127.0.0.1", host))
+    assert len(hook.got) == 1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::"])
+def test_what_this_machine_is_called(address: str) -> None:
+    assert webhook._is_loopback(address)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1"])
+def test_what_it_is_not_called(address: str) -> None:
+    assert not webhook._is_loopback(address)
+
+
+def test_no_name_leads_to_the_metadata_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def metadata(*_: Any, **__: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", metadata)
+    with pytest.raises(NotDelivered, match="link-local"):
+        post("http://innocent.example.com/")
