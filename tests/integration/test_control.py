@@ -247,6 +247,22 @@ def test_a_step_that_waits_can_be_killed(play: Play) -> None:
     assert play.states() == {"a": "SUCCESS", "b": "KILLED"}
 
 
+@pytest.mark.parametrize(("action", "wish"), [("kill", {}), ("force", {"state": "SUCCESS"})])
+def test_a_phase_is_not_over_while_a_step_before_an_ended_one_runs(
+    play: Play, action: str, wish: Any
+) -> None:
+    play.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "phase": 1})
+    play.submit()
+    [held] = play.take(1)
+    act(play, action, {"stepName": "b", **wish})
+    play.tick(2)
+    assert play.states()["c"] == "WAITING"
+    assert not play.ended()
+    play.hands.report([held])
+    play.run()
+    assert play.states()["a"] == play.states()["c"] == "SUCCESS"
+
+
 @pytest.mark.parametrize("leased", [True, False])
 def test_one_task_is_killed(play: Play, leased: bool) -> None:
     play.define({"stepName": "a", "sharding": 3, "maxTaskCount": 3 if leased else 1, "toleratedFailures": 1})

@@ -19,11 +19,23 @@ CALLERS = {
     "aws/topics.py": "sns",
 }
 SECRETS = {r"_ssm\(\)\.(\w+)": "ssm", r"_secretsmanager\(\)\.(\w+)": "secretsmanager"}
-CALLS = (r"_client\s*\.(\w+)", r'get_paginator\("(\w+)"\)', r'presigned_url\(\s*"(\w+)"', r"s3\(\)\.(\w+)")
+CALLS = (
+    r"_sign\(\s*\"(\w+)\"",
+    r"_client\s*\.(\w+)",
+    r'get_paginator\("(\w+)"\)',
+    r'presigned_url\(\s*"(\w+)"',
+    r"s3\(\)\.(\w+)",
+)
 HELPERS = {"get_paginator", "generate_presigned_url"}
 OTHER_NAMES = {
     "s3:ListObjectsV2": ["s3:ListBucket"],
     "s3:DeleteObjects": ["s3:DeleteObject"],
+    "s3:HeadObject": ["s3:GetObject"],
+    "s3:CopyObject": ["s3:GetObject", "s3:PutObject"],
+    "s3:CreateMultipartUpload": ["s3:PutObject"],
+    "s3:CompleteMultipartUpload": ["s3:PutObject"],
+    "s3:UploadPart": ["s3:PutObject"],
+    "s3:ListMultipartUploads": ["s3:ListBucketMultipartUploads"],
     "sqs:CreateQueue": ["sqs:CreateQueue", "sqs:TagQueue"],
     "dynamodb:TransactWriteItems": ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"],
 }

@@ -222,7 +222,7 @@ def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
     work, seen = deque([finished]), {finished.index}
     while work:
         node = work.popleft()
-        for index in node.down:
+        for index in _released_by(mill, node):
             target = mill.jobs.release(node, index, spoiled=node.spoils, unwanted=node.not_wanted)
             if target.waiting or target.index in seen:
                 continue
@@ -232,9 +232,17 @@ def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
                 work.append(over)
 
 
+def _released_by(mill: Mill, node: StepRow) -> list[int]:
+    """What goes on after a node; one that was ended while others before it run holds up the phase for those."""
+    if not node.waiting:
+        return node.down
+    rows = mill.jobs.steps_by_key((node.job_id, node.run, index) for index in node.down)
+    return [row.index for row in rows.values() if row.kind == "step"]
+
+
 def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
     """Go on with a node that waits for nothing more; gives it back if it is over with that."""
-    if node.kind == "gate":
+    if node.kind == "gate" or node.state.ended:
         return node
     if node.kind == "end":
         end_job(mill, job, now)
