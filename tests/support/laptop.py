@@ -113,13 +113,18 @@ class Laptop:
         """Start `shardmill worker …`; it is ended with the laptop cloud if the test does not."""
         log = self.state.parent / f"worker-{len(self.workers)}.log"
         environ = {"SHARDMILL_URL": self.url, "SHARDMILL_TOKEN": self.token}
+        environ["XDG_CACHE_HOME"] = str(self.state.parent / "cache")
         if "--aws" in options:
-            from shardmill.local.session import Session
-
-            environ |= Session(**json.loads((self.state / "dev.json").read_text())).environ()
+            environ |= self.aws_environ()
         started = Process(["worker", *options], log, environ).start()
         self.workers.append(started)
         return started
+
+    def aws_environ(self) -> dict[str, str]:
+        """What leads to its AWS and names the parts of the deployment there."""
+        from shardmill.local.session import Session
+
+        return Session(**json.loads((self.state / "dev.json").read_text())).environ()
 
     def run(self, *command: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
         """A `shardmill` command that talks to this cloud, run to its end."""

@@ -1,0 +1,208 @@
+"""Files on the laptop cloud, carried by real workers and made by real programs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+import pytest
+
+from support.laptop import Laptop
+from support.waits import run_until
+
+TEXT_BYTES = 200_000_000
+COUNT = "tr -s ' ' '\\n' < {} | LC_ALL=C sort | uniq -c"
+
+
+def define(laptop: Laptop, name: str, *steps: dict[str, Any], **more: Any) -> None:
+    answer = laptop.request("PUT", f"/v1/definitions/{name}", {"steps": list(steps), **more})
+    assert answer.is_success, answer.text
+
+
+def submit(laptop: Laptop, name: str, **request: Any) -> None:
+    answer = laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t", **request})
+    assert answer.status_code == 202, answer.text
+
+
+def ended(laptop: Laptop, name: str, seconds: float = 60) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        job: dict[str, Any] = laptop.request("GET", f"/v1/jobs/{name}/t").json()
+        return job if job["state"] in ("SUCCESS", "FAILED", "SUSPENDED", "KILLED") else None
+
+    found = run_until(look, seconds, interval=0.1)
+    assert found is not None
+    return found
+
+
+def files(laptop: Laptop, job: str, **query: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = laptop.request("GET", f"/v1/jobs/{job}/t/files", params=query).json()[
+        "items"
+    ]
+    return items
+
+
+def content(file: dict[str, Any]) -> bytes:
+    data = httpx.get(file["url"]).raise_for_status().content
+    assert hashlib.sha256(data).hexdigest() == file["sha256"]
+    return data
+
+
+def upload(laptop: Laptop, path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    wish = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    answer = laptop.request("POST", "/v1/uploads", wish).json()
+    if not answer["present"]:
+        httpx.put(answer["url"], content=data, headers=answer["headers"], timeout=60).raise_for_status()
+    return {"upload": answer["upload"], "size": len(data)}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A text of 200 MB, of some thousand different words."""
+    chance = random.Random(200)
+    words = [f"w{number}-{'x' * chance.randint(4, 24)}" for number in range(3_000)]
+    path = tmp_path_factory.mktemp("text") / "text"
+    with path.open("w") as file:
+        while file.tell() < TEXT_BYTES:
+            lines = (" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(400))
+            file.write(("\n".join(lines) + "\n") * 40)
+    yield path
+    path.unlink()
+
+
+def test_the_words_of_a_large_text_are_counted_in_sixteen_shards(laptop: Laptop, text: Path) -> None:
+    define(
+        laptop,
+        "words",
+        {
+            "stepName": "count",
+            "sharding": 16,
+            "inputs": [{"name": "text"}],
+            "partition": {"input": "text", "index": "line"},
+            "content": COUNT.format("text") + " > counts",
+            "outputs": [{"name": "counts", "uploadName": "counts-{{ shard.index }}", "nonzero": True}],
+        },
+        {
+            "stepName": "merge",
+            "inputs": [{"name": "all", "origin": "count", "pattern": "counts-*"}],
+            "content": "awk '{n[$2]+=$1} END {for (w in n) print n[w], w}' all | LC_ALL=C sort -k2 > total",
+            "outputs": [{"name": "total"}],
+        },
+    )
+    submit(laptop, "words", files=[{"name": "text", **upload(laptop, text)}])
+    job = ended(laptop, "words", 120)
+    assert job["state"] == "SUCCESS", job
+    assert job["steps"][0]["totalWork"] == 16
+    [total] = files(laptop, "words", name="total")
+    expected = subprocess.run(
+        COUNT.format("text") + " | awk '{print $1, $2}'",
+        shell=True,
+        cwd=text.parent,
+        capture_output=True,
+        check=True,
+    )
+    assert content(total) == expected.stdout
+    laptop.request("DELETE", "/v1/jobs/words/t", params={"full": "true"})
+
+
+@pytest.mark.parametrize("form", [(), ("--aws",)])
+def test_a_list_fans_out_and_its_results_come_together(laptop: Laptop, form: tuple[str, ...]) -> None:
+    group = f"fan{len(form)}"
+    assert laptop.request("PUT", f"/v1/groups/{group}", {}).is_success
+    laptop.worker("--group", group, "--slots", "4", *form)
+    define(
+        laptop,
+        group,
+        {"stepName": "list", "content": """echo '[{"n": 3}, {"n": 4}, {"n": 5}]' > "$SHARDMILL_OUTPUT" """},
+        {
+            "stepName": "each",
+            "dependentStep": "list",
+            "items": "{{ steps.list.output }}",
+            "content": "printf %s $(({{ item.n }} * {{ item.n }})) | tee square > $SHARDMILL_OUTPUT",
+            "outputs": [{"name": "square"}],
+        },
+        {
+            "stepName": "sum",
+            "inputs": [{"name": "*/square", "origin": "each"}],
+            "predata": [{"name": "first", "origin": "list", "optional": True}],
+            "command": {
+                "name": "sh",
+                "args": "-c 'cat \"$@\" > all; echo {{ steps.each.output }} >> all' - @*/square",
+            },
+            "outputs": [{"name": "all"}],
+        },
+        {"stepName": "never", "dependentStep": "sum", "when": "{{ steps.list.output | length > 3 }}"},
+        workerGroup=group,
+    )
+    submit(laptop, group)
+    job = ended(laptop, group)
+    assert job["state"] == "SUCCESS", json.dumps(job)[:2000]
+    assert [step["state"] for step in job["steps"]] == ["SUCCESS", "SUCCESS", "SUCCESS", "SKIPPED"]
+    [everything] = files(laptop, group, name="all")
+    assert content(everything) == b"91625[9,16,25]\n"
+
+
+@pytest.mark.parametrize(
+    ("content_", "output", "said"),
+    [
+        ("true", {"name": "out"}, "output 'out' is missing"),
+        (": > out", {"name": "out", "nonzero": True}, "empty"),
+        ("ln -s /etc/passwd out", {"name": "out"}, "out"),
+        ("mkdir sub; ln -s /etc sub/dir", {"name": "sub/dir/passwd"}, "sub/dir"),
+    ],
+)
+def test_an_output_that_is_not_as_it_must_be_fails_the_attempt(
+    laptop: Laptop, content_: str, output: dict[str, Any], said: str
+) -> None:
+    name = "bad" + hashlib.sha256(content_.encode()).hexdigest()[:8]
+    define(laptop, name, {"stepName": "a", "content": content_, "outputs": [output]})
+    submit(laptop, name)
+    job = ended(laptop, name)
+    assert job["state"] == "FAILED"
+    assert said in job["steps"][0]["notes"]
+    assert files(laptop, name) == []
+
+
+@pytest.mark.xdist_group("waiting")
+def test_a_worker_that_dies_in_the_middle_of_an_upload_leaves_no_trace(laptop: Laptop) -> None:
+    assert laptop.request("PUT", "/v1/groups/carriers", {"leaseSeconds": 10}).is_success
+    first = laptop.worker("--group", "carriers")
+    make = 'head -c 400000000 /dev/zero | tr "\\0" "$SHARDMILL_ATTEMPT" > big'
+    define(
+        laptop,
+        "dying",
+        {"stepName": "a", "content": make, "outputs": [{"name": "big"}]},
+        workerGroup="carriers",
+    )
+    submit(laptop, "dying")
+    bucket, s3 = storage(laptop)
+    run_until(lambda: s3.list_multipart_uploads(Bucket=bucket).get("Uploads"), 60, interval=0.02)
+    first.kill()
+    assert files(laptop, "dying") == []
+    laptop.worker("--group", "carriers")
+    job = ended(laptop, "dying", 90)
+    assert job["state"] == "SUCCESS", job
+    [file] = files(laptop, "dying")
+    assert (file["attempt"], file["size"]) == (2, 400_000_000)
+    start = httpx.get(file["url"], headers={"range": "bytes=0-9"}).content
+    assert start == b"2" * 10
+    laptop.request("DELETE", "/v1/jobs/dying/t", params={"full": "true"})
+
+
+def storage(laptop: Laptop) -> tuple[str, Any]:
+    environ = laptop.aws_environ()
+    client = boto3.client(
+        "s3",
+        endpoint_url=environ["AWS_ENDPOINT_URL"],
+        region_name=environ["AWS_DEFAULT_REGION"],
+        aws_access_key_id=environ["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=environ["AWS_SECRET_ACCESS_KEY"],
+    )
+    return environ["SHARDMILL_BUCKET"], client
