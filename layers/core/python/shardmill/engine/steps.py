@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
-from shardmill.engine import enqueue, settle, share
+from shardmill.engine import enqueue, gates, settle, share
 from shardmill.engine.attempts import told
 from shardmill.engine.finish import announce_step, cut_short, end_job
 from shardmill.engine.mill import Mill
@@ -210,9 +210,11 @@ def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
 def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
     """Go on with a node that waits for nothing more; gives it back if it is over with that."""
     if node.kind == "gate":
-        return node
+        return node if gates.is_over(mill.jobs.steps(job.id, job.run), node) else None
     if node.kind == "end":
         end_job(mill, job, now)
+    elif node.state.ended:
+        return node  # by somebody's word, before what it waited for: gates wait for that too
     elif node.skip:
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)
