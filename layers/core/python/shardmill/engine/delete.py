@@ -7,6 +7,7 @@ from shardmill.engine.errors import JobBusy
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.model.blocks import set_count
 from shardmill.model.history import ENGINE
+from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
 ROWS_AT_ONCE = 2_000
@@ -18,8 +19,13 @@ def delete(mill: Mill, job: JobRow, actor: str, now: int, *, full: bool) -> None
         job = kill.kill(mill, job, actor, "deleted", now)
     due = now + LOOK_AGAIN_MS if full else None
     if not mill.jobs.hide(job, actor=actor, now=now, due=due, purge=full):
-        raise JobBusy(f"the Job {job.job_name}/{job.trigger} changed just now; ask again")
-    if full:
+        present = mill.jobs.get(job.id)
+        if present and present.state is not JobState.DELETED:
+            named = f"{job.job_name}/{job.trigger}"
+            raise JobBusy(f"the Job {named} is {present.state} just now, in run {present.run}; ask again")
+        if present and full:
+            delete(mill, present, actor, now, full=True)
+    elif full:
         purge(mill, job)
 
 
