@@ -114,3 +114,26 @@ def test_a_rerun_finishes_the_kill_before_it(begin: Begin, nth: int) -> None:
     race.quiet()
     assert state(race) is JobState.SUCCESS
     assert {lease.run for _, lease in race.past} == {2}
+
+
+@pytest.mark.parametrize("deed", ["kill", "kill_step", "force_step"])
+def test_a_worker_that_heard_of_a_kill_leases_nothing_of_it(begin: Begin, deed: str) -> None:
+    """It may remember the step from before the kill; the state machine has not swept it yet."""
+    race = begin(CHAIN)
+    race.do(("lease", 0, 0))
+    race.do((deed, 0, 0))
+    assert race.do(("beat", 0, 1)) != "set()"
+    assert race.do(("lease", 0, 3)) == "[]"
+
+
+@pytest.mark.parametrize("deed", ["kill", "force_step"])
+def test_no_worker_leases_what_nobody_touched_of_a_step_that_was_ended(begin: Begin, deed: str) -> None:
+    """Of the second block nobody touched a task; its message is there, and a worker remembers the step."""
+    race = begin({"steps": [{"stepName": "a", "sharding": 65}]})
+    for _ in range(16):
+        race.do(("lease", 0, 3))
+    race.do((deed, 0, 0))
+    assert race.do(("lease", 0, 3)) == "[]"
+    race.quiet()
+    [step] = race.nodes()
+    assert (step.success, step.failed, step.killed) == (0, 0, 65)
