@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from shardmill.engine.history import history
+from shardmill.model.history import Change
 from shardmill.model.states import JobState, StepState
 from support.cloud import Cloud
+from support.interrupt import Interruption
 from support.race import Between, Deed, Event, Race, race_track
 
 CHAIN = {"steps": [{"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"}]}
@@ -137,3 +140,19 @@ def test_no_worker_leases_what_nobody_touched_of_a_step_that_was_ended(begin: Be
     race.quiet()
     [step] = race.nodes()
     assert (step.success, step.failed, step.killed) == (0, 0, 65)
+
+
+def test_a_move_that_was_written_later_is_told_later(begin: Begin) -> None:
+    """Between a suspension's look at the clock and its write, somebody suspends and resumes."""
+    race = begin(CHAIN)
+
+    def both() -> None:
+        race.clock.ms += 5
+        race.interrupter.act(lambda: [race.do(("suspend", 0, 0)), race.do(("resume", 0, 0))])
+
+    race.interrupter.act(lambda: race.do(("suspend", 0, 0)), Interruption("before", 3, both))
+    job = race.job()
+    assert job is not None
+    made = [Change.decode(text).state for text in job.history]
+    assert made[-3:] == ["SUSPENDED", "QUEUED", "SUSPENDED"]
+    assert [each.state for each in history(race.mill, job) if each.step_name is None] == made
