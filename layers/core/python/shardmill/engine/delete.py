@@ -17,6 +17,8 @@ def delete(mill: Mill, job: JobRow, actor: str, now: int, *, full: bool) -> None
     """Delete a Job, killing it first if it has not ended; its name and trigger are free then."""
     if not job.state.ended:
         job = kill.kill(mill, job, actor, "deleted", now)
+    elif job.event_pending:
+        kill.end_steps(mill, job, actor, now)  # a kill may have come no further than the Job
     due = now + LOOK_AGAIN_MS if full else None
     if not mill.jobs.hide(job, actor=actor, now=now, due=due, purge=full):
         present = mill.jobs.get(job.id)

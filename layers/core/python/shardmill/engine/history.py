@@ -31,7 +31,7 @@ def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
 
 
 def _of_row(history: list[str], step_name: str | None) -> Iterator[Transition]:
-    """As they were written: of two that acted at once, the later writer may have looked at the clock first."""
+    """As they were written: of two who act at once, the later writer may have looked at the clock first."""
     latest = 0
     for change in map(Change.decode, history):
         latest = max(latest, change.time)

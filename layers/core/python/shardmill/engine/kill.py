@@ -143,7 +143,7 @@ def clear(mill: Mill, step: StepRow) -> None:
 
 
 def _end_tasks(mill: Mill, step: StepRow) -> None:
-    """End what was leased or may be by a message that is out, and count; of the rest, the step's end tells."""
+    """End what was leased or may be by a message that is out, and count; the step's end tells of the rest."""
     untouched: dict[int, Block] = {}
     ends: Counter[TaskState] = Counter()
     for block in mill.shards.all_blocks(step):
