@@ -156,3 +156,16 @@ def test_a_move_that_was_written_later_is_told_later(begin: Begin) -> None:
     made = [Change.decode(text).state for text in job.history]
     assert made[-3:] == ["SUSPENDED", "QUEUED", "SUSPENDED"]
     assert [each.state for each in history(race.mill, job) if each.step_name is None] == made
+
+
+@pytest.mark.parametrize("nth", range(3, 8))
+@pytest.mark.parametrize("first", ["kill", "delete"])
+def test_a_deletion_finishes_the_kill_before_it(begin: Begin, first: str, nth: int) -> None:
+    """A kill broke off: nothing of a deleted Job may be leased."""
+    race = begin(CHAIN)
+    race.happen(Event(0, (first, 0, 0), Between("crash", nth)))
+    race.do(("delete", 0, 0))
+    assert state(race) is JobState.DELETED
+    assert set(states(race).values()) == {StepState.KILLED}
+    race.quiet()
+    assert race.past == []

@@ -119,7 +119,6 @@ class Race:
     """By worker, Job, run and step: it heard of their kill."""
     settled: set[str] = field(default_factory=set)
     log: list[str] = field(default_factory=list)
-    crashed: bool = False
 
     def __post_init__(self) -> None:
         self.clock.ms = BEGIN
@@ -173,7 +172,6 @@ class Race:
         interruption = None
         if event.between:
             between = event.between
-            self.crashed |= between.moment == "crash"
 
             def meanwhile() -> None:
                 self.clock.ms += 1
@@ -319,7 +317,7 @@ class Race:
 
     def do_machines(self, who: int, which: int) -> str:
         """Every execution, as far as it comes."""
-        told = []
+        told: list[str] = []
         for _ in range(400):
             runnable = self.puppets.runnable()
             if not runnable:
@@ -473,7 +471,7 @@ class Race:
             job = self.job()
             if job and job.state is JobState.SUSPENDED and job.parked:
                 self.do(("resume", 0, 0))
-            now = (self._standing(), self.messages())
+            now = (self.standing(), self.messages())
             if now == before and self._rests():
                 return
             before = now
@@ -487,11 +485,8 @@ class Race:
         over = job.state.ended or (job.state is JobState.SUSPENDED and not job.parked)
         return over and not job.event_pending and not job.heirs_pending
 
-    def _standing(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """The rows of the Job without what any look changes."""
-        return self.standing()
-
     def standing(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """The rows of the Job without what any look changes."""
         moving = ("update_time", "da", "dk")
         return {
             key: {name: value for name, value in row.items() if name not in moving}
