@@ -223,7 +223,7 @@ class Race:
         hand = self._hand(who)
         known = set(self.acknowledged)
         with self._mortal(hand):
-            leases = hand.hands.take(which % 4 + 1)
+            leases = hand.hands.take(min(which + 1, 10))
         for lease in leases:
             key = _key(lease)
             grant = (lease.task_id, lease.run, lease.attempt)
@@ -463,8 +463,7 @@ class Race:
             for who in range(len(self.hands)):
                 self.do(("beat", who, 0))
                 self.do(("success", who, 0))
-                while self.do(("lease", who, 3)) != "[]":
-                    self.do(("success", who, 0))
+                self._work_off(who)
             self.do(("machines", 0, 0))
             self.do(("settle", 0, 0))
             self.do(("tick", 0, 0))
@@ -477,6 +476,13 @@ class Race:
             before = now
         job, steps = self.job(), [(step.name, step.state, step.waiting) for step in self.nodes()]
         raise AssertionError(f"does not come to rest: {job}, {steps}, {self.messages()}")
+
+    def _work_off(self, who: int) -> None:
+        """Take and succeed until nothing shows; void messages may lie before others."""
+        left = -1
+        while self.do(("lease", who, 9)) != "[]" or len(self.messages()) != left:
+            left = len(self.messages())
+            self.do(("success", who, 0))
 
     def _rests(self) -> bool:
         job = self.job()
