@@ -12,7 +12,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.api import gate, problems
 from shardmill.api.paths import allowed_methods
 from shardmill.aws.observe import logger
-from shardmill.engine.errors import Busy, Internal, MethodNotAllowed, MillError, NoSuchPath
+from shardmill.engine.errors import Busy, Internal, JobEnded, MethodNotAllowed, MillError, NoSuchPath
+from shardmill.store.table import RowGone
 
 
 def make_app() -> APIGatewayHttpResolver:
@@ -21,6 +22,12 @@ def make_app() -> APIGatewayHttpResolver:
     @app.exception_handler(MillError)
     def refused(error: MillError) -> Response[str]:
         return _refusal(error)
+
+    @app.exception_handler(RowGone)
+    def gone(_: RowGone) -> Response[str]:
+        return _refusal(
+            JobEnded("the Job was DELETED with all its rows while this was done; nothing is left")
+        )
 
     @app.exception_handler(RequestValidationError)
     def not_valid(error: RequestValidationError) -> Response[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
+from shardmill.engine import gates
 from shardmill.engine.mill import Mill
 from shardmill.engine.rerun import ALL_TASKS
 from shardmill.engine.share import natural_window
@@ -73,7 +74,8 @@ def _release(nodes: Sequence[StepRow], over: deque[StepRow]) -> None:
             if target.waiting or target.state.ended or target.kind == "end":
                 continue
             if target.kind == "gate":
-                over.append(target)
+                if gates.is_over(nodes, target):
+                    over.append(target)
             elif target.skipped_by_others:
                 target.state = StepState.SKIPPED
                 over.append(target)

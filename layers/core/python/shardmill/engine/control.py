@@ -47,6 +47,8 @@ def change(
             state = present.state if present else "gone"
             raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
         wished = _merged(present.changes, wish, step_name)
+        if wished == present.changes:
+            return carry_out(mill, present, now) if present.unapplied else present
         groups = present.groups | set(wish.get("worker_groups", ()))
         priority = wish["priority"] if "priority" in wish and not step_name else present.priority
         changed = mill.jobs.change(

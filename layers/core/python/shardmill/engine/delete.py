@@ -8,6 +8,7 @@ from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.engine.sources import FILES, LOGS
 from shardmill.model.blocks import set_count
 from shardmill.model.history import ENGINE
+from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
 ROWS_AT_ONCE = 2_000
@@ -17,10 +18,17 @@ def delete(mill: Mill, job: JobRow, actor: str, now: int, *, full: bool) -> None
     """Delete a Job, killing it first if it has not ended; its name and trigger are free then."""
     if not job.state.ended:
         job = kill.kill(mill, job, actor, "deleted", now)
+    elif job.event_pending:
+        kill.end_steps(mill, job, actor, now)  # a kill may have come no further than the Job
     due = now + LOOK_AGAIN_MS if full else None
     if not mill.jobs.hide(job, actor=actor, now=now, due=due, purge=full):
-        raise JobBusy(f"the Job {job.job_name}/{job.trigger} changed just now; ask again")
-    if full:
+        present = mill.jobs.get(job.id)
+        if present and present.state is not JobState.DELETED:
+            named = f"{job.job_name}/{job.trigger}"
+            raise JobBusy(f"the Job {named} is {present.state} just now, in run {present.run}; ask again")
+        if present and full:
+            delete(mill, present, actor, now, full=True)
+    elif full:
         purge(mill, job)
 
 

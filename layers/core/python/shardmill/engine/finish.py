@@ -22,8 +22,10 @@ SCHEMA_VERSION = 1
 
 def end_job(mill: Mill, job: JobRow, now: int) -> None:
     """Judge a Job whose steps have all ended; somebody who judged it before is left in peace."""
-    spoiled = (StepState.FAILED, StepState.KILLED)
-    failed = [step for step in mill.jobs.steps(job.id, job.run) if step.state in spoiled]
+    steps = [node for node in mill.jobs.steps(job.id, job.run) if node.kind == "step"]
+    if not all(step.state.ended for step in steps):
+        return  # the last ones ended by somebody's word, before what they waited for
+    failed = [step for step in steps if step.state in (StepState.FAILED, StepState.KILLED)]
     state = JobState.SUCCESS
     if failed:
         state = JobState.SUSPENDED if job.on_failure == "suspend" else JobState.FAILED

@@ -24,21 +24,22 @@ def _turn(each: Transition) -> int:
 
 
 def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
-    for text in job.history:
-        yield _transition(text, None)
+    yield from _of_row(job.history, None)
     for run in range(1, job.run + 1):
         for step in mill.jobs.steps(job.id, run, consistent=False):
-            for text in step.history:
-                yield _transition(text, step.name)
+            yield from _of_row(step.history, step.name)
 
 
-def _transition(text: str, step_name: str | None) -> Transition:
-    change = Change.decode(text)
-    return Transition(
-        time=from_ms(change.time),
-        run=change.run,
-        step_name=step_name,
-        state=change.state,
-        actor=change.actor,
-        reason=change.reason,
-    )
+def _of_row(history: list[str], step_name: str | None) -> Iterator[Transition]:
+    """As they were written: of two who act at once, the later writer may have looked at the clock first."""
+    latest = 0
+    for change in map(Change.decode, history):
+        latest = max(latest, change.time)
+        yield Transition(
+            time=from_ms(latest),
+            run=change.run,
+            step_name=step_name,
+            state=change.state,
+            actor=change.actor,
+            reason=change.reason,
+        )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from shardmill.engine import park, settle, share, steps
+from shardmill.engine import enqueue, park, settle, share, steps
 from shardmill.engine.errors import Busy, JobEnded, StepEnded, TaskEnded
 from shardmill.engine.finish import announce, cut_short
 from shardmill.engine.mill import Mill
@@ -142,13 +143,17 @@ def clear(mill: Mill, step: StepRow) -> None:
 
 
 def _end_tasks(mill: Mill, step: StepRow) -> None:
-    """End what is leased or to be tried again, and count; of what nobody touched, the step's end tells."""
-    success = failed = 0
+    """End what was leased or may be by a message that is out, and count; the step's end tells of the rest."""
+    untouched: dict[int, Block] = {}
+    ends: Counter[TaskState] = Counter()
     for block in mill.shards.all_blocks(step):
-        ended = _end_block(mill, step, block) if block.shards else block
-        counts = ended.counts()
-        success += counts[TaskState.SUCCESS]
-        failed += counts[TaskState.FAILED]
+        if block.shards:
+            ends.update(_end_block(mill, step, block).counts())
+        elif not block.swept:
+            untouched[block.number] = block
+    for number in {block_of(rank) for rank in enqueue.open_ranks(step, untouched)}:
+        ends.update(_end_block(mill, step, untouched[number]).counts())
+    success, failed = ends[TaskState.SUCCESS], ends[TaskState.FAILED]
     mill.jobs.set_counts(step, success=success, failed=failed, killed=step.total - success - failed)
 
 
@@ -157,10 +162,12 @@ def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
         alive = {rank: shard for rank, shard in block.items() if shard.attempt and not shard.state.ended}
         killed = {rank: shard.evolve(state=TaskState.KILLED) for rank, shard in alive.items()}
         try:
-            return mill.shards.sweep(step, block, killed)
+            block = mill.shards.sweep(step, block, killed)
         except BlockChanged as changed:
             block = changed.block
-    raise BlockChanged(block)
+        if block.swept and block.finished:  # else one was leased between the look and the sweep
+            return block
+    raise Busy(f"too many change the tasks of step {step.name!r} at once; ask again")
 
 
 def replace(mill: Mill, job: JobRow, now: int) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import control, delete, enqueue, expect, kill, park, settle, share, slots, steps
+from shardmill.engine import control, delete, enqueue, expect, gates, kill, park, settle, share, slots, steps
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.finish import announce, end_job
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
@@ -109,7 +109,7 @@ def _repair_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, n
             steps.release(mill, job, over, now)
         else:
             _fail_if_dead(mill, node, now)
-    elif node.state.ended or (node.kind == "gate" and not node.waiting):
+    elif node.state.ended or (node.kind == "gate" and not node.waiting and gates.is_over(nodes, node)):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
             steps.release(mill, job, node, now)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shardmill.engine import kill
 from shardmill.engine.errors import Conflict, JobBusy, StepNotFound
+from shardmill.engine.finish import cut_short
 from shardmill.engine.mill import Mill
 from shardmill.engine.submit import START_GRACE_MS, start
 from shardmill.model.actor import Actor
@@ -42,12 +43,10 @@ def rerun(mill: Mill, job: JobRow, scope: Scope, actor: Actor, reason: str, now:
     """Start the next run of a Job that has ended or is suspended; raises if there is nothing to do."""
     if job.state not in AGAIN:
         raise JobBusy(f"the Job {job.job_name}/{job.trigger} is {job.state}; kill or suspend it first")
-    if job.state is JobState.SUSPENDED:
-        kill.end_steps(mill, job, actor.name, now)
-    nodes = [node for node in mill.jobs.steps(job.id, job.run) if node.kind == "step"]
-    redo = _redo(nodes, scope)
-    if nodes and not redo:
-        raise Conflict(f"nothing of {job.job_name}/{job.trigger} failed; say what to run again, or all")
+    redo = _what(mill, job, scope)
+    if job.parked or job.event_pending:
+        _end(mill, job, actor, now)
+        redo = _what(mill, job, scope)
     again = mill.jobs.next_run(
         job,
         redo=redo,
@@ -59,10 +58,37 @@ def rerun(mill: Mill, job: JobRow, scope: Scope, actor: Actor, reason: str, now:
         deadline=deadline(now, job.deadline_seconds, job.deadline_time, job.timezone),
     )
     if not again:
-        present = mill.jobs.get(job.id) or job
-        raise JobBusy(f"the Job {job.job_name}/{job.trigger} is {present.state}, in run {present.run}")
+        raise _changed(mill, job)
     start(mill, again, now)
     return again
+
+
+def _what(mill: Mill, job: JobRow, scope: Scope) -> Redo:
+    nodes = [node for node in mill.jobs.steps(job.id, job.run) if node.kind == "step"]
+    redo = _redo(nodes, scope)
+    if nodes and not redo:
+        named = f"{job.job_name}/{job.trigger}"
+        raise Conflict(
+            f"the Job {named} is {job.state} and nothing of it failed; say what to run again, or all"
+        )
+    return redo
+
+
+def _end(mill: Mill, job: JobRow, actor: Actor, now: int) -> None:
+    """End what still runs of a Job: of one that was suspended, or whose kill has not come to its end.
+
+    A suspended one is ended first: if another has it go on, one of the two finds it changed.
+    """
+    if job.parked:
+        notes, parked = f"ended by {actor.name}, to run again", (JobState.SUSPENDED,)
+        if not cut_short(mill, job, JobState.KILLED, parked, notes, now, actor=actor.name, tell=False):
+            raise _changed(mill, job)
+    kill.end_steps(mill, job, actor.name, now)
+
+
+def _changed(mill: Mill, job: JobRow) -> JobBusy:
+    present = mill.jobs.get(job.id) or job
+    return JobBusy(f"the Job {job.job_name}/{job.trigger} is {present.state}, in run {present.run}")
 
 
 def _in_words(scope: Scope) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
-from shardmill.engine import enqueue, settle, share, values
+from shardmill.engine import enqueue, gates, settle, share, values
 from shardmill.engine.attempts import told
 from shardmill.engine.errors import CannotOpen
 from shardmill.engine.finish import announce_step, cut_short, end_job
@@ -222,7 +222,7 @@ def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
     work, seen = deque([finished]), {finished.index}
     while work:
         node = work.popleft()
-        for index in _released_by(mill, node):
+        for index in node.down:
             target = mill.jobs.release(node, index, spoiled=node.spoils, unwanted=node.not_wanted)
             if target.waiting or target.index in seen:
                 continue
@@ -232,20 +232,14 @@ def release(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
                 work.append(over)
 
 
-def _released_by(mill: Mill, node: StepRow) -> list[int]:
-    """What goes on after a node; one that was ended while others before it run holds up the phase for those."""
-    if not node.waiting:
-        return node.down
-    rows = mill.jobs.steps_by_key((node.job_id, node.run, index) for index in node.down)
-    return [row.index for row in rows.values() if row.kind == "step"]
-
-
 def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
     """Go on with a node that waits for nothing more; gives it back if it is over with that."""
-    if node.kind == "gate" or node.state.ended:
-        return node
+    if node.kind == "gate":
+        return node if gates.is_over(mill.jobs.steps(job.id, job.run), node) else None
     if node.kind == "end":
         end_job(mill, job, now)
+    elif node.state.ended:
+        return node  # by somebody's word, before what it waited for: gates wait for that too
     elif node.skipped_by_others:
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)

@@ -268,6 +268,7 @@ def _to_drop(
                 continue
         elif step and place.key not in woken:
             woken.add(place.key)
+            mill.recent_steps.forget(place.key)  # what it hears of now it does not lease by an older look
             settle.wake(mill, step)  # it may have been told to stop before it had a token
         yield place.task.task_id
 

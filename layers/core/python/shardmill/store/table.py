@@ -27,6 +27,10 @@ class ConditionFailed(Exception):
         self.old = old
 
 
+class RowGone(ConditionFailed):
+    """A conditional write found no row: somebody removed it meanwhile."""
+
+
 class TransactionRefused(Exception):
     """A transaction was cancelled because a condition in it did not hold."""
 
@@ -217,4 +221,4 @@ def _condition_failed(error: ClientError) -> Exception:
     if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
         return error
     old: Any = error.response.get("Item")
-    return ConditionFailed(decode_item(old) if old else None)
+    return ConditionFailed(decode_item(old)) if old else RowGone(None)

@@ -1,0 +1,171 @@
+"""Races that once left a Job in two minds, each by its name; `tests/property` looks for more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from shardmill.engine.history import history
+from shardmill.model.history import Change
+from shardmill.model.states import JobState, StepState
+from support.cloud import Cloud
+from support.interrupt import Interruption
+from support.race import Between, Deed, Event, Race, race_track
+
+CHAIN = {"steps": [{"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"}]}
+PHASES = {
+    "steps": [
+        {"stepName": "a"},
+        {"stepName": "b", "dependentStep": "a"},
+        {"stepName": "late", "phase": 1},
+    ]
+}
+MACHINES: Deed = ("machines", 0, 0)
+Begin = Callable[[dict[str, Any]], Race]
+
+
+@pytest.fixture
+def begin(cloud: Cloud) -> Iterator[Begin]:
+    with race_track(cloud) as start:
+
+        def settled(document: dict[str, Any]) -> Race:
+            race = start(document)
+            race.do(MACHINES)
+            return race
+
+        yield settled
+
+
+def states(race: Race) -> dict[str, StepState]:
+    return {step.name: step.state for step in race.nodes()}
+
+
+def state(race: Race) -> JobState:
+    job = race.job()
+    assert job is not None
+    return job.state
+
+
+@pytest.mark.parametrize("deed", ["kill_step", "force_step"])
+def test_a_job_does_not_end_before_a_step_whose_dependent_was_ended_early(begin: Begin, deed: str) -> None:
+    race = begin(CHAIN)
+    race.do((deed, 1, 0))
+    assert not state(race).ended
+    assert states(race)["a"] is StepState.READY
+    race.quiet()
+    assert states(race)["a"] is StepState.SUCCESS
+    assert state(race) is (JobState.FAILED if deed == "kill_step" else JobState.SUCCESS)
+
+
+@pytest.mark.parametrize("deed", ["kill_step", "force_step"])
+def test_a_phase_does_not_begin_before_a_step_whose_dependent_was_ended_early(
+    begin: Begin, deed: str
+) -> None:
+    race = begin(PHASES)
+    race.do((deed, 1, 0))
+    race.do(MACHINES)
+    race.do(("tick", 0, 0))
+    assert states(race)["late"] is StepState.WAITING
+    race.quiet()
+    assert states(race)["late"] is StepState.SUCCESS
+
+
+def test_a_rerun_keeps_the_order_of_phases_though_a_kept_step_lies_between(begin: Begin) -> None:
+    race = begin(PHASES)
+    race.do(("force_step", 1, 0))
+    for _ in ("a", "late"):
+        race.do(("lease", 0, 3))
+        race.do(("fail_for_good", 0, 0))
+        race.do(MACHINES)
+    assert states(race) == {"a": "FAILED", "b": "SUCCESS", "late": "FAILED"}
+    race.do(("rerun", 0, 0))
+    race.do(MACHINES)
+    assert states(race) == {"a": "READY", "b": "SUCCESS", "late": "WAITING"}
+    race.quiet()
+    assert state(race) is JobState.SUCCESS
+
+
+def test_a_rerun_that_is_refused_leaves_a_suspended_job_as_it_was(begin: Begin) -> None:
+    """Between its look at the Job and its first write, somebody has the Job go on."""
+    race = begin(CHAIN)
+    race.do(("suspend", 0, 0))
+    told = race.happen(Event(0, ("rerun", 0, 0), Between("after", 3, ("resume", 0, 0))))
+    assert told.startswith("refused: the Job race/t1 is QUEUED")
+    assert states(race)["a"] is StepState.READY
+    race.quiet()
+    assert state(race) is JobState.SUCCESS
+
+
+def test_a_rerun_of_a_suspended_job_that_breaks_off_leaves_a_killed_one(begin: Begin) -> None:
+    race = begin(CHAIN)
+    race.do(("suspend", 0, 0))
+    assert race.happen(Event(0, ("rerun", 0, 0), Between("crash", 5))) == "crashed"
+    race.quiet()
+    assert state(race) is JobState.KILLED
+    assert set(states(race).values()) == {StepState.KILLED}
+
+
+@pytest.mark.parametrize("nth", range(3, 8))
+def test_a_rerun_finishes_the_kill_before_it(begin: Begin, nth: int) -> None:
+    """A kill broke off: nothing of the run that it ended may go on beside the next."""
+    race = begin(CHAIN)
+    race.happen(Event(0, ("kill", 0, 0), Between("crash", nth)))
+    race.do(("rerun", 0, 1))
+    assert all(step.state is StepState.KILLED for (run, _), step in race.steps().items() if run == 1)
+    race.quiet()
+    assert state(race) is JobState.SUCCESS
+    assert {lease.run for _, lease in race.past} == {2}
+
+
+@pytest.mark.parametrize("deed", ["kill", "kill_step", "force_step"])
+def test_a_worker_that_heard_of_a_kill_leases_nothing_of_it(begin: Begin, deed: str) -> None:
+    """It may remember the step from before the kill; the state machine has not swept it yet."""
+    race = begin(CHAIN)
+    race.do(("lease", 0, 0))
+    race.do((deed, 0, 0))
+    assert race.do(("beat", 0, 1)) != "set()"
+    assert race.do(("lease", 0, 3)) == "[]"
+
+
+@pytest.mark.parametrize("deed", ["kill", "force_step"])
+def test_no_worker_leases_what_nobody_touched_of_a_step_that_was_ended(begin: Begin, deed: str) -> None:
+    """Of the second block nobody touched a task; its message is there, and a worker remembers the step."""
+    race = begin({"steps": [{"stepName": "a", "sharding": 65}]})
+    for _ in range(16):
+        race.do(("lease", 0, 3))
+    race.do((deed, 0, 0))
+    assert race.do(("lease", 0, 3)) == "[]"
+    race.quiet()
+    [step] = race.nodes()
+    assert (step.success, step.failed, step.killed) == (0, 0, 65)
+
+
+def test_a_move_that_was_written_later_is_told_later(begin: Begin) -> None:
+    """Between a suspension's look at the clock and its write, somebody suspends and resumes."""
+    race = begin(CHAIN)
+
+    def both() -> None:
+        race.clock.ms += 5
+        race.interrupter.act(lambda: [race.do(("suspend", 0, 0)), race.do(("resume", 0, 0))])
+
+    race.interrupter.act(lambda: race.do(("suspend", 0, 0)), Interruption("before", 3, both))
+    job = race.job()
+    assert job is not None
+    made = [Change.decode(text).state for text in job.history]
+    assert made[-3:] == ["SUSPENDED", "QUEUED", "SUSPENDED"]
+    assert [each.state for each in history(race.mill, job) if each.step_name is None] == made
+
+
+@pytest.mark.parametrize("nth", range(3, 8))
+@pytest.mark.parametrize("first", ["kill", "delete"])
+def test_a_deletion_finishes_the_kill_before_it(begin: Begin, first: str, nth: int) -> None:
+    """A kill broke off: nothing of a deleted Job may be leased."""
+    race = begin(CHAIN)
+    race.happen(Event(0, (first, 0, 0), Between("crash", nth)))
+    race.do(("delete", 0, 0))
+    assert state(race) is JobState.DELETED
+    assert set(states(race).values()) == {StepState.KILLED}
+    race.quiet()
+    assert race.past == []
