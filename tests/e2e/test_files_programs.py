@@ -134,7 +134,7 @@ def test_a_list_fans_out_and_its_results_come_together(laptop: Laptop, form: tup
             "predata": [{"name": "first", "origin": "list", "optional": True}],
             "command": {
                 "name": "sh",
-                "args": "-c 'cat \"$@\" > all; echo {{ steps.each.output }} >> all' - @*/square",
+                "args": '-c \'cat "$@" > all; echo "$0" >> all\' {{ steps.each.output }} @*/square',
             },
             "outputs": [{"name": "all"}],
         },

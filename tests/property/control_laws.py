@@ -37,7 +37,8 @@ class Laws:
             before = self.histories.get(key, [])
             assert told[: len(before)] == before, f"the history of {key} was rewritten"
             self.histories[key] = told
-            states = [Change.decode(text).state for text in told]
+            changes = [Change.decode(text) for text in told]
+            states = [each.state for each in changes if not each.reason.startswith("changed ")]
             if not told:
                 assert "kept_from" in row or row["state"] in ("WAITING", "SKIPPED"), f"{key} tells nothing"
                 continue
