@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from shardmill.aws.files import Place
 from shardmill.engine import leavings
@@ -26,6 +27,7 @@ class Source:
     place: Place
     size: int | None = None
     sha256: str | None = None
+    indexed: Mapping[str, Any] | None = None
 
 
 def given_key(job_id: str, name: str) -> str:
@@ -103,4 +105,4 @@ def _matching(mill: Mill, maker: StepRow, left: Left, wanted: str) -> Iterator[S
         if local is None:
             continue
         key = output_key(maker.job_id, maker.index, left, each["name"])
-        yield Source(local, mill.files.own(key), each["size"], each["sha256"])
+        yield Source(local, mill.files.own(key), each["size"], each["sha256"], each.get("indexed"))

@@ -8,7 +8,7 @@ from shardmill.aws.files import ObjectChanged, Place
 from shardmill.engine.errors import CannotOpen, FileUnavailable, MillError
 from shardmill.engine.holding import Holding
 from shardmill.engine.mill import Mill
-from shardmill.engine.sources import FILES, sources
+from shardmill.engine.sources import FILES, Source, sources
 from shardmill.model import split
 from shardmill.model.definition import StepDefine
 from shardmill.model.files import File, Partition
@@ -20,19 +20,22 @@ _NUMBER = struct.Struct(">Q")
 _MB = 2**20
 
 
-def settle(mill: Mill, step: StepRow, spec: StepDefine) -> int:
+def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
     """Find where the input of a step is cut, and keep that; how many parts there are."""
     assert spec.partition is not None
     file = _input(step, spec)
-    place = _place(mill, step, file)
+    source = _source(mill, step, file)
+    place = source.place
     head = mill.files.head(place)
     if not head:
         raise CannotOpen(f"the input {file.name!r} that is to be split does not exist: {place.key}")
     count = split.part_count(
         head.size,
-        totalwork=spec.sharding if isinstance(spec.sharding, int) and spec.sharding > 1 else None,
+        totalwork=wanted,
         max_part_bytes=spec.partition.max_part_size_mb * _MB if spec.partition.max_part_size_mb else None,
     )
+    units = _units(spec.partition, source)
+    count = min(count, max(1, units)) if units is not None else count
     if count > MAX_PARTS:
         raise CannotOpen(f"its input would have {count} parts; {MAX_PARTS} are possible: make them larger")
 
@@ -60,7 +63,13 @@ def _input(step: StepRow, spec: StepDefine) -> File:
         raise CannotOpen(str(error)) from error
 
 
-def _place(mill: Mill, step: StepRow, file: File) -> Place:
+def _units(partition: Partition, source: Source) -> int | None:
+    """How many lines or records there are, if somebody counted them."""
+    indexed = source.indexed or {}
+    return indexed.get("units") if indexed.get("by") == partition.index else partition.total_index
+
+
+def _source(mill: Mill, step: StepRow, file: File) -> Source:
     if file.url and file.name not in step.context.get("given", {}):
         raise CannotOpen(
             f"the input {file.name!r} is an address, which cannot be split; put it into S3 first"
@@ -71,7 +80,7 @@ def _place(mill: Mill, step: StepRow, file: File) -> Place:
         raise CannotOpen(str(error)) from error
     if len(found) != 1:
         raise CannotOpen(f"the input {file.name!r} that is to be split is {len(found)} files; it must be one")
-    return found[0].place
+    return found[0]
 
 
 def _kind(partition: Partition, start: bytes) -> split.Kind:
