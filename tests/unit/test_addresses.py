@@ -1,4 +1,4 @@
-"""Presigned addresses: of the region's own host, good for fifteen minutes, for what they were asked for only."""
+"""Presigned addresses: of the host of the region, good for fifteen minutes, and for one thing only."""
 
 from __future__ import annotations
 
