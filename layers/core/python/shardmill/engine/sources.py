@@ -76,7 +76,7 @@ def _of_origin(mill: Mill, step: StepRow, rank: int, file: File) -> Iterator[Sou
     if not maker:
         return
     wanted = file.pattern or file.name
-    if has_wildcard(wanted):
+    if file.pattern or has_wildcard(wanted):
         for left in leavings.of_step(mill, maker):
             yield from _matching(mill, maker, left, wanted)
         return
