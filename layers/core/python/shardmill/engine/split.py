@@ -46,8 +46,10 @@ def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
         start = read(0, min(split.HEAD_BYTES, head.size)) if head.size else b""
         split.check_splittable(file.name, start)
         found = split.distinct(split.cuts(read, head.size, count, _kind(spec.partition, start)))
-    except (split.SplitError, ObjectChanged) as error:
-        raise CannotOpen(f"its input {file.name!r} cannot be split: {error}") from error
+    except split.SplitError as error:
+        raise CannotOpen(f"its input {file.name!r}: {error}") from error
+    except ObjectChanged as error:
+        raise CannotOpen(f"its input {file.name!r} changed while it was split") from error
     key = f"{FILES}/{step.job_id}/{step.run}/{step.index}/cuts"
     mill.files.write(key, b"".join(map(_NUMBER.pack, found)))
     step.context["split"] = {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
