@@ -117,7 +117,7 @@ def test_a_rerun_reads_the_same_parts(play: Play, porter: Porter) -> None:
 @pytest.mark.parametrize(
     ("data", "name", "partition", "said"),
     [
-        (gzip.compress(LINES), "in.txt", {"index": "line"}, "gzip"),
+        (gzip.compress(LINES, mtime=0), "in.txt", {"index": "line"}, "gzip"),
         (LINES, "in.gz", {"index": "line"}, "gzip"),
         (None, "in.txt", {"index": "line"}, "does not exist"),
         (LINES, "in.txt", {"index": "record"}, "fasta"),
