@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
@@ -18,6 +17,7 @@ from shardmill.engine.mill import mill
 from shardmill.engine.submit import submit as submit_request
 from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
+from shardmill.model.files import fits
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
 from shardmill.model.states import JobState, TaskState
 from shardmill.model.transfers import JobFile
@@ -129,7 +129,7 @@ def list_files(
 
     job = view.read_job(mill(), job_name, trigger)
     found = listing.files(mill(), job, step_name=step, after=pages.place_of(router, cursor, int))
-    shown = ((place, file if name is None or fnmatchcase(file.name, name) else None) for place, file in found)
+    shown = ((place, file if name is None or fits(file.name, name) else None) for place, file in found)
     return pages.page(router, shown, limit, looks=MOST_FILES_LOOKED_AT)
 
 

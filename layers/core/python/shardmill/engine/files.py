@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 
 from shardmill.aws.secrets import Secrets, SecretUnavailable
 from shardmill.engine import split
@@ -13,7 +12,7 @@ from shardmill.engine.holding import Holding
 from shardmill.engine.mill import Mill
 from shardmill.engine.sources import FILES, Source, sources
 from shardmill.model.command import is_reference
-from shardmill.model.files import File, has_wildcard
+from shardmill.model.files import File, fits
 from shardmill.model.template import render_value
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, StoreRequest, part_ranges
 
@@ -77,16 +76,11 @@ def store(mill: Mill, held: Holding, wanted: Sequence[StoreRequest]) -> list[Sto
     """Where the parts of a task's outputs go; a file that the step does not declare has no place."""
     declared = held.files(held.spec.outputs)
     for each in wanted:
-        if not any(_is(each.name, file) for file in declared):
+        if not any(fits(each.name, file.upload_name or file.name) for file in declared):
             raise FileForbidden(f"step {held.step.name!r} declares no output {each.name!r}")
         if len(each.md5s) != len(part_ranges(each.size)):
             raise FileUnavailable(f"a file of {each.size} bytes has {len(part_ranges(each.size))} parts")
     return [_place(mill, held, each) for each in wanted]
-
-
-def _is(name: str, file: File) -> bool:
-    known = file.upload_name or file.name
-    return fnmatchcase(name, known) if has_wildcard(known) else name == known
 
 
 def _place(mill: Mill, held: Holding, wanted: StoreRequest) -> StoreAnswer:

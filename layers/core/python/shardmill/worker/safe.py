@@ -8,14 +8,22 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from shardmill.model.document import plain_faults
-from shardmill.model.files import File, leaves_work_folder
-from shardmill.model.transfers import Stored, StoreRequest, part_ranges
+from shardmill.model.files import MAX_NAME_BYTES, File, leaves_work_folder, name_fault
+from shardmill.model.transfers import (
+    MAX_STORED,
+    MAX_STORED_BYTES,
+    Stored,
+    StoreRequest,
+    in_a_row,
+    part_ranges,
+)
+from shardmill.model.worker import output_size
 
 PIECE_BYTES = 2**20
 MAX_ATTRIBUTES_BYTES = 65_536
@@ -120,7 +128,22 @@ def chosen(outputs: Iterable[File], folder: Path) -> list[Output]:
                 raise TransferError(
                     f"outputs {other.path!r} and {output.path!r} are both to be stored as {output.name!r}"
                 )
+    _keepable(found.values())
     return list(found.values())
+
+
+def _keepable(outputs: Collection[Output]) -> None:
+    """All of them must be told in one report: better to know it before they are sent."""
+    if len(outputs) > MAX_STORED:
+        raise TransferError(
+            f"its outputs are {len(outputs)} files; a task stores {MAX_STORED} at most: pack some into one"
+        )
+    told = [Measured(output, 0, "0" * 64, ()).stored for output in outputs]
+    if (size := output_size(in_a_row(told))) > MAX_STORED_BYTES:
+        raise TransferError(
+            f"the names and attributes of its {len(told)} outputs have {size} bytes; {MAX_STORED_BYTES} fit: "
+            "pack some into one, or shorten them"
+        )
 
 
 def _chosen(file: File, folder: Path) -> list[Output]:
@@ -129,8 +152,6 @@ def _chosen(file: File, folder: Path) -> list[Output]:
         raise TransferError(
             f"output {file.name!r} is {len(paths)} files, which cannot all be stored as {file.upload_name!r}"
         )
-    if file.upload_name and leaves_work_folder(file.upload_name):
-        raise Unsafe(f"output {file.name!r} cannot be stored as {file.upload_name!r}: name a relative path")
     try:
         paths = [path for path in paths if _fit(folder, path, file)]
     except TransferError as error:
@@ -140,7 +161,16 @@ def _chosen(file: File, folder: Path) -> list[Output]:
             return []
         raise Missing(f"output {file.name!r} is missing")
     attributes = _attributes(folder, file)
-    return [Output(path, PurePosixPath(file.upload_name or path).as_posix(), attributes) for path in paths]
+    return [Output(path, _stored_name(path, file), attributes) for path in paths]
+
+
+def _stored_name(path: str, file: File) -> str:
+    name = PurePosixPath(file.upload_name or path).as_posix()
+    if wrong := name_fault(name):
+        raise Unsafe(f"output {path!a} cannot be stored: its name {wrong}")
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise TransferError(f"output {path!a} cannot be stored: of its name {MAX_NAME_BYTES} bytes fit")
+    return name
 
 
 def _fit(folder: Path, path: str, file: File) -> bool:
