@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import BinaryIO
 
@@ -74,14 +75,14 @@ def fetch_all(
     return paths
 
 
-def _once_each(files: Iterable[Fetch]) -> None:
-    seen: set[Path] = set()
-    for file in files:
-        if Path(file.name) in seen:
-            raise TransferError(
-                f"{file.kind} {file.name!r} is asked for twice: give one of them another name"
-            )
-        seen.add(Path(file.name))
+def _once_each(files: Sequence[Fetch]) -> None:
+    names = [*(file.name for file in files), *{file.into: None for file in files if file.into}]
+    twice = [name for name, times in Counter(map(PurePosixPath, names)).items() if times > 1]
+    if twice:
+        raise TransferError(
+            f"a file {str(twice[0])!r} is asked for twice: give one of them another name; files of one name "
+            f"that several tasks made are told apart by a pattern such as '*/{twice[0].name}'"
+        )
 
 
 def _download(
