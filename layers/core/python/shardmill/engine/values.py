@@ -69,17 +69,19 @@ def settle_total(mill: Mill, step: StepRow, spec: StepDefine) -> int:
     known = total(spec)
     if known is not None:
         return known
-    if spec.partition:
-        from shardmill.engine import split  # few steps need it
-
-        return split.settle(mill, step, spec)
     try:
         if isinstance(spec.items, str):
             return _items(step, template.evaluate(spec.items, context_of(step, spec, 0)))
-        assert isinstance(spec.sharding, str)
-        return _count(template.evaluate(spec.sharding, context_of(step, spec, 0)))
+        wanted = spec.sharding
+        if isinstance(wanted, str):
+            wanted = _count(template.evaluate(wanted, context_of(step, spec, 0)))
     except template.TemplateError as error:
         raise CannotOpen(f"the number of its tasks cannot be told: {error}") from error
+    if not spec.partition:
+        return wanted
+    from shardmill.engine import split  # few steps need it
+
+    return split.settle(mill, step, spec, wanted)
 
 
 def _items(step: StepRow, found: Any) -> int:
