@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from shardmill.api import workers
 from shardmill.aws import clients
+from shardmill.aws.files import Files, Place
 from shardmill.engine.split import settle
 from shardmill.model.definition import StepDefine
 from shardmill.model.transfers import MAX_STORED_BYTES, PART_BYTES
@@ -238,3 +239,26 @@ def test_a_file_is_read_once_by_a_step(play: Play) -> None:
     assert ("/steps/0/predata/0/name", "duplicate-file") in [
         (each["pointer"], each["code"]) for each in answer.json["faults"]
     ]
+
+
+def test_only_files_that_are_shown_are_signed(
+    play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.define(step("a", sharding=3, outputs=[{"name": "f*"}]))
+    play.submit()
+    for lease in play.take(3):
+        porter.end(lease, {"f1": b"1", "f[2]": b"2"})
+    play.run()
+    signed: list[Place] = []
+    sign = Files.get_url
+
+    def count(files: Files, place: Place) -> str:
+        signed.append(place)
+        return sign(files, place)
+
+    monkeypatch.setattr(Files, "get_url", count)
+    assert [file["index"] for file in porter.listed(name="f[2]", limit=100)] == [0, 1, 2]
+    assert len(signed) == 3
+    signed.clear()
+    assert len(porter.listed(limit=2)) == 6
+    assert len(signed) == 6 + 2, "and one more at the end of each page, to see whether there is another"

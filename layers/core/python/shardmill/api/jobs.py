@@ -17,7 +17,6 @@ from shardmill.engine.mill import mill
 from shardmill.engine.submit import submit as submit_request
 from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
-from shardmill.model.files import fits
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
 from shardmill.model.states import JobState, TaskState
 from shardmill.model.transfers import JobFile
@@ -128,9 +127,9 @@ def list_files(
     from shardmill.engine import listing  # only who asks for files pays for it
 
     job = view.read_job(mill(), job_name, trigger)
-    found = listing.files(mill(), job, step_name=step, after=pages.place_of(router, cursor, int))
-    shown = ((place, file if name is None or fits(file.name, name) else None) for place, file in found)
-    return pages.page(router, shown, limit, looks=MOST_FILES_LOOKED_AT)
+    after = pages.place_of(router, cursor, int)
+    found = listing.files(mill(), job, step_name=step, name=name, after=after)
+    return pages.page(router, found, limit, looks=MOST_FILES_LOOKED_AT)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/dependencies", tags=["jobs"])
