@@ -21,6 +21,7 @@ from shardmill.worker.safe import (
     matches,
     open_inside,
     target,
+    traits,
 )
 
 WORDS = st.sampled_from(["a", "b", "..", ".", "", "link", "C:", "x\0y", "\\", "~"])
@@ -215,3 +216,16 @@ def test_a_file_has_one_name_only(field: str, name: str, said: str) -> None:
 @given(st.text("ab[]*?.", min_size=1).filter(lambda name: not name_fault(name)))
 def test_a_name_always_fits_itself(name: str) -> None:
     assert fits(name, name)
+
+
+def test_a_pattern_stands_for_what_the_task_made_not_for_what_it_was_brought(tmp_path: Path) -> None:
+    for name in ("in.txt", "edited.txt"):
+        (tmp_path / name).write_text("brought")
+    brought = {name: traits(tmp_path / name) for name in ("in.txt", "edited.txt")}
+    with pytest.raises(Missing, match=r"output '\*.txt' is missing"):
+        chosen([File(name="*.txt")], tmp_path, brought)
+    (tmp_path / "edited.txt").write_text("by the task")
+    (tmp_path / "out.txt").write_text("made")
+    found = chosen([File(name="*.txt")], tmp_path, brought)
+    assert [output.path for output in found] == ["edited.txt", "out.txt"]
+    assert [output.path for output in chosen([File(name="in.txt")], tmp_path, brought)] == ["in.txt"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from shardmill.model.command import Command
@@ -17,6 +17,7 @@ from shardmill.worker.cache import Cache
 from shardmill.worker.live import Live
 from shardmill.worker.place import Place
 from shardmill.worker.retry import a_few_times
+from shardmill.worker.safe import Traits, traits
 from shardmill.worker.transfer import Pace, TransferError, fetch_all, store_all
 from shardmill.worker.transport import FileDesk, TransportError
 from shardmill.worker.words import arguments
@@ -35,10 +36,11 @@ class Errands:
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """A task with all it needs, and the files that it is to make."""
+    """A task with all it needs, the files that it is to make, and those that were brought to it."""
 
     lease: Lease
     outputs: Sequence[File] = ()
+    brought: Mapping[str, Traits] = field(default_factory=dict)
 
 
 def supply(lease: Lease, errands: Errands, place: Place, bounds: Bounds, live: Live) -> Supplied:
@@ -66,7 +68,8 @@ def supply(lease: Lease, errands: Errands, place: Place, bounds: Bounds, live: L
     changes: dict[str, object] = {"environ": {**lease.environ, **prepared.environ}}
     if lease.command:
         changes["command"] = _with_paths(lease.command, names)
-    return Supplied(lease.model_copy(update=changes), prepared.outputs)
+    brought = {name: traits(place.work / name) for name in names}
+    return Supplied(lease.model_copy(update=changes), prepared.outputs, brought)
 
 
 def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, live: Live) -> list[Stored]:
@@ -78,6 +81,7 @@ def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, 
         errands.desk,
         stop=bounds.stop,
         progress=_teller(live),
+        brought=supplied.brought,
         pace=_pace(bounds),
     )
 

@@ -8,9 +8,10 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from shardmill.model.document import plain_faults
@@ -27,6 +28,8 @@ from shardmill.model.worker import output_size
 
 PIECE_BYTES = 2**20
 MAX_ATTRIBUTES_BYTES = 65_536
+Traits = tuple[int, int, int]
+NOTHING_BROUGHT: Mapping[str, Traits] = MappingProxyType({})
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -118,11 +121,22 @@ def open_inside(folder: Path, name: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def chosen(outputs: Iterable[File], folder: Path) -> list[Output]:
-    """The files that outputs stand for, each found fit to be stored. Raises TransferError."""
+def traits(path: Path) -> Traits:
+    """What changes when a file is written to, or replaced."""
+    found = path.lstat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def chosen(
+    outputs: Iterable[File], folder: Path, brought: Mapping[str, Traits] = NOTHING_BROUGHT
+) -> list[Output]:
+    """The files that outputs stand for, each found fit to be stored. Raises TransferError.
+
+    A pattern does not stand for what was `brought` to the task, unless it was changed since.
+    """
     found: dict[str, Output] = {}
     for file in outputs:
-        for output in _chosen(file, folder):
+        for output in _chosen(file, folder, brought):
             other = found.setdefault(output.name, output)
             if other.path != output.path:
                 raise TransferError(
@@ -146,8 +160,12 @@ def _keepable(outputs: Collection[Output]) -> None:
         )
 
 
-def _chosen(file: File, folder: Path) -> list[Output]:
-    paths = matches(folder, file.name)
+def _chosen(file: File, folder: Path, brought: Mapping[str, Traits]) -> list[Output]:
+    paths = [
+        path
+        for path in matches(folder, file.name)
+        if path == file.name or brought.get(path) != traits(folder / path)
+    ]
     if file.upload_name and len(paths) > 1:
         raise TransferError(
             f"output {file.name!r} is {len(paths)} files, which cannot all be stored as {file.upload_name!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from shardmill.model.worker import Lease
 from shardmill.worker import fetch as web
 from shardmill.worker import safe
 from shardmill.worker.cache import Cache
-from shardmill.worker.safe import Measured
+from shardmill.worker.safe import NOTHING_BROUGHT, Measured, Traits
 from shardmill.worker.safe import TransferError as TransferError
 from shardmill.worker.sources import Absent, Download, Errand, Failing, Final, Signed, answering, refusal
 from shardmill.worker.sources import Halted as Halted
@@ -122,13 +122,14 @@ def store_all(
     *,
     stop: Event,
     progress: Callable[[str], None],
+    brought: Mapping[str, Traits] = NOTHING_BROUGHT,
     pace: Pace = Pace(),
 ) -> list[Stored]:
     """Store what a task wrote, once all of it is found to be as it must be. Raises TransferError."""
     errand = Errand(stop, progress, pace)
 
     def measured() -> Iterator[Measured]:
-        for output in safe.chosen(outputs, folder):
+        for output in safe.chosen(outputs, folder, brought):
             yield safe.measure(folder, output, partial(errand.go_on, f"reading {output.path}"))
 
     stored = []
