@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import clock, cost, idle, imports, laptop
+from benchmarks import clock, cost, idle, imports, laptop, split
 from benchmarks.result import Result
 
 BENCHES: dict[str, Callable[[Path], Iterator[Result]]] = {
@@ -20,6 +20,7 @@ BENCHES: dict[str, Callable[[Path], Iterator[Result]]] = {
     "cost": cost.measure,
     "idle": idle.measure,
     "clock": clock.measure,
+    "split": split.measure,
     "laptop": laptop.measure,
 }
 

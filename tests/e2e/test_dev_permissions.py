@@ -72,6 +72,41 @@ SHELL = {
 }
 
 
+DATA = "shardmill-data-reference"
+
+
+def with_files(laptop: Laptop, group: str) -> dict[str, Any]:
+    """A secret, an output, a split of it, reference data of another bucket, and all parts together."""
+    endpoint = Endpoint(laptop.aws_endpoint)
+    endpoint.client("ssm").put_parameter(
+        Name="/shardmill/limit", Value="100", Type="SecureString", Overwrite=True
+    )
+    endpoint.client("s3").create_bucket(Bucket=DATA)
+    endpoint.client("s3").put_object(Bucket=DATA, Key="ref", Body=b"reference")
+    private = {"LIMIT": "ssm:/shardmill/limit"}
+    make = {"name": "sh", "args": "-c 'seq $LIMIT > numbers'", "environ": {"private": private}}
+    return {
+        "workerGroup": group,
+        "steps": [
+            {"stepName": "make", "command": make, "outputs": [{"name": "numbers"}]},
+            {
+                "stepName": "count",
+                "sharding": 3,
+                "inputs": [{"name": "numbers", "origin": "make"}],
+                "partition": {"input": "numbers", "index": "line"},
+                "content": "wc -l < numbers > n-{{ shard.index }}",
+                "outputs": [{"name": "n-{{ shard.index }}"}],
+            },
+            {
+                "stepName": "sum",
+                "inputs": [{"name": "n-*", "origin": "count"}],
+                "predata": [{"name": "ref", "s3": {"bucket": DATA, "key": "ref"}}],
+                "content": 'test "$(cat ref)" = reference -a $(cat n* | awk "{s+=\\$1} END {print s}") = 100',
+            },
+        ],
+    }
+
+
 class Guarded(Process):
     """`dev` with IAM enforced."""
 
@@ -132,6 +167,10 @@ def submit(laptop: Laptop, name: str, definition: dict[str, Any]) -> None:
     assert laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t"}).status_code == 202
 
 
+def why(laptop: Laptop, name: str) -> tuple[list[str], list[str]]:
+    return denials(laptop), laptop.request("GET", f"/v1/jobs/{name}/t:explain").json()["sentences"]
+
+
 def test_permissions_are_enforced_here(guarded: Laptop) -> None:
     """Else this file would prove nothing."""
     with pytest.raises(Exception, match=r"(?i)invalid|denied|not recognized"):
@@ -155,6 +194,8 @@ def test_a_worker_with_only_a_token(guarded: Laptop) -> None:
     submit(guarded, "http", NOOP)
     worker = guarded.worker("--group", "default", "--slots", "10")
     assert wait_for_end(guarded, "http", "t") == "SUCCESS", (denials(guarded), worker.said())
+    submit(guarded, "http-files", with_files(guarded, "default"))
+    assert wait_for_end(guarded, "http-files", "t") == "SUCCESS", why(guarded, "http-files")
     worker.stop()
     assert denials(guarded) == []
 
@@ -164,6 +205,8 @@ def test_the_lambda_runner(guarded: Laptop) -> None:
     assert wait_for_end(guarded, "shell", "t") == "SUCCESS", denials(guarded)
     logs = guarded.request("GET", "/v1/jobs/shell/t/steps/a/tasks/0/logs?stream=stdout")
     assert "hi" in logs.text
+    submit(guarded, "lambda-files", with_files(guarded, "lambda"))
+    assert wait_for_end(guarded, "lambda-files", "t") == "SUCCESS", why(guarded, "lambda-files")
     assert denials(guarded) == []
 
 
@@ -187,6 +230,8 @@ def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
     worker.start()
     try:
         assert wait_for_end(guarded, "direct", "t") == "SUCCESS", worker.said()
+        submit(guarded, "direct-files", with_files(guarded, "direct"))
+        assert wait_for_end(guarded, "direct-files", "t") == "SUCCESS", why(guarded, "direct-files")
     finally:
         worker.stop()
     assert "AccessDenied" not in worker.said()

@@ -18,7 +18,8 @@ from support.laptop import Laptop
 from support.waits import run_until
 
 TEXT_BYTES = 200_000_000
-COUNT = "tr -s ' ' '\\n' < {} | LC_ALL=C sort | uniq -c"
+EXAMPLE = Path(__file__).parents[2] / "examples/word-count.yaml"
+COUNT = "tr -s '[:space:]' '\\n' < text | LC_ALL=C sort | uniq -c"
 
 
 def define(laptop: Laptop, name: str, *steps: dict[str, Any], **more: Any) -> None:
@@ -54,15 +55,6 @@ def content(file: dict[str, Any]) -> bytes:
     return data
 
 
-def upload(laptop: Laptop, path: Path) -> dict[str, Any]:
-    data = path.read_bytes()
-    wish = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    answer = laptop.request("POST", "/v1/uploads", wish).json()
-    if not answer["present"]:
-        httpx.put(answer["url"], content=data, headers=answer["headers"], timeout=60).raise_for_status()
-    return {"upload": answer["upload"], "size": len(data)}
-
-
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A text of 200 MB, of some thousand different words."""
@@ -78,38 +70,23 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_the_words_of_a_large_text_are_counted_in_sixteen_shards(laptop: Laptop, text: Path) -> None:
-    define(
-        laptop,
-        "words",
-        {
-            "stepName": "count",
-            "sharding": 16,
-            "inputs": [{"name": "text"}],
-            "partition": {"input": "text", "index": "line"},
-            "content": COUNT.format("text") + " > counts",
-            "outputs": [{"name": "counts", "uploadName": "counts-{{ shard.index }}", "nonzero": True}],
-        },
-        {
-            "stepName": "merge",
-            "inputs": [{"name": "all", "origin": "count", "pattern": "counts-*"}],
-            "content": "awk '{n[$2]+=$1} END {for (w in n) print n[w], w}' all | LC_ALL=C sort -k2 > total",
-            "outputs": [{"name": "total"}],
-        },
-    )
-    submit(laptop, "words", files=[{"name": "text", **upload(laptop, text)}])
-    job = ended(laptop, "words", 120)
-    assert job["state"] == "SUCCESS", job
-    assert job["steps"][0]["totalWork"] == 16
-    [total] = files(laptop, "words", name="total")
-    expected = subprocess.run(
-        COUNT.format("text") + " | awk '{print $1, $2}'",
-        shell=True,
-        cwd=text.parent,
-        capture_output=True,
-        check=True,
-    )
-    assert content(total) == expected.stdout
-    laptop.request("DELETE", "/v1/jobs/words/t", params={"full": "true"})
+    """The example of the docs, by the commands of the docs."""
+
+    def run(*words: str) -> str:
+        done = laptop.run(*words, seconds=180)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("define", str(EXAMPLE))
+    run("submit", "word-count", "--trigger", "book", "--file", f"text.txt={text}", "--wait")
+    job = laptop.request("GET", "/v1/jobs/word-count/book").json()
+    assert (job["state"], job["steps"][0]["totalWork"]) == ("SUCCESS", 16)
+    found = text.with_name("words.txt")
+    run("get", "word-count", "book", "words.txt", "--to", str(found))
+    expected = subprocess.run(COUNT, shell=True, cwd=text.parent, capture_output=True, check=True)
+    assert found.read_bytes() == expected.stdout
+    assert run("files", "word-count", "book").count("counts-") == 16
+    run("delete", "word-count", "book", "--full", "--yes")
 
 
 @pytest.mark.parametrize("form", [(), ("--aws",)])

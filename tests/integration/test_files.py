@@ -42,6 +42,7 @@ def made(play: Play, porter: Porter) -> None:
         ([{"name": "part-*.csv"}], {f"part-{n}.csv": b"%d\n" % n for n in range(3)}),
         ([{"name": "*/log"}], {f"{n}/log": b"log %d" % n for n in range(3)}),
         ([{"name": "all.csv", "pattern": "part-*.csv"}], {"all.csv": b"0\n1\n2\n"}),
+        ([{"name": "logs", "pattern": "log"}], {"logs": b"log 0log 1log 2"}),
         ([{"name": "other", "optional": True}], {}),
     ],
 )

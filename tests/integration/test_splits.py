@@ -141,3 +141,28 @@ def test_an_address_is_not_split(play: Play) -> None:
     play.define({**step, "partition": {"input": "i"}, "sharding": 2})
     play.submit()
     assert "put it into S3" in play.run()["steps"][0]["notes"]
+
+
+def test_what_was_counted_limits_the_parts_and_a_template_may_say_how_many(
+    play: Play, porter: Porter
+) -> None:
+    play.define(
+        {"stepName": "make", "content": "x", "outputs": [{"name": "big", "uploadIndex": "record"}]},
+        {
+            "stepName": "a",
+            "content": "x",
+            "sharding": "{{ params.n }}",
+            "inputs": [{"name": "big", "origin": "make"}],
+            "partition": {"input": "big", "index": "record"},
+        },
+        params={"n": 50},
+    )
+    play.submit()
+    [lease] = play.take(1)
+    data = b">a\nACGT\n>b\nAC\n>c\nGT\n"
+    [stored] = porter.store(lease, {"big": data})
+    play.hands.report([lease], files=[{**stored, "indexed": {"by": "record", "units": 3}}])
+    found = parts(play, porter, "big")
+    assert b"".join(found) == data
+    assert len(found) <= 3
+    assert [file["indexed"] for file in porter.listed()] == [{"by": "record", "units": 3}]

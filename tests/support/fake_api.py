@@ -1,5 +1,6 @@
 """An API that answers what a test told it to: in the process for the client, on loopback for the CLI."""
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -37,6 +38,8 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     error: type[httpx.TransportError] | None = None
+    cut: int | None = None
+    """On loopback: so many bytes of the body come, and then the connection ends."""
 
     @property
     def content(self) -> bytes:
@@ -97,7 +100,7 @@ class FakeApi:
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(reply.content)))
                 self.end_headers()
-                self.wfile.write(reply.content)
+                self.wfile.write(reply.content[: reply.cut])
 
             do_GET = do_POST = do_PUT = do_DELETE = answer
 
@@ -194,6 +197,12 @@ def task(index: int = 0, state: str = "SUCCESS", attempt: int = 1, **more: Any) 
         "createTime": NOW,
         **more,
     }
+
+
+def job_file(name: str, content: bytes, url: str, **more: Any) -> dict[str, Any]:
+    """A file that came with Job `t1` of `report`, or, with a stepName and an index, was made by a task."""
+    checksum = hashlib.sha256(content).hexdigest()
+    return {"name": name, "size": len(content), "sha256": checksum, "url": url, **more}
 
 
 def transition(state: str, step_name: str | None = None, **more: Any) -> dict[str, Any]:

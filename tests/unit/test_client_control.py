@@ -89,11 +89,11 @@ def test_what_is_asked_of_a_job(api: FakeApi, client: Client, act: Act, verb: st
 
 CHANGES: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
     "step": ("stepName", st.sampled_from(["main", "other"])),
-    "priority": ("priority", st.integers()),
+    "priority": ("priority", st.integers(-(2**53), 2**53)),
     "worker_groups": ("workerGroups", st.lists(st.sampled_from("abc"))),
-    "max_task_count": ("maxTaskCount", st.integers(0)),
-    "failed_retries": ("failedRetries", st.integers(0)),
-    "timeout_seconds": ("timeoutSeconds", st.integers(0)),
+    "max_task_count": ("maxTaskCount", st.integers(0, 2**53)),
+    "failed_retries": ("failedRetries", st.integers(0, 2**53)),
+    "timeout_seconds": ("timeoutSeconds", st.integers(0, 2**53)),
     "reason": ("reason", st.text("abc", min_size=1)),
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from shardmill.model.schedule import Backfill, Firing, SavedSchedule, Schedule, When
     from shardmill.model.states import JobState, StepState, TaskState
+    from shardmill.model.transfers import JobFile, Upload
     from shardmill.model.worker import Worker, WorkerGroup
 
 _CLIENT = "shardmill.client"
@@ -36,6 +37,7 @@ _HOMES = {
     "Invalid": _CLIENT,
     "Job": "shardmill.model.job",
     "JobDefine": "shardmill.model.definition",
+    "JobFile": "shardmill.model.transfers",
     "JobGraph": "shardmill.model.definition",
     "JobRequest": "shardmill.model.job",
     "JobState": "shardmill.model.states",
@@ -52,6 +54,7 @@ _HOMES = {
     "Task": "shardmill.model.job",
     "TaskState": "shardmill.model.states",
     "Transition": "shardmill.model.job",
+    "Upload": "shardmill.model.transfers",
     "WaitTimedOut": _CLIENT,
     "When": "shardmill.model.schedule",
     "Worker": "shardmill.model.worker",
@@ -70,6 +73,7 @@ __all__ = [
     "Invalid",
     "Job",
     "JobDefine",
+    "JobFile",
     "JobGraph",
     "JobRequest",
     "JobState",
@@ -86,6 +90,7 @@ __all__ = [
     "Task",
     "TaskState",
     "Transition",
+    "Upload",
     "WaitTimedOut",
     "When",
     "Worker",

@@ -52,7 +52,9 @@ def events() -> EventBridgeClient:
 
 @cache
 def s3() -> S3Client:
-    return _session().client("s3", config=_CONFIG.merge(Config(signature_version="s3v4")))
+    # Addresses are signed for the host of the region: the global one sends others on, where they do not hold.
+    regional = Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
+    return _session().client("s3", config=_CONFIG.merge(regional))
 
 
 @cache

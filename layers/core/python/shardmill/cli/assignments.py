@@ -7,13 +7,13 @@ from collections.abc import Iterable
 import typer
 
 
-def params(given: Iterable[str], option: str = "--param") -> dict[str, str]:
+def params(given: Iterable[str], option: str = "--param", shape: str = "NAME=VALUE") -> dict[str, str]:
     """Values are texts; a name may be given once."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{text!r} must be NAME=VALUE", param_hint=option)
+            raise typer.BadParameter(f"{text!r} must be {shape}", param_hint=option)
         if name in found:
             raise typer.BadParameter(f"{name!r} is given twice", param_hint=option)
         found[name] = value

@@ -155,5 +155,6 @@ def _invalid(file: str, faults: list[Fault]) -> Exception:
 def _extent(define: JobDefine) -> str:
     from shardmill.model.definition import total
 
-    steps, tasks = len(define.steps), sum(total(step) or 0 for step in define.steps)
-    return f"{output.many(steps, 'step')}, {output.many(tasks, 'task')}"
+    totals = [total(step) for step in define.steps]
+    tasks = output.many(sum(each or 0 for each in totals), "task")
+    return f"{output.many(len(totals), 'step')}, {tasks}{' and more' if None in totals else ''}"

@@ -12,6 +12,7 @@ from shardmill.cli import output
 from shardmill.cli.assignments import params, step_params
 from shardmill.cli.options import JobName, Json, OfJob, Param, Run, Timeout, Token, Trigger, Url, Wait
 from shardmill.cli.parents import show_parents
+from shardmill.cli.transfers import shown_transfers
 from shardmill.cli.verdict import show_job, verdict
 from shardmill.cli.waiting import await_job, check_timeout, tell_run
 from shardmill.model.states import JobState
@@ -33,6 +34,15 @@ StepParam = Annotated[
         metavar="STEP.NAME=VALUE",
         show_default=False,
         help="A parameter of one step; repeatable.",
+    ),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file",
+        metavar="NAME=PATH",
+        show_default=False,
+        help="A file that comes with the Job, for the steps that read NAME; repeatable.",
     ),
 ]
 State = Annotated[
@@ -60,6 +70,7 @@ def submit(
     trigger: OwnTrigger = None,
     param: Param = None,
     step_param: StepParam = None,
+    file: Files = None,
     wait: Wait = False,
     timeout: Timeout = None,
     url: Url = None,
@@ -68,18 +79,23 @@ def submit(
 ) -> None:
     """Ask for a run of a definition. The same request again gives the same Job.
 
+    A --file is uploaded, unless the same content is there already, and becomes the input of that name.
+
     \b
     Examples:
       shardmill submit balance-report
       shardmill submit balance-report --trigger 20200121 --param reportDate=2020-01-21
       shardmill submit balance-report --step-param merge_files.title="January" --wait --timeout 600
+      shardmill submit word-count --trigger book1 --file text.txt=./book.txt --wait
     """
     from shardmill.client import Client
 
     check_timeout(wait, timeout)
     job_params, steps = params(param or ()), step_params(step_param or ())
+    files = params(file or (), "--file", "NAME=PATH")
     with Client(url, token) as client:
-        job = client.submit(job_name, trigger, job_params, steps)
+        with shown_transfers() as progress:
+            job = client.submit(job_name, trigger, job_params, steps, files=files, progress=progress)
         tell_run(client, job, wait, timeout, as_json)
 
 

@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 SAMPLE = 200
 GAP = "  "
+_UNITS = ("kB", "MB", "GB", "TB")
 _COLOURS = {
     "SUCCESS": 32,
     "ONLINE": 32,
@@ -106,6 +107,16 @@ def seconds(duration: float) -> str:
     minutes, left = divmod(round(duration), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes}:{left:02d} min"
+
+
+def size(number: int) -> str:
+    """So many bytes, in the unit that fits."""
+    if number < 1_000:
+        return f"{number} B"
+    amount, unit = number / 1_000, 0
+    while amount >= 999.95 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1_000, unit + 1
+    return f"{amount:.1f} {_UNITS[unit]}"
 
 
 def many(number: int, what: str) -> str:

@@ -19,6 +19,11 @@ IN_COMMANDS = {
         r"\1`shardmill definitions resume \2`",
     ),
     "group-in-use": (re.compile(r"delete it with force\b"), "remove it with --force"),
+    "bad-file": (re.compile(r"overwrite it with force$"), "overwrite it with --force"),
+    "missing-file": (
+        re.compile(r"a file '([^']*)' that must come with the Job$"),
+        r"a file '\1' that must come with the Job: give it with --file '\1=PATH'",
+    ),
     "worker-alive": (re.compile(r"\bor force it:"), "or use --force:"),
     "worker-not-found": (
         re.compile(r"register with POST /v1/workers\b"),

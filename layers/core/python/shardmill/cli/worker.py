@@ -68,7 +68,7 @@ CacheDir = Annotated[
         "--cache-dir",
         metavar="DIR",
         file_okay=False,
-        show_default="~/.cache/shardmill",
+        show_default="~/.cache/shardmill/predata",
         help="Where reference data (predata) is kept for the tasks of all workers on this machine.",
     ),
 ]
@@ -113,7 +113,8 @@ AllowHosts = Annotated[
         "--allow-host",
         metavar="HOST",
         show_default=False,
-        help="A host that http tasks may call, such as api.example.com or *.example.com:8443; repeatable.",
+        help="A host that http tasks may call and files come from by their url, such as "
+        "api.example.com or *.example.com:8443; repeatable.",
     ),
 ]
 Domain = Annotated[

@@ -4,6 +4,7 @@ from shardmill.client.api import Client
 from shardmill.client.calls import Submitted
 from shardmill.client.errors import (
     BadAnswer,
+    BadFile,
     BadName,
     Conflict,
     Forbidden,
@@ -14,6 +15,7 @@ from shardmill.client.errors import (
     ServerError,
     ShardmillError,
     Throttled,
+    TransferFailed,
     Unauthorized,
     Unreachable,
     WaitTimedOut,
@@ -21,6 +23,7 @@ from shardmill.client.errors import (
 
 __all__ = [
     "BadAnswer",
+    "BadFile",
     "BadName",
     "Client",
     "Conflict",
@@ -33,6 +36,7 @@ __all__ = [
     "ShardmillError",
     "Submitted",
     "Throttled",
+    "TransferFailed",
     "Unauthorized",
     "Unreachable",
     "WaitTimedOut",

@@ -13,11 +13,13 @@ from shardmill.client.connection import connection
 from shardmill.client.control import ControlCalls
 from shardmill.client.documents import document_of
 from shardmill.client.errors import Invalid
+from shardmill.client.files import FileCalls
 from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
 from shardmill.client.holds import HoldCalls
 from shardmill.client.http import Http
 from shardmill.client.paths import job_path, step_path, task_path, word
 from shardmill.client.schedules import ScheduleCalls
+from shardmill.client.store import Progress, Store
 from shardmill.client.trigger import new_trigger
 from shardmill.client.workers import WorkerCalls
 from shardmill.model.base import Answer
@@ -40,7 +42,7 @@ class Verdict(Answer):
     faults: list[Fault]
 
 
-class Client(ControlCalls, HoldCalls, ScheduleCalls, WorkerCalls):
+class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
     """One Shardmill: at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
 
     Every refusal is a `ShardmillError`. Reading, submitting, suspending, resuming and killing are tried again
@@ -58,6 +60,7 @@ class Client(ControlCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         found = connection(url, token)
         self.url = found.url
         self._http = Http(found, timeout=timeout, transport=transport)
+        self._store = Store(timeout=timeout, trust_env=not found.loopback, transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +72,7 @@ class Client(ControlCalls, HoldCalls, ScheduleCalls, WorkerCalls):
 
     def close(self) -> None:
         self._http.close()
+        self._store.close()
 
     @property
     def calls(self) -> int:
@@ -133,10 +137,13 @@ class Client(ControlCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         priority: int | None = None,
         execute_user: str | None = None,
         info: Info | None = None,
+        files: Mapping[str, str | Path] | None = None,
+        progress: Progress | None = None,
     ) -> Submitted:
         """Ask for a run; asking again with the same trigger and content gives the same Job.
 
-        `steps`: parameters for steps, by their names. A missing trigger is the present time.
+        `steps`: parameters for steps, by their names. A missing trigger is the present time. `files`: paths
+        of files that come with the Job, by the names that its steps read them under.
         """
         trigger = new_trigger() if trigger is None else trigger
         job_path(job_name, trigger)
@@ -150,6 +157,7 @@ class Client(ControlCalls, HoldCalls, ScheduleCalls, WorkerCalls):
             "priority": priority,
             "executeUser": execute_user,
             "info": info and info.model_dump(mode="json", exclude_unset=True),
+            "files": self._given(files, progress) if files else None,
         }
         request = {name: value for name, value in given.items() if value is not None}
         return self._ask_for_run("/v1/jobs", request, again=True)

@@ -10,7 +10,9 @@ ShardmillError
 ├── Conflict            409
 ├── PreconditionFailed  412
 ├── Invalid             400, 413, 415, 422: the request, with its faults
-│   └── BadName         a name that nothing can have; it was not even sent
+│   ├── BadName         a name that nothing can have; it was not even sent
+│   └── BadFile         a file of this machine that cannot be sent, or written
+├── TransferFailed      a file did not come through
 ├── Throttled           429
 ├── ServerError         5xx
 └── WaitTimedOut        the Job or backfill did not end in time; it goes on
@@ -93,6 +95,14 @@ class Invalid(ShardmillError):
 
 class BadName(Invalid):
     code = "bad-name"
+
+
+class BadFile(Invalid):
+    code = "bad-file"
+
+
+class TransferFailed(ShardmillError):
+    code = "transfer-failed"
 
 
 class Throttled(ShardmillError):

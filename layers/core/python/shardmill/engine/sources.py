@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from shardmill.aws.files import Place
 from shardmill.engine import leavings
@@ -26,6 +27,7 @@ class Source:
     place: Place
     size: int | None = None
     sha256: str | None = None
+    indexed: Mapping[str, Any] | None = None
 
 
 def given_key(job_id: str, name: str) -> str:
@@ -69,7 +71,7 @@ def sources(upstream: Upstream, rank: int, file: File) -> list[Source]:
         return [Source(file.name, _allowed(mill, step, Place(file.s3.bucket, file.s3.key)), file.size)]
     if not file.origin:
         return _absent(file, f"file {file.name!r} has no source, and none came with the Job")
-    found = list(_of_origin(upstream, rank, file.origin, file.pattern or file.name))
+    found = list(_of_origin(upstream, rank, file, file.origin))
     if not found:
         return _absent(file, f"step {file.origin!r} made no file {file.pattern or file.name!r}")
     return found
@@ -95,11 +97,12 @@ def _allowed(mill: Mill, step: StepRow, place: Place) -> Place:
     return place
 
 
-def _of_origin(upstream: Upstream, rank: int, origin: str, wanted: str) -> Iterator[Source]:
+def _of_origin(upstream: Upstream, rank: int, file: File, origin: str) -> Iterator[Source]:
     mill, maker = upstream.mill, upstream.maker(origin)
     if not maker:
         return
-    if has_wildcard(wanted):
+    wanted = file.pattern or file.name
+    if file.pattern or has_wildcard(wanted):
         for left in upstream.left_by(maker):
             yield from _matching(mill, maker, left, wanted)
         return
@@ -136,4 +139,4 @@ def _matching(mill: Mill, maker: StepRow, left: Left, wanted: str) -> Iterator[S
         if local is None:
             continue
         key = output_key(maker.job_id, maker.index, left, each["name"])
-        yield Source(local, mill.files.own(key), each["size"], each["sha256"])
+        yield Source(local, mill.files.own(key), each["size"], each["sha256"], each.get("indexed"))

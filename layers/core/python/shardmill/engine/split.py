@@ -9,7 +9,7 @@ from shardmill.aws.files import Head, ObjectChanged, ObjectRefused, Place
 from shardmill.engine.errors import CannotOpen, FileUnavailable, MillError
 from shardmill.engine.holding import Holding
 from shardmill.engine.mill import Mill
-from shardmill.engine.sources import FILES, Upstream, sources
+from shardmill.engine.sources import FILES, Source, Upstream, sources
 from shardmill.model import split
 from shardmill.model.definition import StepDefine
 from shardmill.model.files import File, Partition
@@ -25,14 +25,17 @@ def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
     """Find where the input of a step is cut, and keep that; how many parts there are, of those wanted."""
     assert spec.partition is not None
     file = _input(step, spec)
-    place = _place(mill, step, file)
+    source = _source(mill, step, file)
+    place = source.place
     try:
         head = mill.files.head(place)
         if not head:
             raise CannotOpen(f"the input {file.name!r} that is to be split does not exist: {place.key}")
-        found = _cuts(mill, place, head, file.name, spec.partition, wanted)
-    except (split.SplitError, ObjectChanged, ObjectRefused) as error:
-        raise CannotOpen(f"its input {file.name!r} cannot be split: {error}") from error
+        found = _cuts(mill, source, head, spec.partition, wanted)
+    except (split.SplitError, ObjectRefused) as error:
+        raise CannotOpen(f"its input {file.name!r}: {error}") from error
+    except ObjectChanged as error:
+        raise CannotOpen(f"its input {file.name!r} changed while it was split") from error
     # Another who opens the step at the same time may see another object: its cuts are not ours.
     known = hashlib.sha256(head.etag.encode()).hexdigest()[:16]
     key = f"{FILES}/{step.job_id}/{step.run}/{step.index}/cuts-{known}"
@@ -41,17 +44,19 @@ def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
     return len(found) - 1
 
 
-def _cuts(mill: Mill, place: Place, head: Head, name: str, partition: Partition, wanted: int) -> list[int]:
+def _cuts(mill: Mill, source: Source, head: Head, partition: Partition, wanted: int) -> list[int]:
     limit = partition.max_part_size_mb
     count = split.part_count(head.size, totalwork=wanted, max_part_bytes=limit * _MB if limit else None)
+    units = _units(partition, source)
+    count = min(count, max(1, units)) if units is not None else count
     if count > MAX_PARTS:
         raise CannotOpen(f"its input would have {count} parts; {MAX_PARTS} are possible: make them larger")
 
     def read(first: int, length: int) -> bytes:
-        return mill.files.read(place, first, length, head.etag)
+        return mill.files.read(source.place, first, length, head.etag)
 
     start = read(0, min(split.HEAD_BYTES, head.size)) if head.size else b""
-    split.check_splittable(name, start)
+    split.check_splittable(source.name, start)
     return split.distinct(split.cuts(read, head.size, count, _kind(partition, start)))
 
 
@@ -64,7 +69,13 @@ def _input(step: StepRow, spec: StepDefine) -> File:
         raise CannotOpen(str(error)) from error
 
 
-def _place(mill: Mill, step: StepRow, file: File) -> Place:
+def _units(partition: Partition, source: Source) -> int | None:
+    """How many lines or records there are, if somebody counted them."""
+    indexed = source.indexed or {}
+    return indexed.get("units") if indexed.get("by") == partition.index else partition.total_index
+
+
+def _source(mill: Mill, step: StepRow, file: File) -> Source:
     if file.url and file.name not in step.context.get("given", {}):
         raise CannotOpen(
             f"the input {file.name!r} is an address, which cannot be split; put it into S3 first"
@@ -75,7 +86,7 @@ def _place(mill: Mill, step: StepRow, file: File) -> Place:
         raise CannotOpen(str(error)) from error
     if len(found) != 1:
         raise CannotOpen(f"the input {file.name!r} that is to be split is {len(found)} files; it must be one")
-    return found[0].place
+    return found[0]
 
 
 def _kind(partition: Partition, start: bytes) -> split.Kind:

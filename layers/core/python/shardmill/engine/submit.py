@@ -255,7 +255,7 @@ def _file_faults(define: JobDefine, job: JobRow) -> Iterator[Fault]:
     given = [each["name"] for each in job.request.get("files", [])]
     known = {file.name for _, file in read if not file.origin}
     for step, file in read:
-        sourced = file.url or file.s3 or file.origin or file.node or file.optional or "{{" in file.name
+        sourced = file.url or file.s3 or file.origin or file.optional or "{{" in file.name
         if not sourced and file.name not in given:
             text = f"step {step.step_name!r} reads a file {file.name!r} that must come with the Job"
             yield fault(("files",), "missing-file", text)

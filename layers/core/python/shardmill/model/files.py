@@ -79,7 +79,9 @@ class File(Model):
     nonzero: bool = False
     optional: bool = False
     upload_name: WorkName | None = None
-    upload_index: str | None = None
+    upload_index: Literal["line", "record", "bytes"] | None = Field(
+        default=None, description="count these in an output, so that a step which splits it knows"
+    )
     attrfile: WorkName | None = None
     pattern: str | None = Field(
         default=None,

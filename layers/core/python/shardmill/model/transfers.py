@@ -100,6 +100,13 @@ class CompleteRequest(Model):
     etags: list[str] = Field(min_length=1, max_length=MAX_PARTS)
 
 
+class Indexed(Model):
+    """How many lines, records or bytes a file has."""
+
+    by: Literal["line", "record", "bytes"]
+    units: Count
+
+
 class Stored(Model):
     """An output that a worker stored; `attributes` are what its `attrfile` says."""
 
@@ -107,6 +114,7 @@ class Stored(Model):
     size: Count
     sha256: Sha256
     attributes: dict[str, Any] | None = None
+    indexed: Indexed | None = None
 
 
 def in_a_row(files: Iterable[Stored]) -> list[dict[str, Any]]:
@@ -141,4 +149,5 @@ class JobFile(Answer):
     run: int | None = None
     attempt: int | None = None
     attributes: dict[str, Any] | None = None
+    indexed: Indexed | None = Field(default=None, description="what its `uploadIndex` counted")
     url: str = Field(repr=False, description="where to GET it, for fifteen minutes")

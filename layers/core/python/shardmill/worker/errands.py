@@ -14,10 +14,11 @@ from shardmill.model.transfers import Fetch, Prepared, Stored
 from shardmill.model.worker import Lease
 from shardmill.worker.bounds import Bounds
 from shardmill.worker.cache import Cache
+from shardmill.worker.indexing import index
 from shardmill.worker.live import Live
 from shardmill.worker.place import Place
 from shardmill.worker.retry import a_few_times
-from shardmill.worker.safe import Traits, traits
+from shardmill.worker.safe import Traits, chosen, traits
 from shardmill.worker.transfer import Pace, TransferError, fetch_all, store_all
 from shardmill.worker.transport import FileDesk, TransportError
 from shardmill.worker.words import arguments
@@ -74,7 +75,13 @@ def supply(lease: Lease, errands: Errands, place: Place, bounds: Bounds, live: L
 
 def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, live: Live) -> list[Stored]:
     """Store what a task made; raises TransferError."""
-    return store_all(
+    counted = {
+        output.name: index(place.work, output.path, file.upload_index)
+        for file in supplied.outputs
+        if file.upload_index
+        for output in chosen([file], place.work, supplied.brought)
+    }
+    stored = store_all(
         supplied.lease,
         supplied.outputs,
         place.work,
@@ -84,6 +91,7 @@ def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, 
         brought=supplied.brought,
         pace=_pace(bounds),
     )
+    return [each.model_copy(update={"indexed": counted.get(each.name)}) for each in stored]
 
 
 def _pace(bounds: Bounds) -> Pace:

@@ -1,0 +1,105 @@
+"""Whichever call for a file fails, before or after it did its work: the Job ends with the same result."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from support.call import Call, ProcessKilled
+from support.cloud import Cloud
+from support.faults import Rerun, everywhere_once
+from support.lambda_server import FunctionError
+from support.moto_cloud import moto_cloud
+from support.play import Play
+from support.porter import Porter, place
+
+FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
+TEXT = b"".join(b"line %d\n" % number for number in range(30))
+READS = {"HeadObject", "GetObject", "ListMultipartUploads"}
+COUNT = {
+    "stepName": "part",
+    "content": "x",
+    "sharding": 3,
+    "inputs": [{"name": "text"}],
+    "partition": {"input": "text"},
+    "outputs": [{"name": "part-{{ shard.index }}"}],
+}
+JOIN = {
+    "stepName": "join",
+    "content": "x",
+    "inputs": [{"name": "all", "origin": "part", "pattern": "part-*"}],
+    "outputs": [{"name": "all"}],
+}
+
+
+class Carrier:
+    """Asks until it is answered, and carries the files of whatever it can lease."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.porter = Porter(play)
+        self.minutes = 0.0
+        self.accepted = False
+
+    def act(self) -> None:
+        self.minutes += 0.2
+        with suppress(*FAULTS, AssertionError):
+            if not self.accepted:
+                self._submit()
+        for lease in self.play.hands.take():
+            with suppress(*FAULTS, AssertionError):  # it is lost then, and comes back after its lease
+                data = b"".join(self.porter.fetch(lease).values())
+                name = "all" if lease.step_name == "join" else f"part-{lease.sharding.index}"
+                self.porter.end(lease, {name: data})
+        with suppress(*FAULTS):
+            self.play.tick(self.minutes)
+
+    def _submit(self) -> None:
+        wish = {"size": len(TEXT), "sha256": hashlib.sha256(TEXT).hexdigest()}
+        answer = self.play.cloud.http("POST", "/v1/uploads", wish)
+        assert answer.status == 200
+        upload = answer.json
+        if not upload["present"]:
+            self.porter.s3.put_object(**place(upload["url"]), Body=TEXT)
+        files = [{"name": "text", "upload": upload["upload"], "size": len(TEXT)}]
+        request: dict[str, Any] = {"jobName": "play", "trigger": "t1", "files": files}
+        self.accepted = self.play.cloud.http("POST", "/v1/jobs", request).status in (200, 202)
+
+
+def chosen(call: Call) -> bool:
+    """Calls of the engine for files, and the rows that say what an attempt left."""
+    return call.service == "s3" or call.operation == "BatchWriteItem"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_files_come_through(how: Any) -> None:
+    def only(call: Call) -> bool:
+        return chosen(call) and (how == "before" or call.operation not in READS)
+
+    assert sum(1 for run in everywhere_once(hows=(how,), only=only) if _survives(run)) > 3
+
+
+def _survives(run: Rerun) -> bool:
+    with run, moto_cloud() as cloud:
+        play = _prepared(cloud)
+        carrier = Carrier(play)
+        with run.armed():
+            cloud.run_until(lambda: carrier.accepted and play.ended(), 60, meanwhile=carrier.act)
+        job = play.job()
+        assert job["state"] == "SUCCESS", job["notes"]
+        [joined] = carrier.porter.listed(name="all")
+        assert carrier.porter.read(joined["url"]) == TEXT
+        assert len(carrier.porter.listed(step="part")) == 3
+    return True
+
+
+def _prepared(cloud: Cloud) -> Play:
+    play = Play(cloud)
+    play.quick_group()
+    play.define(COUNT, JOIN, workerGroup="quick")
+    return play
