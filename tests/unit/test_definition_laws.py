@@ -55,6 +55,7 @@ files = st.lists(
         optional={"nonzero": st.booleans(), "size": st.integers(0, 10**12), "url": st.just("https://x/y")},
     ),
     max_size=2,
+    unique_by=lambda file: file["name"],
 )
 shard_fields = st.one_of(
     st.just({}),

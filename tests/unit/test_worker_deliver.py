@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shardmill.model.transfers import Stored
 from shardmill.model.worker import Reported, Result
 from shardmill.worker.deliver import NEVER_TAKEN, deliver
 from shardmill.worker.transport import Refused, Unreachable
@@ -26,7 +27,7 @@ class Counter:
     def send(self, results: Sequence[Result]) -> list[Reported]:
         self.sent += 1
         for result in results:
-            if result.output in (HEAVY, POISON) or (result.receipt == POISON):
+            if result.output in (HEAVY, POISON) or result.files or (result.receipt == POISON):
                 raise Refused("nothing was taken", self.code)
         self.taken |= {result.task_id: result for result in results}
         return [Reported(task_id=each.task_id, attempt=each.attempt, status="ok") for each in results]
@@ -93,3 +94,14 @@ def test_a_long_refusal_still_fits_into_a_reason() -> None:
 
     assert deliver(send, results([FINE])) == []
     assert Result.model_validate(sent[-1].model_dump()) == sent[-1]
+
+
+def test_a_result_that_is_refused_for_its_files_is_a_failure_and_not_sent_for_ever() -> None:
+    counter = Counter()
+    [result] = results([FINE])
+    stored = [Stored(name="a", size=1, sha256="0" * 64, attributes={"a": "x"})]
+    [answer] = deliver(counter.send, [result.model_copy(update={"files": stored})])
+    assert answer.status == "ok"
+    [taken] = counter.taken.values()
+    assert (taken.outcome, taken.files) == ("failed-permanent", None)
+    assert "output-too-large" in (taken.reason or "")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from shardmill.model.files import File, leaves_work_folder
+from shardmill.model.files import File, fits, leaves_work_folder, name_fault
 from shardmill.worker.safe import (
     MAX_ATTRIBUTES_BYTES,
     Missing,
@@ -20,6 +21,7 @@ from shardmill.worker.safe import (
     matches,
     open_inside,
     target,
+    traits,
 )
 
 WORDS = st.sampled_from(["a", "b", "..", ".", "", "link", "C:", "x\0y", "\\", "~"])
@@ -134,7 +136,6 @@ def test_which_outputs_are_stored_under_which_name(tmp_path: Path) -> None:
             "output '[ab]' is 2 files, which cannot all be stored as 'z'",
         ),
         ([{"name": "a"}, {"name": "b", "uploadName": "a"}], "'a' and 'b' are both to be stored as 'a'"),
-        ([{"name": "a", "uploadName": "../z"}], "output 'a' cannot be stored as '../z'"),
     ],
 )
 def test_what_is_wrong_with_outputs(tmp_path: Path, files: list[dict[str, Any]], said: str) -> None:
@@ -176,3 +177,55 @@ def test_what_is_wrong_with_attributes(tmp_path: Path, content: str | None, said
 def test_what_is_missing_has_its_own_fault(tmp_path: Path) -> None:
     with pytest.raises(Missing):
         open_inside(tmp_path, "none/at/all")
+
+
+def test_outputs_that_no_report_could_tell_of_are_refused_before_they_are_sent(tmp_path: Path) -> None:
+    for number in range(1_001):
+        (tmp_path / f"f{number}").touch()
+    with pytest.raises(TransferError, match="its outputs are 1001 files; a task stores 1000 at most"):
+        chosen([File(name="f*")], tmp_path)
+    (tmp_path / "attr").write_text(json.dumps({"a": "x" * 1_000}))
+    with pytest.raises(TransferError, match=r"of its 500 outputs have \d+ bytes; 300000 fit"):
+        chosen([File(name=f"f{number}", attrfile="attr") for number in range(500)], tmp_path)
+
+
+@pytest.mark.parametrize("name", [b"f\xff", b"f\x01", b"f\n"])
+def test_names_that_no_store_keeps_are_refused_and_can_be_told(tmp_path: Path, name: bytes) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).touch()
+    with pytest.raises(TransferError, match="without control characters") as raised:
+        chosen([File(name="f*")], tmp_path)
+    assert str(raised.value).isascii()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("./x", "without './'"),
+        ("a//b", "without './'"),
+        ("a/", "without './'"),
+        ("a\nb", "control"),
+        ("x" * 801, "800"),
+    ],
+)
+@pytest.mark.parametrize("field", ["name", "uploadName", "attrfile"])
+def test_a_file_has_one_name_only(field: str, name: str, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        File.model_validate({"name": "fine", field: name})
+
+
+@given(st.text("ab[]*?.", min_size=1).filter(lambda name: not name_fault(name)))
+def test_a_name_always_fits_itself(name: str) -> None:
+    assert fits(name, name)
+
+
+def test_a_pattern_stands_for_what_the_task_made_not_for_what_it_was_brought(tmp_path: Path) -> None:
+    for name in ("in.txt", "edited.txt"):
+        (tmp_path / name).write_text("brought")
+    brought = {name: traits(tmp_path / name) for name in ("in.txt", "edited.txt")}
+    with pytest.raises(Missing, match=r"output '\*.txt' is missing"):
+        chosen([File(name="*.txt")], tmp_path, brought)
+    (tmp_path / "edited.txt").write_text("by the task")
+    (tmp_path / "out.txt").write_text("made")
+    found = chosen([File(name="*.txt")], tmp_path, brought)
+    assert [output.path for output in found] == ["edited.txt", "out.txt"]
+    assert [output.path for output in chosen([File(name="in.txt")], tmp_path, brought)] == ["in.txt"]

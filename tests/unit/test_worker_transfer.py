@@ -1,7 +1,9 @@
 """Files of tasks, fetched from and stored at a server on this machine that misbehaves in many ways."""
 
 import base64
+import errno
 import hashlib
+import io
 import os
 import socket
 import tempfile
@@ -26,6 +28,7 @@ from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, Stored, Stor
 from shardmill.model.worker import Lease
 from shardmill.worker.cache import Cache
 from shardmill.worker.findings import DISCARDED, TIMED_OUT
+from shardmill.worker.sources import Download, Errand, Final
 from shardmill.worker.transfer import FileDesk, Halted, Pace, TransferError, fetch_all, store_all
 from shardmill.worker.transport import Refused, Unreachable
 from support.leases import a_lease
@@ -515,7 +518,31 @@ def test_names_that_leave_the_folder_are_refused(store: Store, tmp_path: Path, n
 
 
 def test_one_name_is_one_file(store: Store, tmp_path: Path) -> None:
-    assert "asked for twice" in why_not([a_file(store, b"x", "a"), a_file(store, b"x", "./a")], tmp_path)
+    assert "asked for twice" in why_not([a_file(store, b"x", "a"), a_file(store, b"x", "a")], tmp_path)
+
+
+def test_a_file_that_parts_make_has_a_name_of_its_own(store: Store, tmp_path: Path) -> None:
+    part = a_file(store, b"x", "all.part-000000", into="all")
+    assert "'all' is asked for twice" in why_not([a_file(store, b"x", "all"), part], tmp_path)
+    assert store.asked == []
+
+
+class FullDisk(io.BytesIO):
+    def write(self, data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_not_the_fault_of_the_store(store: Store) -> None:
+    file = a_file(store, DATA)
+    download = Download(file, FullDisk(), Errand(Event(), lambda _: None, PACE), ())
+    with pytest.raises(Final, match="it cannot be written here: No space left on device"):
+        download.once(file.url, None)
+    assert len(store.asked) == 1
+
+
+def test_a_split_object_that_was_changed_is_not_better_next_time(store: Store, tmp_path: Path) -> None:
+    part = a_file(store, b"new", etag=etag_of(b"old"), first=1, end=2)
+    assert "recompute the step" in why_not(part, tmp_path)
 
 
 def test_predata_is_fetched_once(store: Store, tmp_path: Path) -> None:

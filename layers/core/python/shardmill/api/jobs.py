@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from aws_lambda_powertools.event_handler import Response
@@ -128,9 +127,9 @@ def list_files(
     from shardmill.engine import listing  # only who asks for files pays for it
 
     job = view.read_job(mill(), job_name, trigger)
-    found = listing.files(mill(), job, step_name=step, after=pages.place_of(router, cursor, int))
-    shown = ((place, file if name is None or fnmatchcase(file.name, name) else None) for place, file in found)
-    return pages.page(router, shown, limit, looks=MOST_FILES_LOOKED_AT)
+    after = pages.place_of(router, cursor, int)
+    found = listing.files(mill(), job, step_name=step, name=name, after=after)
+    return pages.page(router, found, limit, looks=MOST_FILES_LOOKED_AT)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/dependencies", tags=["jobs"])

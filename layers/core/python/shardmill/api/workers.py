@@ -15,7 +15,14 @@ from shardmill.api.answers import JSON, NO_REASON, Why, actor, no_content, now
 from shardmill.api.pages import Cursor, Limit, Page
 from shardmill.engine import groups, logs, workers
 from shardmill.engine.crew import runs
-from shardmill.engine.errors import ForeignAttempt, MillError, StaleAttempt, TaskNotFound, WrongGroup
+from shardmill.engine.errors import (
+    FileUnavailable,
+    ForeignAttempt,
+    MillError,
+    StaleAttempt,
+    TaskNotFound,
+    WrongGroup,
+)
 from shardmill.engine.hand_back import hand_back
 from shardmill.engine.holding import holding
 from shardmill.engine.mill import mill
@@ -41,6 +48,8 @@ from shardmill.store.rows import GroupRow, WorkerRow
 from shardmill.store.workers import Tally
 
 MOST_WORKERS_LOOKED_AT = 2_000
+MOST_ANSWERED_BYTES = 5_000_000
+_ABOUT_A_FILE = 350
 _UNCOUNTED: dict[str, tuple[type[MillError], str]] = {
     "stale-attempt": (StaleAttempt, "the attempt is over, or a newer one has these tasks"),
     "foreign-attempt": (ForeignAttempt, "another worker, or none, holds these tasks"),
@@ -260,6 +269,17 @@ def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
     return HandBackAnswer(items=given)
 
 
+def _answerable(prepared: Prepared) -> Prepared:
+    """A function answers six megabytes at most."""
+    size = sum(len(file.url) + 2 * len(file.name) + _ABOUT_A_FILE for file in prepared.files)
+    if size > MOST_ANSWERED_BYTES:
+        raise FileUnavailable(
+            f"the task reads {len(prepared.files)} files, more than one answer can name: join them in "
+            "several tasks first, or run it on a worker that goes straight to AWS"
+        )
+    return prepared
+
+
 @router.post("/v1/work:urls", tags=["work"])
 def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
     """Presigned addresses, for fifteen minutes, of an attempt's log and files, for its worker only."""
@@ -271,7 +291,7 @@ def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
     from shardmill.engine import files  # few tasks have any
 
     if request.prepare:
-        return UrlsAnswer(prepared=files.prepare(mill(), held))
+        return UrlsAnswer(prepared=_answerable(files.prepare(mill(), held)))
     if request.complete:
         done = request.complete
         files.complete(mill(), held, done.name, done.upload_id, done.etags)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ParamValidationError
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -17,6 +18,8 @@ MOST_CHUNKS = 100
 
 _ABSENT = {"404", "NoSuchKey", "NotFound", "NoSuchBucket"}
 _CHANGED = {"412", "PreconditionFailed"}
+_REFUSED = {"403", "AccessDenied", "AllAccessDisabled", "301", "PermanentRedirect", "InvalidObjectState"}
+_UNJOINED = {"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,28 @@ class Head:
 
 class ObjectChanged(Exception):
     """An object is not any more what it was."""
+
+
+class ObjectRefused(Exception):
+    """S3 does not let us have an object, or make one: asking again changes nothing."""
+
+
+@contextmanager
+def _telling(place: Place) -> Iterator[None]:
+    try:
+        yield
+    except ParamValidationError as error:
+        raise ObjectRefused(f"{place.bucket!r} is no name of a bucket") from error
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code in _CHANGED:
+            raise ObjectChanged(f"{place.key} changed meanwhile") from error
+        if code in _REFUSED:
+            raise ObjectRefused(
+                f"s3://{place.bucket}/{place.key} cannot be read ({code}): the bucket must be one of the "
+                "stack's DataBuckets, in its region, and let Shardmill's role in"
+            ) from error
+        raise
 
 
 class Files:
@@ -57,7 +82,8 @@ class Files:
 
     def _sign(self, operation: str, place: Place, **more: Any) -> str:
         params = {"Bucket": place.bucket, "Key": place.key, **more}
-        return self._client.generate_presigned_url(operation, Params=params, ExpiresIn=URL_SECONDS)
+        with _telling(place):
+            return self._client.generate_presigned_url(operation, Params=params, ExpiresIn=URL_SECONDS)
 
     def begin_parts(self, key: str) -> str:
         """The id of an upload in parts: the one that was begun for this key before, if there is one."""
@@ -77,12 +103,17 @@ class Files:
                 Bucket=self.bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": parts}
             )
         except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchUpload" or not self.head(self.own(key)):
-                raise
+            code = error.response["Error"]["Code"]
+            if code == "NoSuchUpload" and self.head(self.own(key)):
+                return
+            if code in _UNJOINED:
+                raise ObjectRefused(f"the parts of {key} cannot be joined ({code})") from error
+            raise
 
     def head(self, place: Place) -> Head | None:
         try:
-            found = self._client.head_object(Bucket=place.bucket, Key=place.key)
+            with _telling(place):
+                found = self._client.head_object(Bucket=place.bucket, Key=place.key)
         except ClientError as error:
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
@@ -92,14 +123,10 @@ class Files:
     def read(self, place: Place, first: int, length: int, etag: str = "") -> bytes:
         """A piece of an object, which must still be the one of that ETag, if it is given."""
         only: Mapping[str, Any] = {"IfMatch": etag} if etag else {}
-        try:
+        with _telling(place):
             found = self._client.get_object(
                 Bucket=place.bucket, Key=place.key, Range=f"bytes={first}-{first + length - 1}", **only
             )
-        except ClientError as error:
-            if error.response["Error"]["Code"] in _CHANGED:
-                raise ObjectChanged(f"{place.key} changed meanwhile") from error
-            raise
         return found["Body"].read()
 
     def write(self, key: str, data: bytes) -> None:

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 
+from shardmill.aws.files import ObjectRefused
 from shardmill.aws.secrets import Secrets, SecretUnavailable
 from shardmill.engine import split
 from shardmill.engine.context import context_of
 from shardmill.engine.errors import FileForbidden, FileUnavailable
 from shardmill.engine.holding import Holding
 from shardmill.engine.mill import Mill
-from shardmill.engine.sources import FILES, Source, sources
+from shardmill.engine.sources import FILES, Source, Upstream, sources
 from shardmill.model.command import is_reference
-from shardmill.model.files import File, has_wildcard
+from shardmill.model.files import File, fits
 from shardmill.model.template import render_value
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, StoreRequest, part_ranges
 
 
 def prepare(mill: Mill, held: Holding) -> Prepared:
     """Everything that a task needs before it runs; raises FileUnavailable if it cannot have it."""
-    spec = held.spec
+    spec, upstream = held.spec, Upstream(mill, held.step)
     fetches: list[Fetch] = []
-    for file in held.files(spec.inputs):
-        fetches += _fetches(mill, held, file, "input")
-    for file in held.files(spec.predata):
-        fetches += _fetches(mill, held, file, "predata")
+    try:
+        for declared, file in zip(spec.inputs, held.files(spec.inputs), strict=True):
+            if spec.partition and declared.name == spec.partition.input:
+                fetches.append(split.fetch_of(mill, held, file))
+            else:
+                fetches += _fetches(upstream, held.rank, file, "input")
+        for file in held.files(spec.predata):
+            fetches += _fetches(upstream, held.rank, file, "predata")
+    except ObjectRefused as error:
+        raise FileUnavailable(str(error)) from error
     return Prepared(files=fetches, outputs=held.files(spec.outputs), environ=_secrets(held))
 
 
@@ -42,20 +48,15 @@ def _secrets(held: Holding) -> dict[str, str]:
         raise FileUnavailable(f"a private variable: {error}") from error
 
 
-def _fetches(mill: Mill, held: Holding, file: File, kind: str) -> Iterator[Fetch]:
-    part = held.spec.partition
-    if part and kind == "input" and file.name == part.input:
-        yield split.fetch_of(mill, held, file)
-        return
-    given = held.step.context.get("given", {})
+def _fetches(upstream: Upstream, rank: int, file: File, kind: str) -> Iterator[Fetch]:
+    given = upstream.step.context.get("given", {})
     if file.url and file.name not in given:
         yield Fetch(
             name=file.name, kind=kind, url=file.url, plain=True, size=file.size, optional=file.optional
         )
         return
-    found = sources(mill, held.step, held.rank, file)
-    for number, source in enumerate(found):
-        yield _fetch(mill, source, file, kind, number)
+    for number, source in enumerate(sources(upstream, rank, file)):
+        yield _fetch(upstream.mill, source, file, kind, number)
 
 
 def _fetch(mill: Mill, source: Source, file: File, kind: str, number: int) -> Fetch:
@@ -75,18 +76,18 @@ def _fetch(mill: Mill, source: Source, file: File, kind: str, number: int) -> Fe
 
 def store(mill: Mill, held: Holding, wanted: Sequence[StoreRequest]) -> list[StoreAnswer]:
     """Where the parts of a task's outputs go; a file that the step does not declare has no place."""
-    declared = held.files(held.spec.outputs)
+    _declared(held, [each.name for each in wanted])
     for each in wanted:
-        if not any(_is(each.name, file) for file in declared):
-            raise FileForbidden(f"step {held.step.name!r} declares no output {each.name!r}")
         if len(each.md5s) != len(part_ranges(each.size)):
             raise FileUnavailable(f"a file of {each.size} bytes has {len(part_ranges(each.size))} parts")
     return [_place(mill, held, each) for each in wanted]
 
 
-def _is(name: str, file: File) -> bool:
-    known = file.upload_name or file.name
-    return fnmatchcase(name, known) if has_wildcard(known) else name == known
+def _declared(held: Holding, names: Sequence[str]) -> None:
+    outputs = [file.upload_name or file.name for file in held.files(held.spec.outputs)]
+    for name in names:
+        if not any(fits(name, output) for output in outputs):
+            raise FileForbidden(f"step {held.step.name!r} declares no output {name!r}")
 
 
 def _place(mill: Mill, held: Holding, wanted: StoreRequest) -> StoreAnswer:
@@ -105,4 +106,8 @@ def _place(mill: Mill, held: Holding, wanted: StoreRequest) -> StoreAnswer:
 
 def complete(mill: Mill, held: Holding, name: str, upload_id: str, etags: Sequence[str]) -> None:
     """All parts of an output are stored."""
-    mill.files.join_parts(held.prefix(FILES) + name, upload_id, etags)
+    _declared(held, [name])
+    try:
+        mill.files.join_parts(held.prefix(FILES) + name, upload_id, etags)
+    except ObjectRefused as error:
+        raise FileUnavailable(f"{error}; store it again") from error

@@ -19,7 +19,8 @@ from shardmill.model.base import to_ms
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.fault import fault
 from shardmill.model.states import TaskState
-from shardmill.model.worker import MAX_ATTRIBUTES_BYTES, MAX_OUTPUT_BYTES, Reported, Result, output_size
+from shardmill.model.transfers import MAX_STORED_BYTES, in_a_row
+from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result, output_size
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged, Kept
 from shardmill.store.workers import Tally
@@ -92,10 +93,9 @@ def report(
 
 def _check_outputs(results: Sequence[Result]) -> None:
     for at, result in enumerate(results):
-        attributes = [file.attributes for file in result.files or () if file.attributes]
         for name, told, most in (
             ("output", result.output, MAX_OUTPUT_BYTES),
-            ("files", attributes or None, MAX_ATTRIBUTES_BYTES),
+            ("files", in_a_row(result.files or ()), MAX_STORED_BYTES),
         ):
             size = 0 if told is None else output_size(told)
             if size > most:
@@ -183,8 +183,7 @@ def _leaves(result: Result) -> bool:
 
 
 def _kept(result: Result) -> Kept:
-    files = [file.model_dump(mode="json", exclude_none=True) for file in result.files or ()]
-    return Kept(result.output, files)
+    return Kept(result.output, in_a_row(result.files or ()))
 
 
 def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:

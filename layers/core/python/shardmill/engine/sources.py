@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field
 from typing import Any
 
 from shardmill.aws.files import Place
 from shardmill.engine import leavings
 from shardmill.engine.errors import FileForbidden, FileUnavailable
+from shardmill.engine.holding import Holding
 from shardmill.engine.leavings import Left
 from shardmill.engine.mill import Mill
-from shardmill.model.files import File, has_wildcard
+from shardmill.model.files import File, fits, has_wildcard
 from shardmill.store.rows import StepRow
 
 FILES, LOGS, UPLOADS = "files", "logs", "uploads"
@@ -39,8 +39,30 @@ def output_key(job_id: str, step: int, left: Left, name: str) -> str:
     return f"{FILES}/{job_id}/{left.run}/{step}/{left.rank}/{left.attempt}/{name}"
 
 
-def sources(mill: Mill, step: StepRow, rank: int, file: File) -> list[Source]:
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """What a step finds upstream; however many files are of one step, it is looked at once."""
+
+    mill: Mill
+    step: StepRow
+    _makers: dict[str, StepRow | None] = field(default_factory=dict)
+    _left: dict[int, list[Left]] = field(default_factory=dict)
+
+    def maker(self, origin: str) -> StepRow | None:
+        if origin not in self._makers:
+            index = self.step.context["refs"][origin]
+            self._makers[origin] = self.mill.jobs.step(self.step.job_id, self.step.run, index)
+        return self._makers[origin]
+
+    def left_by(self, maker: StepRow) -> list[Left]:
+        if maker.index not in self._left:
+            self._left[maker.index] = leavings.of_step(self.mill, maker)
+        return self._left[maker.index]
+
+
+def sources(upstream: Upstream, rank: int, file: File) -> list[Source]:
     """The objects that a file of a task is; none if it is absent and may be. Raises FileUnavailable."""
+    mill, step = upstream.mill, upstream.step
     given = step.context.get("given", {}).get(file.name)
     if given and not file.origin:
         place = mill.files.own(given_key(step.job_id, file.name))
@@ -49,7 +71,7 @@ def sources(mill: Mill, step: StepRow, rank: int, file: File) -> list[Source]:
         return [Source(file.name, _allowed(mill, step, Place(file.s3.bucket, file.s3.key)), file.size)]
     if not file.origin:
         return _absent(file, f"file {file.name!r} has no source, and none came with the Job")
-    found = list(_of_origin(mill, step, rank, file))
+    found = list(_of_origin(upstream, rank, file, file.origin))
     if not found:
         return _absent(file, f"step {file.origin!r} made no file {file.pattern or file.name!r}")
     return found
@@ -62,27 +84,33 @@ def _absent(file: File, why: str) -> list[Source]:
 
 
 def _allowed(mill: Mill, step: StepRow, place: Place) -> Place:
-    """What Shardmill keeps for Jobs is read by its own Job only."""
-    area = place.key.split("/")[0]
+    """What Shardmill keeps for Jobs is read by its own Job only, however its key is written."""
+    parts = place.key.split("/")
+    if not {".", ".."}.isdisjoint(parts):
+        raise FileForbidden(
+            f"{place.key!r} is refused as a key in S3: '.' and '..' in it may be read as folders"
+        )
+    area = next(filter(None, parts), "")
     own = place.key.startswith(f"{FILES}/{step.job_id}/")
     if place.bucket == mill.files.bucket and area in (FILES, LOGS, UPLOADS) and not own:
         raise FileForbidden(f"{place.key} in the bucket of Shardmill belongs to another Job")
     return place
 
 
-def _of_origin(mill: Mill, step: StepRow, rank: int, file: File) -> Iterator[Source]:
-    index = step.context["refs"][file.origin]
-    maker = mill.jobs.step(step.job_id, step.run, index)
+def _of_origin(upstream: Upstream, rank: int, file: File, origin: str) -> Iterator[Source]:
+    mill, maker = upstream.mill, upstream.maker(origin)
     if not maker:
         return
     wanted = file.pattern or file.name
     if file.pattern or has_wildcard(wanted):
-        for left in leavings.of_step(mill, maker):
+        for left in upstream.left_by(maker):
             yield from _matching(mill, maker, left, wanted)
         return
-    own = leavings.of_rank(mill, maker, rank) if maker.total == step.total else None
-    listed = [own] if own and _has(own, wanted) else leavings.of_step(mill, maker)
-    found = [left for left in listed if _has(left, wanted)]
+    if maker.total == upstream.step.total and _makes(maker, rank, wanted):
+        own = leavings.of_rank(mill, maker, rank)
+        found = [own] if own else []
+    else:
+        found = [left for left in upstream.left_by(maker) if _has(left, wanted)]
     if len(found) > 1:
         raise FileUnavailable(
             f"{len(found)} tasks of step {maker.name!r} made a file {wanted!r}: read them all by a pattern "
@@ -90,6 +118,12 @@ def _of_origin(mill: Mill, step: StepRow, rank: int, file: File) -> Iterator[Sou
         )
     for left in found:
         yield from _matching(mill, maker, left, wanted)
+
+
+def _makes(maker: StepRow, rank: int, name: str) -> bool:
+    """Whether a task is to make a file of this very name: if it did not, another task's is not it."""
+    task = Holding(maker, rank, 0)
+    return any((each.upload_name or each.name) == name for each in task.files(task.spec.outputs))
 
 
 def _has(left: Left, name: str) -> bool:
@@ -101,7 +135,7 @@ def _matching(mill: Mill, maker: StepRow, left: Left, wanted: str) -> Iterator[S
     shard = left.rank + int(maker.spec.get("startShardId", 0))
     for each in left.kept.files:
         by_index = f"{shard}/{each['name']}"
-        local = next((name for name in (each["name"], by_index) if fnmatchcase(name, wanted)), None)
+        local = next((name for name in (each["name"], by_index) if fits(name, wanted)), None)
         if local is None:
             continue
         key = output_key(maker.job_id, maker.index, left, each["name"])

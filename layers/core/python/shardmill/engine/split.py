@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 
-from shardmill.aws.files import ObjectChanged, Place
+from shardmill.aws.files import Head, ObjectChanged, ObjectRefused, Place
 from shardmill.engine.errors import CannotOpen, FileUnavailable, MillError
 from shardmill.engine.holding import Holding
 from shardmill.engine.mill import Mill
-from shardmill.engine.sources import FILES, Source, sources
+from shardmill.engine.sources import FILES, Source, Upstream, sources
 from shardmill.model import split
 from shardmill.model.definition import StepDefine
 from shardmill.model.files import File, Partition
@@ -21,39 +22,42 @@ _MB = 2**20
 
 
 def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
-    """Find where the input of a step is cut, and keep that; how many parts there are."""
+    """Find where the input of a step is cut, and keep that; how many parts there are, of those wanted."""
     assert spec.partition is not None
     file = _input(step, spec)
     source = _source(mill, step, file)
     place = source.place
-    head = mill.files.head(place)
-    if not head:
-        raise CannotOpen(f"the input {file.name!r} that is to be split does not exist: {place.key}")
-    count = split.part_count(
-        head.size,
-        totalwork=wanted,
-        max_part_bytes=spec.partition.max_part_size_mb * _MB if spec.partition.max_part_size_mb else None,
-    )
-    units = _units(spec.partition, source)
+    try:
+        head = mill.files.head(place)
+        if not head:
+            raise CannotOpen(f"the input {file.name!r} that is to be split does not exist: {place.key}")
+        found = _cuts(mill, source, head, spec.partition, wanted)
+    except (split.SplitError, ObjectRefused) as error:
+        raise CannotOpen(f"its input {file.name!r}: {error}") from error
+    except ObjectChanged as error:
+        raise CannotOpen(f"its input {file.name!r} changed while it was split") from error
+    # Another who opens the step at the same time may see another object: its cuts are not ours.
+    known = hashlib.sha256(head.etag.encode()).hexdigest()[:16]
+    key = f"{FILES}/{step.job_id}/{step.run}/{step.index}/cuts-{known}"
+    mill.files.write(key, b"".join(map(_NUMBER.pack, found)))
+    step.context["split"] = {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
+    return len(found) - 1
+
+
+def _cuts(mill: Mill, source: Source, head: Head, partition: Partition, wanted: int) -> list[int]:
+    limit = partition.max_part_size_mb
+    count = split.part_count(head.size, totalwork=wanted, max_part_bytes=limit * _MB if limit else None)
+    units = _units(partition, source)
     count = min(count, max(1, units)) if units is not None else count
     if count > MAX_PARTS:
         raise CannotOpen(f"its input would have {count} parts; {MAX_PARTS} are possible: make them larger")
 
     def read(first: int, length: int) -> bytes:
-        return mill.files.read(place, first, length, head.etag)
+        return mill.files.read(source.place, first, length, head.etag)
 
-    try:
-        start = read(0, min(split.HEAD_BYTES, head.size)) if head.size else b""
-        split.check_splittable(file.name, start)
-        found = split.distinct(split.cuts(read, head.size, count, _kind(spec.partition, start)))
-    except split.SplitError as error:
-        raise CannotOpen(f"its input {file.name!r}: {error}") from error
-    except ObjectChanged as error:
-        raise CannotOpen(f"its input {file.name!r} changed while it was split") from error
-    key = f"{FILES}/{step.job_id}/{step.run}/{step.index}/cuts"
-    mill.files.write(key, b"".join(map(_NUMBER.pack, found)))
-    step.context["split"] = {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
-    return len(found) - 1
+    start = read(0, min(split.HEAD_BYTES, head.size)) if head.size else b""
+    split.check_splittable(source.name, start)
+    return split.distinct(split.cuts(read, head.size, count, _kind(partition, start)))
 
 
 def _input(step: StepRow, spec: StepDefine) -> File:
@@ -77,7 +81,7 @@ def _source(mill: Mill, step: StepRow, file: File) -> Source:
             f"the input {file.name!r} is an address, which cannot be split; put it into S3 first"
         )
     try:
-        found = sources(mill, step, 0, file)
+        found = sources(Upstream(mill, step), 0, file)
     except MillError as error:
         raise CannotOpen(str(error)) from error
     if len(found) != 1:

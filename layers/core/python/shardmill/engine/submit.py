@@ -225,7 +225,7 @@ def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, bound: Bound, no
         text = f"its step {step!r} needs a worker group {name!r}; make it with PUT /v1/groups/{name}"
         faults.append(fault(("jobName",), "unknown-group", text))
     faults += _file_faults(define, job)
-    whole = 0
+    whole, given = 0, len(json.dumps(job.request.get("files", [])))
     for spec in specs:
         try:
             trial(spec, job)
@@ -233,9 +233,10 @@ def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, bound: Bound, no
             faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {in_words(error)}"))
         size = len(spec.model_dump_json().encode())
         whole += size
-        if size > MAX_ROW_BYTES:
+        if size + given > MAX_ROW_BYTES:
             text = (
-                f"step {spec.step_name} has {size} bytes with its parameters; {MAX_ROW_BYTES} fit into a row"
+                f"step {spec.step_name} has {size + given} bytes with its parameters and what is said of the "
+                f"Job's files; {MAX_ROW_BYTES} fit into a row"
             )
             faults.append(fault((), "step-too-large", text))
     if whole > MAX_JOB_BYTES:

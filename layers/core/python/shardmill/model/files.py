@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -12,6 +13,9 @@ from shardmill.model.base import Count, Limit, Model, Name
 
 _SEPARATOR = re.compile(r"[/\\]")
 _DRIVE = re.compile(r"[a-zA-Z]:")
+_UNKEEPABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+MAX_NAME_BYTES = 800
+"""With what stands before it, a name must fit into the 1,024 bytes of a key in S3."""
 
 
 def leaves_work_folder(name: str) -> bool:
@@ -21,19 +25,40 @@ def leaves_work_folder(name: str) -> bool:
     return not inside or parts[0] == "" or ".." in parts or _DRIVE.match(name) is not None or "\0" in name
 
 
-def _work_name(name: str) -> str:
+def name_fault(name: str) -> str | None:
+    """What a file's name must be and is not, if there is anything."""
     if leaves_work_folder(name):
-        raise PydanticCustomError(
-            "bad-file-name", "must be a path inside the work folder: relative, and without '..'"
-        )
+        return "must be a path inside the work folder: relative, and without '..'"
+    if _UNKEEPABLE.search(name):
+        return "must be text without control characters: no store keeps a file of such a name"
+    if "{{" not in name and not {"", "."}.isdisjoint(name.split("/")):
+        return "must be written without './', '//' and a '/' at its end"
+    return None
+
+
+def _local_name(name: str) -> str:
+    if wrong := name_fault(name):
+        raise PydanticCustomError("bad-file-name", "{wrong}", {"wrong": wrong})
     return name
 
 
+def _work_name(name: str) -> str:
+    if len(_local_name(name).encode()) > MAX_NAME_BYTES:
+        raise PydanticCustomError("bad-file-name", "must have {most} bytes at most", {"most": MAX_NAME_BYTES})
+    return name
+
+
+LocalName = Annotated[str, AfterValidator(_local_name)]
 WorkName = Annotated[str, AfterValidator(_work_name)]
 
 
 def has_wildcard(name: str) -> bool:
     return any(sign in name for sign in "*?[")
+
+
+def fits(name: str, wanted: str) -> bool:
+    """Whether a file is the one that is named, or one of those that a pattern stands for."""
+    return name == wanted or (has_wildcard(wanted) and fnmatchcase(name, wanted))
 
 
 class S3Object(Model):
@@ -53,7 +78,7 @@ class File(Model):
     origin: Name | None = None
     nonzero: bool = False
     optional: bool = False
-    upload_name: str | None = None
+    upload_name: WorkName | None = None
     upload_index: Literal["line", "record", "bytes"] | None = Field(
         default=None, description="count these in an output, so that a step which splits it knows"
     )

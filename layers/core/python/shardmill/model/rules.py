@@ -130,6 +130,7 @@ def _files(step: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _file_faults(step: dict[str, Any]) -> Iterator[Found]:
     names = set()
+    read: dict[str, Path] = {}
     for path, each in _files(step):
         given = [name for name in _SOURCES if each.get(name) is not None]
         for name in given[1:]:
@@ -139,8 +140,14 @@ def _file_faults(step: dict[str, Any]) -> Iterator[Found]:
                 f"the file comes from {given[0]!r} already; give one of them",
             )
         yield from _name_faults(path, each)
-        if path[0] == "inputs" and isinstance(each.get("name"), str):
-            names.add(each["name"])
+        own = each.get("name")
+        if path[0] == "outputs" or not isinstance(own, str):
+            continue
+        if not has_wildcard(own) and (first := read.setdefault(own, path)) != path:
+            text = f"is the name of {first[0]}/{first[1]} already; give one of them another"
+            yield (*path, "name"), "duplicate-file", text
+        if path[0] == "inputs":
+            names.add(own)
     partition = step.get("partition")
     wanted = partition.get("input") if isinstance(partition, dict) else None
     if isinstance(wanted, str) and wanted not in names:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from shardmill.model.base import Answer, Count, Model
-from shardmill.model.files import File, WorkName
+from shardmill.model.files import File, LocalName, WorkName
 
 PART_BYTES = 64 * 2**20
 MAX_PARTS = 1_000
+MAX_STORED = 1_000
+MAX_STORED_BYTES = 300_000
+"""What is said of a task's outputs, attributes included, must fit into a row with its other output."""
+
 MAX_UPLOAD_BYTES = 5 * 2**30  # what S3 takes in one PUT, and copies at once
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -38,8 +43,8 @@ class Fetch(Answer):
     `missing`: there is nothing to fetch.
     """
 
-    name: WorkName
-    into: WorkName | None = Field(default=None, description="a file that this becomes a part of, in order")
+    name: LocalName
+    into: LocalName | None = Field(default=None, description="a file that this becomes a part of, in order")
     kind: Literal["input", "predata"] = "input"
     url: str = Field(default="", repr=False)
     plain: bool = False
@@ -110,6 +115,11 @@ class Stored(Model):
     sha256: Sha256
     attributes: dict[str, Any] | None = None
     indexed: Indexed | None = None
+
+
+def in_a_row(files: Iterable[Stored]) -> list[dict[str, Any]]:
+    """What a task's row keeps of its outputs."""
+    return [file.model_dump(mode="json", exclude_none=True) for file in files]
 
 
 class UploadRequest(Model):

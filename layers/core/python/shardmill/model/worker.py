@@ -13,12 +13,11 @@ from shardmill.model.command import Command
 from shardmill.model.definition import Content, StepType
 from shardmill.model.job import PackRange, Sharding, TaskProgress
 from shardmill.model.states import TaskState
-from shardmill.model.transfers import Stored
+from shardmill.model.transfers import MAX_STORED, Stored
 
 MAX_BATCH = 10
 MAX_WAIT_SECONDS = 20
 MAX_OUTPUT_BYTES = 65_536
-MAX_ATTRIBUTES_BYTES = 100_000
 REPORT_STATUSES = ("ok", "already", "stale-attempt", "foreign-attempt", "wrong-group", "unknown-task")
 
 GroupKind = Literal["pull", "lambda"]
@@ -192,7 +191,7 @@ class Result(Model):
     stdout: str | None = None
     stderr: str | None = None
     output: Any = Field(default=None, description="data for later steps: JSON of 64 KB at most")
-    files: list[Stored] | None = Field(default=None, max_length=1_000, description="the outputs it stored")
+    files: list[Stored] | None = Field(default=None, max_length=MAX_STORED, description="what it stored")
     start_time: Time | None = None
     end_time: Time | None = None
 

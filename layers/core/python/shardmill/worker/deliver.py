@@ -14,6 +14,8 @@ log = logging.getLogger("shardmill.worker")
 NEVER_TAKEN = {"invalid-request", "output-too-large", "body-too-large"}
 """Codes of a report that will not be taken, however often it is sent."""
 
+_BROUGHT_ALONG = ("stdout", "stderr", "output", "files")
+
 Send = Callable[[Sequence[Result]], list[Reported]]
 
 
@@ -36,9 +38,9 @@ def deliver(send: Send, results: Sequence[Result]) -> list[Reported]:
 def _as_a_failure(send: Send, result: Result, refusal: Refused) -> list[Reported]:
     reason = f"its result was refused ({refusal.code}): {refusal}"[:MAX_REASON]
     log.warning("result-refused task=%s attempt=%d reason=%s", result.task_id, result.attempt, reason)
-    bare = {"outcome": "failed-permanent", "reason": reason, "stdout": None, "stderr": None, "output": None}
+    bare = {"outcome": "failed-permanent", "reason": reason}
     try:
-        return send([result.model_copy(update=bare)])
+        return send([result.model_copy(update=bare | dict.fromkeys(_BROUGHT_ALONG))])
     except Refused as error:
         if error.code not in NEVER_TAKEN:
             raise

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from shardmill.model.command import Command
@@ -18,7 +18,7 @@ from shardmill.worker.indexing import index
 from shardmill.worker.live import Live
 from shardmill.worker.place import Place
 from shardmill.worker.retry import a_few_times
-from shardmill.worker.safe import chosen
+from shardmill.worker.safe import Traits, chosen, traits
 from shardmill.worker.transfer import Pace, TransferError, fetch_all, store_all
 from shardmill.worker.transport import FileDesk, TransportError
 from shardmill.worker.words import arguments
@@ -37,10 +37,11 @@ class Errands:
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """A task with all it needs, and the files that it is to make."""
+    """A task with all it needs, the files that it is to make, and those that were brought to it."""
 
     lease: Lease
     outputs: Sequence[File] = ()
+    brought: Mapping[str, Traits] = field(default_factory=dict)
 
 
 def supply(lease: Lease, errands: Errands, place: Place, bounds: Bounds, live: Live) -> Supplied:
@@ -68,7 +69,8 @@ def supply(lease: Lease, errands: Errands, place: Place, bounds: Bounds, live: L
     changes: dict[str, object] = {"environ": {**lease.environ, **prepared.environ}}
     if lease.command:
         changes["command"] = _with_paths(lease.command, names)
-    return Supplied(lease.model_copy(update=changes), prepared.outputs)
+    brought = {name: traits(place.work / name) for name in names}
+    return Supplied(lease.model_copy(update=changes), prepared.outputs, brought)
 
 
 def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, live: Live) -> list[Stored]:
@@ -77,7 +79,7 @@ def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, 
         output.name: index(place.work, output.path, file.upload_index)
         for file in supplied.outputs
         if file.upload_index
-        for output in chosen([file], place.work)
+        for output in chosen([file], place.work, supplied.brought)
     }
     stored = store_all(
         supplied.lease,
@@ -86,6 +88,7 @@ def deliver(supplied: Supplied, errands: Errands, place: Place, bounds: Bounds, 
         errands.desk,
         stop=bounds.stop,
         progress=_teller(live),
+        brought=supplied.brought,
         pace=_pace(bounds),
     )
     return [each.model_copy(update={"indexed": counted.get(each.name)}) for each in stored]

@@ -8,17 +8,28 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from shardmill.model.document import plain_faults
-from shardmill.model.files import File, leaves_work_folder
-from shardmill.model.transfers import Stored, StoreRequest, part_ranges
+from shardmill.model.files import MAX_NAME_BYTES, File, leaves_work_folder, name_fault
+from shardmill.model.transfers import (
+    MAX_STORED,
+    MAX_STORED_BYTES,
+    Stored,
+    StoreRequest,
+    in_a_row,
+    part_ranges,
+)
+from shardmill.model.worker import output_size
 
 PIECE_BYTES = 2**20
 MAX_ATTRIBUTES_BYTES = 65_536
+Traits = tuple[int, int, int]
+NOTHING_BROUGHT: Mapping[str, Traits] = MappingProxyType({})
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -110,27 +121,55 @@ def open_inside(folder: Path, name: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def chosen(outputs: Iterable[File], folder: Path) -> list[Output]:
-    """The files that outputs stand for, each found fit to be stored. Raises TransferError."""
+def traits(path: Path) -> Traits:
+    """What changes when a file is written to, or replaced."""
+    found = path.lstat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def chosen(
+    outputs: Iterable[File], folder: Path, brought: Mapping[str, Traits] = NOTHING_BROUGHT
+) -> list[Output]:
+    """The files that outputs stand for, each found fit to be stored. Raises TransferError.
+
+    A pattern does not stand for what was `brought` to the task, unless it was changed since.
+    """
     found: dict[str, Output] = {}
     for file in outputs:
-        for output in _chosen(file, folder):
+        for output in _chosen(file, folder, brought):
             other = found.setdefault(output.name, output)
             if other.path != output.path:
                 raise TransferError(
                     f"outputs {other.path!r} and {output.path!r} are both to be stored as {output.name!r}"
                 )
+    _keepable(found.values())
     return list(found.values())
 
 
-def _chosen(file: File, folder: Path) -> list[Output]:
-    paths = matches(folder, file.name)
+def _keepable(outputs: Collection[Output]) -> None:
+    """All of them must be told in one report: better to know it before they are sent."""
+    if len(outputs) > MAX_STORED:
+        raise TransferError(
+            f"its outputs are {len(outputs)} files; a task stores {MAX_STORED} at most: pack some into one"
+        )
+    told = [Measured(output, 0, "0" * 64, ()).stored for output in outputs]
+    if (size := output_size(in_a_row(told))) > MAX_STORED_BYTES:
+        raise TransferError(
+            f"the names and attributes of its {len(told)} outputs have {size} bytes; {MAX_STORED_BYTES} fit: "
+            "pack some into one, or shorten them"
+        )
+
+
+def _chosen(file: File, folder: Path, brought: Mapping[str, Traits]) -> list[Output]:
+    paths = [
+        path
+        for path in matches(folder, file.name)
+        if path == file.name or brought.get(path) != traits(folder / path)
+    ]
     if file.upload_name and len(paths) > 1:
         raise TransferError(
             f"output {file.name!r} is {len(paths)} files, which cannot all be stored as {file.upload_name!r}"
         )
-    if file.upload_name and leaves_work_folder(file.upload_name):
-        raise Unsafe(f"output {file.name!r} cannot be stored as {file.upload_name!r}: name a relative path")
     try:
         paths = [path for path in paths if _fit(folder, path, file)]
     except TransferError as error:
@@ -140,7 +179,16 @@ def _chosen(file: File, folder: Path) -> list[Output]:
             return []
         raise Missing(f"output {file.name!r} is missing")
     attributes = _attributes(folder, file)
-    return [Output(path, PurePosixPath(file.upload_name or path).as_posix(), attributes) for path in paths]
+    return [Output(path, _stored_name(path, file), attributes) for path in paths]
+
+
+def _stored_name(path: str, file: File) -> str:
+    name = PurePosixPath(file.upload_name or path).as_posix()
+    if wrong := name_fault(name):
+        raise Unsafe(f"output {path!a} cannot be stored: its name {wrong}")
+    if len(name.encode()) > MAX_NAME_BYTES:
+        raise TransferError(f"output {path!a} cannot be stored: of its name {MAX_NAME_BYTES} bytes fit")
+    return name
 
 
 def _fit(folder: Path, path: str, file: File) -> bool:

@@ -340,7 +340,10 @@ class Download:
             raise Failing(f"it has {found[3]} bytes, {self._file.size} were expected")
 
     def _write(self, piece: bytes) -> None:
-        self._out.write(piece)
+        try:
+            self._out.write(piece)
+        except OSError as error:  # ours, not the other side's
+            raise Final(f"it cannot be written here: {error.strerror}") from error
         self._sha.update(piece)
         self._have += len(piece)
         self._farthest = max(self._farthest, self._have)
@@ -361,6 +364,8 @@ class Download:
         self._have, self._sha = 0, hashlib.sha256()
 
     def _changed(self) -> Final:
+        if not self._file.whole:
+            return Final("it was changed after it was split; recompute the step, which splits it anew")
         return Final("it was changed after this task was prepared; a new attempt takes it as it is then")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import BinaryIO
 
@@ -17,7 +18,7 @@ from shardmill.model.worker import Lease
 from shardmill.worker import fetch as web
 from shardmill.worker import safe
 from shardmill.worker.cache import Cache
-from shardmill.worker.safe import Measured
+from shardmill.worker.safe import NOTHING_BROUGHT, Measured, Traits
 from shardmill.worker.safe import TransferError as TransferError
 from shardmill.worker.sources import Absent, Download, Errand, Failing, Final, Signed, answering, refusal
 from shardmill.worker.sources import Halted as Halted
@@ -74,14 +75,14 @@ def fetch_all(
     return paths
 
 
-def _once_each(files: Iterable[Fetch]) -> None:
-    seen: set[Path] = set()
-    for file in files:
-        if Path(file.name) in seen:
-            raise TransferError(
-                f"{file.kind} {file.name!r} is asked for twice: give one of them another name"
-            )
-        seen.add(Path(file.name))
+def _once_each(files: Sequence[Fetch]) -> None:
+    names = [*(file.name for file in files), *{file.into: None for file in files if file.into}]
+    twice = [name for name, times in Counter(map(PurePosixPath, names)).items() if times > 1]
+    if twice:
+        raise TransferError(
+            f"a file {str(twice[0])!r} is asked for twice: give one of them another name; files of one name "
+            f"that several tasks made are told apart by a pattern such as '*/{twice[0].name}'"
+        )
 
 
 def _download(
@@ -121,13 +122,14 @@ def store_all(
     *,
     stop: Event,
     progress: Callable[[str], None],
+    brought: Mapping[str, Traits] = NOTHING_BROUGHT,
     pace: Pace = Pace(),
 ) -> list[Stored]:
     """Store what a task wrote, once all of it is found to be as it must be. Raises TransferError."""
     errand = Errand(stop, progress, pace)
 
     def measured() -> Iterator[Measured]:
-        for output in safe.chosen(outputs, folder):
+        for output in safe.chosen(outputs, folder, brought):
             yield safe.measure(folder, output, partial(errand.go_on, f"reading {output.path}"))
 
     stored = []

@@ -1,0 +1,264 @@
+"""Files, looked at with suspicion: whose they are, whether they are the right ones, what is said if not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from shardmill.api import workers
+from shardmill.aws import clients
+from shardmill.aws.files import Files, Place
+from shardmill.engine.split import settle
+from shardmill.model.definition import StepDefine
+from shardmill.model.transfers import MAX_STORED_BYTES, PART_BYTES
+from support.faults import Faults
+from support.play import Play
+from support.porter import Porter, md5s
+
+
+@pytest.fixture
+def porter(play: Play) -> Porter:
+    return Porter(play)
+
+
+def step(name: str, *after: str, **more: Any) -> dict[str, Any]:
+    return {"stepName": name, "content": "x", "dependentSteps": list(after), **more}
+
+
+def split_step(porter: Porter, data: bytes, **more: Any) -> dict[str, Any]:
+    porter.s3.put_object(Bucket=porter.bucket, Key="data/in", Body=data)
+    where = {"bucket": porter.bucket, "key": "data/in"}
+    files: dict[str, Any] = {
+        "inputs": [{"name": "in-{{ params.day }}", "s3": where}],
+        "partition": {"input": "in-{{ params.day }}", "index": "line"},
+    }
+    return step("a", **{**files, **more})
+
+
+LINES = b"".join(b"%04d\n" % number for number in range(100))
+
+
+def test_an_input_whose_name_is_a_template_is_split_too(play: Play, porter: Porter) -> None:
+    play.define(split_step(porter, LINES, sharding=4), params={"day": "monday"})
+    play.submit()
+    leases = sorted(play.take(4), key=lambda lease: lease.sharding.index)
+    parts = [porter.fetch(lease)["in-monday"] for lease in leases]
+    assert b"".join(parts) == LINES
+    assert len(parts) == 4
+
+
+def test_the_number_of_parts_may_be_a_template(play: Play, porter: Porter) -> None:
+    play.define(split_step(porter, LINES, sharding="{{ params.parts }}"), params={"day": "d", "parts": 5})
+    play.submit()
+    play.take(5)
+    assert play.step("a")["totalWork"] == 5
+
+
+def test_cuts_of_one_object_are_never_used_for_another(play: Play, porter: Porter) -> None:
+    """Two open the same step, and between their looks the object is changed: the one that is late loses."""
+    play.define(split_step(porter, LINES, sharding=4), params={"day": "d"})
+    play.submit()
+    play.cloud.run_until(lambda: play.states().get("a") == "READY", 10)
+    row = play.row(0)
+    before = row.context["split"]
+    porter.s3.put_object(Bucket=porter.bucket, Key="data/in", Body=b"x\n" + LINES * 2)
+    late = play.row(0)
+    assert settle(play.mill, late, StepDefine.model_validate(late.spec), 4) == 4
+    assert late.context["split"]["cuts"] != before["cuts"]
+    leases = sorted(play.take(4), key=lambda lease: lease.sharding.index)
+    [first] = porter.ask(leases[0], prepare=True)["prepared"]["files"]
+    assert (first["first"], first["end"], first["etag"]) == (0, 125, before["etag"])
+
+
+@pytest.mark.parametrize("call", ["head_object", "get_object"])
+def test_an_object_that_shardmill_may_not_read_is_said(
+    play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, call)
+
+    monkeypatch.setattr(clients.s3(), call, refuse)
+    play.define(split_step(porter, LINES, sharding=4), params={"day": "d"})
+    play.submit()
+    play.cloud.run_until(lambda: play.ended(), 10)
+    notes = play.step("a")["notes"]
+    assert f"s3://{porter.bucket}/data/in cannot be read (AccessDenied): the bucket must be" in notes
+
+
+def test_a_bucket_that_cannot_be_is_said(play: Play, porter: Porter) -> None:
+    where = {"bucket": "no/../bucket", "key": "k"}
+    play.define(step("a", inputs=[{"name": "x", "s3": where}]))
+    play.submit()
+    [lease] = play.take(1)
+    refused = porter.ask(lease, 409, prepare=True)
+    assert (refused["code"], refused["detail"]) == (
+        "file-unavailable",
+        "'no/../bucket' is no name of a bucket",
+    )
+
+
+def test_a_task_never_reads_the_file_of_another_task_for_its_own(play: Play, porter: Porter) -> None:
+    """The second task of `a` failed, which is tolerated: the second of `b` has no input then."""
+    play.define(
+        step("a", sharding=2, outputs=[{"name": "out"}], toleratedFailures=1),
+        step("b", sharding=2, inputs=[{"name": "out", "origin": "a"}]),
+    )
+    play.submit()
+    for lease in play.take(2):
+        if lease.sharding.index:
+            play.hands.report([lease], "failed-permanent")
+        else:
+            porter.end(lease, {"out": b"of the first"})
+    first, second = sorted(play.take(2), key=lambda lease: lease.sharding.index)
+    assert porter.fetch(first) == {"out": b"of the first"}
+    assert porter.ask(second, 409, prepare=True)["detail"] == "step 'a' made no file 'out'"
+
+
+def test_tasks_share_a_file_that_one_of_as_many_made(play: Play, porter: Porter) -> None:
+    play.define(
+        step("a", sharding=2, outputs=[{"name": "part-{{ shard.index }}"}]),
+        step("b", sharding=2, inputs=[{"name": "part-0", "origin": "a"}]),
+    )
+    play.submit()
+    for lease in play.take(2):
+        porter.end(lease, {f"part-{lease.sharding.index}": b"%d" % lease.sharding.index})
+    for lease in play.take(2):
+        assert porter.fetch(lease) == {"part-0": b"0"}
+
+
+@pytest.mark.parametrize("name", ["a[1].txt", "50% off+more #1?.txt", "ü/ß ö.csv", "*", "x'y\"z&<>.txt"])
+def test_odd_names_are_just_names(play: Play, porter: Porter, name: str) -> None:
+    play.define(
+        step("a", outputs=[{"name": name}]),
+        step("b", inputs=[{"name": name, "origin": "a"}]),
+    )
+    play.submit()
+    [lease] = play.take(1)
+    porter.end(lease, {name: b"odd"})
+    [lease] = play.take(1)
+    assert porter.fetch(lease) == {name: b"odd"}
+    assert [file["name"] for file in porter.listed()] == [name]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "files/{own}/../somebody/else",
+        "files/./somebody/else",
+        "./files/somebody/else",
+        "/files/somebody/else",
+        "//logs/somebody/else",
+        "files//somebody/else",
+        "data/../files/somebody/else",
+    ],
+)
+def test_no_spelling_of_a_key_leads_to_another_job(play: Play, porter: Porter, key: str) -> None:
+    where = {"bucket": porter.bucket, "key": key.replace("{own}", "{{ job.id }}")}
+    play.define(step("read", inputs=[{"name": "in", "s3": where}]))
+    play.submit()
+    [lease] = play.take(1)
+    assert porter.ask(lease, 403, prepare=True)["code"] == "file-forbidden"
+
+
+def test_only_a_declared_output_is_completed_and_only_with_its_parts(play: Play, porter: Porter) -> None:
+    play.define(step("make", outputs=[{"name": "out"}]))
+    play.submit()
+    [lease] = play.take(1)
+    done = {"name": "other", "uploadId": "u", "etags": ["e"]}
+    assert porter.ask(lease, 403, complete=done)["code"] == "file-forbidden"
+    wish = [{"name": "out", "size": PART_BYTES + 1, "md5s": [*md5s(b"a"), *md5s(b"b")]}]
+    upload = porter.ask(lease, store=wish)["stored"][0]["uploadId"]
+    refused = porter.ask(lease, 409, complete={"name": "out", "uploadId": upload, "etags": ["e", "f"]})
+    assert "cannot be joined (InvalidPart); store it again" in refused["detail"]
+
+
+def test_more_outputs_than_a_row_tells_of_are_refused_and_the_task_can_still_end(
+    play: Play, porter: Porter
+) -> None:
+    play.define(step("make", outputs=[{"name": "out*"}]))
+    play.submit()
+    [lease] = play.take(1)
+    known = {"size": 1, "sha256": "0" * 64}
+    files = [{"name": f"out{number:03d}{'x' * 290}", **known} for number in range(1_000)]
+    result = {
+        "taskId": lease.task_id,
+        "attempt": lease.attempt,
+        "outcome": "success",
+        "receipt": lease.receipt,
+    }
+    body = {"workerId": play.hands.worker.id, "results": [{**result, "files": files}]}
+    refused = play.cloud.http("POST", "/v1/work:report", body)
+    assert (refused.status, refused.json["code"]) == (413, "output-too-large")
+    assert f"{MAX_STORED_BYTES} fit" in refused.json["faults"][0]["message"]
+    few = files[: MAX_STORED_BYTES // 500]
+    body = {"workerId": play.hands.worker.id, "results": [{**result, "files": few, "output": "y" * 60_000}]}
+    assert play.cloud.http("POST", "/v1/work:report", body).status == 200
+    assert play.run()["state"] == "SUCCESS"
+
+
+def test_a_step_upstream_is_looked_at_once_for_all_files_of_a_task(
+    play: Play, porter: Porter, faults: Faults
+) -> None:
+    names = [f"f{number}" for number in range(20)]
+    play.define(
+        step("a", sharding=2, outputs=[{"name": "f*"}]),
+        step("b", inputs=[{"name": name, "origin": "a"} for name in names]),
+    )
+    play.submit()
+    for lease in play.take(2):
+        half = names[lease.sharding.index :: 2]
+        porter.end(lease, {name: name.encode() for name in half})
+    [lease] = play.take(1)
+    faults.meter.calls.clear()
+    porter.ask(lease, prepare=True)
+    assert faults.meter.calls["dynamodb.Query"] == 2, "the blocks of the step, and what they left"
+    assert porter.fetch(lease) == {name: name.encode() for name in names}
+
+
+def test_more_files_than_an_answer_names_are_refused(
+    play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "MOST_ANSWERED_BYTES", 2_000)
+    play.define(
+        step("a", sharding=3, outputs=[{"name": "out"}]),
+        step("b", inputs=[{"name": "*/out", "origin": "a"}]),
+    )
+    play.submit()
+    for lease in play.take(3):
+        porter.end(lease, {"out": b"x"})
+    [lease] = play.take(1)
+    assert "reads 3 files, more than one answer can name" in porter.ask(lease, 409, prepare=True)["detail"]
+
+
+def test_a_file_is_read_once_by_a_step(play: Play) -> None:
+    files = {"inputs": [{"name": "x"}], "predata": [{"name": "x"}]}
+    answer = play.cloud.http("PUT", "/v1/definitions/play", {"steps": [step("a", **files)]})
+    assert answer.status == 422
+    assert ("/steps/0/predata/0/name", "duplicate-file") in [
+        (each["pointer"], each["code"]) for each in answer.json["faults"]
+    ]
+
+
+def test_only_files_that_are_shown_are_signed(
+    play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play.define(step("a", sharding=3, outputs=[{"name": "f*"}]))
+    play.submit()
+    for lease in play.take(3):
+        porter.end(lease, {"f1": b"1", "f[2]": b"2"})
+    play.run()
+    signed: list[Place] = []
+    sign = Files.get_url
+
+    def count(files: Files, place: Place) -> str:
+        signed.append(place)
+        return sign(files, place)
+
+    monkeypatch.setattr(Files, "get_url", count)
+    assert [file["index"] for file in porter.listed(name="f[2]", limit=100)] == [0, 1, 2]
+    assert len(signed) == 3
+    signed.clear()
+    assert len(porter.listed(limit=2)) == 6
+    assert len(signed) == 6 + 2, "and one more at the end of each page, to see whether there is another"
