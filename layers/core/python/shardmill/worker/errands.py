@@ -20,7 +20,7 @@ from shardmill.worker.place import Place
 from shardmill.worker.retry import a_few_times
 from shardmill.worker.safe import Traits, chosen, traits
 from shardmill.worker.transfer import Pace, TransferError, fetch_all, store_all
-from shardmill.worker.transport import FileDesk, TransportError
+from shardmill.worker.transport import FileDesk, Refused, TransportError
 from shardmill.worker.words import arguments
 
 _MOST_SAID = 200
@@ -53,7 +53,7 @@ def supply(lease: Lease, errands: Errands, place: Place, bounds: Bounds, live: L
     try:
         prepared = ask()
     except TransportError as error:
-        raise TransferError(str(error)) from error
+        raise TransferError(error.detail if isinstance(error, Refused) else str(error)) from error
     fetch_all(
         prepared.files,
         place.work,

@@ -128,7 +128,7 @@ def _fault(response: httpx.Response, what: str) -> TransportError:
         return Unreachable(said)
     if code in _STALE_CODES:
         return Stale(detail)
-    return Refused(said, code)
+    return Refused(said, code, detail)
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:

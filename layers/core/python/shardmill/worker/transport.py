@@ -33,9 +33,10 @@ class Unreachable(TransportError):
 class Refused(TransportError):
     """Shardmill said no; asking again changes nothing."""
 
-    def __init__(self, detail: str, code: str = "refused") -> None:
-        super().__init__(detail)
+    def __init__(self, said: str, code: str = "refused", detail: str = "") -> None:
+        super().__init__(said)
         self.code = code
+        self.detail = detail or said
 
 
 class Stale(TransportError):
