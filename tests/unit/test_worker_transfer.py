@@ -27,8 +27,9 @@ from shardmill.model.files import File
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, Stored, StoreRequest, part_ranges
 from shardmill.model.worker import Lease
 from shardmill.worker.cache import Cache
+from shardmill.worker.errand import Errand, Final
 from shardmill.worker.findings import DISCARDED, TIMED_OUT
-from shardmill.worker.sources import Download, Errand, Final
+from shardmill.worker.sources import Download
 from shardmill.worker.transfer import FileDesk, Halted, Pace, TransferError, fetch_all, store_all
 from shardmill.worker.transport import Refused, Unreachable
 from support.leases import a_lease

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import Model
-from shardmill.model.command import MASK
+from shardmill.model.command import MASK, is_reference
 from shardmill.model.fault import Path
 from shardmill.model.states import JobState
 
@@ -51,11 +51,6 @@ def _loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def is_reference(text: str) -> bool:
-    """Whether a text names a secret that is kept elsewhere, instead of being one."""
-    return text.startswith(("ssm:", "secretsmanager:"))
 
 
 def secret_bytes(secret: str) -> bytes:

@@ -18,11 +18,12 @@ from shardmill.model.worker import Lease
 from shardmill.worker import fetch as web
 from shardmill.worker import safe
 from shardmill.worker.cache import Cache
+from shardmill.worker.errand import Absent, Errand, Failing, Final, Signed
+from shardmill.worker.errand import Halted as Halted
+from shardmill.worker.errand import Pace as Pace
 from shardmill.worker.safe import NOTHING_BROUGHT, Measured, Traits
 from shardmill.worker.safe import TransferError as TransferError
-from shardmill.worker.sources import Absent, Download, Errand, Failing, Final, Signed, answering, refusal
-from shardmill.worker.sources import Halted as Halted
-from shardmill.worker.sources import Pace as Pace
+from shardmill.worker.sources import Download, answering, refusal
 from shardmill.worker.transport import FileDesk
 
 _BATCH_PARTS = 100
