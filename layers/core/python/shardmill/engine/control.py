@@ -147,7 +147,7 @@ def _changes(step: StepRow, wish: Wish) -> dict[str, Any]:
     if "worker_groups" in wish and step.groups != wish["worker_groups"]:
         changes |= {"groups": wish["worker_groups"], "sent_to": None}
     if "max_task_count" in wish and step.total and step.spec.get("maxTaskCount") != wish["max_task_count"]:
-        changes["window"] = min(wish["max_task_count"], step.total)
+        changes |= {"window": min(wish["max_task_count"], step.total), "uneven": step.begun or None}
     if step.spec.get("timeoutSeconds") != new.get("timeoutSeconds"):
         changes["longest"] = _longest(step, new["timeoutSeconds"])
     return changes
