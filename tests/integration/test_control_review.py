@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from integration.test_holds import post
+from integration.test_values import contents, run, shell
+from support.hands import Hands
 from support.play import Play, fail_shards
 
 
@@ -53,3 +55,62 @@ def test_a_waiting_task_that_is_killed_brings_no_other_out_of_turn(play: Play) -
     play.hands.report(held)
     play.run()
     assert play.step("a")["counts"] == {"SUCCESS": 7, "KILLED": 3}
+
+
+def test_a_command_that_cannot_be_named_fails_its_task_and_breaks_no_worker(play: Play) -> None:
+    play.define(
+        shell("a", "x"),
+        {"stepName": "b", "dependentStep": "a", "command": {"name": "{{ steps.a.output.program }}"}},
+    )
+    play.submit()
+    play.hands = Hands(play.mill, "limited", ["default"], ["shell"])
+    faults = []
+
+    def work() -> None:
+        for lease in play.hands.take():
+            faults.append(lease.fault)
+            play.hands.report([lease], "failed-permanent" if lease.fault else "success", output={})
+
+    play.cloud.run_until(play.ended, 30, meanwhile=work)
+    assert faults[0] is None
+    assert "has no 'program'" in faults[1]
+    assert play.states() == {"a": "SUCCESS", "b": "FAILED"}
+
+
+def test_a_recomputed_value_is_read_again_by_a_later_phase(play: Play) -> None:
+    play.define(shell("a", "a"), shell("b", "b", phase=1), shell("c", "c {{ steps.a.output }}", phase=1))
+    play.submit()
+    run(play, {"a": "one"})
+    post(play, "/v1/jobs/play/t1:recompute", {"stepName": "a"})
+    play.leased = []
+    assert run(play, {"a": "two"})["state"] == "SUCCESS"
+    assert (contents(play, "b"), contents(play, "c")) == ([], ["c two"])
+
+
+def test_a_condition_on_what_failed_is_told_anew_by_a_rerun(play: Play) -> None:
+    play.define(shell("a", "a"), shell("b", "b", phase=1, when="{{ steps.a.output == 'good' }}"))
+    play.submit()
+    assert play.run(fail_shards(0, step="a"))["state"] == "FAILED"
+    assert play.states()["b"] == "SKIPPED"
+    post(play, "/v1/jobs/play/t1:rerun")
+    assert run(play, {"a": "good"})["state"] == "SUCCESS"
+    assert play.states()["b"] == "SUCCESS"
+
+
+def test_items_are_kept_once(play: Play) -> None:
+    play.define(
+        shell("list", "ls", sharding=4),
+        shell("each", "work {{ item | length }}", "list", items="{{ steps.list.output }}"),
+    )
+    play.submit()
+    assert run(play, {"list": "x" * 40_000})["state"] == "SUCCESS"
+    assert contents(play, "each") == ["work 40000"] * 4
+    assert "steps" not in play.row(1).context
+
+
+def test_values_that_do_not_fit_beside_a_large_step_are_said(play: Play) -> None:
+    content = f"true # {'y' * 250_000} {{{{ steps.list.output }}}}"
+    play.define(shell("list", "ls", sharding=3), shell("large", content, "list"))
+    play.submit()
+    assert run(play, {"list": "x" * 60_000})["state"] == "FAILED"
+    assert "larger data belongs into files" in play.job()["steps"][1]["notes"]

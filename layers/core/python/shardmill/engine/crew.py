@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from shardmill.engine.context import program_of
 from shardmill.engine.mill import Mill
+from shardmill.model.template import TemplateError
 from shardmill.store.keys import EVERY_GROUP
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
@@ -61,9 +62,15 @@ def why_halted(rows: Mapping[str, GroupRow]) -> str:
 
 
 def need_of(step: StepRow) -> str:
-    """The program that the tasks of a step need: their command, or the type that stands for it."""
+    """The program that the tasks of a step need: their command, or the type that stands for it.
+
+    One whose name cannot be told needs none: whoever takes its tasks is given the reason, and reports that.
+    """
     kind = step.spec.get("type", "noop")
-    return program_of(step) if kind == "command" else str(kind)
+    try:
+        return program_of(step) if kind == "command" else str(kind)
+    except TemplateError:
+        return "noop"
 
 
 def runs(apps: Iterable[str], need: str) -> bool:
