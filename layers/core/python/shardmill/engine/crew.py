@@ -134,7 +134,7 @@ def missing(mill: Mill, step: StepRow, now: int) -> str:
     rows = group_rows(mill, step.groups, now)
     if not rows:
         return f"step {step.name}: none of its worker groups exists any more: {', '.join(step.groups)}"
-    working = [name for name, row in rows.items() if not row.suspended]
+    working = [name for name in step.groups if name in rows and not rows[name].suspended]
     if not working:
         return f"step {step.name}: {why_halted(rows)}"
     if any(rows[name].kind == "lambda" for name in working):
@@ -142,16 +142,17 @@ def missing(mill: Mill, step: StepRow, now: int) -> str:
     need, crew = need_of(step), live_crew(mill, working, now)
     if any(runs(worker.apps, need) for worker in crew):
         return ""
-    named = f"group {step.groups[0]}" if len(step.groups) == 1 else f"groups {', '.join(step.groups)}"
+    named = f"group {working[0]}" if len(working) == 1 else f"groups {', '.join(working)}"
+    others = f"; {why_halted(rows)}" if len(working) < len(rows) else ""
     if crew:
-        return f"step {step.name}: no live worker of {named} runs {need!r}"
+        return f"step {step.name}: no live worker of {named} runs {need!r}{others}"
     absent = {
         f"{worker.name} ({_why_absent(worker)})"
-        for members in mill.recent_crews.get(rows, _read(mill), now).values()
+        for members in mill.recent_crews.get(working, _read(mill), now).values()
         for worker in members
     }
     hint = f"; there are {', '.join(sorted(absent)[:5])}" if absent else ""
-    return f"step {step.name}: {named} has no live worker{hint}"
+    return f"step {step.name}: {named} has no live worker{hint}{others}"
 
 
 def _why_absent(worker: WorkerRow) -> str:
