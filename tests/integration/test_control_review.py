@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from integration.test_holds import post
 from integration.test_values import contents, run, shell
 from integration.test_workers_api import register
@@ -231,3 +233,16 @@ def test_a_worker_hears_which_group_keeps_it_waiting(play: Play) -> None:
     assert "workers resume" not in told["notes"]
     post(play, "/v1/groups/default:resume")
     assert post(play, f"/v1/workers/{worker['id']}:heartbeat", beat)["notes"] is None
+
+
+@pytest.mark.parametrize("end", [":kill", ":force"])
+def test_a_suspended_job_that_was_ended_can_run_again(play: Play, end: str) -> None:
+    play.define({"stepName": "a", "sharding": 2})
+    play.submit()
+    held = play.take(1)
+    post(play, "/v1/jobs/play/t1:suspend", {"letFinish": True})
+    post(play, f"/v1/jobs/play/t1{end}", {"state": "FAILED"} if end == ":force" else None)
+    play.hands.report(held)
+    post(play, "/v1/jobs/play/t1:rerun")
+    assert play.run()["state"] == "SUCCESS"
+    assert play.job()["run"] == 2

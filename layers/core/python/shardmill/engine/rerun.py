@@ -80,7 +80,7 @@ def _end(mill: Mill, job: JobRow, actor: Actor, now: int) -> None:
 
     A suspended one is ended first: if another has it go on, one of the two finds it changed.
     """
-    if job.parked:
+    if job.state is JobState.SUSPENDED and job.parked:
         notes, parked = f"ended by {actor.name}, to run again", (JobState.SUSPENDED,)
         if not cut_short(mill, job, JobState.KILLED, parked, notes, now, actor=actor.name, tell=False):
             raise _changed(mill, job)
