@@ -246,3 +246,11 @@ def test_a_suspended_job_that_was_ended_can_run_again(play: Play, end: str) -> N
     post(play, "/v1/jobs/play/t1:rerun")
     assert play.run()["state"] == "SUCCESS"
     assert play.job()["run"] == 2
+
+
+def test_everything_is_no_group_by_a_name(play: Play) -> None:
+    post(play, "/v1/groups:suspend", status=204)
+    for action in (":suspend", ":resume"):
+        assert post(play, f"/v1/groups/*{action}", status=404)["code"] == "group-not-found"
+    assert play.cloud.http("GET", "/v1/groups/*").status == 404
+    assert play.cloud.http("DELETE", "/v1/groups/*?force=true").status == 404
