@@ -25,7 +25,7 @@ from shardmill.model.worker import (
     Result,
     Worker,
 )
-from shardmill.worker import pull, pulse, retry
+from shardmill.worker import heart, pull, pulse, retry
 from shardmill.worker.execute import Workshop, execute
 from shardmill.worker.live import Live
 from shardmill.worker.loop import run_worker
@@ -334,6 +334,19 @@ def test_it_beats_when_it_becomes_busy_and_when_it_becomes_idle(monkeypatch: pyt
     with Working(transport):
         transport.await_that(lambda: len(transport.beats) == 2)
         assert [len(held) for held, _ in transport.beats] == [1, 0]
+
+
+def test_a_worker_that_rests_asks_soon_whether_it_may_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heart, "RESTING_SECONDS", 0.05)
+    transport = FakeTransport(noops(1), heartbeat_seconds=600)
+    with Working(transport):
+        transport.await_that(lambda: len(transport.results) == 1)
+        transport.suspended = True
+        transport.add(a_lease("noop", rank=1))
+        told = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= told + 3)
+        transport.suspended = False
+        transport.await_that(lambda: len(transport.results) == 2)
 
 
 def test_a_flood_of_small_tasks_costs_few_heartbeats() -> None:

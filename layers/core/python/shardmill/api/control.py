@@ -78,13 +78,13 @@ class Groups(Reason):
     """The worker groups of all steps, or of one."""
 
     worker_groups: list[Name] = Field(min_length=1, max_length=100)
-    step_name: str | None = None
+    step_name: Name | None = None
 
 
 class Change(Reason):
     """What becomes another, of all steps or of one; it holds for tasks that are not leased yet."""
 
-    step_name: str | None = None
+    step_name: Name | None = None
     priority: Whole | None = None
     worker_groups: list[Name] | None = Field(default=None, min_length=1, max_length=100)
     max_task_count: int | None = Field(default=None, ge=1, le=MAX_SHARDS)

@@ -26,6 +26,7 @@ from shardmill.store.rows import BackfillRow, JobRow, ScheduleRow
 
 MOST_AT_ONCE = 200  # times that one visit looks at; the next one goes on
 _TRIES = 6
+_HELD = "waits until its definition is resumed"
 Key = tuple[str, str, int]
 NewId = Callable[[], str]
 
@@ -179,9 +180,11 @@ def _visit(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Visit
         visit.notes = f"the schedule was deleted before {len(b.times) - b.at} of its times"
         visit.at = len(b.times)
     stock = fire.Stock(mill, new_id)
-    if stock.suspended(b.job_name):
+    if visit.notes == _HELD:
+        visit.notes = ""
+    if row and b.state == "RUNNING" and visit.at < len(b.times) and stock.suspended(b.job_name):
         row = None
-        visit.notes = "waits until its definition is resumed"
+        visit.notes = visit.notes or _HELD
     while row and b.state == "RUNNING" and visit.at < len(b.times) and len(visit.running) < b.parallel:
         if visit.at - b.at >= MOST_AT_ONCE:
             break

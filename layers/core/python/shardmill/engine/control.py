@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardmill.aws.queues import lane_of
-from shardmill.engine import enqueue
+from shardmill.engine import enqueue, share
 from shardmill.engine.crew import group_rows
 from shardmill.engine.errors import Busy, JobEnded, RequestInvalid, StepNotFound
 from shardmill.engine.mill import Mill
@@ -49,7 +49,7 @@ def change(
         wished = _merged(present.changes, wish, step_name)
         if wished == present.changes:
             return carry_out(mill, present, now) if present.unapplied else present
-        groups = present.groups | set(wish.get("worker_groups", ()))
+        groups = _groups(present, wish, step_name)
         priority = wish["priority"] if "priority" in wish and not step_name else present.priority
         changed = mill.jobs.change(
             present,
@@ -91,6 +91,12 @@ def _merged(known: dict[str, Any], wish: Wish, step_name: str) -> dict[str, Any]
     return {name: each for name, each in merged.items() if each}
 
 
+def _groups(job: JobRow, wish: Wish, step_name: str) -> set[str]:
+    """The groups that a Job needs, of which none can be deleted; where all steps are moved, no others."""
+    wanted = set(wish.get("worker_groups", ()))
+    return wanted if wanted and not step_name else job.groups | wanted
+
+
 def _in_words(wish: Wish) -> str:
     return ", ".join(f"{spelled(name)} to {_text(value)}" for name, value in wish.items())
 
@@ -105,12 +111,18 @@ def wished_for(job: JobRow, step_name: str) -> dict[str, Any]:
 
 
 def carry_out(mill: Mill, job: JobRow, now: int) -> JobRow:
-    """Give the steps that are there what was asked for them; may be repeated."""
-    for step in mill.jobs.steps(job.id, job.run):
-        if step.kind == "step" and not step.state.ended:
-            _change_step(mill, step, wished_for(job, step.name), now)
-    mill.jobs.changes_done(job)
-    return job
+    """Give the steps that are there what was asked for them; may be repeated.
+
+    If somebody asked for more meanwhile, his word may have been carried out before this one: it is once more.
+    """
+    for _ in range(_TRIES):
+        for step in mill.jobs.steps(job.id, job.run):
+            if step.kind == "step" and not step.state.ended:
+                _change_step(mill, step, wished_for(job, step.name), now)
+        if mill.jobs.changes_done(job):
+            return job
+        job = mill.jobs.get(job.id) or job
+    raise Busy("too many change this Job at once; ask again")
 
 
 def _change_step(mill: Mill, step: StepRow, wish: Wish, now: int) -> None:
@@ -124,12 +136,12 @@ def _change_step(mill: Mill, step: StepRow, wish: Wish, now: int) -> None:
         if present.opened and _moves_messages(present, changes):
             renewed = mill.jobs.raise_generation(present, **changes)
             if renewed:
-                for name in set(present.groups) - set(renewed.groups):
-                    mill.groups.giant_gone(name, present.key)
+                share.move(mill, present, renewed)
                 enqueue.send_again(mill, renewed, now)
                 enqueue.send_open(mill, renewed, now, last=False)
                 return
-        elif mill.jobs.change_step(present, **changes):
+        elif changed := mill.jobs.change_step(present, **changes):
+            share.move(mill, present, changed)
             return
         present = mill.jobs.step(step.job_id, step.run, step.index)
     raise Busy(f"too many change step {step.name!r} at once; ask again")
@@ -147,7 +159,7 @@ def _changes(step: StepRow, wish: Wish) -> dict[str, Any]:
     if "worker_groups" in wish and step.groups != wish["worker_groups"]:
         changes |= {"groups": wish["worker_groups"], "sent_to": None}
     if "max_task_count" in wish and step.total and step.spec.get("maxTaskCount") != wish["max_task_count"]:
-        changes["window"] = min(wish["max_task_count"], step.total)
+        changes |= {"window": min(wish["max_task_count"], step.total), "uneven": step.begun or None}
     if step.spec.get("timeoutSeconds") != new.get("timeoutSeconds"):
         changes["longest"] = _longest(step, new["timeoutSeconds"])
     return changes

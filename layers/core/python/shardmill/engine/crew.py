@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from shardmill.engine.context import program_of
 from shardmill.engine.mill import Mill
+from shardmill.model.template import TemplateError
 from shardmill.store.keys import EVERY_GROUP
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
@@ -61,9 +62,15 @@ def why_halted(rows: Mapping[str, GroupRow]) -> str:
 
 
 def need_of(step: StepRow) -> str:
-    """The program that the tasks of a step need: their command, or the type that stands for it."""
+    """The program that the tasks of a step need: their command, or the type that stands for it.
+
+    One whose name cannot be told needs none: whoever takes its tasks is given the reason, and reports that.
+    """
     kind = step.spec.get("type", "noop")
-    return program_of(step) if kind == "command" else str(kind)
+    try:
+        return program_of(step) if kind == "command" else str(kind)
+    except TemplateError:
+        return "noop"
 
 
 def runs(apps: Iterable[str], need: str) -> bool:
@@ -127,7 +134,7 @@ def missing(mill: Mill, step: StepRow, now: int) -> str:
     rows = group_rows(mill, step.groups, now)
     if not rows:
         return f"step {step.name}: none of its worker groups exists any more: {', '.join(step.groups)}"
-    working = [name for name, row in rows.items() if not row.suspended]
+    working = [name for name in step.groups if name in rows and not rows[name].suspended]
     if not working:
         return f"step {step.name}: {why_halted(rows)}"
     if any(rows[name].kind == "lambda" for name in working):
@@ -135,16 +142,17 @@ def missing(mill: Mill, step: StepRow, now: int) -> str:
     need, crew = need_of(step), live_crew(mill, working, now)
     if any(runs(worker.apps, need) for worker in crew):
         return ""
-    named = f"group {step.groups[0]}" if len(step.groups) == 1 else f"groups {', '.join(step.groups)}"
+    named = f"group {working[0]}" if len(working) == 1 else f"groups {', '.join(working)}"
+    others = f"; {why_halted(rows)}" if len(working) < len(rows) else ""
     if crew:
-        return f"step {step.name}: no live worker of {named} runs {need!r}"
+        return f"step {step.name}: no live worker of {named} runs {need!r}{others}"
     absent = {
         f"{worker.name} ({_why_absent(worker)})"
-        for members in mill.recent_crews.get(rows, _read(mill), now).values()
+        for members in mill.recent_crews.get(working, _read(mill), now).values()
         for worker in members
     }
     hint = f"; there are {', '.join(sorted(absent)[:5])}" if absent else ""
-    return f"step {step.name}: {named} has no live worker{hint}"
+    return f"step {step.name}: {named} has no live worker{hint}{others}"
 
 
 def _why_absent(worker: WorkerRow) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shardmill.engine.errors import (
     Busy,
     DefinitionInUse,
@@ -113,7 +115,7 @@ def read(mill: Mill, job_name: str, version: int | None = None) -> Definition:
     older = mill.definitions.version(job_name, version)
     if not older:
         raise DefinitionNotFound(job_name, version)
-    return older
+    return replace(older, suspended=saved.suspended)
 
 
 def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from shardmill.aws.observe import logger
 from shardmill.aws.queues import RESEND, Ticket, lane_of
+from shardmill.engine import turns
 from shardmill.engine.crew import group_rows, need_of, served
 from shardmill.engine.errors import GroupNotFound
 from shardmill.engine.mill import STEP_CACHE_MS, Mill
-from shardmill.model.blocks import BLOCK_SIZE, Block, block_of, block_size
 from shardmill.store.rows import StepRow
 
 
@@ -77,44 +77,25 @@ def send_to(
         mill.queues.send(queue, listed, delay=delay)
 
 
-def next_of(step: StepRow, rank: int) -> int | None:
-    """The task whose turn comes when this one ends: so a step never has more than its window alive."""
-    following = rank + step.window
-    return following if following < step.total and step.opened and not step.stopping else None
-
-
 def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
     """Send the message of every task whose turn it is and that has not ended; how many there were.
 
     `last`: nobody needs to do it once more for this generation.
     """
-    ranks = list(open_ranks(step, {block.number: block for block in mill.shards.open_blocks(step)}))
+    ranks = list(turns.open_ranks(step, {block.number: block for block in mill.shards.open_blocks(step)}))
     send(mill, step, ranks, now)
     if last:
         mill.jobs.resent(step)
     return len(ranks)
 
 
-def open_ranks(step: StepRow, open_blocks: Mapping[int, Block]) -> Iterator[int]:
-    """The tasks whose turn it is and that have not ended; a block that is not open has ended as a whole."""
-
-    def ended(rank: int) -> bool:
-        block = open_blocks.get(block_of(rank))
-        return block is None or block[rank].state.ended
-
-    for number, block in open_blocks.items():
-        first = number * BLOCK_SIZE
-        if first >= step.window and _far_off(block, open_blocks, first - step.window):
-            continue
-        for rank in range(first, first + block_size(step.total, number)):
-            if not ended(rank) and (rank < step.window or ended(rank - step.window)):
-                yield rank
-
-
-def _far_off(block: Block, open_blocks: Mapping[int, Block], turn: int) -> bool:
-    """Whether nobody touched a block, nor those whose ends bring its turn: true of most of a large step."""
-    before = [open_blocks.get(block_of(turn)), open_blocks.get(block_of(turn + BLOCK_SIZE - 1))]
-    return all(each is not None and not each.shards and not each.swept for each in (block, *before))
+def first_of(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list[int]:
+    """The tasks that have the first turns in the lines of these, in a run that kept some of its tasks."""
+    step = mill.jobs.step(*step_key)
+    if not step or not step.opened:
+        return []
+    blocks = {block.number: block for block in mill.shards.open_blocks(step)}
+    return [rank for rank in turns.open_ranks(step, blocks) if rank % step.window in ranks]
 
 
 def send_again(mill: Mill, step: StepRow, now: int) -> None:

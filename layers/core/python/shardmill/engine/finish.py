@@ -79,6 +79,8 @@ def cut_short(
         completed_time=now,
         actor=actor,
         notes=notes[:2000],
+        parked=None,
+        let_finish=None,
     )
     if ended and tell:
         announce(mill, ended, now)

@@ -40,9 +40,9 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
                 end_dropped(mill, step, rank, held)
             continue
         given.append(task.task_id)
-        if now - held.time < 0.8 * lease_time(mill, step, now):
+        if receipt.gen == step.gen and now - held.time < 0.8 * lease_time(mill, step, now):
             messages.append((receipt.message, 0))
-        else:  # another may have received the message since, and hidden it for long
+        else:  # it is void, or another may have received it since, and hidden it for long
             enqueue.send_if_possible(mill, step, [rank], now)
     if messages:
         mill.queues.hide(messages)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from shardmill.engine import enqueue, park, settle, share, steps
+from shardmill.engine import park, settle, share, steps, turns
 from shardmill.engine.errors import Busy, JobEnded, StepEnded, TaskEnded
 from shardmill.engine.finish import announce, cut_short
 from shardmill.engine.mill import Mill
@@ -117,7 +117,7 @@ def end_task(
         except BlockChanged:
             continue
         settle.after_end(mill, step, block)
-        settle.send_next(mill, step, [rank], now, repeated=False)
+        settle.send_next(mill, step, [rank], now, repeated=True)  # it may not have had its turn
         return
     raise Busy("too many change this task at once; ask again")
 
@@ -151,7 +151,7 @@ def _end_tasks(mill: Mill, step: StepRow) -> None:
             ends.update(_end_block(mill, step, block).counts())
         elif not block.swept:
             untouched[block.number] = block
-    for number in {block_of(rank) for rank in enqueue.open_ranks(step, untouched)}:
+    for number in turns.reached(step, untouched):
         ends.update(_end_block(mill, step, untouched[number]).counts())
     success, failed = ends[TaskState.SUCCESS], ends[TaskState.FAILED]
     mill.jobs.set_counts(step, success=success, failed=failed, killed=step.total - success - failed)

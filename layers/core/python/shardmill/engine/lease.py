@@ -224,7 +224,7 @@ def _carry_out(
     for rank, message in ranks.items():
         verdict = verdicts[rank]
         if isinstance(verdict, Take):
-            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard)
+            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard, step.gen)
             batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
         elif isinstance(verdict, Wait):
             batch.hide.append((message, seconds_until(verdict.ms, 0)))

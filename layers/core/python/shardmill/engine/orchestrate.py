@@ -26,9 +26,10 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
     if action == "open":
         return steps.open_step(mill, job_id, run, index, now)
     if action == "enqueue":
-        ranks = range(event["item"]["from"], event["item"]["to"])
-        enqueue.send_to(mill, event["queues"], (job_id, run, index), event["gen"], ranks)
-        return {"sent": len(ranks)}
+        key, ranks = (job_id, run, index), range(event["item"]["from"], event["item"]["to"])
+        sent = list(ranks) if run == 1 else enqueue.first_of(mill, key, ranks)
+        enqueue.send_to(mill, event["queues"], key, event["gen"], sent)
+        return {"sent": len(sent)}
     if action == "sweep":
         return {"swept": steps.sweep_set(mill, job_id, run, index, event["item"])}
     if action == "close":

@@ -39,6 +39,7 @@ class _Entry:
     rank: int
     believed: Shard | None
     message: Message | None
+    gen: int = 0
     status: str = ""
     shard: Shard | None = None
 
@@ -136,7 +137,7 @@ def _place(mill: Mill, result: Result) -> tuple[tuple[str, int, int], _Entry] | 
     job_id, index, rank = where
     receipt = Receipt.decode(result.receipt) if result.receipt else None
     if receipt:
-        return (job_id, receipt.run, index), _Entry(result, rank, receipt.shard, receipt.message)
+        return (job_id, receipt.run, index), _Entry(result, rank, receipt.shard, receipt.message, receipt.gen)
     job = mill.jobs.get(job_id)
     return ((job_id, job.run, index), _Entry(result, rank, None, None)) if job else None
 
@@ -314,8 +315,8 @@ def _reason(result: Result) -> str:
 def _part_with_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now: int) -> None:
     """The message of an ended task goes; that of one to be tried again shows when its time has come.
 
-    A task that ran longer than its lease may have lost its message to another receiver, who hid it for long:
-    it gets a new one.
+    A task that ran longer than its lease may have lost its message to another receiver, who hid it for long,
+    and one that was leased before its step was changed has a void one: it gets a new one.
     """
     counted = [entry for entry in entries if entry.status in ("ok", "already")]
     settled = [entry.message for entry in counted if entry.message and entry.ended]
@@ -325,7 +326,11 @@ def _part_with_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], no
         if entry.shard and entry.shard.state is TaskState.READY and entry.status == "ok"
     ]
     lease_ms = lease_time(mill, step, now)
-    fresh = [(e, shard) for e, shard in again if e.message and now - e.held.time < lease_ms * 0.8]
+    fresh = [
+        (e, shard)
+        for e, shard in again
+        if e.message and e.gen == step.gen and now - e.held.time < lease_ms * 0.8
+    ]
     if settled:
         mill.queues.delete(settled)
     if fresh:

@@ -17,6 +17,7 @@ from shardmill.engine.submit import START_GRACE_MS, start
 from shardmill.model.actor import Actor
 from shardmill.model.deadline import deadline
 from shardmill.model.definition import StepDefine, upstream_of
+from shardmill.model.references import steps_read_by
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -79,7 +80,7 @@ def _end(mill: Mill, job: JobRow, actor: Actor, now: int) -> None:
 
     A suspended one is ended first: if another has it go on, one of the two finds it changed.
     """
-    if job.parked:
+    if job.state is JobState.SUSPENDED and job.parked:
         notes, parked = f"ended by {actor.name}, to run again", (JobState.SUSPENDED,)
         if not cut_short(mill, job, JobState.KILLED, parked, notes, now, actor=actor.name, tell=False):
             raise _changed(mill, job)
@@ -104,7 +105,9 @@ def _redo(nodes: Sequence[StepRow], scope: Scope) -> Redo:
     if scope.everything:
         return {str(node.index): ALL_TASKS for node in nodes}
     if not scope.steps:
-        return {str(node.index): FAILED_TASKS for node in nodes if not _fine(node)}
+        failed = {node.index for node in nodes if not _fine(node)}
+        doubtful = {index for index in _downstream(nodes, failed) if nodes[index].not_wanted}
+        return {str(index): FAILED_TASKS for index in sorted(failed | doubtful)}
     by_name = {node.name: node for node in nodes}
     missing = [name for name in scope.steps if name not in by_name]
     if missing:
@@ -126,10 +129,10 @@ def _fine(step: StepRow) -> bool:
 
 
 def _downstream(nodes: Sequence[StepRow], named: Collection[int]) -> set[int]:
-    """The steps that depend on some, directly or not; phases order, but hand nothing on."""
+    """The steps that depend on some or read what they hand on, directly or not; a phase alone only orders."""
     waits: dict[str, list[int]] = {}
     for node in nodes:
-        for name in upstream_of(StepDefine.model_validate(node.spec)):
+        for name in {*upstream_of(StepDefine.model_validate(node.spec)), *steps_read_by(node.spec)}:
             waits.setdefault(name, []).append(node.index)
     found: set[int] = set()
     new = [nodes[index].name for index in named]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shardmill.engine import enqueue
+from shardmill.engine import enqueue, turns
 from shardmill.engine.mill import Mill
 from shardmill.engine.rules import too_many_failures
-from shardmill.model.blocks import Block, block_of, set_of
+from shardmill.model.blocks import Block, set_of
 from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
 
@@ -66,11 +66,12 @@ def _count_failures(mill: Mill, step: StepRow, block: int, failures: int) -> Non
 
 
 def send_next(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, repeated: bool) -> None:
-    """Send the tasks whose turn comes after those that ended; on a repeat, only the ones never taken."""
-    following = [rank for ended in ranks if (rank := enqueue.next_of(step, ended)) is not None]
-    if not following:
-        return
-    if repeated:
-        blocks = mill.shards.blocks(step, {block_of(rank) for rank in following})
-        following = [rank for rank in following if blocks[block_of(rank)][rank].attempt == 0]
+    """Send the tasks whose turn comes after those that ended.
+
+    `repeated`, or after the window was changed: they may have ended out of their turn, so rows are read.
+    """
+    if repeated or step.uneven:
+        following = turns.after(mill, step, ranks)
+    else:
+        following = [rank for ended in ranks if (rank := turns.next_of(step, ended)) is not None]
     enqueue.send_if_possible(mill, step, following, now)

@@ -24,9 +24,8 @@ def make_room(mill: Mill, step: StepRow, now: int) -> StepRow:
     A giant notes itself before it looks for others, so that of two at least one sees the other.
     """
     giant = step.window > LEAST_WINDOW
+    _enter(mill, step)
     for name in step.groups:
-        if giant:
-            mill.groups.note_giant(name, step.key)
         mill.recent_groups.forget(name)
     others = _giants(mill, step, now)
     for other in others:
@@ -48,6 +47,20 @@ def grow(mill: Mill, step: StepRow, now: int) -> None:
 def natural_window(step: StepRow) -> int:
     """How many tasks of a step are in the queue while it has its group for itself."""
     return min(step.spec.get("maxTaskCount") or DEFAULT_WINDOW, step.total)
+
+
+def move(mill: Mill, before: StepRow, after: StepRow) -> None:
+    """A step has other groups, or another window: it is known where it shares now, and nowhere else."""
+    if after.begun:
+        for name in set(before.groups) - set(after.groups):
+            mill.groups.giant_gone(name, before.key)
+        _enter(mill, after)
+
+
+def _enter(mill: Mill, step: StepRow) -> None:
+    if step.window > LEAST_WINDOW:
+        for name in step.groups:
+            mill.groups.note_giant(name, step.key)
 
 
 def leave(mill: Mill, step: StepRow) -> None:

@@ -84,11 +84,13 @@ def _settle(mill: Mill, step: StepRow, now: int) -> StepRow:
         changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
         skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
         return skipped or _row(mill, step.job_id, step.run, step.index)
-    context = step.context_text
     if step.total:  # a rerun settled it, with what is kept
+        values.keep_for_tasks(step)
+        context = step.context_text
         opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
         return opened or _row(mill, step.job_id, step.run, step.index)
     step.total = values.settle_total(mill, step, spec)
+    values.keep_for_tasks(step)
     context = step.context_text
     if step.two_levels:
         mill.shards.make_sets(step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from shardmill.engine import leavings
@@ -12,28 +13,44 @@ from shardmill.model import template
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition import MAX_ITEMS, StepDefine, is_sharded, total
 from shardmill.model.expression import kind
-from shardmill.model.references import templates
+from shardmill.model.fault import Path
+from shardmill.model.references import BEFORE_TASKS, templates
+from shardmill.store.codec import to_json
 from shardmill.store.rows import StepRow
 
 MAX_VALUE_BYTES = 200_000
+MAX_STEP_BYTES = 380_000  # of a row of 400 KB, beside what the step becomes
 _INTEGER_DIGITS = 7
 
 
 def gather(mill: Mill, step: StepRow) -> None:
     """Put into a step's context the outputs that its texts name."""
-    named = {
-        name.split(".")[1]
-        for _, text in templates(step.spec)
-        if "{{" in text
-        for name in template.names(text)
-        if name.startswith("steps.")
-    }
+    named = _named(templates(step.spec))
     if not named:
         return
     refs = step.context["refs"]
     sources = mill.jobs.steps_by_key((step.job_id, step.run, refs[name]) for name in named)
     step.context["steps"] = {source.name: {"output": output_of(mill, source)} for source in sources.values()}
-    _check_size(step)
+
+
+def keep_for_tasks(step: StepRow) -> None:
+    """Keep of what was gathered only what the texts of tasks name; raises if that does not fit into a row."""
+    kept = _named((path, text) for path, text in templates(step.spec) if path[0] not in BEFORE_TASKS)
+    found = {name: each for name, each in step.context.pop("steps", {}).items() if name in kept}
+    step.context |= {"steps": found} if found else {}
+    size, spec = len(step.context_text.encode()), len(to_json(step.spec).encode())
+    room = min(MAX_VALUE_BYTES, MAX_STEP_BYTES - spec)
+    if size > room:
+        raise CannotOpen(
+            f"the outputs and items that its tasks need have {size} bytes; {max(room, 0)} fit beside its own "
+            f"{spec}, larger data belongs into files"
+        )
+
+
+def _named(texts: Iterable[tuple[Path, str]]) -> set[str]:
+    """The steps whose outputs are named."""
+    names = (name for _, text in texts if "{{" in text for name in template.names(text))
+    return {name.split(".")[1] for name in names if name.startswith("steps.")}
 
 
 def output_of(mill: Mill, source: StepRow) -> Any:
@@ -43,15 +60,6 @@ def output_of(mill: Mill, source: StepRow) -> Any:
     if is_sharded(StepDefine.model_validate(source.spec)):
         return listed
     return listed[0] if listed else None
-
-
-def _check_size(step: StepRow) -> None:
-    size = len(step.context_text.encode())
-    if size > MAX_VALUE_BYTES:
-        raise CannotOpen(
-            f"the outputs that it reads have {size} bytes; {MAX_VALUE_BYTES} fit, "
-            "larger data belongs into files"
-        )
 
 
 def wanted(step: StepRow, spec: StepDefine) -> bool:
@@ -90,7 +98,6 @@ def _items(step: StepRow, found: Any) -> int:
     if len(found) > MAX_ITEMS:
         raise CannotOpen(f"it has {len(found)} items; {MAX_ITEMS} are possible")
     step.context["items"] = found
-    _check_size(step)
     return len(found)
 
 

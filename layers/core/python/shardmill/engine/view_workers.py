@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardmill.engine.crew import group_rows
+from shardmill.engine.crew import group_rows, why_halted
 from shardmill.engine.mill import Mill
 from shardmill.engine.workers import Beat, heartbeat_seconds, is_seen
 from shardmill.model.base import from_ms
@@ -44,18 +44,25 @@ def _status(mill: Mill, worker: WorkerRow, now: int) -> WorkerStatus:
     return WorkerStatus.DRAINING if worker.offline or worker.drain else WorkerStatus.ONLINE
 
 
-def _all_halted(mill: Mill, worker: WorkerRow, now: int) -> bool:
+def _why_resting(mill: Mill, worker: WorkerRow, now: int) -> str:
+    """Why a worker takes no tasks though it is not leaving, and what to do; nothing if it takes them."""
+    if worker.suspended or worker.tired:
+        return f"{worker.notes or worker.tired}; `shardmill workers resume {worker.name}` lets it go on"
     rows = group_rows(mill, worker.groups, now)
-    return bool(rows) and all(row.suspended for row in rows.values())
+    if rows and all(row.suspended for row in rows.values()):
+        return f"{why_halted(rows)}; it goes on when one of them is resumed"
+    return ""
 
 
 def heartbeat_answer(mill: Mill, beat: Beat, now: int) -> HeartbeatAnswer:
     worker = beat.worker
+    why = _why_resting(mill, worker, now)
     return HeartbeatAnswer(
         drop=beat.drop,
         followed=beat.followed,
         status=_status(mill, worker, now),
-        suspended=worker.suspended or bool(worker.tired) or _all_halted(mill, worker, now),
+        suspended=bool(why),
+        notes=why or None,
         drain=worker.drain,
         heartbeat_seconds=heartbeat_seconds(mill, worker, now),
     )

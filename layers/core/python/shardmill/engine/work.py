@@ -38,26 +38,38 @@ class Receipt:
     queue: str
     handle: str
     shard: Shard
+    gen: int = 0
+    """The generation of the message, of which a step makes older ones void."""
 
     @property
     def message(self) -> Message:
         return Message(self.queue, self.handle, "")
 
     def encode(self) -> str:
-        return json.dumps([self.run, self.queue, self.handle, self.shard.encode()], separators=(",", ":"))
+        told = [self.run, self.queue, self.handle, self.shard.encode(), self.gen]
+        return json.dumps(told, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> Receipt | None:
         """None if the text is no receipt: it comes from outside, and is believed only if a row agrees."""
         try:
-            run, queue, handle, entry = json.loads(text)
+            run, queue, handle, entry, gen = json.loads(text)
             shard = Shard.decode(entry)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             return None
-        numbers = (run, shard.attempt, shard.failures, shard.losses, shard.rejections, shard.time, shard.span)
+        numbers = (
+            run,
+            gen,
+            shard.attempt,
+            shard.failures,
+            shard.losses,
+            shard.rejections,
+            shard.time,
+            shard.span,
+        )
         whole = all(isinstance(number, int) and number >= 0 for number in numbers)
         return (
-            cls(run, queue, handle, shard)
+            cls(run, queue, handle, shard, gen)
             if whole and isinstance(queue, str) and isinstance(handle, str)
             else None
         )

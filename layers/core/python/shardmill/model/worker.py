@@ -138,6 +138,7 @@ class HeartbeatAnswer(Answer):
     followed: list[str] = Field(default_factory=list)
     status: WorkerStatus
     suspended: bool = False
+    notes: str | None = Field(default=None, description="why it is suspended, and what lets it go on")
     drain: bool = False
     heartbeat_seconds: int
 

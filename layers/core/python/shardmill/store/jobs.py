@@ -171,10 +171,14 @@ class Jobs(Steps):
         except ConditionFailed:
             return None
 
-    def changes_done(self, job: JobRow) -> None:
-        """The steps that are there have what was asked for them."""
+    def changes_done(self, job: JobRow) -> bool:
+        """The steps that are there have what was asked for them; False if something else is asked by now."""
         done = Update(keys.job(job.id)).remove("unapplied").if_equal(changes=to_json(job.changes))
-        self._unless_changed(done)
+        try:
+            self._table.update(done)
+        except ConditionFailed as changed:
+            return changed.old is None
+        return True
 
     def queued_no_longer(self, job: JobRow) -> None:
         """The Job before this one is over."""

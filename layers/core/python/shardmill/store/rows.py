@@ -136,6 +136,7 @@ class StepRow(Row):
     resend: bool = False
     total: int = 0
     window: int = 0
+    uneven: bool = False
     open: set[str] = field(default_factory=set)
     priority: int = 1
     groups: list[str] = field(default_factory=list)

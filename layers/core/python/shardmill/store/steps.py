@@ -169,18 +169,18 @@ class Steps:
         except ConditionFailed:
             return None
 
-    def change_step(self, step: StepRow, **changes: Any) -> bool:
-        """Change a step whose messages need not move; False if it moved on meanwhile.
+    def change_step(self, step: StepRow, **changes: Any) -> StepRow | None:
+        """Change a step whose messages need not move, and give it back; None if it moved on meanwhile.
 
         One that is being opened is opened by its changed row: that is what its generation is raised for.
         """
         raised = step.gen + (step.state is StepState.WAITING)
         update = self._step_update(step).set(gen=raised, **changes)
+        update.if_equal(gen=step.gen, state=step.state.value)
         try:
-            self._table.update(update.if_equal(gen=step.gen, state=step.state.value))
+            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
-            return False
-        return True
+            return None
 
     def set_window(self, step: StepRow, window: int) -> StepRow | None:
         """Change the window of a step whose messages were not sent yet."""

@@ -222,7 +222,7 @@ class Groups:
         self._table = table
 
     def get(self, name: str) -> GroupRow | None:
-        item = self._table.get(keys.group(name))
+        item = self._table.get(keys.group(name)) if name != keys.EVERY_GROUP else None
         return GroupRow.from_item(item) if item else None
 
     def create(self, group: GroupRow) -> bool:

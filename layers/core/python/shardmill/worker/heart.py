@@ -13,6 +13,9 @@ from shardmill.worker.transport import Stale, Transport, TransportError
 
 log = logging.getLogger("shardmill.worker")
 
+RESTING_SECONDS = 10.0
+"""One that rests asks at least so often whether it may go on, however long its leases are."""
+
 
 class Heart:
     """`once`: a worker that ends when there is nothing to do; so it does when it may do nothing."""
@@ -26,6 +29,7 @@ class Heart:
         self._insistence = insistence
         self._once = once
         self._name = ""
+        self._resting = False
         self._beating = Lock()
         self.leaving = False
 
@@ -37,7 +41,7 @@ class Heart:
     def beat_on(self, seconds: float) -> None:
         """Until the worker is over."""
         pause = seconds
-        while self._pulse.await_next(pause, lambda: self._desk.holding):
+        while self._pulse.await_next(self._no_longer_than(pause), lambda: self._desk.holding):
             try:
                 held, answer = self._beat()
             except Stale:
@@ -51,12 +55,17 @@ class Heart:
             for dropped in self._desk.drop(held, answer.drop):
                 log.info("dropped task=%s attempt=%d", dropped.lease.task_id, dropped.lease.attempt)
             self._desk.follow(answer.followed)
-            self._obey(suspended=answer.suspended, drain=answer.drain)
+            self._obey(suspended=answer.suspended, drain=answer.drain, why=answer.notes)
 
-    def _obey(self, *, suspended: bool, drain: bool) -> None:
+    def _no_longer_than(self, pause: float) -> float:
+        return min(pause, RESTING_SECONDS) if self._resting else pause
+
+    def _obey(self, *, suspended: bool, drain: bool, why: str | None = None) -> None:
+        self._resting = suspended
         if self._desk.pause(suspended):
             if suspended:
-                log.warning("suspended: takes no tasks until `shardmill workers resume %s`", self._name)
+                hint = f"takes no tasks until `shardmill workers resume {self._name}`"
+                log.warning("suspended: %s", why or hint)
             else:
                 log.info("resumed")
         drain = drain or (suspended and self._once)

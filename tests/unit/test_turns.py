@@ -1,0 +1,115 @@
+"""Whose turn it is: no more tasks than the window are alive, and each has its turn in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardmill.engine import turns
+from shardmill.model.blocks import Block, Shard, block_count, block_size
+from shardmill.model.states import StepState, TaskState
+from shardmill.store.rows import StepRow
+
+
+class Line:
+    """A step whose messages and tasks a test moves by hand."""
+
+    def __init__(self, total: int, window: int, ended: Iterable[int]) -> None:
+        self.step = StepRow("j", 1, 0, "a", StepState.RUNNING, "a", "t", 0, total=total, window=window)
+        self.states = dict.fromkeys(range(total), TaskState.READY) | dict.fromkeys(ended, TaskState.SUCCESS)
+        self.mill: Any = SimpleNamespace(shards=self)
+        self.sent: set[int] = set()
+        self.send_open()
+
+    def blocks(self, _: StepRow, numbers: Iterable[int]) -> dict[int, Block]:
+        return {number: self._block(number) for number in numbers}
+
+    def _block(self, number: int) -> Block:
+        size = block_size(self.step.total, number)
+        ranks = range(number * 64, number * 64 + size)
+        return Block(number, size, {rank % 64: Shard(self.states[rank], 1) for rank in ranks})
+
+    def send_open(self) -> None:
+        listed = map(self._block, range(block_count(self.step.total)))
+        found = {block.number: block for block in listed if not block.finished}
+        self.step.open = set(map(str, found))
+        self.sent = set(turns.open_ranks(self.step, found))
+
+    def of(self, state: TaskState) -> set[int]:
+        return {rank for rank, each in self.states.items() if each is state}
+
+    @property
+    def alive(self) -> set[int]:
+        return (self.sent & self.of(TaskState.READY)) | self.of(TaskState.RUNNING)
+
+    @property
+    def surplus(self) -> set[int]:
+        """What runs though another before it in its line has not ended."""
+        unended = self.of(TaskState.READY) | self.of(TaskState.RUNNING)
+        return {
+            rank
+            for rank in self.of(TaskState.RUNNING)
+            if any(other in unended for other in range(rank % self.step.window, rank, self.step.window))
+        }
+
+    def receive(self, rank: int) -> None:
+        if self.states[rank] is TaskState.READY:
+            self.states[rank] = TaskState.RUNNING
+        elif self.states[rank].ended:
+            self.sent.remove(rank)
+            self.sent.update(turns.after(self.mill, self.step, [rank]))
+
+    def end(self, rank: int) -> None:
+        self.states[rank] = TaskState.SUCCESS
+        self.sent.discard(rank)
+        if self.step.uneven:
+            self.sent.update(turns.after(self.mill, self.step, [rank]))
+        elif (following := turns.next_of(self.step, rank)) is not None:
+            self.sent.add(following)
+
+    def change(self, window: int) -> None:
+        self.step.window, self.step.uneven = window, True
+        self.send_open()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_the_window_holds_through_changes_and_nothing_is_left_behind(data: st.DataObject) -> None:
+    total = data.draw(st.integers(1, 150))
+    kept = data.draw(st.sets(st.integers(0, total - 1)))
+    line = Line(total, data.draw(st.integers(1, total)), kept)
+    for _ in range(data.draw(st.integers(0, 60))):
+        running, sent = sorted(line.of(TaskState.RUNNING)), sorted(line.sent)
+        action = data.draw(st.sampled_from(["receive", "receive", "end", "end", "change"]))
+        if action == "receive" and sent:
+            line.receive(data.draw(st.sampled_from(sent)))
+        elif action == "end" and running:
+            line.end(data.draw(st.sampled_from(running)))
+        elif action == "change":
+            line.change(data.draw(st.integers(1, total)))
+        assert len(line.alive) <= line.step.window + len(line.surplus)
+    while line.sent or line.of(TaskState.RUNNING):
+        for rank in sorted(line.sent):
+            line.receive(rank)
+        for rank in sorted(line.of(TaskState.RUNNING)):
+            line.end(rank)
+        assert len(line.alive) <= line.step.window
+    assert not line.of(TaskState.READY)
+
+
+@given(st.integers(1, 400), st.data())
+def test_blocks_that_no_message_can_be_of_are_not_reached(total: int, data: st.DataObject) -> None:
+    window = data.draw(st.integers(1, total))
+    untouched = data.draw(st.sets(st.integers(0, block_count(total) - 1)))
+    step = Line(total, window, ()).step
+    expected = {
+        number
+        for number in untouched
+        for rank in range(number * 64, number * 64 + 64)
+        if rank < window or (rank - window) // 64 not in untouched
+    }
+    assert set(turns.reached(step, untouched)) == expected
