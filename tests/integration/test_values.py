@@ -104,6 +104,17 @@ def test_what_does_not_fit_fails_the_step_truthfully(play: Play, step: Any, outp
     assert not why or why in job["steps"][1]["notes"]
 
 
+def test_a_step_that_cannot_open_is_tolerated_if_it_may_fail(play: Play) -> None:
+    play.define(
+        shell("list", "ls"),
+        shell("each", "x", "list", items="{{ steps.list.output }}", canFail=True),
+        shell("last", "x", "each"),
+    )
+    play.submit()
+    assert run(play, {"list": "no list"})["state"] == "SUCCESS"
+    assert play.states() == {"list": "SUCCESS", "each": "TOLERATED", "last": "SUCCESS"}
+
+
 def test_too_much_to_hand_on_is_said(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "MAX_VALUE_BYTES", 1_000)
     play.define(shell("many", "make", sharding=3), shell("next", "echo {{ steps.many.output }}", "many"))

@@ -202,9 +202,8 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
             "open": None,
             **_final_counts(mill, step),
         }
-        step = mill.jobs.move_step(step, StepState.FAILED, now=now, **changes) or _row(
-            mill, job_id, run, index
-        )
+        state = StepState.TOLERATED if step.spec.get("canFail") else StepState.FAILED
+        step = mill.jobs.move_step(step, state, now=now, **changes) or _row(mill, job_id, run, index)
     over(mill, job, step, now)
 
 

@@ -108,6 +108,7 @@ STEP_MOVES: dict[StepState, frozenset[StepState]] = {
             StepState.SUCCESS,
             StepState.SKIPPED,
             StepState.FAILED,
+            StepState.TOLERATED,
             StepState.KILLED,
         }
     ),
