@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,7 @@ from support.porter import Porter, place
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
 TEXT = b"".join(b"line %d\n" % number for number in range(30))
+MOST_ALIKE = 3  # calls of a kind: the third task asks as the first did
 READS = {"HeadObject", "GetObject", "ListMultipartUploads"}
 COUNT = {
     "stepName": "part",
@@ -78,8 +80,13 @@ def chosen(call: Call) -> bool:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_files_come_through(how: Any) -> None:
+    seen: Counter[str] = Counter()
+
     def only(call: Call) -> bool:
-        return chosen(call) and (how == "before" or call.operation not in READS)
+        if not chosen(call) or (how != "before" and call.operation in READS):
+            return False
+        seen[call.name] += 1
+        return seen[call.name] <= MOST_ALIKE
 
     assert sum(1 for run in everywhere_once(hows=(how,), only=only) if _survives(run)) > 3
 
