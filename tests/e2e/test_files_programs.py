@@ -6,13 +6,17 @@ import hashlib
 import json
 import random
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import boto3
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support.laptop import Laptop
 from support.waits import run_until
@@ -28,13 +32,13 @@ def define(laptop: Laptop, name: str, *steps: dict[str, Any], **more: Any) -> No
 
 
 def submit(laptop: Laptop, name: str, **request: Any) -> None:
-    answer = laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t", **request})
+    answer = laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t"} | request)
     assert answer.status_code == 202, answer.text
 
 
-def ended(laptop: Laptop, name: str, seconds: float = 60) -> dict[str, Any]:
+def ended(laptop: Laptop, name: str, seconds: float = 60, trigger: str = "t") -> dict[str, Any]:
     def look() -> dict[str, Any] | None:
-        job: dict[str, Any] = laptop.request("GET", f"/v1/jobs/{name}/t").json()
+        job: dict[str, Any] = laptop.request("GET", f"/v1/jobs/{name}/{trigger}").json()
         return job if job["state"] in ("SUCCESS", "FAILED", "SUSPENDED", "KILLED") else None
 
     found = run_until(look, seconds, interval=0.1)
@@ -42,10 +46,9 @@ def ended(laptop: Laptop, name: str, seconds: float = 60) -> dict[str, Any]:
     return found
 
 
-def files(laptop: Laptop, job: str, **query: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = laptop.request("GET", f"/v1/jobs/{job}/t/files", params=query).json()[
-        "items"
-    ]
+def files(laptop: Laptop, job: str, trigger: str = "t", **query: str) -> list[dict[str, Any]]:
+    answer = laptop.request("GET", f"/v1/jobs/{job}/{trigger}/files", params=query)
+    items: list[dict[str, Any]] = answer.json()["items"]
     return items
 
 
@@ -126,6 +129,47 @@ def test_a_list_fans_out_and_its_results_come_together(laptop: Laptop, form: tup
     assert content(everything) == b"91625[9,16,25]\n"
 
 
+records = st.lists(st.tuples(st.text("ACGTN", max_size=400), st.integers(0, 60)), min_size=1, max_size=60)
+
+
+@settings(max_examples=6, deadline=None)
+@given(records=records, shards=st.integers(2, 9), number=st.uuids())
+def test_the_parts_of_a_fasta_file_are_whole_records_and_make_it_again(
+    laptop: Laptop, records: list[tuple[str, int]], shards: int, number: UUID
+) -> None:
+    lines = [
+        f">{at}\n" + "\n".join(textwrap.wrap(text, width + 1)) for at, (text, width) in enumerate(records)
+    ]
+    original = "\n".join(lines).encode() + b"\n"
+    bucket, s3 = storage(laptop)
+    s3.put_object(Bucket=bucket, Key=f"data/{number}", Body=original)
+    define(
+        laptop,
+        "fasta",
+        {
+            "stepName": "part",
+            "sharding": shards,
+            "inputs": [{"name": "in.fa", "s3": {"bucket": bucket, "key": "data/{{ params.key }}"}}],
+            "partition": {"input": "in.fa", "index": "record"},
+            "content": 'test "$(head -c 1 in.fa)" = ">" && cp in.fa part-{{ shard.index }}',
+            "outputs": [{"name": "part-{{ shard.index }}"}],
+        },
+        {
+            "stepName": "join",
+            "inputs": [{"name": "all", "origin": "part", "pattern": "part-*"}],
+            "content": "cp all again",
+            "outputs": [{"name": "again"}],
+        },
+        params={"key": ""},
+    )
+    submit(laptop, "fasta", trigger=str(number), params={"key": str(number)})
+    job = ended(laptop, "fasta", trigger=str(number))
+    assert job["state"] == "SUCCESS", job
+    assert 1 <= job["steps"][0]["totalWork"] <= min(shards, len(records))
+    [again] = files(laptop, "fasta", trigger=str(number), name="again")
+    assert content(again) == original
+
+
 @pytest.mark.parametrize(
     ("content_", "output", "said"),
     [
@@ -151,7 +195,7 @@ def test_an_output_that_is_not_as_it_must_be_fails_the_attempt(
 def test_a_worker_that_dies_in_the_middle_of_an_upload_leaves_no_trace(laptop: Laptop) -> None:
     assert laptop.request("PUT", "/v1/groups/carriers", {"leaseSeconds": 10}).is_success
     first = laptop.worker("--group", "carriers")
-    make = 'head -c 400000000 /dev/zero | tr "\\0" "$SHARDMILL_ATTEMPT" > big'
+    make = 'head -c 250000000 /dev/zero | tr "\\0" "$SHARDMILL_ATTEMPT" > big'
     define(
         laptop,
         "dying",
@@ -167,7 +211,7 @@ def test_a_worker_that_dies_in_the_middle_of_an_upload_leaves_no_trace(laptop: L
     job = ended(laptop, "dying", 90)
     assert job["state"] == "SUCCESS", job
     [file] = files(laptop, "dying")
-    assert (file["attempt"], file["size"]) == (2, 400_000_000)
+    assert (file["attempt"], file["size"]) == (2, 250_000_000)
     start = httpx.get(file["url"], headers={"range": "bytes=0-9"}).content
     assert start == b"2" * 10
     laptop.request("DELETE", "/v1/jobs/dying/t", params={"full": "true"})

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.cloud import Cloud
 from support.race import Between, Deed, Event, Race, race_track
 
-EXAMPLES = int(os.environ.get("CONTROL_LAW_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("CONTROL_LAW_EXAMPLES", "30"))
 SEED = int(os.environ.get("CONTROL_LAW_SEED", "0"))
 SHRINK = bool(os.environ.get("CONTROL_LAW_SHRINK"))
 
