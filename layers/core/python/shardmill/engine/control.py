@@ -6,7 +6,6 @@ that are there are changed after that; what a crash leaves undone, the tick does
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from shardmill.model.base import spelled
 from shardmill.model.definition import StepDefine
 from shardmill.model.fault import fault
 from shardmill.model.states import StepState
+from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 
 ALL_STEPS = ""
@@ -72,7 +72,8 @@ def _check(mill: Mill, job: JobRow, wish: Wish, step_name: str, now: int) -> Non
         if not saved or all(step["stepName"] != step_name for step in saved.document["steps"]):
             raise StepNotFound(f"the Job {job.job_name}/{job.trigger} has no step {step_name!r}")
     wanted = wish.get("worker_groups", ())
-    missing = [name for name in wanted if name not in group_rows(mill, wanted, now)]
+    known = group_rows(mill, wanted, now)
+    missing = [name for name in wanted if name not in known]
     if missing:
         name = missing[0]
         text = f"there is no worker group {name!r}; make it with PUT /v1/groups/{name}"
@@ -153,7 +154,7 @@ def _changes(step: StepRow, wish: Wish) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     new = {**step.spec, **spec.model_dump(mode="json", by_alias=True, include=set(wish))}
     if new != step.spec:
-        changes["spec"] = json.dumps(new, separators=(",", ":"), ensure_ascii=False)
+        changes["spec"] = to_json(new)
     if "priority" in wish and step.priority != wish["priority"]:
         changes["priority"] = wish["priority"]
     if "worker_groups" in wish and step.groups != wish["worker_groups"]:

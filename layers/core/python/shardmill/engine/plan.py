@@ -85,7 +85,7 @@ def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRo
     for index, own in enumerate(waiting):
         for upstream in own:
             down[upstream].append(index)
-    rows = []
+    rows, given = [], job.given
     for index, own in enumerate(waiting):
         row = StepRow(
             job_id=job.id,
@@ -105,7 +105,7 @@ def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRo
             _describe(row, effective(define, steps[index], job, bound), job)
             refs = {name: index_of[name] for name in steps_read_by(row.spec)}
             row.context |= {"refs": refs} if refs else {}
-            row.context |= {"given": job.given} if job.given and _reads_files(steps[index]) else {}
+            row.context |= {"given": given} if given and _reads_files(steps[index]) else {}
         else:
             row.kind, row.name = "gate", f"phase {phases[index - len(steps)]}"
         rows.append(row)

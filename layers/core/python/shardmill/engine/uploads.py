@@ -43,7 +43,6 @@ def take(mill: Mill, job: JobRow, files: Sequence[GivenFile], actor: Actor) -> N
         raise RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
     for file in files:
         mill.files.copy(_key(file.upload), given_key(job.id, file.name))
-    job.given = {file.name: {"size": file.size, "sha256": file.upload.partition("-")[2]} for file in files}
 
 
 def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fault]:

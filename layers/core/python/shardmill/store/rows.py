@@ -10,6 +10,7 @@ from typing import Any, Self, cast, get_type_hints
 
 from shardmill.model.blocks import two_levels
 from shardmill.model.states import JobState, StepState
+from shardmill.store.codec import to_json
 
 _JSON = "json"
 
@@ -47,7 +48,7 @@ class Row:
         for name, is_json, _ in _plan(cast(Hashable, type(self))):
             value = getattr(self, name)
             if is_json:
-                item[name] = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+                item[name] = to_json(value)
             elif value is not None and value != set() and value != "":
                 item[name] = str(value) if isinstance(value, str) else value
         return item
@@ -92,7 +93,6 @@ class JobRow(Row):
     expires: int | None = None
     redo: dict[str, Any] = json_field()
     changes: dict[str, Any] = json_field()
-    given: dict[str, Any] = json_field()
     unapplied: bool = False
     retention_days: int | None = None
     purge: bool = False
@@ -105,6 +105,14 @@ class JobRow(Row):
     late: bool = False
     notify: set[str] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
+
+    @property
+    def given(self) -> dict[str, dict[str, Any]]:
+        """The files that came with this Job, by their names; an upload's id ends with its checksum."""
+        return {
+            file["name"]: {"size": file["size"], "sha256": file["upload"].partition("-")[2]}
+            for file in self.request.get("files", [])
+        }
 
     @property
     def moment(self) -> int:
@@ -174,7 +182,7 @@ class StepRow(Row):
 
     @property
     def context_text(self) -> str:
-        return json.dumps(self.context, separators=(",", ":"), ensure_ascii=False)
+        return to_json(self.context)
 
     @property
     def spoils(self) -> bool:
