@@ -13,12 +13,12 @@ from pydantic.json_schema import models_json_schema
 
 from shardmill.api.app import whole_app
 from shardmill.api.lease import lease_work
-from shardmill.api.paths import OPENAPI
+from shardmill.api.routes import OPENAPI
 from shardmill.model.base import Answer
-from shardmill.model.definition import JobDefine
+from shardmill.model.definition.fields import JobDefine
 from shardmill.model.fault import Fault
 from shardmill.model.job import JobRequest
-from shardmill.model.schedule import Schedule
+from shardmill.model.time.schedule import Schedule
 
 REF = "#/components/schemas/{model}"
 BODIES = {

@@ -5,7 +5,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 from shardmill.engine.authorize import authorize
 
 

@@ -7,8 +7,8 @@ from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import new_id, now_ms
-from shardmill.aws.observe import logger
-from shardmill.engine.heirs import ended
+from shardmill.aws.observability import logger
+from shardmill.engine.downstream import ended
 from shardmill.engine.mill import mill
 
 

@@ -6,7 +6,7 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import now_ms
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 from shardmill.engine.mill import mill
 from shardmill.engine.notify import deliver
 from shardmill.worker.webhook import post

@@ -5,7 +5,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import now_ms
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 from shardmill.engine.mill import mill
 from shardmill.engine.orchestrate import act
 

@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import now_ms
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 from shardmill.engine.mill import mill
 from shardmill.engine.orchestrate import cause_of
 from shardmill.engine.repair import settle_execution

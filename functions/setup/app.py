@@ -6,8 +6,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import now_ms
 from shardmill.aws.custom_resource import answered
-from shardmill.aws.observe import logger
-from shardmill.engine import groups
+from shardmill.aws.observability import logger
+from shardmill.engine.groups import groups
 from shardmill.engine.mill import mill
 
 

@@ -5,11 +5,10 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import new_id, now_ms
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
+from shardmill.engine.jobs.submit import request_of, submit
 from shardmill.engine.mill import mill
-from shardmill.engine.submit import submit
-from shardmill.engine.submit_event import request_of
-from shardmill.engine.view import summary
+from shardmill.engine.views.jobs import summary
 from shardmill.model.actor import Actor
 
 

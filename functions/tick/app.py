@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import new_id
-from shardmill.aws.observe import count, logger
+from shardmill.aws.observability import count, logger
 from shardmill.engine.mill import mill
 from shardmill.engine.tick import tick
 from shardmill.model.base import to_ms

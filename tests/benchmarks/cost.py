@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.result import Result
-from shardmill.engine.crew import Taker
-from shardmill.engine.lease import lease
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.tasks.lease import lease
 from support.faults import Faults
 from support.moto_cloud import moto_cloud
 from support.play import Play

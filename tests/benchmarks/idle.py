@@ -11,8 +11,8 @@ from benchmarks.result import Result
 from shardmill.aws.settings import Settings
 from shardmill.local.prices import USD_PER_MILLION
 from shardmill.model.worker import MAX_WAIT_SECONDS
-from shardmill.worker.direct import DirectTransport
-from shardmill.worker.loop import run_worker
+from shardmill.worker.run import run_worker
+from shardmill.worker.transport.direct import DirectTransport
 from support.cloud import Cloud
 from support.faults import Faults
 from support.moto_cloud import moto_cloud

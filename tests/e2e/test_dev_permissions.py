@@ -245,9 +245,9 @@ def test_the_other_functions(guarded: Laptop) -> None:
         FunctionName=f"{STACK}-submit", Payload=json.dumps(request).encode()
     )
     assert wait_for_end(guarded, "shell", "e") == "SUCCESS"
-    from shardmill.local import quirks
+    from shardmill.local import emulator_quirks
 
-    quirks.tick_now(functions, STACK)
+    emulator_quirks.tick_now(functions, STACK)
     assert guarded.request("PUT", "/v1/groups/extra", {}).is_success
     assert guarded.request("DELETE", "/v1/groups/extra").is_success
     assert denials(guarded) == []

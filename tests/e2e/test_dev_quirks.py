@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from shardmill.local import quirks
+from shardmill.local import emulator_quirks
 from shardmill.local.cloud import Cloud, bind, emulator_environment
 from shardmill.local.deploy import Endpoint
-from shardmill.local.state import StateFolder
+from shardmill.local.state_folder import StateFolder
 
 ROLE = "arn:aws:iam::000000000000:role/any"
 AT_ONCE = {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": True}}}
@@ -173,12 +173,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_executions_start_late(seen: dict[str, Any]) -> None:
-    assert seen["execution seconds"] >= quirks.START_DELAY
+    assert seen["execution seconds"] >= emulator_quirks.START_DELAY
 
 
 def test_running_executions_do_not_survive(seen: dict[str, Any]) -> None:
     execution = seen["execution after restart"]
-    assert (execution["status"], execution["error"]) == ("FAILED", quirks.RESTARTED)
+    assert (execution["status"], execution["error"]) == ("FAILED", emulator_quirks.RESTARTED)
 
 
 def test_stacks_in_progress_are_so_for_ever(seen: dict[str, Any]) -> None:
@@ -198,8 +198,8 @@ def test_nothing_is_saved_while_it_runs(seen: dict[str, Any]) -> None:
 
 
 def test_services_are_saved_that_nobody_used(seen: dict[str, Any]) -> None:
-    assert {"cloudwatch_logs", "iot", "rds"} <= seen["saved"] - quirks.SAVED_SERVICES
-    assert seen["saved"] >= quirks.SAVED_SERVICES
+    assert {"cloudwatch_logs", "iot", "rds"} <= seen["saved"] - emulator_quirks.SAVED_SERVICES
+    assert seen["saved"] >= emulator_quirks.SAVED_SERVICES
 
 
 def test_a_running_invocation_holds_the_end(seen: dict[str, Any]) -> None:
@@ -235,13 +235,13 @@ def test_only_the_named_sleeps_change() -> None:
     class Service:
         time = asyncio = Clock()
 
-    quirks.start_executions_at_once(Service)
-    quirks.answer_receives_soon(Service)
-    for seconds in (quirks.START_DELAY, 2.0):
+    emulator_quirks.start_executions_at_once(Service)
+    emulator_quirks.answer_receives_soon(Service)
+    for seconds in (emulator_quirks.START_DELAY, 2.0):
         Service.time.sleep(seconds)
     for seconds in (0.1, 0.001):
         Service.asyncio.sleep(seconds)
-    assert Clock.slept == [0, 2.0, quirks.LOOK_SECONDS, 0.001]
+    assert Clock.slept == [0, 2.0, emulator_quirks.LOOK_SECONDS, 0.001]
     assert Service.time.name == "time"
 
 
@@ -279,7 +279,7 @@ def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
         finally:
             cloud.stop(said.append)
         saved = {file.stem for file in (folder.cloud / "state").glob("*.json")}
-        assert saved == quirks.SAVED_SERVICES
+        assert saved == emulator_quirks.SAVED_SERVICES
         again = Cloud.start(folder, bind(0), lock)
         try:
             again.wait_until_up()

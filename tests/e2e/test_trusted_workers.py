@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.test_workers import group
-from shardmill.engine.workers import worker_id
+from shardmill.engine.workers.registry import worker_id
 from support.laptop import Laptop, running_commands
 from support.stage import Stage, laptop_stage
 

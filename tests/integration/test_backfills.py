@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine import backfill
+from shardmill.engine.schedules import backfill
 from support.diary import Diary
 from support.play import Play, fail_shards
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from shardmill.engine import control
+from shardmill.engine.control import change as change_module
 from shardmill.model.actor import Actor
 from support.faults import Faults, How
 from support.hands import Hands
@@ -153,7 +153,7 @@ def test_a_change_that_was_broken_off_is_finished_by_the_tick(
     assert job
     faults.fail("dynamodb", "UpdateItem", how=how, nth=call + 1)
     with suppress(ClientError, EndpointConnectionError, ReadTimeoutError):
-        control.change(play.mill, job, {"failed_retries": 2}, ME, play.hands.clock())
+        change_module.change(play.mill, job, {"failed_retries": 2}, ME, play.hands.clock())
     faults.relent()
     play.tick(2)
     changed = play.mill.jobs.find("play", "t1")

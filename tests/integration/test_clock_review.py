@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from shardmill.aws.clock import new_id
-from shardmill.engine import definitions, fire, heirs, plan, schedules
+from shardmill.engine import definitions, downstream
 from shardmill.engine.errors import Busy, DefinitionInUse, DefinitionNotFound, PreconditionFailed
-from shardmill.engine.expect import runs
+from shardmill.engine.jobs import plan
+from shardmill.engine.jobs.dependencies import runs
+from shardmill.engine.schedules import fire, manage
 from shardmill.model.actor import Actor
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import JobRow
@@ -173,7 +175,7 @@ def test_a_job_that_waits_for_itself_is_not_started_by_itself(diary: Diary) -> N
     define(diary, "other")
     finish(diary, "other", dataTime="2026-01-05T00:00:00Z")
     diary.play.submit("t1", "roll", dataTime="2026-01-05T00:00:00Z")
-    heirs.told_of_end(diary.mill, row(diary, "other", "t1"), diary.play.hands.clock(), new_id)
+    downstream.told_of_end(diary.mill, row(diary, "other", "t1"), diary.play.hands.clock(), new_id)
     assert len(diary.play.cloud.http("GET", "/v1/jobs?jobName=roll").json["items"]) == 1
 
 
@@ -182,13 +184,13 @@ def test_a_schedule_made_again_is_not_the_one_that_was_deleted(diary: Diary) -> 
     diary.save("2026-01-01 00:00", cron="0 1 * * *")
     old = diary.mill.schedules.get("play", "s")
     assert old is not None
-    schedules.delete(diary.mill, "play", "s", ms("2026-01-01 00:10"))
+    manage.delete(diary.mill, "play", "s", ms("2026-01-01 00:10"))
     assert diary.play.cloud.http("GET", "/v1/schedules/play/s").status == 404
     assert diary.play.cloud.http("GET", "/v1/schedules").json["items"] == []
     diary.save("2026-01-01 00:20", cron="30 5 * * *")
     assert not diary.mill.schedules.change(old, old)
     with pytest.raises(PreconditionFailed):
-        schedules.save(diary.mill, "play", "s", {"cron": "@daily"}, ME, now=0, expected=1)
+        manage.save(diary.mill, "play", "s", {"cron": "@daily"}, ME, now=0, expected=1)
     assert diary.next() == "2026-01-01 05:30"
 
 
@@ -290,7 +292,7 @@ def test_a_definition_is_not_deleted_under_a_schedule_or_a_child(diary: Diary, m
         with pytest.raises(DefinitionInUse):
             definitions.delete(diary.mill, name)
     monkeypatch.undo()
-    schedules.delete(diary.mill, "play", "s", ms("2026-01-01 00:00"))
+    manage.delete(diary.mill, "play", "s", ms("2026-01-01 00:00"))
     definitions.delete(diary.mill, "play")
     with pytest.raises(DefinitionNotFound):
         diary.save("2026-01-01 00:00", cron="@daily")

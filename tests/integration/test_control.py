@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shardmill.engine import kill, suspend
+from shardmill.engine.control import suspend
+from shardmill.engine.running import kill
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState
 from support.call import ProcessKilled

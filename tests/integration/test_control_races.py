@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.history import history
+from shardmill.engine.views.explain import history
 from shardmill.model.history import Change
 from shardmill.model.states import JobState, StepState
 from support.cloud import Cloud

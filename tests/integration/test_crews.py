@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine import crew, enqueue, workers
+from shardmill.engine.groups import matching
+from shardmill.engine.tasks import messages
+from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.worker import Registration
 from shardmill.store.rows import WorkerRow
@@ -22,7 +24,7 @@ def opened(play: Play) -> None:
 
 
 def row_of(play: Play, hands: Hands) -> WorkerRow:
-    return workers.read(play.mill, hands.worker.id)
+    return registry.read(play.mill, hands.worker.id)
 
 
 @pytest.mark.parametrize(
@@ -38,11 +40,11 @@ def row_of(play: Play, hands: Hands) -> WorkerRow:
     ],
 )
 def test_apps(apps: list[str], need: str, fits: bool) -> None:
-    assert crew.runs(apps, need) is fits
+    assert matching.runs(apps, need) is fits
 
 
 def test_a_bounce_waits_longer_each_time_and_a_minute_at_most() -> None:
-    assert [crew.bounce_seconds(n) for n in (1, 2, 3, 6, 7, 500)] == [1, 2, 4, 32, 60, 60]
+    assert [matching.bounce_seconds(n) for n in (1, 2, 3, 6, 7, 500)] == [1, 2, 4, 32, 60, 60]
 
 
 def test_a_worker_that_cannot_run_a_task_passes_it_on_uncounted(play: Play) -> None:
@@ -60,7 +62,7 @@ def test_a_worker_that_cannot_run_a_task_passes_it_on_uncounted(play: Play) -> N
 
 
 def test_a_task_nobody_can_run_is_shown_and_runs_at_once_when_somebody_can(play: Play) -> None:
-    workers.suspend(play.mill, play.hands.worker.id, OPERATOR, "")
+    registry.suspend(play.mill, play.hands.worker.id, OPERATOR, "")
     wrong = Hands(play.mill, "wrong", apps=["fasta"])
     play.define(COMMAND)
     play.submit()
@@ -80,10 +82,10 @@ def test_a_resumed_worker_gets_at_once_what_waited_for_it(play: Play) -> None:
     play.define(COMMAND)
     play.submit()
     opened(play)
-    workers.suspend(play.mill, play.hands.worker.id, OPERATOR, "lunch")
+    registry.suspend(play.mill, play.hands.worker.id, OPERATOR, "lunch")
     wrong = Hands(play.mill, "wrong", apps=["fasta"])
     assert wrong.take() == []
-    workers.resume(play.mill, play.hands.worker.id, play.hands.clock())
+    registry.resume(play.mill, play.hands.worker.id, play.hands.clock())
     assert len(play.hands.take()) == 1
 
 
@@ -148,7 +150,7 @@ def test_a_new_process_is_forgiven_its_failures_but_not_the_operator(play: Play)
     play.mill.workers.change(play.hands.worker.id, tired="too many failures", failures=5)
     assert not row_of(play, play.hands).takes_tasks
     assert Hands(play.mill, "hands").worker.takes_tasks
-    workers.suspend(play.mill, play.hands.worker.id, OPERATOR, "broken disk")
+    registry.suspend(play.mill, play.hands.worker.id, OPERATOR, "broken disk")
     again = Hands(play.mill, "hands").worker
     assert not again.takes_tasks
     assert again.notes == "suspended by operator: broken disk"
@@ -214,7 +216,7 @@ def test_a_note_of_stuck_tasks_and_a_newcomer_never_miss_each_other(
     play: Play, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
     """The newcomer registers between the bouncer's look at the crew and its note, or just after the note."""
-    workers.suspend(play.mill, play.hands.worker.id, OPERATOR, "")
+    registry.suspend(play.mill, play.hands.worker.id, OPERATOR, "")
     wrong = Hands(play.mill, "wrong", apps=["fasta"])
     play.define(COMMAND)
     play.submit()
@@ -240,10 +242,10 @@ def test_a_note_of_stuck_tasks_and_a_newcomer_never_miss_each_other(
 def test_a_worker_has_one_membership_a_group_until_it_leaves(play: Play) -> None:
     registration = Registration(name="twice", groups=["default", "default"])
     for _ in range(2):
-        row = workers.register(play.mill, registration, play.hands.clock())
+        row = registry.register(play.mill, registration, play.hands.clock())
     members = [worker.name for worker in play.mill.workers.of_group("default")]
     assert sorted(members) == ["hands", "twice"]
-    workers.heartbeat(play.mill, row.id, row.session, [], offline=True, now=play.hands.clock())
+    registry.heartbeat(play.mill, row.id, row.session, [], offline=True, now=play.hands.clock())
     assert [worker.name for worker in play.mill.workers.of_group("default")] == ["hands"]
 
 
@@ -282,6 +284,6 @@ def test_what_one_group_cannot_run_goes_to_the_other(play: Play) -> None:
     step = play.row(0)
     group = play.mill.groups.get("one")
     assert group is not None
-    enqueue.send_to(play.mill, [group.queues[1]], (step.job_id, 1, 0), step.gen, [0])
+    messages.send_to(play.mill, [group.queues[1]], (step.job_id, 1, 0), step.gen, [0])
     assert one.take() == []
     assert len(two.take()) == 1

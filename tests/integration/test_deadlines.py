@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.finish import JOB_ENDED
-from shardmill.engine.force import force_job
+from shardmill.engine.control.force import force_job
+from shardmill.engine.running.finish import JOB_ENDED
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState
 from support.diary import Diary

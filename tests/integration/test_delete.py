@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine import delete
+from shardmill.engine.control import delete
 from support.diary import Diary, at
 from support.play import Play, fail_shards
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shardmill.engine.hand_back import hand_back
+from shardmill.engine.tasks.interruption import hand_back
 from shardmill.model.worker import HandedBack
 from support.faults import Faults
 from support.hands import Hands
@@ -48,7 +48,7 @@ def test_a_late_report_of_a_lost_worker_is_stale(play: Play) -> None:
 
 def _message(play: Play, receipt: str):  # type: ignore[no-untyped-def]
     from shardmill.aws.queues import Message
-    from shardmill.engine.work import Receipt
+    from shardmill.engine.tasks.work_item import Receipt
 
     given = Receipt.decode(receipt)
     assert given is not None

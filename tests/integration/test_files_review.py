@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from shardmill.api import workers
 from shardmill.aws import clients
 from shardmill.aws.files import Files, Place
-from shardmill.engine.split import settle
-from shardmill.model.definition import StepDefine
+from shardmill.engine.files.split import settle
+from shardmill.model.definition.fields import StepDefine
 from shardmill.model.transfers import MAX_STORED_BYTES, PART_BYTES
 from support.faults import Faults
 from support.play import Play

@@ -1,6 +1,6 @@
 """The largest jobs: a million shards, wide phases. Rows, sets and messages, not the running."""
 
-from shardmill.engine import settle
+from shardmill.engine.tasks import completion
 from shardmill.model.blocks import SET_SIZE, Block, Shard, block_size
 from shardmill.model.states import TaskState
 from support.faults import Faults
@@ -37,7 +37,7 @@ def test_a_set_that_empties_is_struck_off_the_step_once(play: Play) -> None:
     for _ in range(2):  # every block reports twice, as after a crash
         for number in range(257):
             size = block_size(step.total, number)
-            settle.close_block(play.mill, step, Block(number, size, dict.fromkeys(range(size), done)))
+            completion.close_block(play.mill, step, Block(number, size, dict.fromkeys(range(size), done)))
     closed = play.row(0)
     assert closed.open == set()
     assert (closed.success, closed.compute_ms) == (16_385, 2 * 16_385)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.api import jobs, pages
-from shardmill.engine import settle
+from shardmill.api import jobs, pagination
+from shardmill.engine.tasks import completion
 from shardmill.model.blocks import BLOCK_SIZE, SET_SIZE, Block, Shard
 from shardmill.model.states import TaskState
 from shardmill.store import keys
@@ -61,7 +61,7 @@ def test_large_items_make_short_pages(play: Play) -> None:
 def test_every_list_is_cut_by_bytes_and_shows_everything_once(
     play: Play, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(pages, "MAX_BYTES", most)
+    monkeypatch.setattr(pagination, "MAX_BYTES", most)
     for name in ("play", "b", "c"):
         play.define({"stepName": "a", "sharding": 5}, name=name, description="d" * 200)
     play.define({"stepName": "a", "sharding": 5}, description="d" * 200)
@@ -189,7 +189,7 @@ def test_closed_blocks_are_known_by_their_totals(play: Play, faults: Faults) -> 
     opened(play, sharding=total, maxTaskCount=10)
     close_set(play, 0)
     block = Block(SET_SIZE, BLOCK_SIZE, dict.fromkeys(range(BLOCK_SIZE), DONE))
-    settle.close_block(play.mill, play.row(0), block)
+    completion.close_block(play.mill, play.row(0), block)
     done = (SET_SIZE + 1) * BLOCK_SIZE
     faults.meter.reset()
     assert play.job()["steps"][0]["counts"] == {"SUCCESS": done, "READY": total - done}

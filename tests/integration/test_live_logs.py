@@ -7,8 +7,8 @@ import pytest
 from test_worker_jobs import a_transport, ended, working
 
 from shardmill.aws import files
-from shardmill.worker import bounds, feed
-from shardmill.worker.transport import Transport
+from shardmill.worker.task import limits, log_stream
+from shardmill.worker.transport.base import Transport
 from support.play import Play
 
 LOGS = "/v1/jobs/play/t1/steps/a/tasks/0/logs?stream=stdout"
@@ -34,8 +34,8 @@ def read_all(play: Play, offset: int = 0) -> tuple[str, dict[str, Any]]:
 def test_a_log_can_be_read_while_its_task_runs(
     play: Play, transport: Transport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.02)
-    monkeypatch.setattr(feed, "PIECE_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(log_stream, "PIECE_SECONDS", 0.05)
     play.cloud.http("PUT", "/v1/groups/default", {"leaseSeconds": 10})  # so that it beats often
     go = tmp_path / "go"
     wait = f"until [ -e {go}.1 ]; do sleep 0.05; done"

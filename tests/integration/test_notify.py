@@ -15,7 +15,7 @@ from shardmill.aws import clients
 from shardmill.aws.clock import now_ms
 from shardmill.aws.secrets import Secrets, SecretUnavailable
 from shardmill.engine import notify
-from shardmill.engine.finish import announce
+from shardmill.engine.running.finish import announce
 from shardmill.model.history import Change
 from support.cloud import Cloud
 from support.faults import Faults

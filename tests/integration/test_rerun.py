@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine import rerun
+from shardmill.engine.control import rerun
 from shardmill.engine.errors import JobBusy
 from shardmill.model.actor import Actor
 from shardmill.store.rows import JobRow
@@ -193,7 +193,7 @@ def test_many_that_rerun_at_once_make_one_run(play: Play) -> None:
 
 
 def test_a_plan_that_is_repeated_does_not_undo_what_has_run_since(play: Play) -> None:
-    from shardmill.engine.plan import plan
+    from shardmill.engine.jobs.plan import plan
 
     failed(play)
     act(play, "rerun")

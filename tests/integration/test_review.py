@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from shardmill.engine import plan, settle, steps
-from shardmill.engine.crew import Taker
-from shardmill.engine.hand_back import hand_back
-from shardmill.engine.lease import lease as lease_messages
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.jobs import plan
+from shardmill.engine.running import close_step
+from shardmill.engine.tasks import completion
+from shardmill.engine.tasks.interruption import hand_back
+from shardmill.engine.tasks.lease import lease as lease_messages
 from shardmill.model.states import JobState
 from shardmill.model.worker import HandedBack
 from support.faults import Faults
@@ -34,7 +36,7 @@ def test_releasing_twice_costs_no_more_than_once(play: Play, faults: Faults) -> 
     assert row is not None
     row.state = JobState.RUNNING
     faults.meter.reset()
-    steps.release(play.mill, row, play.row(0), play.hands.clock())
+    close_step.release(play.mill, row, play.row(0), play.hands.clock())
     assert faults.meter.total_calls < 100
 
 
@@ -51,7 +53,7 @@ def test_a_slow_twin_of_plan_does_not_wake_an_ended_job(play: Play) -> None:
 
 
 def test_a_failed_job_does_not_become_a_success(play: Play) -> None:
-    from shardmill.engine.finish import end_job
+    from shardmill.engine.running.finish import end_job
 
     play.define({"stepName": "a"})
     play.submit()
@@ -123,7 +125,7 @@ def test_a_finished_block_whose_message_was_lost_is_closed_by_the_tick(
     held = play.take(1)
     play.cloud.run_until(lambda: play.row(0).token)
     with monkeypatch.context() as patch:
-        patch.setattr(settle, "after_end", _die)
+        patch.setattr(completion, "after_end", _die)
         with pytest.raises(InterruptedError):
             play.hands.report(held)
     for queue in play.mill.queues.of_stack(play.mill.settings.stack):

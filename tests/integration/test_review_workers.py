@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from integration.test_workers_api import beat, lease, register, report, with_tasks
-from shardmill.engine import control, enqueue, share, slots, workers
-from shardmill.engine.lease import drop_void
-from shardmill.engine.work import Receipt
+from shardmill.engine.control import change
+from shardmill.engine.running import concurrency
+from shardmill.engine.tasks import fair_share
+from shardmill.engine.tasks import messages as task_messages
+from shardmill.engine.tasks.lease import drop_void
+from shardmill.engine.tasks.work_item import Receipt
+from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard
 from shardmill.model.states import TaskState
@@ -89,9 +93,9 @@ def test_a_job_whose_start_failed_after_it_got_its_slot_starts_later(
         raise ConnectionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(slots, "start_roots", fails)
+        patched.setattr(concurrency, "start_roots", fails)
         with pytest.raises(ConnectionError):
-            slots.give_back(play.mill, one, play.hands.clock())
+            concurrency.give_back(play.mill, one, play.hands.clock())
     play.tick(minutes=2)
     assert play.job("two")["state"] == "QUEUED"
     for trigger in ("one", "two", "three"):
@@ -148,8 +152,8 @@ def test_what_was_leased_reaches_the_worker_whatever_fails_then(play: Play, faul
     split = [message for message in messages if json.loads(message.body)[4] in (0, 1, 64)]
     assert len(split) == 3
     faults.fail("dynamodb", "UpdateItem", nth=nth, how="throttle")
-    from shardmill.engine.crew import Taker
-    from shardmill.engine.lease import lease as lease_messages
+    from shardmill.engine.groups.matching import Taker
+    from shardmill.engine.tasks.lease import lease as lease_messages
 
     leases = lease_messages(play.mill, Taker.of(play.hands.worker), split, play.hands.clock())
     assert len(leases) >= 1
@@ -163,7 +167,7 @@ def test_a_priority_that_changes_before_the_plan_holds(play: Play, monkeypatch: 
 
     def change_first(job: Any, nodes: Any) -> bool:
         if not changed:
-            changed.append(control.change(play.mill, job, {"priority": 10}, ME, play.hands.clock()))
+            changed.append(change.change(play.mill, job, {"priority": 10}, ME, play.hands.clock()))
         return add(job, nodes)
 
     monkeypatch.setattr(play.mill.jobs, "add_steps", change_first)
@@ -192,16 +196,16 @@ def test_room_is_made_though_the_first_try_failed(play: Play, monkeypatch: pytes
 
 
 def test_a_shrunk_window_grows_with_the_workers(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share, "LEAST_WINDOW", 8)
+    monkeypatch.setattr(fair_share, "LEAST_WINDOW", 8)
     play.define({"stepName": "a", "sharding": 60}, name="giant")
     play.define({"stepName": "a"}, name="small")
     for name in ("giant", "small"):
         play.submit(name=name)
         opened(play, name)
     assert play.row(0, name="giant").window == 8
-    worker = workers.register(
+    worker = registry.register(
         play.mill,
-        workers.Registration(name="big", groups=["default"], slots=5),
+        registry.Registration(name="big", groups=["default"], slots=5),
         play.hands.clock() + 180_000,
     )
     assert worker.slots == 5
@@ -218,11 +222,11 @@ def test_a_worker_s_row_stays_small_whatever_its_tasks_tell(play: Play) -> None:
         HeldTask(task_id=each.task_id, attempt=each.attempt, run=each.run, progress=words) for each in held
     ]
     worker = play.hands.worker
-    beat_ = workers.heartbeat(
+    beat_ = registry.heartbeat(
         play.mill, worker.id, worker.session, work, offline=False, now=play.hands.clock()
     )
     assert len(beat_.worker.work) == 60
-    assert len(json.dumps(beat_.worker.progress)) <= workers.MOST_PROGRESS_BYTES
+    assert len(json.dumps(beat_.worker.progress)) <= registry.MOST_PROGRESS_BYTES
 
 
 def test_a_rejected_task_goes_to_another_worker(play: Play) -> None:
@@ -239,7 +243,7 @@ def test_old_tasks_are_handed_back_by_a_new_message(play: Play) -> None:
     with_tasks(play, 1)
     me = register(play)
     [task] = lease(play, me)
-    from shardmill.engine.hand_back import hand_back
+    from shardmill.engine.tasks.interruption import hand_back
     from shardmill.model.worker import HandedBack
 
     back = HandedBack(task_id=task["taskId"], attempt=1, receipt=task["receipt"])
@@ -305,7 +309,7 @@ def test_void_messages_are_dropped_and_the_others_kept(play: Play) -> None:
     with_tasks(play, 3)
     old = play.hands.receive()
     assert play.mill.jobs.raise_generation(play.row(0)) is not None
-    enqueue.send(play.mill, play.row(0), [1, 2], play.hands.clock())
+    task_messages.send(play.mill, play.row(0), [1, 2], play.hands.clock())
     new = play.hands.receive()
     meant = drop_void(play.mill, [*old, *new], play.hands.clock())
     assert sorted(json.loads(message.body)[4] for message in meant) == [1, 2]

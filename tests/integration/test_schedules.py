@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine import fire
+from shardmill.engine.schedules import fire
 from support.diary import Diary, at
 from support.play import Play
 

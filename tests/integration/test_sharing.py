@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.engine import share, slots, turns
+from shardmill.engine.running import concurrency
+from shardmill.engine.tasks import fair_share
+from shardmill.engine.tasks import window as task_window
 from shardmill.model.blocks import Block, Shard, block_count, block_size
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.worker import Lease
@@ -86,7 +88,7 @@ def drain_until(play: Play, name: str) -> int:
 @pytest.fixture
 def least_window(monkeypatch: pytest.MonkeyPatch) -> int:
     """As if 8 tasks were many: moto is too slow for thousands."""
-    monkeypatch.setattr(share, "LEAST_WINDOW", 8)
+    monkeypatch.setattr(fair_share, "LEAST_WINDOW", 8)
     return 8
 
 
@@ -172,7 +174,7 @@ def test_a_step_sends_exactly_what_has_its_turn(data: st.DataObject) -> None:
         ended = set(range(data.draw(st.integers(0, total)))) | {rank for rank in ended if rank % 7 == 0}
     step, blocks = a_step(total, window, ended)
     lines = [[rank for rank in range(line, total, window) if rank not in ended] for line in range(window)]
-    assert list(turns.open_ranks(step, blocks)) == sorted(line[0] for line in lines if line)
+    assert list(task_window.open_ranks(step, blocks)) == sorted(line[0] for line in lines if line)
 
 
 # concurrency
@@ -249,7 +251,7 @@ def test_a_job_that_ends_between_the_try_and_the_note_starts_the_waiting_one(
     def meanwhile(job_name: str, jid: int, job_id: str) -> None:
         holder = play.mill.jobs.find("play", "one")
         assert holder is not None
-        slots.give_back(play.mill, holder, play.hands.clock())
+        concurrency.give_back(play.mill, holder, play.hands.clock())
         ended.append(holder)
         note(job_name, jid, job_id)
 

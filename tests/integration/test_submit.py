@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shardmill.aws.clock import new_id
-from shardmill.engine.submit import Submitted, submit
+from shardmill.engine.jobs.submit import Submitted, submit
 from shardmill.model.actor import Actor
 from support.faults import Faults
 from support.play import Play

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine import values
+from shardmill.engine.running import open_step
 from shardmill.model.worker import Lease
 from support.play import Play, fail_shards
 
@@ -116,7 +116,7 @@ def test_a_step_that_cannot_open_is_tolerated_if_it_may_fail(play: Play) -> None
 
 
 def test_too_much_to_hand_on_is_said(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(values, "MAX_VALUE_BYTES", 1_000)
+    monkeypatch.setattr(open_step, "MAX_VALUE_BYTES", 1_000)
     play.define(shell("many", "make", sharding=3), shell("next", "echo {{ steps.many.output }}", "many"))
     play.submit()
     job = run(play, {"many": ("x" * 400, "y" * 400, "z" * 400)})

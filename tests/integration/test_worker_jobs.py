@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from shardmill.aws.settings import Settings
-from shardmill.engine.tally import FAILURES_IN_A_ROW
-from shardmill.engine.workers import worker_id
+from shardmill.engine.groups.totals import FAILURES_IN_A_ROW
+from shardmill.engine.workers.registry import worker_id
 from shardmill.model.worker import Lease, Registration
-from shardmill.worker.direct import DirectTransport
-from shardmill.worker.execute import unrun
-from shardmill.worker.http import HttpTransport
-from shardmill.worker.loop import run_worker
-from shardmill.worker.transport import RESTING, Refused, Transport
+from shardmill.worker.run import run_worker
+from shardmill.worker.task.execute import unrun
+from shardmill.worker.transport.base import RESTING, Refused, Transport
+from shardmill.worker.transport.direct import DirectTransport
+from shardmill.worker.transport.http import HttpTransport
 from support.call import Call
 from support.cloud import Cloud
 from support.faults import Faults, How

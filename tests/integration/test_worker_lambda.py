@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from shardmill.aws.queues import Message, Ticket
-from shardmill.engine.crew import Taker
-from shardmill.engine.lease import lease
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.tasks.lease import lease
 from shardmill.model.worker import Lease
 from shardmill.worker import lambda_runner
-from shardmill.worker.execute import execute
 from shardmill.worker.lambda_runner import run_batch
+from shardmill.worker.task.execute import execute
 from support.call import Call
 from support.faults import Faults
 from support.play import Play

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.rules import TIMEOUT_GRACE_MS
-from shardmill.engine.work import Receipt
+from shardmill.engine.tasks.retry import TIMEOUT_GRACE_MS
+from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.worker import Lease
 from support.hands import Hands
 from support.play import Play

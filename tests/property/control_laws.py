@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from shardmill.engine.history import history
+from shardmill.engine.views.explain import history
 from shardmill.model.blocks import Shard, block_count, block_size
 from shardmill.model.history import Change
 from shardmill.model.states import JOB_MOVES, STEP_MOVES, JobState, StepState, TaskState

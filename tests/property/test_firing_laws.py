@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.engine.firing import ON_TIME_MS, TICK_MS, Decision, decide, following, latest
+from shardmill.engine.schedules.catch_up import ON_TIME_MS, TICK_MS, Decision, decide, following, latest
 from shardmill.model.base import from_ms, to_ms
-from shardmill.model.schedule import Schedule
+from shardmill.model.time.schedule import Schedule
 
 BEGIN = to_ms(datetime(2026, 3, 28, tzinfo=UTC))
 

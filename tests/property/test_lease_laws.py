@@ -34,21 +34,23 @@ from moto.sqs import models as moto_sqs
 from shardmill.aws import clients
 from shardmill.aws.queues import Message, Queues, Ticket
 from shardmill.aws.settings import Settings
-from shardmill.engine import attempts, groups, workers
-from shardmill.engine.crew import Taker
 from shardmill.engine.errors import ForeignTask, StaleSession, WorkerResting
-from shardmill.engine.hand_back import hand_back
-from shardmill.engine.lease import lease
+from shardmill.engine.groups import groups
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.totals import count
+from shardmill.engine.jobs.plan import graph
 from shardmill.engine.mill import Mill
 from shardmill.engine.orchestrate import act
-from shardmill.engine.plan import graph
-from shardmill.engine.pull import pull
-from shardmill.engine.report import report
-from shardmill.engine.tally import count
 from shardmill.engine.task_id import task_id
+from shardmill.engine.tasks import attempts
+from shardmill.engine.tasks.interruption import hand_back
+from shardmill.engine.tasks.lease import lease
+from shardmill.engine.tasks.report import report
+from shardmill.engine.workers import registry
+from shardmill.engine.workers.poll import pull
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import BLOCK_SIZE, Shard, block_count, block_size
-from shardmill.model.definition import JobDefine
+from shardmill.model.definition.fields import JobDefine
 from shardmill.model.states import JobState, TaskState
 from shardmill.model.worker import (
     GroupRequest,
@@ -142,7 +144,7 @@ class Puppet(Hands):
     def __init__(self, mill: Mill, clock: Clock, name: str) -> None:
         self.mill, self.clock = mill, clock
         registration = Registration(name=name, groups=[GROUP], apps=list(APPS.get(name, ("*",))))
-        self.worker = workers.register(mill, registration, clock())
+        self.worker = registry.register(mill, registration, clock())
         self.name, self.session = name, self.worker.session
         self.held: dict[str, Lease] = {}
 
@@ -397,10 +399,10 @@ class Laws(RuleBasedStateMachine):
         me = self.model.crew[hand.name]
         with self.acting(later):
             if what == "suspend":
-                workers.suspend(self.mill, hand.worker.id, OPERATOR, "")
+                registry.suspend(self.mill, hand.worker.id, OPERATOR, "")
                 me.suspended = True
             elif what == "resume":
-                workers.resume(self.mill, hand.worker.id, self.clock())
+                registry.resume(self.mill, hand.worker.id, self.clock())
                 me.resumed()
             elif what == "come back":
                 self._come_back(hand)
@@ -637,7 +639,7 @@ class Laws(RuleBasedStateMachine):
         seen = (shard.state.value, shard.attempt, counts)
         assert seen == (task.state, task.attempt, (task.failures, task.losses, task.rejections)), task
         if task.running:
-            worker = f"{workers.worker_id(task.holder)}.{task.session}"
+            worker = f"{registry.worker_id(task.holder)}.{task.session}"
             assert (shard.worker, shard.time) == (worker, task.since), task
         elif task.ended:
             assert self.final.setdefault(task.id, shard) == shard, "an end changed"
@@ -647,7 +649,7 @@ class Laws(RuleBasedStateMachine):
 
     def _compare_workers(self) -> None:
         for name, me in self.model.crew.items():
-            row = WorkerRow.from_item(self._row(keys.worker(workers.worker_id(name))))
+            row = WorkerRow.from_item(self._row(keys.worker(registry.worker_id(name))))
             decided = (row.session, row.suspended, bool(row.tired))
             assert decided == (me.session, me.suspended, me.tired), name
             totals = (row.completed, row.failed, row.failures, row.skip)

@@ -12,7 +12,7 @@ from cronsim import CronSim
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.timetable import Timetable, cron_fault
+from shardmill.model.time.timetable import Timetable, cron_fault
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shardmill.aws.clock import new_id
-from shardmill.engine import schedules
+from shardmill.engine.schedules import manage
 from shardmill.engine.tick import tick
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
@@ -31,7 +31,7 @@ class Diary:
         self.mill = play.mill
 
     def save(self, now: str, name: str = "play", schedule_id: str = "s", **document: Any) -> None:
-        schedules.save(self.mill, name, schedule_id, document, Actor("planner"), now=ms(now))
+        manage.save(self.mill, name, schedule_id, document, Actor("planner"), now=ms(now))
 
     def tick(self, now: str) -> dict[str, int]:
         return tick(self.mill, ms(now), new_id)

@@ -15,7 +15,7 @@ from shardmill.model.worker import (
     WorkerStatus,
 )
 from shardmill.worker.logs import Part, Stream
-from shardmill.worker.transport import RESTING, Refused
+from shardmill.worker.transport.base import RESTING, Refused
 
 
 class NoLogs:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from shardmill.aws.queues import Message
-from shardmill.engine import workers
-from shardmill.engine.crew import Taker
-from shardmill.engine.lease import lease
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.totals import count
 from shardmill.engine.mill import Mill
-from shardmill.engine.report import report
-from shardmill.engine.tally import count
+from shardmill.engine.tasks.lease import lease
+from shardmill.engine.tasks.report import report
+from shardmill.engine.workers import registry
 from shardmill.model.worker import HeldTask, Lease, Registration, Reported, Result
 from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
@@ -27,7 +27,7 @@ class Hands:
     ) -> None:
         self.mill = mill
         self.clock = lambda: int(time.time() * 1000)
-        self.worker: WorkerRow = workers.register(
+        self.worker: WorkerRow = registry.register(
             mill, Registration(name=name, groups=list(groups), apps=list(apps)), self.clock()
         )
 
@@ -74,7 +74,7 @@ class Hands:
     def beat(self, held: Iterable[Lease], *, offline: bool = False) -> list[str]:
         """A heartbeat with these tasks in hand; what it is told to drop."""
         work = [HeldTask(task_id=lease.task_id, attempt=lease.attempt, run=lease.run) for lease in held]
-        beat = workers.heartbeat(
+        beat = registry.heartbeat(
             self.mill, self.worker.id, self.worker.session, work, offline=offline, now=self.clock()
         )
         self.worker = beat.worker

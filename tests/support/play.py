@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shardmill.engine import groups
+from shardmill.engine.groups import groups
 from shardmill.engine.mill import Mill, mill
 from shardmill.model.worker import GroupRequest, Lease
 from shardmill.store.rows import JobRow, StepRow

@@ -22,16 +22,19 @@ from shardmill.aws.bus import Bus
 from shardmill.aws.machines import Machines
 from shardmill.aws.queues import Ticket
 from shardmill.aws.settings import Settings
-from shardmill.engine import control, definitions, delete, force, groups, kill, rerun, suspend, view
-from shardmill.engine.cache import Recent
+from shardmill.engine import definitions
+from shardmill.engine.control import change, delete, force, rerun, suspend
 from shardmill.engine.errors import Conflict, MillError, NotFound
-from shardmill.engine.mill import CREW_CACHE_MS, GROUP_CACHE_MS, STEP_CACHE_MS, Mill
+from shardmill.engine.groups import groups
+from shardmill.engine.jobs.submit import submit
+from shardmill.engine.mill import CREW_CACHE_MS, GROUP_CACHE_MS, STEP_CACHE_MS, Mill, Recent
 from shardmill.engine.orchestrate import act
 from shardmill.engine.repair import settle_execution
-from shardmill.engine.steps import StepLost, StillOpen
-from shardmill.engine.submit import submit
+from shardmill.engine.running import kill
+from shardmill.engine.running.close_step import StepLost, StillOpen
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tick import tick
+from shardmill.engine.views import jobs
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.worker import GroupRequest, Lease
@@ -343,11 +346,11 @@ class Race:
     # what people do
 
     def _job(self) -> JobRow:
-        return view.read_job(self.mill, JOB, TRIGGER)
+        return jobs.read_job(self.mill, JOB, TRIGGER)
 
     def _step_of(self, job: JobRow, which: int) -> StepRow:
         names = [step.name for step in self.nodes()]
-        return view.read_step(self.mill, job, names[which % len(names)] if names else "none")[0]
+        return jobs.read_step(self.mill, job, names[which % len(names)] if names else "none")[0]
 
     def do_suspend(self, who: int, which: int) -> str:
         job = suspend.suspend(self.mill, self._job(), ME, "", self.clock(), let_finish=bool(which % 2))
@@ -368,7 +371,7 @@ class Race:
     def do_kill_task(self, who: int, which: int) -> str:
         job = self._job()
         step = self._step_of(job, who)
-        rank = view.rank_of(step, which % max(1, step.total))
+        rank = jobs.rank_of(step, which % max(1, step.total))
         kill.kill_task(self.mill, job, step, rank, ME.name, "", self.clock())
         return f"{step.name} {rank}"
 
@@ -386,7 +389,7 @@ class Race:
     def do_force_task(self, who: int, which: int) -> str:
         job = self._job()
         step = self._step_of(job, who)
-        rank = view.rank_of(step, which // 2 % max(1, step.total))
+        rank = jobs.rank_of(step, which // 2 % max(1, step.total))
         state = (TaskState.SUCCESS, TaskState.FAILED)[which % 2]
         force.force_task(self.mill, job, step, rank, state, ME, "", self.clock())
         return f"{step.name} {rank} {state}"
@@ -399,14 +402,14 @@ class Race:
             scope = rerun.Scope(everything=True)
         elif which % 5 > 1:
             step = self._step_of(job, who)
-            ranks = (view.rank_of(step, 0),) if which % 5 == 3 else ()
+            ranks = (jobs.rank_of(step, 0),) if which % 5 == 3 else ()
             scope = rerun.Scope(steps=(step.name,), ranks=ranks, downstream=which % 5 == 4)
         again = rerun.rerun(self.mill, job, scope, ME, "", self.clock())
         return f"run {again.run}"
 
     def do_priority(self, who: int, which: int) -> str:
         priority = (1, 20, -5, 2)[which % 4]
-        control.change(self.mill, self._job(), {"priority": priority}, ME, self.clock())
+        change.change(self.mill, self._job(), {"priority": priority}, ME, self.clock())
         return f"{priority}"
 
     def do_delete(self, who: int, which: int) -> str:

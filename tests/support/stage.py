@@ -79,8 +79,8 @@ class Stage:
 @contextmanager
 def moto_stage(cloud: Cloud) -> Iterator[Stage]:
     from shardmill.aws.settings import Settings
-    from shardmill.worker.direct import DirectTransport
-    from shardmill.worker.loop import run_worker
+    from shardmill.worker.run import run_worker
+    from shardmill.worker.transport.direct import DirectTransport
 
     def call(method: str, path: str, body: Any) -> tuple[int, Any]:
         answer = cloud.http(method, path, body)

@@ -606,7 +606,7 @@ def test_a_defect_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch, r
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("oh no")
 
-    monkeypatch.setattr("shardmill.client.api.Client.jobs", broken)
+    monkeypatch.setattr("shardmill.client.client.Client.jobs", broken)
     result = run("jobs")
     assert result.exit_code == 1
     assert result.stderr.startswith("shardmill: unexpected RuntimeError: oh no (in broken, line ")
@@ -616,7 +616,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, run: Run) -
     def missing(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'httpx'", name="httpx")
 
-    monkeypatch.setattr("shardmill.client.api.Client.jobs", missing)
+    monkeypatch.setattr("shardmill.client.client.Client.jobs", missing)
     result = run("jobs")
     assert result.exit_code == 1
     assert "this command needs httpx" in result.stderr

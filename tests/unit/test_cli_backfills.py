@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from shardmill.cli.counts import Lines, bar
-from shardmill.cli.tally import count, verdict
-from shardmill.model.schedule import Backfill
+from shardmill.cli.commands.backfill import count, verdict
+from shardmill.cli.render.bars import Lines, bar
+from shardmill.model.time.schedule import Backfill
 from support.fake_api import FakeApi, Reply, Run, backfill, command_line, fine, page, problem, schedule
 
 PATH = "/v1/schedules/report/nightly"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shardmill.cli import bulk
-from shardmill.cli.choice import below
-from shardmill.model.definition import JobGraph
+from shardmill.cli.bulk import run as run_module
+from shardmill.cli.bulk.selection import below
+from shardmill.model.definition.fields import JobGraph
 from support.fake_api import FakeApi, Reply, Run, Seen, command_line, fine, job, page, problem
 
 GRAPH = "/v1/definitions:graph"
@@ -82,7 +82,7 @@ def run(api: FakeApi) -> Iterator[Run]:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_is_terminal", lambda: True)
+    monkeypatch.setattr(run_module, "_is_terminal", lambda: True)
 
 
 def touched(api: FakeApi) -> list[str]:

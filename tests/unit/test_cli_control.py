@@ -9,9 +9,9 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.cli.choice import Choice
-from shardmill.cli.indexes import MOST, indexes
-from shardmill.cli.last_word import LastWord
+from shardmill.cli.bulk.job_command import LastWord
+from shardmill.cli.bulk.selection import Choice
+from shardmill.cli.parsing import MOST, indexes
 from shardmill.model.states import JobState
 from support.fake_api import (
     FakeApi,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.cli import job_tree
-from shardmill.model.definition import JobGraph
+from shardmill.cli.render import definition_graph
+from shardmill.model.definition.fields import JobGraph
 from support.fake_api import FakeApi, Run, command_line, fine, job, page, parent_run, step
 
 JOB = "/v1/jobs/report/t1"
@@ -84,7 +84,7 @@ def test_without_definitions_there_is_nothing_to_draw(api: FakeApi, run: Run) ->
 
 
 def tree(edges: Edges) -> list[str]:
-    return job_tree.text(JobGraph.model_validate(graph(edges))).splitlines()
+    return definition_graph.text(JobGraph.model_validate(graph(edges))).splitlines()
 
 
 def test_one_that_waits_for_its_own_past_stands_below_itself_once() -> None:

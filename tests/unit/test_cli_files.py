@@ -17,18 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.cli import output
-from shardmill.cli.placing import names
-from shardmill.cli.transfers import shown_transfers
+from shardmill.cli.download import names
+from shardmill.cli.render.bars import shown_transfers
 from shardmill.client import BadFile
 from shardmill.client import http as client_http
-from shardmill.engine import split, values
+from shardmill.engine.files import split
+from shardmill.engine.running import open_step
 from shardmill.model.base import Model, spelled
-from shardmill.model.definition import MAX_ITEMS, StepDefine
-from shardmill.model.expression import FILTERS, ORDERS
+from shardmill.model.definition.fields import MAX_ITEMS, StepDefine
+from shardmill.model.definition.validation import check_definition
 from shardmill.model.files import File, Partition
-from shardmill.model.template import KNOWN
+from shardmill.model.templates.expression import FILTERS, ORDERS
+from shardmill.model.templates.render import KNOWN
 from shardmill.model.transfers import MAX_UPLOAD_BYTES, JobFile
-from shardmill.model.validate import check_definition
 from shardmill.model.worker import MAX_OUTPUT_BYTES
 from support.fake_api import FakeApi, Reply, Run, command_line, fine, job, job_file, page, problem
 from support.fake_store import OWNER, FakeStore
@@ -358,7 +359,7 @@ def test_the_page_names_the_whole_language() -> None:
 
 def test_the_page_tells_the_limits() -> None:
     limits = PAGE[PAGE.index("## Limits") :]
-    told = (MAX_OUTPUT_BYTES, values.MAX_VALUE_BYTES, MAX_ITEMS, split.MAX_PARTS, MAX_UPLOAD_BYTES)
+    told = (MAX_OUTPUT_BYTES, open_step.MAX_VALUE_BYTES, MAX_ITEMS, split.MAX_PARTS, MAX_UPLOAD_BYTES)
     assert told == (64 * 2**10, 200_000, 10_000, 10_000, 5 * 2**30)
     for text in ("64 KB", "200 KB", "| 10,000 |", "5 GiB"):
         assert text in limits

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.cli.wording import in_commands
+from shardmill.cli.render.hints import in_commands
 from shardmill.engine.errors import DefinitionSuspended
 from shardmill.model.actor import Actor, suspended_by
 from support.fake_api import NOW, FakeApi, Reply, Run, command_line, fine, listed, page, problem, saved

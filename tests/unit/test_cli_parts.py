@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from shardmill import engine
-from shardmill.cli import drawing, output, progress
-from shardmill.cli.assignments import params, step_params
-from shardmill.cli.loglines import JsonLine, TextLine
-from shardmill.cli.moments import moment, span, span_text
-from shardmill.cli.panel import lines
-from shardmill.cli.progress import Changes, Running, bars, chosen
-from shardmill.cli.wording import IN_COMMANDS, in_commands, without_routes
+from shardmill.cli import output
+from shardmill.cli.parsing import moment, params, span, span_text, step_params
+from shardmill.cli.render import graph, progress
+from shardmill.cli.render.hints import IN_COMMANDS, in_commands, without_routes
+from shardmill.cli.render.logs import JsonLine, TextLine
+from shardmill.cli.render.progress import Changes, Running, bars, chosen
+from shardmill.cli.render.worker_tasks import lines
 from shardmill.client import Client, ServerError
-from shardmill.engine.submit_event import request_of
+from shardmill.engine.jobs.submit import request_of
 from shardmill.local import prices
-from shardmill.model.definition import JobDefine
+from shardmill.model.definition.fields import JobDefine
+from shardmill.model.definition.validation import check_definition
 from shardmill.model.job import Job, Step, Task, TaskProgress, check_request
 from shardmill.model.states import TaskState
-from shardmill.model.validate import check_definition
-from shardmill.worker.desk import Held
-from shardmill.worker.live import Live
+from shardmill.worker.inflight import Held
+from shardmill.worker.task.channel import Live
 from support.fake_api import job, step, task
 from support.leases import a_lease
 
@@ -154,7 +154,7 @@ DIAMOND = define(
 
 
 def test_a_graph_as_text_goes_from_cause_to_effect() -> None:
-    assert drawing.text(DIAMOND).splitlines() == [
+    assert graph.text(DIAMOND).splitlines() == [
         "j",
         "phase 0",
         "  a \u00d712 noop",
@@ -167,14 +167,14 @@ def test_a_graph_as_text_goes_from_cause_to_effect() -> None:
 
 
 def test_a_graph_in_mermaid() -> None:
-    lines = drawing.mermaid(DIAMOND).splitlines()
+    lines = graph.mermaid(DIAMOND).splitlines()
     assert lines[0] == "flowchart LR"
     assert '    s1["a \u00d712"]' in lines
     assert lines[-5:] == ["  s2 --> s0", "  s3 --> s0", "  s1 --> s2", "  s1 --> s3", "  p0 -.-> p1"]
 
 
 def test_a_graph_for_graphviz() -> None:
-    lines = drawing.dot(DIAMOND).splitlines()
+    lines = graph.dot(DIAMOND).splitlines()
     assert lines[0] == 'digraph "j" {'
     assert '  "a" -> "c"' in lines
     assert lines[-2:] == ['  "d" -> "clean" [style=dashed, ltail=cluster_0, lhead=cluster_1]', "}"]
@@ -187,7 +187,7 @@ def test_every_step_is_drawn_after_those_it_waits_for(waits: list[list[int]]) ->
         for at, own in enumerate(waits)
     ]
     steps.reverse()
-    order = [step.step_name for step in drawing.in_order(define(*steps).steps)]
+    order = [step.step_name for step in graph.in_order(define(*steps).steps)]
     assert sorted(order) == sorted(each["stepName"] for each in steps)
     for each in steps:
         for before in each["dependentSteps"]:
@@ -198,7 +198,7 @@ def test_two_thousand_steps_are_drawn() -> None:
     chain = define(
         *({"stepName": f"s{n}", "dependentSteps": [f"s{n - 1}"] if n else []} for n in range(2000))
     )
-    for draw in drawing.FORMATS.values():
+    for draw in graph.FORMATS.values():
         assert "s1999" in draw(chain)
 
 
@@ -354,8 +354,8 @@ def test_a_sentence_of_the_engine_stays_one_with_what_it_was_given() -> None:
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_the_engine_logs_once_and_as_its_worker_does(form: str) -> None:
     code = (
-        "from shardmill.aws.observe import logger\n"
-        "from shardmill.cli.loglines import log_to_stderr\n"
+        "from shardmill.aws.observability import logger\n"
+        "from shardmill.cli.render.logs import log_to_stderr\n"
         f"log_to_stderr({form!r})\n"
         "logger.warning('it is late', extra={'action': 'start'})\n"
     )

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from shardmill.cli.schedule_save import CatchUp, Overlap
-from shardmill.model.schedule import Schedule, check_schedule
+from shardmill.cli.commands.schedule_save import CatchUp, Overlap
+from shardmill.model.time.schedule import Schedule, check_schedule
 from support.fake_api import (
     NOW,
     FakeApi,

@@ -30,8 +30,8 @@ from shardmill.client import (
     Unreachable,
 )
 from shardmill.client import http as client_http
-from shardmill.client.trigger import new_trigger
-from shardmill.model.definition import Info, JobDefine
+from shardmill.client.requests import new_trigger
+from shardmill.model.definition.fields import Info, JobDefine
 from shardmill.model.states import JobState, TaskState
 from support.fake_api import TOKEN, FakeApi, Reply, job, listed, page, problem, saved, step, task
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from shardmill.client import BadFile, BadName, Client, NotFound, TransferFailed
 from shardmill.client import http as client_http
-from shardmill.client import store as client_store
-from shardmill.client.places import inside, whole_file
-from shardmill.client.sending import measured
+from shardmill.client import transfer as client_store
+from shardmill.client.transfer import inside, measured, whole_file
 from shardmill.model.transfers import MAX_UPLOAD_BYTES, JobFile
 from support.fake_api import TOKEN, FakeApi, Reply, job, job_file, page
 from support.fake_store import OWNER, FakeStore
@@ -325,7 +324,7 @@ def test_any_content_is_stored_as_it_is(content: bytes, piece: int, failures: in
         tempfile.TemporaryDirectory() as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("shardmill.client.sending.PIECE_BYTES", piece)
+        patch.setattr("shardmill.client.transfer.PIECE_BYTES", piece)
         path = Path(folder) / "x"
         path.write_bytes(content)
         store.moods = [Reply(b"<Code>RequestTimeout</Code>", 400)] * failures

@@ -8,8 +8,8 @@ import pytest
 from shardmill.client import Client, NotFound, Unreachable, WaitTimedOut, follow
 from shardmill.client.follow import wait_for
 from shardmill.model.job import Job
-from shardmill.model.schedule import Backfill
 from shardmill.model.states import JobState
+from shardmill.model.time.schedule import Backfill
 from support.fake_api import TOKEN, FakeApi, Reply, backfill, job, log, problem, step, task
 
 JOB = "/v1/jobs/report/t1"

@@ -12,7 +12,7 @@ import pytest
 from shardmill.client import BadAnswer, BadName, Client, Invalid, PreconditionFailed, Unreachable
 from shardmill.client import http as client_http
 from shardmill.client.schedules import ScheduleFields
-from shardmill.model.schedule import Schedule, check_schedule
+from shardmill.model.time.schedule import Schedule, check_schedule
 from support.fake_api import TOKEN, FakeApi, Reply, backfill, job, page, parent_run, problem, schedule, when
 
 PATH = "/v1/schedules/report/nightly"

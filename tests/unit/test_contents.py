@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from shardmill.model import contents
-from shardmill.model.contents import ContentError, content_faults, render_content
-from shardmill.model.validate import check_definition
+from shardmill.model.definition import step_types
+from shardmill.model.definition.step_types import ContentError, content_faults, render_content
+from shardmill.model.definition.validation import check_definition
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from shardmill.model.validate import check_definition
     ],
 )
 def test_what_a_content_means(kind: str, content: Any, words: Any) -> None:
-    assert getattr(contents, kind)(content) == words
+    assert getattr(step_types, kind)(content) == words
     assert content_faults(kind, content) == ()
 
 
@@ -128,7 +128,7 @@ def test_a_content_that_is_wrong_is_refused_on_saving_and_on_the_worker(
 ) -> None:
     assert [(at, each) for at, each, _ in content_faults(kind, content)] == [(path, code)]
     with pytest.raises(ContentError):
-        getattr(contents, "lambda_" if kind == "lambda" else kind)(content)
+        getattr(step_types, "lambda_" if kind == "lambda" else kind)(content)
 
 
 def test_every_fault_is_told_at_its_place_in_the_definition() -> None:
@@ -164,11 +164,13 @@ def test_the_image_of_a_command(step: dict[str, Any], pointer: str, code: str) -
 @pytest.mark.parametrize("value", ["a b", "'", "--evil", "$(x)", ""])
 def test_a_value_stays_one_word_wherever_a_text_is_split(value: str) -> None:
     context = {"params": {"v": value}}
-    for kind in sorted(contents.WORD_TYPES):
-        words = getattr(contents, kind)(render_content(kind, "image-or-class.x {{ params.v }} end", context))
+    for kind in sorted(step_types.WORD_TYPES):
+        words = getattr(step_types, kind)(
+            render_content(kind, "image-or-class.x {{ params.v }} end", context)
+        )
         assert (words[1] if kind == "docker" else words)[-2:] == [value, "end"]
     content = {"image": "a", "command": "sh -c {{ params.v }}", "args": ["{{ params.v }}"]}
-    assert contents.docker(render_content("docker", content, context)) == ("a", ["sh", "-c", value, value])
+    assert step_types.docker(render_content("docker", content, context)) == ("a", ["sh", "-c", value, value])
 
 
 def test_elsewhere_a_value_is_put_as_it_is() -> None:
@@ -187,7 +189,7 @@ def test_texts_that_are_filled_in_are_read_as_they_are() -> None:
         ("docker", {"image": "- {{"}),
     ):
         with pytest.raises(ContentError):
-            getattr(contents, "lambda_" if kind == "lambda" else kind)(content)
+            getattr(step_types, "lambda_" if kind == "lambda" else kind)(content)
 
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "examples").glob("*.yaml")), ids=str)

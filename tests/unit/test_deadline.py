@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.model.base import from_ms, to_ms
-from shardmill.model.deadline import deadline
-from shardmill.model.validate import check_definition
+from shardmill.model.definition.validation import check_definition
+from shardmill.model.time.deadline import deadline
 
 quick = settings(max_examples=60, deadline=None)
 ZONES = ["UTC", "Asia/Tokyo", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"]

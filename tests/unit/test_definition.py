@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.model.definition import JobDefine, StepDefine, pack_of, total
-from shardmill.model.validate import check_definition, public_document, stored_document
+from shardmill.model.definition.fields import JobDefine, StepDefine, pack_of, total
+from shardmill.model.definition.validation import check_definition, public_document, stored_document
 
 BALANCE_REPORT: dict[str, Any] = {
     "jobName": "balance-report",

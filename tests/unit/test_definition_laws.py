@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.definition import JobDefine, PackConf, StepDefine, pack_of, total
-from shardmill.model.graph import cycles
-from shardmill.model.validate import check_definition, public_document, stored_document
+from shardmill.model.definition.fields import JobDefine, PackConf, StepDefine, pack_of, total
+from shardmill.model.definition.graph import cycles
+from shardmill.model.definition.validation import check_definition, public_document, stored_document
 
 quick = settings(max_examples=100, deadline=None)
 

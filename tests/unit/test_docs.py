@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.engine import deadlines, finish, fire, heirs
-from shardmill.model.timetable import Timetable
+from shardmill.engine import downstream
+from shardmill.engine.jobs import deadlines
+from shardmill.engine.running import finish
+from shardmill.engine.schedules import fire
+from shardmill.model.time.timetable import Timetable
 from support.diary import at
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,6 +44,6 @@ def test_every_event_is_documented() -> None:
         finish.STEP_ENDED,
         deadlines.JOB_LATE,
         fire.SCHEDULE_SKIPPED,
-        heirs.CHILD_REFUSED,
+        downstream.CHILD_REFUSED,
     }
     assert documented == kinds

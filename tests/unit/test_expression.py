@@ -11,14 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shardmill.model.expression import (
-    FILTERS,
-    MAX_TEXT,
-    TemplateError,
-    is_true,
-    same,
-)
-from shardmill.model.parsing import MAX_LENGTH, MAX_NESTING, parse
+from shardmill.model.templates.expression import FILTERS, MAX_TEXT, TemplateError, is_true, same
+from shardmill.model.templates.parser import MAX_LENGTH, MAX_NESTING, parse
 
 CONTEXT: dict[str, Any] = {
     "params": {

@@ -12,7 +12,7 @@ import pytest
 from shardmill.local import cloud as module
 from shardmill.local.cloud import Cloud
 from shardmill.local.errors import SPOILT_CODE, CloudFailed, Refused
-from shardmill.local.state import StateFolder
+from shardmill.local.state_folder import StateFolder
 
 EMULATOR = """
 import os, signal, sys, time

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from shardmill.local import workers as crew
-from shardmill.local.leash import leashed
+from shardmill.local.child_process import leashed
 from shardmill.local.session import Session
-from shardmill.local.state import StateFolder, alive
+from shardmill.local.state_folder import StateFolder, alive
 from shardmill.local.workers import Workers
 
 OUTPUTS = dict.fromkeys(
@@ -53,7 +53,7 @@ def test_a_leashed_program_runs_as_itself_and_ends_with_its_parent(tmp_path: Pat
     parent = tmp_path / "parent.py"
     parent.write_text(
         "import subprocess, time\n"
-        "from shardmill.local.leash import leashed\n"
+        "from shardmill.local.child_process import leashed\n"
         "subprocess.Popen(leashed('sleeper', '--x'), stdin=subprocess.PIPE, start_new_session=True)\n"
         "time.sleep(60)\n"
     )
@@ -71,7 +71,9 @@ def test_a_leashed_program_runs_as_itself_and_ends_with_its_parent(tmp_path: Pat
 
 
 def test_a_leash_without_a_module_says_how() -> None:
-    done = subprocess.run([sys.executable, "-m", "shardmill.local.leash"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "shardmill.local.child_process"], capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert "usage" in done.stderr
 

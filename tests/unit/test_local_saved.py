@@ -13,7 +13,7 @@ import pytest
 from ministack.core import persistence
 from ministack.core.responses import AccountRegionScopedDict, AccountScopedDict
 
-from shardmill.local.saved import FORMAT, Saved, Spoilt, fresh_of
+from shardmill.local.saved_state import FORMAT, Saved, Spoilt, fresh_of
 
 CODE = b"a function's code"
 DIGEST = hashlib.sha256(CODE).hexdigest()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.local import state
+from shardmill.local import state_folder
 from shardmill.local.deploy import Endpoint
 from shardmill.local.environment import aws_environment, clean_environment
 from shardmill.local.errors import Refused
 from shardmill.local.session import Session, find_session, pointers
-from shardmill.local.state import StateFolder
+from shardmill.local.state_folder import StateFolder
 
 OUTPUTS = {
     "StackName": "s",
@@ -75,7 +75,7 @@ def test_second_owner_is_refused_with_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_owner_died_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "STOPPING_SECONDS", 0.2)
+    monkeypatch.setattr(state_folder, "STOPPING_SECONDS", 0.2)
     folder = StateFolder.at(tmp_path / "s")
     with folder.locked() as held:
         os.pwrite(held, str(dead_pid()).encode() + b"     ", 0)
@@ -122,9 +122,9 @@ def test_what_lambda_processes_left_is_removed_while_there_is_time(tmp_path: Pat
     folder.prepare()
     for name in ("one", "two"):
         (folder.scratch / name / "layer").mkdir(parents=True)
-    state.remove(folder.leavings(), -1.0)
+    state_folder.remove(folder.leavings(), -1.0)
     assert len(folder.leavings()) == 2
-    state.remove(folder.leavings(), 5.0)
+    state_folder.remove(folder.leavings(), 5.0)
     assert folder.leavings() == []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shardmill.engine.notify import MOST_TRIES
-from shardmill.local.template import load_template
+from shardmill.local.sam_template import load_template
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = load_template(ROOT / "template.yaml")

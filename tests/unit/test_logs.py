@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.engine.logs import whole_text
+from shardmill.engine.files.logs import whole_text
 
 
 @given(st.text(), st.integers(4, 20))

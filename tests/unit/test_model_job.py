@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from shardmill.model.actor import Actor
 from shardmill.model.base import from_ms, to_ms
-from shardmill.model.command import Command, Environ
-from shardmill.model.definition import JobDefine, StepDefine
+from shardmill.model.definition.command import Command, Environ
+from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.model.job import Attempt, Job, JobRequest, Sharding, Step, Task, check_request
 from shardmill.model.states import JobState, StepState, TaskState
 

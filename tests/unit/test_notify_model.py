@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.model.cloudevent import cloudevent, encoded, signature, signed_headers
-from shardmill.model.command import MASK
+from shardmill.model.definition.command import MASK
+from shardmill.model.definition.validation import check_definition, public_document, stored_document
 from shardmill.model.notify import occasion_of, occasions
 from shardmill.model.states import JobState
-from shardmill.model.validate import check_definition, public_document, stored_document
 
 quick = settings(max_examples=60, deadline=None)
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:shardmill-ops"

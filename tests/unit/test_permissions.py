@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shardmill.local.template import load_template
+from shardmill.local.sam_template import load_template
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "layers/core/python/shardmill"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.engine.rules import (
+from shardmill.engine.tasks.retry import (
     DISCARDED,
     End,
     Outcome,

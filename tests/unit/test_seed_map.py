@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from shardmill.model.command import Command
-from shardmill.model.definition import Dependency, Info, JobDefine, SavedDefine, StepDefine
+from shardmill.model.definition.command import Command
+from shardmill.model.definition.fields import Dependency, Info, JobDefine, SavedDefine, StepDefine
 from shardmill.model.files import File, Partition
 from shardmill.model.job import DependencyStatus, Job, JobRequest, Step, Task
-from shardmill.model.schedule import SavedSchedule, Schedule
+from shardmill.model.time.schedule import SavedSchedule, Schedule
 from shardmill.model.worker import Worker, WorkerGroup
 
 TESTS = Path(__file__).parents[1]

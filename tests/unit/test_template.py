@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.template import (
+from shardmill.model.templates.render import (
     KNOWN,
     TemplateError,
     check,

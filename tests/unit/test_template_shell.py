@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.template import TemplateError, render
+from shardmill.model.templates.render import TemplateError, render
 
 NASTY = [
     "",

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from cronsim import CronSim
 
-from shardmill.model import timetable
-from shardmill.model.timetable import Timetable, cron_fault
+from shardmill.model.time import timetable
+from shardmill.model.time.timetable import Timetable, cron_fault
 
 BERLIN = "Europe/Berlin"
 NEW_YORK = "America/New_York"
@@ -494,7 +494,11 @@ def test_what_threads_share_does_not_change() -> None:
 
 def test_importing_this_imports_no_croniter() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "import sys, shardmill.model.timetable; print('croniter' in sys.modules)"],
+        [
+            sys.executable,
+            "-c",
+            "import sys, shardmill.model.time.timetable; print('croniter' in sys.modules)",
+        ],
         capture_output=True,
         text=True,
         timeout=30,

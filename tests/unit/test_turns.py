@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.engine import turns
+from shardmill.engine.tasks import window as task_window
 from shardmill.model.blocks import Block, Shard, block_count, block_size
 from shardmill.model.states import StepState, TaskState
 from shardmill.store.rows import StepRow
@@ -37,7 +37,7 @@ class Line:
         listed = map(self._block, range(block_count(self.step.total)))
         found = {block.number: block for block in listed if not block.finished}
         self.step.open = set(map(str, found))
-        self.sent = set(turns.open_ranks(self.step, found))
+        self.sent = set(task_window.open_ranks(self.step, found))
 
     def of(self, state: TaskState) -> set[int]:
         return {rank for rank, each in self.states.items() if each is state}
@@ -61,14 +61,14 @@ class Line:
             self.states[rank] = TaskState.RUNNING
         elif self.states[rank].ended:
             self.sent.remove(rank)
-            self.sent.update(turns.after(self.mill, self.step, [rank]))
+            self.sent.update(task_window.after(self.mill, self.step, [rank]))
 
     def end(self, rank: int) -> None:
         self.states[rank] = TaskState.SUCCESS
         self.sent.discard(rank)
         if self.step.uneven:
-            self.sent.update(turns.after(self.mill, self.step, [rank]))
-        elif (following := turns.next_of(self.step, rank)) is not None:
+            self.sent.update(task_window.after(self.mill, self.step, [rank]))
+        elif (following := task_window.next_of(self.step, rank)) is not None:
             self.sent.add(following)
 
     def change(self, window: int) -> None:
@@ -112,4 +112,4 @@ def test_blocks_that_no_message_can_be_of_are_not_reached(total: int, data: st.D
         for rank in range(number * 64, number * 64 + 64)
         if rank < window or (rank - window) // 64 not in untouched
     }
-    assert set(turns.reached(step, untouched)) == expected
+    assert set(task_window.reached(step, untouched)) == expected

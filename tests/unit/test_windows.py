@@ -2,8 +2,8 @@
 
 import pytest
 
-from shardmill.model.definition import Window
-from shardmill.model.windows import bounds
+from shardmill.model.definition.fields import Window
+from shardmill.model.time.dependency_window import bounds
 from support.diary import at
 
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.model.transfers import Fetch
-from shardmill.worker.cache import Cache
-from shardmill.worker.safe import TransferError
+from shardmill.worker.files.cache import Cache
+from shardmill.worker.files.safe_paths import TransferError
 
 
 def a_file(data: bytes, **more: Any) -> Fetch:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from shardmill.model.transfers import Stored
 from shardmill.model.worker import Reported, Result
-from shardmill.worker.deliver import NEVER_TAKEN, deliver
-from shardmill.worker.transport import Refused, Unreachable
+from shardmill.worker.transport.base import Refused, Unreachable
+from shardmill.worker.transport.reporting import NEVER_TAKEN, deliver
 
 FINE, HEAVY, POISON = "fine", "heavy", "poison"
 """What is taken; what is not taken for what it brings along; what is never taken."""

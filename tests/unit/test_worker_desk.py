@@ -6,10 +6,10 @@ from threading import Event
 import pytest
 
 from shardmill.model.worker import Lease
-from shardmill.worker import desk, pulse
-from shardmill.worker.desk import Desk, Held
-from shardmill.worker.execute import unrun
-from shardmill.worker.pulse import Pulse
+from shardmill.worker import heartbeat, inflight
+from shardmill.worker.heartbeat import Pulse
+from shardmill.worker.inflight import Desk, Held
+from shardmill.worker.task.execute import unrun
 from support.leases import a_lease
 
 
@@ -32,7 +32,7 @@ def test_what_is_passed_on_does_not_count_as_done(monkeypatch: pytest.MonkeyPatc
     table = Desk(slots=1, most_tasks=3)
     table.accept(leases(3))
     first = begin(table)
-    monkeypatch.setattr(desk, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(inflight, "PATIENCE_SECONDS", -1.0)
     assert len(table.overdue()) == 2
     end(table, first)
     assert table.await_room() == 2
@@ -98,7 +98,7 @@ def test_it_counts() -> None:
 
 
 def test_a_beat_is_due_early_only_where_there_is_news(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "EXTRA_SECONDS", 0.0)
+    monkeypatch.setattr(heartbeat, "EXTRA_SECONDS", 0.0)
     over = Event()
     beats = Pulse(over)
     with ThreadPoolExecutor(1) as pool:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Result
-from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.programs import Programs
+from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.programs import Programs
 from support.leases import a_lease
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Lease, Result
-from shardmill.worker.execute import Workshop, execute
 from shardmill.worker.logs import LogsNotStored, Part, Stream
-from shardmill.worker.programs import Programs
+from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.programs import Programs
 from support.leases import JOB, a_command, a_lease
 from support.processes import gone
 

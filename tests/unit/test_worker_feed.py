@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from shardmill.model.worker import Lease, Result
-from shardmill.worker import bounds, feed, logs
-from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.live import Live
+from shardmill.worker import logs
 from shardmill.worker.logs import LogsNotStored, Part, Stream
+from shardmill.worker.task import limits, log_stream
+from shardmill.worker.task.channel import Live
+from shardmill.worker.task.execute import Workshop, execute
 from support.leases import a_lease
 
 
@@ -46,8 +47,8 @@ def kept() -> Kept:
 
 @pytest.fixture
 def shop(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.02)
-    monkeypatch.setattr(feed, "PIECE_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(log_stream, "PIECE_SECONDS", 0.05)
     return Workshop(tmp_path / "work", logs=kept, kill_seconds=0.3)
 
 

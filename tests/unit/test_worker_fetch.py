@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Result
-from shardmill.worker import fetch
-from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.task import http_task
+from shardmill.worker.task.execute import Workshop, execute
 from support.leases import a_lease
 
 
@@ -243,7 +243,7 @@ def test_without_an_allow_list_nothing_is_asked(server: Server, shop: Workshop) 
     ],
 )
 def test_the_allow_list(url: str, hosts: list[str], may: bool) -> None:
-    assert fetch.allowed(url, hosts) is may
+    assert http_task.allowed(url, hosts) is may
 
 
 @pytest.mark.parametrize(
@@ -254,12 +254,12 @@ def test_the_allow_list(url: str, hosts: list[str], may: bool) -> None:
     ],
 )
 def test_addresses_of_the_machine_itself_are_never_asked(address: str) -> None:
-    assert fetch.forbidden(address)
+    assert http_task.forbidden(address)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.0.0.1", "8.8.8.8", "2001:db8::1", "169.253.1.1"])
 def test_other_addresses_may_be(address: str) -> None:
-    assert not fetch.forbidden(address)
+    assert not http_task.forbidden(address)
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "0xa9fea9fe", "[::ffff:a9fe:a9fe]"])
@@ -272,8 +272,8 @@ def test_a_link_local_host_is_never_asked_even_if_allowed(shop: Workshop, host: 
 def test_a_name_that_means_a_link_local_address_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 80)) for ip in ("8.8.8.8", "169.254.169.254")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    with pytest.raises(fetch.Stopped, match="link-local"):
-        fetch.reach("metadata.example.com", 80, 1)
+    with pytest.raises(http_task.Stopped, match="link-local"):
+        http_task.reach("metadata.example.com", 80, 1)
 
 
 # Redirects

@@ -12,10 +12,10 @@ import pytest
 
 from shardmill.model.worker import HeldTask, Registration, Result
 from shardmill.worker import logs, retry
-from shardmill.worker.deliver import NEVER_TAKEN
-from shardmill.worker.http import HttpTransport
 from shardmill.worker.logs import LogsNotStored, Part
-from shardmill.worker.transport import Refused, Stale, TransportError, Unreachable
+from shardmill.worker.transport.base import Refused, Stale, TransportError, Unreachable
+from shardmill.worker.transport.http import HttpTransport
+from shardmill.worker.transport.reporting import NEVER_TAKEN
 from support.leases import JOB, a_lease
 
 WORKER = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.worker import indexing
-from shardmill.worker.safe import TransferError
+from shardmill.worker.files import indexing
+from shardmill.worker.files.safe_paths import TransferError
 
 
 @pytest.fixture(scope="module")

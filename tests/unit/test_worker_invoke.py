@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Result
-from shardmill.worker import invoke
-from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.task import lambda_task
+from shardmill.worker.task.execute import Workshop, execute
 from support.lambda_server import Functions, LambdaServer, lambda_server
 from support.leases import JOB, a_lease
 
@@ -52,9 +52,9 @@ def aws(handlers: Handlers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-        invoke._client.cache_clear()
+        lambda_task._client.cache_clear()
         yield server
-    invoke._client.cache_clear()
+    lambda_task._client.cache_clear()
 
 
 def run(content: Any, tmp_path: Path, **more: Any) -> Result:

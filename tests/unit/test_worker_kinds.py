@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Lease, Result
-from shardmill.worker import process
-from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.programs import Programs
+from shardmill.worker.task import process
+from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.programs import Programs
 from support.leases import a_command, a_lease
 from support.processes import gone
 from support.standins import StandIn, stand_in

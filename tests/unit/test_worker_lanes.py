@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from shardmill.aws.queues import Message, Queues
-from shardmill.worker.lanes import SETTLE_SECONDS, Lane, Lanes
+from shardmill.worker.transport.lanes import SETTLE_SECONDS, Lane, Lanes
 
 HIGH, NORMAL, LOW = (Lane(url, level, 30) for level, url in enumerate(("high", "normal", "low")))
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from shardmill.worker import pull
-from shardmill.worker.loop import run_worker
+from shardmill.worker import pull_worker
 from shardmill.worker.metrics import Metrics, text
-from shardmill.worker.pull import PullWorker
-from shardmill.worker.transport import Unreachable
+from shardmill.worker.pull_worker import PullWorker
+from shardmill.worker.run import run_worker
+from shardmill.worker.transport.base import Unreachable
 from support.fake_transport import FakeTransport
 from support.leases import a_lease
 
@@ -35,7 +35,7 @@ def test_every_series_is_there_from_the_start() -> None:
 
 
 def test_a_worker_counts_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pull, "_ONCE_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(pull_worker, "_ONCE_WAIT_SECONDS", 0.1)
     seen: list[PullWorker] = []
 
     @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.worker.execute import Workshop, execute
+from shardmill.worker.task.execute import Workshop, execute
 from support.leases import a_lease
 from support.processes import gone
 

@@ -16,20 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.model.job import TaskProgress
-from shardmill.model.worker import (
-    HeartbeatAnswer,
-    HeldTask,
-    Lease,
-    Registration,
-    Reported,
-    Result,
-    Worker,
-)
-from shardmill.worker import heart, pull, pulse, retry
-from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.live import Live
-from shardmill.worker.loop import run_worker
-from shardmill.worker.transport import Refused, Stale, Unreachable
+from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
+from shardmill.worker import heartbeat as heartbeat_module
+from shardmill.worker import pull_worker, retry
+from shardmill.worker.run import run_worker
+from shardmill.worker.task.channel import Live
+from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.transport.base import Refused, Stale, Unreachable
 from support.fake_transport import FakeTransport
 from support.leases import a_lease
 from support.processes import gone
@@ -39,7 +32,7 @@ from support.processes import gone
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(retry, "LAST_PAUSE", 0.02)
-    monkeypatch.setattr(pull, "_ONCE_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(pull_worker, "_ONCE_WAIT_SECONDS", 0.1)
 
 
 def work(transport: FakeTransport, slots: int = 2, **more: Any) -> int:
@@ -115,7 +108,7 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
         return execute(a_lease("noop", rank=lease.sharding.index), shop, stop)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pull, "execute", pretend)
+        patch.setattr(pull_worker, "execute", pretend)
         patch.setattr(retry, "FIRST_PAUSE", 0.001)
         with Working(transport, slots=slots, once=stop_after is None, grace_seconds=0.002) as worker:
             if stop_after is None:
@@ -203,7 +196,7 @@ def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch
     def broken(*_: object, **__: object) -> Result:
         raise RuntimeError("oh no")
 
-    monkeypatch.setattr(pull, "execute", broken)
+    monkeypatch.setattr(pull_worker, "execute", broken)
     transport = FakeTransport(shells(1))
     assert work(transport, once=True) == 0
     assert [(r.outcome, r.reason) for r in transport.results] == [
@@ -305,7 +298,7 @@ def test_a_worker_that_nobody_wants_says_why(
 def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pulse, "EXTRA_SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat_module, "EXTRA_SECONDS", 0.05)
     seen: list[bool] = []
     transport = FakeTransport(shells(2))
     followed = transport.queue[0].task_id
@@ -321,7 +314,7 @@ def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_b
         _await(lambda: not live.followed)
         return execute(a_lease("noop", rank=lease.sharding.index), shop, stop)
 
-    monkeypatch.setattr(pull, "execute", pretend)
+    monkeypatch.setattr(pull_worker, "execute", pretend)
     assert work(transport, once=True) == 0
     assert sorted(seen) == [False, True]
     told = {task.task_id: task.progress for held, _ in transport.beats for task in held}
@@ -329,7 +322,7 @@ def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_b
 
 
 def test_it_beats_when_it_becomes_busy_and_when_it_becomes_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "EXTRA_SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat_module, "EXTRA_SECONDS", 0.05)
     transport = FakeTransport(shells(1, "sleep 1"), heartbeat_seconds=600)
     with Working(transport):
         transport.await_that(lambda: len(transport.beats) == 2)
@@ -337,7 +330,7 @@ def test_it_beats_when_it_becomes_busy_and_when_it_becomes_idle(monkeypatch: pyt
 
 
 def test_a_worker_that_rests_asks_soon_whether_it_may_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heart, "RESTING_SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat_module, "RESTING_SECONDS", 0.05)
     transport = FakeTransport(noops(1), heartbeat_seconds=600)
     with Working(transport):
         transport.await_that(lambda: len(transport.results) == 1)
@@ -354,7 +347,7 @@ def test_a_flood_of_small_tasks_costs_few_heartbeats() -> None:
     began = time.monotonic()
     assert work(transport, once=True) == 0
     seconds = time.monotonic() - began
-    assert sum(not offline for _, offline in transport.beats) <= 1 + seconds / pulse.EXTRA_SECONDS
+    assert sum(not offline for _, offline in transport.beats) <= 1 + seconds / heartbeat_module.EXTRA_SECONDS
 
 
 def test_a_suspended_worker_takes_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
@@ -477,7 +470,7 @@ def test_a_task_that_ends_by_itself_when_asked_to_stop_is_handed_back_too() -> N
 def test_results_that_cannot_be_sent_before_the_end_are_said(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pull, "_LAST_REPORTS_SECONDS", 0.3)
+    monkeypatch.setattr(pull_worker, "_LAST_REPORTS_SECONDS", 0.3)
     transport = FakeTransport(noops(2))
     transport.fail("report", *[Unreachable("away")] * 10_000)
     with Working(transport) as worker:
@@ -554,7 +547,7 @@ def test_whoever_does_not_answer_is_not_waited_for_without_end(
 ) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
     for name in ("_LAST_REPORTS", "_LAST_WORD", "_HAND_BACK", "_LAST_LEASE"):
-        monkeypatch.setattr(pull, f"{name}_SECONDS", 0.1)
+        monkeypatch.setattr(pull_worker, f"{name}_SECONDS", 0.1)
     transport = Slow(shells(1, "sleep 30"), slow=[call])
     with Working(transport, grace_seconds=0.0) as worker:
         transport.await_that(lambda: transport.leased)
@@ -568,11 +561,11 @@ def test_a_second_signal_is_heard_whatever_does_not_answer(
     call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("_LAST_REPORTS", "_LAST_WORD", "_HAND_BACK", "_LAST_LEASE"):
-        monkeypatch.setattr(pull, f"{name}_SECONDS", 60)
+        monkeypatch.setattr(pull_worker, f"{name}_SECONDS", 60)
     transport = Slow(shells(1, "sleep 30"), slow=[call])
     registration = Registration(name="w", groups=["default"])
     shop = Workshop(tmp_path / "work", kill_seconds=0.3)
-    worker = pull.PullWorker(transport, registration, shop, pull.Manner(grace_seconds=0.0))
+    worker = pull_worker.PullWorker(transport, registration, shop, pull_worker.Manner(grace_seconds=0.0))
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(worker.run()))
     thread.start()
@@ -581,7 +574,7 @@ def test_a_second_signal_is_heard_whatever_does_not_answer(
     transport.await_that(lambda: transport.kept)
     worker.signals = 2
     thread.join(15)
-    assert codes == [pull.KILLED]
+    assert codes == [pull_worker.KILLED]
     transport.go.set()
 
 
@@ -600,7 +593,7 @@ import sys
 sys.path[:0] = {path!r}
 from support.fake_transport import FakeTransport
 from support.leases import a_lease
-from shardmill.worker.loop import run_worker
+from shardmill.worker.run import run_worker
 transport = FakeTransport([a_lease(content={content!r})])
 code = run_worker(["default"], 1, transport, name="w", grace_seconds={grace}, kill_seconds=20)
 print(len(transport.results), len(transport.handed_back), len(transport.beats), flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.worker import process, roots
+from shardmill.worker.task import process, workdir
 from support.processes import alive, gone
 from support.standins import stand_in
 
@@ -20,9 +20,9 @@ WORKER = """
 import sys, threading
 from pathlib import Path
 sys.path[:0] = {path!r}
-from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.programs import Programs
-from shardmill.worker.roots import a_root
+from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.programs import Programs
+from shardmill.worker.task.workdir import a_root
 from support.leases import a_lease
 with a_root(keep={keep}) as root:
     lease = a_lease({type!r}, {content!r})
@@ -56,7 +56,7 @@ def start(tmp_path: Path) -> Iterator[Starting]:
     for worker in started:
         worker.kill()
         worker.wait()
-    roots.clear_left()
+    workdir.clear_left()
 
 
 def pid_in(path: Path) -> int:
@@ -72,7 +72,7 @@ def endless(pid: Path) -> str:
 
 
 def test_a_root_is_gone_with_its_worker(temp: Path) -> None:
-    with roots.a_root(keep=False) as root:
+    with workdir.a_root(keep=False) as root:
         (root / "made").mkdir()
         assert [root] == list(temp.iterdir())
     assert list(temp.iterdir()) == []
@@ -82,13 +82,13 @@ def test_what_a_killed_worker_left_is_cleared_away(temp: Path, tmp_path: Path, s
     worker = start(endless(tmp_path / "pid"))
     task = pid_in(tmp_path / "pid")
     [root] = temp.iterdir()
-    roots.clear_left()
+    workdir.clear_left()
     assert alive(task)
     assert root.exists()
     worker.kill()
     worker.wait()
     assert alive(task)
-    with roots.a_root(keep=False) as own:
+    with workdir.a_root(keep=False) as own:
         assert list(temp.iterdir()) == [own]
         assert gone(task)
 
@@ -102,13 +102,13 @@ def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: Starti
     _await(lambda: any(Path(tempfile.gettempdir()).glob("*/*/session.json")))
     worker.kill()
     worker.wait()
-    roots.clear_left()
+    workdir.clear_left()
     _await(lambda: ["rm", "--force", docker.words[0][3]] in docker.words)
 
 
 def test_work_that_was_to_be_kept_is_kept(temp: Path, tmp_path: Path, start: Starting) -> None:
     start("touch made", keep=True).wait()
-    roots.clear_left()
+    workdir.clear_left()
     assert [path.name for path in temp.rglob("made")] == ["made"]
 
 
@@ -121,7 +121,7 @@ def test_what_is_not_surely_a_dead_workers_is_left_alone(temp: Path) -> None:
     (temp / "shardmill-worker-link").symlink_to(elsewhere)
     (temp / "shardmill-worker-file").touch()
     before = sorted(temp.rglob("*"))
-    roots.clear_left()
+    workdir.clear_left()
     assert sorted(temp.rglob("*")) == before
 
 
@@ -131,7 +131,7 @@ def test_the_folder_of_another_user_is_left_alone(temp: Path) -> None:
     root.mkdir()
     (root / "lock").touch()
     os.chown(root, 65534, 65534)
-    roots.clear_left()
+    workdir.clear_left()
     assert (root / "lock").exists()
 
 
@@ -143,7 +143,7 @@ def test_a_record_that_makes_no_sense_is_said_and_passed_over(
     task.mkdir(parents=True)
     (task.parent / "lock").touch()
     (task / "session.json").write_text(text)
-    roots.clear_left()
+    workdir.clear_left()
     assert not task.parent.exists()
     assert [message.split()[0] for message in caplog.messages if "not-ended" in message] == ["not-ended"]
 

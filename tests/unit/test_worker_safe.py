@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from shardmill.model.files import File, fits, leaves_work_folder, name_fault
-from shardmill.worker.safe import (
+from shardmill.worker.files.safe_paths import (
     MAX_ATTRIBUTES_BYTES,
     Missing,
     TransferError,

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from shardmill.model.job import TaskProgress
 from shardmill.model.worker import MAX_OUTPUT_BYTES, Lease, Result, output_size
-from shardmill.worker import bounds
-from shardmill.worker.execute import Limits, Workshop, execute
-from shardmill.worker.live import Live
-from shardmill.worker.programs import Programs
-from shardmill.worker.told import BadOutput, parse_output, parse_progress, read_progress
+from shardmill.worker.task import limits
+from shardmill.worker.task.channel import BadOutput, Live, parse_output, parse_progress, read_progress
+from shardmill.worker.task.execute import Limits, Workshop, execute
+from shardmill.worker.task.programs import Programs
 from support.leases import a_lease
 
 
@@ -186,7 +185,7 @@ def test_the_last_whole_line_counts(tmp_path: Path) -> None:
 
 
 def test_progress_is_seen_while_the_task_runs(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
     live, stop = Live(), threading.Event()
     seen: list[TaskProgress] = []
 

@@ -26,12 +26,12 @@ from shardmill.model import transfers
 from shardmill.model.files import File
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, Stored, StoreRequest, part_ranges
 from shardmill.model.worker import Lease
-from shardmill.worker.cache import Cache
-from shardmill.worker.errand import Errand, Final
-from shardmill.worker.findings import DISCARDED, TIMED_OUT
-from shardmill.worker.sources import Download
-from shardmill.worker.transfer import FileDesk, Halted, Pace, TransferError, fetch_all, store_all
-from shardmill.worker.transport import Refused, Unreachable
+from shardmill.worker.files.cache import Cache
+from shardmill.worker.files.download import Download
+from shardmill.worker.files.patience import Errand, Final
+from shardmill.worker.files.transfer import FileDesk, Halted, Pace, TransferError, fetch_all, store_all
+from shardmill.worker.task.outcome import DISCARDED, TIMED_OUT
+from shardmill.worker.transport.base import Refused, Unreachable
 from support.leases import a_lease
 
 SECRET = "X-Amz-Signature=s3cret"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Lease, Result
-from shardmill.worker import users
-from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.programs import Programs
+from shardmill.worker.task import users
+from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.programs import Programs
 from support.leases import a_lease
 from support.standins import stand_in
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shardmill.client import Client, Conflict, Invalid, NotFound, ShardmillError, Submitted, WaitTimedOut
-    from shardmill.model.definition import JobDefine, JobGraph, ListedDefine, SavedDefine, StepDefine
+    from shardmill.model.definition.fields import JobDefine, JobGraph, ListedDefine, SavedDefine, StepDefine
     from shardmill.model.fault import Fault
     from shardmill.model.job import (
         Attempt,
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
         Task,
         Transition,
     )
-    from shardmill.model.schedule import Backfill, Firing, SavedSchedule, Schedule, When
     from shardmill.model.states import JobState, StepState, TaskState
+    from shardmill.model.time.schedule import Backfill, Firing, SavedSchedule, Schedule, When
     from shardmill.model.transfers import JobFile, Upload
     from shardmill.model.worker import Worker, WorkerGroup
 
 _CLIENT = "shardmill.client"
 _HOMES = {
     "Attempt": "shardmill.model.job",
-    "Backfill": "shardmill.model.schedule",
+    "Backfill": "shardmill.model.time.schedule",
     "Client": _CLIENT,
     "Conflict": _CLIENT,
     "DependencyStatus": "shardmill.model.job",
     "Explanation": "shardmill.model.job",
     "Fault": "shardmill.model.fault",
-    "Firing": "shardmill.model.schedule",
+    "Firing": "shardmill.model.time.schedule",
     "Invalid": _CLIENT,
     "Job": "shardmill.model.job",
-    "JobDefine": "shardmill.model.definition",
+    "JobDefine": "shardmill.model.definition.fields",
     "JobFile": "shardmill.model.transfers",
-    "JobGraph": "shardmill.model.definition",
+    "JobGraph": "shardmill.model.definition.fields",
     "JobRequest": "shardmill.model.job",
     "JobState": "shardmill.model.states",
-    "ListedDefine": "shardmill.model.definition",
+    "ListedDefine": "shardmill.model.definition.fields",
     "NotFound": _CLIENT,
-    "SavedDefine": "shardmill.model.definition",
-    "SavedSchedule": "shardmill.model.schedule",
-    "Schedule": "shardmill.model.schedule",
+    "SavedDefine": "shardmill.model.definition.fields",
+    "SavedSchedule": "shardmill.model.time.schedule",
+    "Schedule": "shardmill.model.time.schedule",
     "ShardmillError": _CLIENT,
     "Step": "shardmill.model.job",
-    "StepDefine": "shardmill.model.definition",
+    "StepDefine": "shardmill.model.definition.fields",
     "StepState": "shardmill.model.states",
     "Submitted": _CLIENT,
     "Task": "shardmill.model.job",
@@ -56,7 +56,7 @@ _HOMES = {
     "Transition": "shardmill.model.job",
     "Upload": "shardmill.model.transfers",
     "WaitTimedOut": _CLIENT,
-    "When": "shardmill.model.schedule",
+    "When": "shardmill.model.time.schedule",
     "Worker": "shardmill.model.worker",
     "WorkerGroup": "shardmill.model.worker",
 }

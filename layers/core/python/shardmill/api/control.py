@@ -9,12 +9,15 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.api.answers import NO_REASON, Reason, Why, actor, now
-from shardmill.engine import control, explain, force, kill, rerun, suspend, view
+from shardmill.api.responses import NO_REASON, Reason, Why, actor, now
+from shardmill.engine.control import change as change_module
+from shardmill.engine.control import force, rerun, suspend
 from shardmill.engine.mill import mill
+from shardmill.engine.running import kill
+from shardmill.engine.views import explain, jobs
 from shardmill.model.base import Limit, Name, Retries, Whole
 from shardmill.model.blocks import MAX_SHARDS
-from shardmill.model.definition import MAX_STEPS
+from shardmill.model.definition.fields import MAX_STEPS
 from shardmill.model.job import Explanation, Job
 from shardmill.model.states import JobState, StepState, TaskState
 
@@ -106,8 +109,8 @@ class Change(Reason):
 def suspend_job(job_name: str, trigger: str, wish: Annotated[Suspension | None, Body()] = None) -> Job:
     """Park a Job: nothing of it is leased any more, and its running tasks are told to stop, or may finish."""
     wish = wish or Suspension()
-    job = view.read_job(mill(), job_name, trigger)
-    return view.summary(
+    job = jobs.read_job(mill(), job_name, trigger)
+    return jobs.summary(
         suspend.suspend(mill(), job, actor(router), wish.reason, now(), let_finish=wish.let_finish)
     )
 
@@ -115,67 +118,67 @@ def suspend_job(job_name: str, trigger: str, wish: Annotated[Suspension | None, 
 @router.post("/v1/jobs/<job_name>/<trigger>:resume", tags=["jobs"])
 def resume_job(job_name: str, trigger: str, why: Why = NO_REASON) -> Job:
     """Let a suspended Job go on; what succeeded is kept, and one that failed runs again where it did."""
-    job = view.read_job(mill(), job_name, trigger)
-    return view.summary(suspend.resume(mill(), job, actor(router), why.reason, now()))
+    job = jobs.read_job(mill(), job_name, trigger)
+    return jobs.summary(suspend.resume(mill(), job, actor(router), why.reason, now()))
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:kill", tags=["jobs"])
 def kill_job(job_name: str, trigger: str, wish: Annotated[Killing | None, Body()] = None) -> Job:
     """End a Job, or one of its steps, or one task of a step."""
     wish = wish or Killing()
-    job = view.read_job(mill(), job_name, trigger)
+    job = jobs.read_job(mill(), job_name, trigger)
     if wish.step_name is None:
-        return view.summary(kill.kill(mill(), job, actor(router).name, wish.reason, now()))
-    step, _ = view.read_step(mill(), job, wish.step_name)
+        return jobs.summary(kill.kill(mill(), job, actor(router).name, wish.reason, now()))
+    step, _ = jobs.read_step(mill(), job, wish.step_name)
     if wish.index is None:
         kill.kill_step(mill(), job, step, actor(router).name, wish.reason, now())
     else:
-        rank = view.rank_of(step, wish.index)
+        rank = jobs.rank_of(step, wish.index)
         kill.kill_task(mill(), job, step, rank, actor(router).name, wish.reason, now())
-    return view.job_view(mill(), view.read_job(mill(), job_name, trigger), now())
+    return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), now())
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:rerun", tags=["jobs"])
 def rerun_job(job_name: str, trigger: str, wish: Annotated[Rerun | None, Body()] = None) -> Job:
     """Run a Job again that has ended or is suspended: a new run of it, in which the rest is kept."""
     wish = wish or Rerun()
-    job = view.read_job(mill(), job_name, trigger)
+    job = jobs.read_job(mill(), job_name, trigger)
     ranks: list[int] = []
     if wish.shards:
-        step, _ = view.read_step(mill(), job, wish.steps[0])
-        ranks = [view.rank_of(step, index) for index in wish.shards]
+        step, _ = jobs.read_step(mill(), job, wish.steps[0])
+        ranks = [jobs.rank_of(step, index) for index in wish.shards]
     scope = rerun.Scope(wish.scope == "all", tuple(wish.steps), tuple(ranks))
-    return view.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
+    return jobs.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:recompute", tags=["jobs"])
 def recompute_job(job_name: str, trigger: str, wish: Annotated[Recompute, Body()]) -> Job:
     """Run a step again, and everything downstream of it."""
-    job = view.read_job(mill(), job_name, trigger)
+    job = jobs.read_job(mill(), job_name, trigger)
     scope = rerun.Scope(steps=(wish.step_name,), downstream=True)
-    return view.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
+    return jobs.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
 
 
 @router.post("/v1/jobs/<job_name>/<trigger>:force", tags=["jobs"])
 def force_end(job_name: str, trigger: str, wish: Annotated[Force, Body()]) -> Job:
     """Force a Job, a step or a task to an end; what waited for it moves on."""
-    job = view.read_job(mill(), job_name, trigger)
+    job = jobs.read_job(mill(), job_name, trigger)
     who, why, at = actor(router), wish.reason, now()
     if wish.step_name is None:
-        return view.summary(force.force_job(mill(), job, JobState(wish.state), who, why, at))
-    step, _ = view.read_step(mill(), job, wish.step_name)
+        return jobs.summary(force.force_job(mill(), job, JobState(wish.state), who, why, at))
+    step, _ = jobs.read_step(mill(), job, wish.step_name)
     if wish.index is None:
         force.force_step(mill(), job, step, StepState(wish.state), who, why, at)
     else:
-        rank = view.rank_of(step, wish.index)
+        rank = jobs.rank_of(step, wish.index)
         force.force_task(mill(), job, step, rank, TaskState(wish.state), who, why, at)
-    return view.job_view(mill(), view.read_job(mill(), job_name, trigger), at)
+    return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), at)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>:explain", tags=["jobs"])
 def explain_job(job_name: str, trigger: str) -> Explanation:
     """Why a Job is not finished, or how it came to its end, in sentences."""
-    job = view.read_job(mill(), job_name, trigger)
+    job = jobs.read_job(mill(), job_name, trigger)
     return Explanation(
         job_name=job_name, trigger=trigger, state=job.state, sentences=explain.explain(mill(), job, now())
     )
@@ -200,10 +203,10 @@ def change_job(job_name: str, trigger: str, change: Annotated[Change, Body()]) -
 
 
 def _changed(job_name: str, trigger: str, change: Change) -> Job:
-    job = view.read_job(mill(), job_name, trigger)
-    step_name = change.step_name or control.ALL_STEPS
-    return view.summary(
-        control.change(
+    job = jobs.read_job(mill(), job_name, trigger)
+    step_name = change.step_name or change_module.ALL_STEPS
+    return jobs.summary(
+        change_module.change(
             mill(), job, change.wish, actor(router), now(), step_name=step_name, reason=change.reason
         )
     )

@@ -8,24 +8,15 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from shardmill.api import pages
-from shardmill.api.answers import (
-    JSON,
-    NO_REASON,
-    Why,
-    actor,
-    etag,
-    expected_version,
-    no_content,
-    now,
-)
-from shardmill.api.pages import Cursor, Limit, Page
+from shardmill.api import pagination
+from shardmill.api.pagination import Cursor, Limit, Page
+from shardmill.api.responses import JSON, NO_REASON, Why, actor, etag, expected_version, no_content, now
 from shardmill.engine import definitions
 from shardmill.engine.mill import mill
 from shardmill.model.base import Answer, from_ms
-from shardmill.model.definition import JobGraph, ListedDefine, SavedDefine
+from shardmill.model.definition.fields import JobGraph, ListedDefine, SavedDefine
+from shardmill.model.definition.validation import check_definition, public_document
 from shardmill.model.fault import Fault
-from shardmill.model.validate import check_definition, public_document
 from shardmill.store.definitions import Definition, Listed
 
 router = APIGatewayHttpRouter()
@@ -131,16 +122,18 @@ def resume(job_name: str, why: Why = NO_REASON) -> SavedDefine:
 
 
 @router.get("/v1/definitions", tags=["definitions"])
-def list_definitions(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
+def list_definitions(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
     """Every definition, by name, without its steps."""
-    rows = mill().definitions.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
-    return pages.page(router, ((row.job_name, listed_view(row)) for row in rows), limit)
+    rows = mill().definitions.page(after=pagination.place_of(router, cursor, str), limit=limit + 1)
+    return pagination.page(router, ((row.job_name, listed_view(row)) for row in rows), limit)
 
 
 @router.get("/v1/definitions/<job_name>/versions", tags=["definitions"])
-def versions(job_name: str, limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
+def versions(
+    job_name: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
+) -> Page[ListedDefine]:
     """Every version of a definition, newest first, without its steps."""
     definitions.read(mill(), job_name)
-    before = pages.place_of(router, cursor, int)
+    before = pagination.place_of(router, cursor, int)
     rows = mill().definitions.versions(job_name, before=before, limit=limit + 1)
-    return pages.page(router, ((row.version, listed_view(row)) for row in rows), limit)
+    return pagination.page(router, ((row.version, listed_view(row)) for row in rows), limit)

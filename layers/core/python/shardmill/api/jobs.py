@@ -8,13 +8,14 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from shardmill.api import pages
-from shardmill.api.answers import JSON, actor, no_content, now
-from shardmill.api.pages import Cursor, Limit, Page
+from shardmill.api import pagination
+from shardmill.api.pagination import Cursor, Limit, Page
+from shardmill.api.responses import JSON, actor, no_content, now
 from shardmill.aws.clock import new_id
-from shardmill.engine import history, logs, view
+from shardmill.engine.files import logs
+from shardmill.engine.jobs.submit import submit as submit_request
 from shardmill.engine.mill import mill
-from shardmill.engine.submit import submit as submit_request
+from shardmill.engine.views import explain, jobs
 from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
@@ -60,7 +61,7 @@ def submit(document: Document) -> Response[Job]:
     """Ask for a run: 202 for a new Job, 200 for the same request again, 409 for other content."""
     submitted = submit_request(mill(), document, actor(router), now=now(), new_id=new_id)
     job = submitted.job
-    body = view.summary(job) if submitted.new else view.job_view(mill(), job, now())
+    body = jobs.summary(job) if submitted.new else jobs.job_view(mill(), job, now())
     headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
     return Response(status_code=202 if submitted.new else 200, content_type=JSON, body=body, headers=headers)
 
@@ -70,7 +71,7 @@ def list_jobs(
     job_name: Annotated[str | None, Query(alias="jobName")] = None,
     state: Annotated[JobState | None, Query()] = None,
     submit_user: Annotated[str | None, Query(alias="submitUser")] = None,
-    limit: Limit = pages.DEFAULT_LIMIT,
+    limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[Job]:
     """Jobs, newest first, without their steps."""
@@ -78,21 +79,21 @@ def list_jobs(
     rows = mill().jobs.page(
         job_name=job_name,
         state=state,
-        before=pages.place_of(router, cursor, int),
+        before=pagination.place_of(router, cursor, int),
         limit=JOBS_AT_A_TIME if filtered else limit + 1,
     )
 
     def fits(job: JobRow) -> bool:
         return (not state or job.state is state) and (not submit_user or job.submit_user == submit_user)
 
-    found = ((job.jid, view.summary(job) if fits(job) else None) for job in rows)
-    return pages.page(router, found, limit, looks=MOST_JOBS_LOOKED_AT)
+    found = ((job.jid, jobs.summary(job) if fits(job) else None) for job in rows)
+    return pagination.page(router, found, limit, looks=MOST_JOBS_LOOKED_AT)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>", tags=["jobs"])
 def read(job_name: str, trigger: str, run: Run = None) -> Job:
     """A Job with its steps and how many of their tasks are in which state."""
-    return view.job_view(mill(), view.read_job(mill(), job_name, trigger, run), now())
+    return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger, run), now())
 
 
 @router.delete("/v1/jobs/<job_name>/<trigger>", tags=["jobs"])
@@ -102,16 +103,16 @@ def delete_job(
     full: Annotated[bool, Query(description="with its rows, files and logs")] = False,
 ) -> Response[None]:
     """Delete a Job, killing it first if it has not ended; its name and trigger are free then."""
-    from shardmill.engine.delete import delete  # few requests need it
+    from shardmill.engine.control.delete import delete  # few requests need it
 
-    delete(mill(), view.read_job(mill(), job_name, trigger), actor(router).name, now(), full=full)
+    delete(mill(), jobs.read_job(mill(), job_name, trigger), actor(router).name, now(), full=full)
     return no_content()
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/history", tags=["jobs"])
 def read_history(job_name: str, trigger: str) -> History:
     """Every transition of a Job and its steps, in order."""
-    return History(items=history.history(mill(), view.read_job(mill(), job_name, trigger)))
+    return History(items=explain.history(mill(), jobs.read_job(mill(), job_name, trigger)))
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/files", tags=["jobs"])
@@ -120,30 +121,30 @@ def list_files(
     trigger: str,
     step: Annotated[str | None, Query(description="only those of this step")] = None,
     name: Annotated[str | None, Query(description="only those that this name, or pattern, fits")] = None,
-    limit: Limit = pages.DEFAULT_LIMIT,
+    limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[JobFile]:
     """The files that came with a Job and those that its tasks made, with addresses for fifteen minutes."""
-    from shardmill.engine import listing  # only who asks for files pays for it
+    from shardmill.engine.files import listing  # only who asks for files pays for it
 
-    job = view.read_job(mill(), job_name, trigger)
-    after = pages.place_of(router, cursor, int)
+    job = jobs.read_job(mill(), job_name, trigger)
+    after = pagination.place_of(router, cursor, int)
     found = listing.files(mill(), job, step_name=step, name=name, after=after)
-    return pages.page(router, found, limit, looks=MOST_FILES_LOOKED_AT)
+    return pagination.page(router, found, limit, looks=MOST_FILES_LOOKED_AT)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/dependencies", tags=["jobs"])
 def dependencies(job_name: str, trigger: str) -> Dependencies:
     """Each run of a parent that a Job waits for, and whether it is done."""
-    job = view.read_job(mill(), job_name, trigger)
-    return Dependencies(items=view.dependencies(mill(), job))
+    job = jobs.read_job(mill(), job_name, trigger)
+    return Dependencies(items=jobs.dependencies(mill(), job))
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>", tags=["jobs"])
 def read_step(job_name: str, trigger: str, step_name: str, run: Run = None) -> Step:
     """A step, with the state of each task if there are not more than a thousand."""
-    job = view.read_job(mill(), job_name, trigger, run)
-    return view.full_step_view(mill(), job, *view.read_step(mill(), job, step_name))
+    job = jobs.read_job(mill(), job_name, trigger, run)
+    return jobs.full_step_view(mill(), job, *jobs.read_step(mill(), job, step_name))
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks", tags=["jobs"])
@@ -153,27 +154,27 @@ def list_tasks(
     step_name: str,
     state: Annotated[TaskState | None, Query()] = None,
     run: Run = None,
-    limit: Limit = pages.DEFAULT_LIMIT,
+    limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[Task]:
     """Every task of a step, leased or not, in the order of their index."""
-    job = view.read_job(mill(), job_name, trigger, run)
-    step, _ = view.read_step(mill(), job, step_name)
-    before = pages.place_of(router, cursor, int)
+    job = jobs.read_job(mill(), job_name, trigger, run)
+    step, _ = jobs.read_step(mill(), job, step_name)
+    before = pagination.place_of(router, cursor, int)
     start = 0 if before is None else max(before + 1, 0)
     chunk = BLOCKS_AT_A_TIME if state else block_of(limit) + 2
-    found = view.tasks(mill(), job, step, start=start, state=state, chunk=chunk)
-    page = pages.page(router, found, limit, looks=MOST_TASKS_LOOKED_AT)
-    view.tell_progress(mill(), page.items)
+    found = jobs.tasks(mill(), job, step, start=start, state=state, chunk=chunk)
+    page = pagination.page(router, found, limit, looks=MOST_TASKS_LOOKED_AT)
+    jobs.tell_progress(mill(), page.items)
     return page
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks/<index>", tags=["jobs"])
 def read_task(job_name: str, trigger: str, step_name: str, index: Index, run: Run = None) -> Task:
     """A task with all its attempts, those of earlier runs too, and the last of its output."""
-    job = view.read_job(mill(), job_name, trigger, run)
-    step, _ = view.read_step(mill(), job, step_name)
-    return view.task(mill(), job, step, index)
+    job = jobs.read_job(mill(), job_name, trigger, run)
+    step, _ = jobs.read_step(mill(), job, step_name)
+    return jobs.task(mill(), job, step, index)
 
 
 @router.get("/v1/jobs/<job_name>/<trigger>/steps/<step_name>/tasks/<index>/logs", tags=["jobs"])
@@ -187,7 +188,7 @@ def read_log(
     attempt: Annotated[int | None, Query(ge=1, description="the last one unless given")] = None,
 ) -> Log:
     """The log of a task's attempt, from a byte offset on."""
-    job = view.read_job(mill(), job_name, trigger)
-    step, _ = view.read_step(mill(), job, step_name)
-    page = logs.read(mill(), step, view.task(mill(), job, step, index), stream, offset, attempt, now())
+    job = jobs.read_job(mill(), job_name, trigger)
+    step, _ = jobs.read_step(mill(), job, step_name)
+    page = logs.read(mill(), step, jobs.task(mill(), job, step, index), stream, offset, attempt, now())
     return Log(text=page.text, offset=page.offset, complete=page.complete)

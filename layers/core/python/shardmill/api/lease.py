@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.api.resolver import make_app, resolve_with
 from shardmill.aws.clock import now_ms
 from shardmill.engine.mill import mill
-from shardmill.engine.pull import pull
+from shardmill.engine.workers.poll import pull
 from shardmill.model.worker import LeaseAnswer, LeaseRequest
 
 app = make_app()

@@ -7,7 +7,7 @@ from pathlib import Path
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from shardmill.api.paths import OPENAPI
+from shardmill.api.routes import OPENAPI
 
 PAGE = Path(__file__).with_name("index.html")
 

@@ -9,9 +9,9 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shardmill.api import gate, problems
-from shardmill.api.paths import allowed_methods
-from shardmill.aws.observe import logger
+from shardmill.api import problems, request_checks
+from shardmill.api.routes import allowed_methods
+from shardmill.aws.observability import logger
 from shardmill.engine.errors import Busy, Internal, JobEnded, MethodNotAllowed, MillError, NoSuchPath
 from shardmill.store.table import RowGone
 
@@ -51,7 +51,7 @@ def resolve_with(
     http = event["requestContext"]["http"]
     extra = {"action": "http", "method": http["method"], "path": event["rawPath"], "requestId": request_id}
     try:
-        gate.check(event)
+        request_checks.check(event)
         answer = app.resolve(event, context)
     except MillError as error:
         answer = problems.answer(error)
@@ -69,10 +69,10 @@ def _refusal(error: MillError) -> Response[str]:
 
 def _fault_of(error: Exception, request_id: str) -> MillError:
     """What a caller hears of something that no use case has a word for."""
-    from shardmill.store.table import (
+    from shardmill.store.table import (  # boto3 comes with it, which some requests need not
         Contended,
         Throttled,
-    )  # boto3 comes with it, which some requests need not
+    )
 
     if isinstance(error, (Contended, Throttled)):
         return Busy("too many write the same at once; nothing was changed, ask again")

@@ -8,15 +8,16 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Path, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from shardmill.api import pages
-from shardmill.api.answers import JSON, actor, etag, expected_version, no_content, now
-from shardmill.api.pages import Cursor, Limit, Page
+from shardmill.api import pagination
+from shardmill.api.pagination import Cursor, Limit, Page
+from shardmill.api.responses import JSON, actor, etag, expected_version, no_content, now
 from shardmill.aws.clock import new_id
-from shardmill.engine import backfill, fire, schedules, view
 from shardmill.engine.mill import mill
+from shardmill.engine.schedules import backfill, fire, manage
+from shardmill.engine.views import jobs
 from shardmill.model.base import Time, to_ms
 from shardmill.model.job import Job
-from shardmill.model.schedule import Backfill, BackfillRequest, FireRequest, SavedSchedule, When
+from shardmill.model.time.schedule import Backfill, BackfillRequest, FireRequest, SavedSchedule, When
 from shardmill.store.rows import ScheduleRow
 
 MOST_COMING = 1_000
@@ -32,7 +33,7 @@ Number = Annotated[int, Path(ge=1, lt=10**6, description="the backfill's number"
 
 def _answer(row: ScheduleRow, status: int = 200) -> Response[SavedSchedule]:
     headers = {"etag": etag(row.version), "location": f"/v1/schedules/{row.job_name}/{row.id}"}
-    return Response(status_code=status, content_type=JSON, body=schedules.view(row), headers=headers)
+    return Response(status_code=status, content_type=JSON, body=manage.view(row), headers=headers)
 
 
 @router.put("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
@@ -45,41 +46,41 @@ def save(
 ) -> Response[SavedSchedule]:
     """Save a schedule; while its times stay the same it goes on where it was, else from now on."""
     expected = expected_version(if_match, if_none_match)
-    row = schedules.save(mill(), job_name, schedule_id, document, actor(router), now=now(), expected=expected)
+    row = manage.save(mill(), job_name, schedule_id, document, actor(router), now=now(), expected=expected)
     return _answer(row, 201 if row.version == 1 else 200)
 
 
 @router.get("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
 def read(job_name: str, schedule_id: str) -> Response[SavedSchedule]:
     """A schedule with its last firings."""
-    return _answer(schedules.read(mill(), job_name, schedule_id))
+    return _answer(manage.read(mill(), job_name, schedule_id))
 
 
 @router.delete("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
 def delete(job_name: str, schedule_id: str, if_match: IfMatch = None) -> Response[None]:
     """Delete a schedule; Jobs that it started go on."""
-    schedules.delete(mill(), job_name, schedule_id, now(), expected=expected_version(if_match, None))
+    manage.delete(mill(), job_name, schedule_id, now(), expected=expected_version(if_match, None))
     return no_content()
 
 
 @router.get("/v1/schedules", tags=["schedules"])
-def list_schedules(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[SavedSchedule]:
+def list_schedules(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[SavedSchedule]:
     """Every schedule, by job and id, with its last firing."""
-    place = pages.place_of(router, cursor, list)
+    place = pagination.place_of(router, cursor, list)
     rows = mill().schedules.page(after=(str(place[0]), str(place[-1])) if place else None, limit=limit + 1)
-    found = ((list(row.key), schedules.view(row, history=LISTED_HISTORY)) for row in rows)
-    return pages.page(router, found, limit)
+    found = ((list(row.key), manage.view(row, history=LISTED_HISTORY)) for row in rows)
+    return pagination.page(router, found, limit)
 
 
 @router.get("/v1/schedules/<job_name>", tags=["schedules"])
 def list_of_job(
-    job_name: str, limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None
+    job_name: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[SavedSchedule]:
     """The schedules of a definition, by id, with their last firing."""
-    after = pages.place_of(router, cursor, str) or ""
+    after = pagination.place_of(router, cursor, str) or ""
     rows = (row for row in mill().schedules.of_job(job_name) if row.id > after)
-    found = ((row.id, schedules.view(row, history=LISTED_HISTORY)) for row in rows)
-    return pages.page(router, found, limit)
+    found = ((row.id, manage.view(row, history=LISTED_HISTORY)) for row in rows)
+    return pagination.page(router, found, limit)
 
 
 @router.get("/v1/schedules/<job_name>/<schedule_id>/next", tags=["schedules"])
@@ -92,8 +93,8 @@ def coming(
     ] = None,
 ) -> Page[When]:
     """The coming times of a schedule, also if it is off."""
-    row = schedules.read(mill(), job_name, schedule_id)
-    return Page(items=schedules.coming(row, count, now() if from_ is None else to_ms(from_)))
+    row = manage.read(mill(), job_name, schedule_id)
+    return Page(items=manage.coming(row, count, now() if from_ is None else to_ms(from_)))
 
 
 @router.post("/v1/schedules/<job_name>/<schedule_id>:fire", tags=["schedules"])
@@ -101,10 +102,10 @@ def fire_now(
     job_name: str, schedule_id: str, request: Annotated[FireRequest | None, Body()] = None
 ) -> Response[Job]:
     """Start a Job of a schedule now; its times stay as they are."""
-    row = schedules.read(mill(), job_name, schedule_id)
+    row = manage.read(mill(), job_name, schedule_id)
     job, new = fire.fire_now(mill(), row, request or FireRequest(), actor(router), now(), new_id)
     headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
-    return Response(202 if new else 200, JSON, view.summary(job), headers)
+    return Response(202 if new else 200, JSON, jobs.summary(job), headers)
 
 
 @router.post("/v1/schedules/<job_name>/<schedule_id>:backfill", tags=["schedules"])
@@ -112,7 +113,7 @@ def start_backfill(
     job_name: str, schedule_id: str, request: Annotated[BackfillRequest, Body()]
 ) -> Response[Backfill]:
     """Run a range of past times, or a list of them: one Job each, so many at once."""
-    row = schedules.read(mill(), job_name, schedule_id)
+    row = manage.read(mill(), job_name, schedule_id)
     begun = backfill.begin(mill(), row, request, actor(router), now(), new_id)
     headers = {"location": f"/v1/schedules/{job_name}/{schedule_id}/backfills/{begun.number}"}
     return Response(202, JSON, backfill.view(begun), headers)
@@ -120,13 +121,13 @@ def start_backfill(
 
 @router.get("/v1/schedules/<job_name>/<schedule_id>/backfills", tags=["schedules"])
 def list_backfills(
-    job_name: str, schedule_id: str, limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None
+    job_name: str, schedule_id: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[Backfill]:
     """The backfills of a schedule, newest first."""
-    before = pages.place_of(router, cursor, int) or 10**6
+    before = pagination.place_of(router, cursor, int) or 10**6
     rows = mill().schedules.backfills(job_name, schedule_id, limit=limit + 1)
     found = ((row.number, backfill.view(row)) for row in rows if row.number < before)
-    return pages.page(router, found, limit)
+    return pagination.page(router, found, limit)
 
 
 @router.get("/v1/schedules/<job_name>/<schedule_id>/backfills/<number>", tags=["schedules"])

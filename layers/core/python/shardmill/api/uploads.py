@@ -7,8 +7,8 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
-from shardmill.api.answers import actor
-from shardmill.engine import uploads
+from shardmill.api.responses import actor
+from shardmill.engine.files import uploads
 from shardmill.engine.mill import mill
 from shardmill.model.transfers import Upload, UploadRequest
 

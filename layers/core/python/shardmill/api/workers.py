@@ -10,11 +10,9 @@ from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.api import pages
-from shardmill.api.answers import JSON, NO_REASON, Why, actor, no_content, now
-from shardmill.api.pages import Cursor, Limit, Page
-from shardmill.engine import groups, logs, workers
-from shardmill.engine.crew import runs
+from shardmill.api import pagination
+from shardmill.api.pagination import Cursor, Limit, Page
+from shardmill.api.responses import JSON, NO_REASON, Why, actor, no_content, now
 from shardmill.engine.errors import (
     FileUnavailable,
     ForeignAttempt,
@@ -23,12 +21,16 @@ from shardmill.engine.errors import (
     TaskNotFound,
     WrongGroup,
 )
-from shardmill.engine.hand_back import hand_back
-from shardmill.engine.holding import holding
+from shardmill.engine.files import logs
+from shardmill.engine.files.held_attempt import holding
+from shardmill.engine.groups import groups
+from shardmill.engine.groups.matching import runs
+from shardmill.engine.groups.totals import count
 from shardmill.engine.mill import mill
-from shardmill.engine.report import report
-from shardmill.engine.tally import count
-from shardmill.engine.view_workers import heartbeat_answer, worker_view
+from shardmill.engine.tasks.interruption import hand_back
+from shardmill.engine.tasks.report import report
+from shardmill.engine.views.workers import heartbeat_answer, worker_view
+from shardmill.engine.workers import registry
 from shardmill.model.base import Answer, Count, Model, from_ms
 from shardmill.model.transfers import CompleteRequest, Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import (
@@ -140,10 +142,10 @@ def delete_group(name: str, force: Force = False) -> Response[None]:
 
 
 @router.get("/v1/groups", tags=["workers"])
-def list_groups(limit: Limit = pages.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[WorkerGroup]:
-    rows = mill().groups.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
+def list_groups(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[WorkerGroup]:
+    rows = mill().groups.page(after=pagination.place_of(router, cursor, str), limit=limit + 1)
     everything = mill().groups.every().suspended
-    return pages.page(router, ((row.name, _group(row, everything)) for row in rows), limit)
+    return pagination.page(router, ((row.name, _group(row, everything)) for row in rows), limit)
 
 
 @router.post("/v1/groups/<name>:suspend", tags=["workers"])
@@ -175,7 +177,7 @@ def resume_all_groups(why: Why = NO_REASON) -> Response[None]:
 @router.post("/v1/workers", tags=["workers"])
 def register(registration: Annotated[Registration, Body()]) -> Response[Worker]:
     """Register a worker; one of the same name takes its identity back with a new session."""
-    row = workers.register(mill(), registration, now())
+    row = registry.register(mill(), registration, now())
     headers = {"location": f"/v1/workers/{row.id}"}
     return Response(status_code=201, content_type=JSON, body=_view(row), headers=headers)
 
@@ -186,11 +188,11 @@ def list_workers(
     status: Annotated[WorkerStatus | None, Query(description="0 offline … 3 online")] = None,
     busy: Annotated[bool | None, Query()] = None,
     app: Annotated[str | None, Query(description="a command that it must be able to run")] = None,
-    limit: Limit = pages.DEFAULT_LIMIT,
+    limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[Worker]:
     """The workers that registered within the last 30 days."""
-    rows = mill().workers.page(after=pages.place_of(router, cursor, str), limit=limit + 1)
+    rows = mill().workers.page(after=pagination.place_of(router, cursor, str), limit=limit + 1)
 
     def fits(worker: Worker) -> bool:
         return (
@@ -202,50 +204,50 @@ def list_workers(
 
     views = ((row.id, _view(row)) for row in rows)
     found = ((place, view if fits(view) else None) for place, view in views)
-    return pages.page(router, found, limit, looks=MOST_WORKERS_LOOKED_AT)
+    return pagination.page(router, found, limit, looks=MOST_WORKERS_LOOKED_AT)
 
 
 @router.get("/v1/workers/<worker_id>", tags=["workers"])
 def read_worker(worker_id: str) -> Worker:
-    return _view(workers.read(mill(), worker_id))
+    return _view(registry.read(mill(), worker_id))
 
 
 @router.delete("/v1/workers/<worker_id>", tags=["workers"])
 def forget_worker(worker_id: str, force: Force = False) -> Response[None]:
     """Forget a worker; one that is alive only if forced: it is told to stop at its next heartbeat."""
-    workers.forget(mill(), worker_id, now(), force=force)
+    registry.forget(mill(), worker_id, now(), force=force)
     return no_content()
 
 
 @router.post("/v1/workers/<worker_id>:drain", tags=["workers"])
 def drain_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
     """Have a worker finish what it holds, take nothing more, and leave."""
-    return _view(workers.drain(mill(), worker_id, actor(router), why.reason))
+    return _view(registry.drain(mill(), worker_id, actor(router), why.reason))
 
 
 @router.post("/v1/workers/<worker_id>:suspend", tags=["workers"])
 def suspend_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
     """Have a worker take nothing more until it is resumed; what it holds it may finish."""
-    return _view(workers.suspend(mill(), worker_id, actor(router), why.reason))
+    return _view(registry.suspend(mill(), worker_id, actor(router), why.reason))
 
 
 @router.post("/v1/workers/<worker_id>:resume", tags=["workers"])
 def resume_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
     """Let a worker take tasks again, whoever or whatever stopped it."""
-    return _view(workers.resume(mill(), worker_id, now()))
+    return _view(registry.resume(mill(), worker_id, now()))
 
 
 @router.post("/v1/workers/<worker_id>:heartbeat", tags=["workers"])
 def heartbeat(worker_id: str, beat: Annotated[Heartbeat, Body()]) -> HeartbeatAnswer:
     """Say that a worker lives and what it holds; the answer names what it should let go."""
-    result = workers.heartbeat(mill(), worker_id, beat.session, beat.work, offline=beat.offline, now=now())
+    result = registry.heartbeat(mill(), worker_id, beat.session, beat.work, offline=beat.offline, now=now())
     return heartbeat_answer(mill(), result, now())
 
 
 @router.post("/v1/work:report", tags=["work"])
 def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
     """Report attempts; refused with the code of the first if none of them counts, e.g. `stale-attempt`."""
-    worker = workers.read(mill(), request.worker_id)
+    worker = registry.read(mill(), request.worker_id)
     tally = Tally()
     reported = report(
         mill(), worker.id, request.results, now(), groups=worker.groups, tally=tally, trusted=False
@@ -262,7 +264,7 @@ def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
 @router.post("/v1/work:release", tags=["work"])
 def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
     """Give tasks back that a worker which stops cannot finish; they count as nothing."""
-    worker = workers.read(mill(), request.worker_id)
+    worker = registry.read(mill(), request.worker_id)
     given = hand_back(mill(), worker.id, request.tasks, now())
     if given:
         count(mill(), worker.id, Tally(done=set(given)), now())
@@ -288,12 +290,12 @@ def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
         chunks = range(request.first, request.first + request.chunks)
         found = logs.upload_urls(mill(), held, request.stream, chunks)
         return UrlsAnswer(items=[UploadUrl.model_validate(item) for item in found])
-    from shardmill.engine import files  # few tasks have any
+    from shardmill.engine.files import presign  # few tasks have any
 
     if request.prepare:
-        return UrlsAnswer(prepared=_answerable(files.prepare(mill(), held)))
+        return UrlsAnswer(prepared=_answerable(presign.prepare(mill(), held)))
     if request.complete:
         done = request.complete
-        files.complete(mill(), held, done.name, done.upload_id, done.etags)
+        presign.complete(mill(), held, done.name, done.upload_id, done.etags)
         return UrlsAnswer()
-    return UrlsAnswer(stored=files.store(mill(), held, request.store))
+    return UrlsAnswer(stored=presign.store(mill(), held, request.store))

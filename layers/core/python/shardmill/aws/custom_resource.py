@@ -10,7 +10,7 @@ from typing import Any
 import urllib3
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 
 Handler = Callable[[dict[str, Any], LambdaContext], None]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient

@@ -7,26 +7,26 @@ from typing import Annotated
 
 import typer
 
-from shardmill.cli import (
-    again,
-    catalogue,
+from shardmill.cli import output
+from shardmill.cli.commands import (
     change,
     control,
     definitions,
+    dependencies,
+    dev,
+    explain,
     files,
-    get,
     groups,
-    history,
     jobs,
-    laptop,
-    output,
-    parents,
-    schedule,
+    rerun,
+    schedules,
     tasks,
-    verdicts,
     worker,
     workers,
 )
+from shardmill.cli.commands import control as control_module
+from shardmill.cli.commands import definitions as definitions_module
+from shardmill.cli.commands import files as files_module
 from shardmill.cli.exits import Commands
 
 app = typer.Typer(
@@ -73,35 +73,35 @@ def shardmill(
 
 
 for _command in (
-    laptop.dev,
-    laptop.demo,
+    dev.dev,
+    dev.demo,
     definitions.validate,
     definitions.define,
     jobs.submit,
     jobs.jobs,
     jobs.job,
-    parents.dependencies,
+    dependencies.dependencies,
     tasks.tasks,
     tasks.logs,
     files.files,
-    get.get,
+    files_module.get,
     jobs.watch,
-    history.history,
+    explain.history,
     control.suspend,
     control.resume,
     control.kill,
-    again.rerun,
-    again.recompute,
+    rerun.rerun,
+    rerun.recompute,
     change.change,
-    verdicts.force,
-    verdicts.delete,
-    verdicts.why,
+    control_module.force,
+    control_module.delete,
+    control_module.why,
     definitions.graph,
     worker.worker,
 ):
     app.command()(_command)
 app.command(context_settings={"ignore_unknown_options": True})(change.priority)  # -1 is a number
-app.add_typer(catalogue.app, name="definitions")
-app.add_typer(schedule.app, name="schedule")
+app.add_typer(definitions_module.app, name="definitions")
+app.add_typer(schedules.app, name="schedule")
 app.add_typer(groups.app, name="groups")
 app.add_typer(workers.app, name="workers")

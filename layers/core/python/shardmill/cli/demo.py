@@ -10,8 +10,8 @@ from pathlib import Path
 
 from shardmill.cli import output
 from shardmill.cli.exits import INTERRUPTED, OTHER, tell
-from shardmill.cli.progress import shown_progress
-from shardmill.cli.verdict import show_job, verdict
+from shardmill.cli.render.job import show_job, verdict
+from shardmill.cli.render.progress import shown_progress
 from shardmill.client import Client, ShardmillError
 from shardmill.local import prices
 from shardmill.local.dev import ROOT, Laptop, Stopped, laptop, stoppable

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from shardmill.cli.output import message
-from shardmill.cli.wording import in_commands
+from shardmill.cli.render.hints import in_commands
 
 OTHER = 1
 USAGE = 2

@@ -1,7 +1,6 @@
 """The Python SDK. `from shardmill import Client` is the short way to it."""
 
-from shardmill.client.api import Client
-from shardmill.client.calls import Submitted
+from shardmill.client.client import Client
 from shardmill.client.errors import (
     BadAnswer,
     BadFile,
@@ -20,6 +19,7 @@ from shardmill.client.errors import (
     Unreachable,
     WaitTimedOut,
 )
+from shardmill.client.requests import Submitted
 
 __all__ = [
     "BadAnswer",

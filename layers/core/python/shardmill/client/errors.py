@@ -29,7 +29,7 @@ from shardmill.model.fault import Fault
 
 if TYPE_CHECKING:
     from shardmill.model.job import Job
-    from shardmill.model.schedule import Backfill
+    from shardmill.model.time.schedule import Backfill
 
 
 SHOWN_FAULTS = 10

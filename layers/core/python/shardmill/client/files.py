@@ -10,12 +10,20 @@ from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
-from shardmill.client.calls import Calls, read
 from shardmill.client.errors import BadFile, NotFound, TransferFailed
-from shardmill.client.paths import job_path, word
-from shardmill.client.places import inside, whole_file
-from shardmill.client.sending import Measured, check, measured
-from shardmill.client.store import Broken, Expired, Progress, Store, insist
+from shardmill.client.requests import Calls, job_path, read, word
+from shardmill.client.transfer import (
+    Broken,
+    Expired,
+    Measured,
+    Progress,
+    Store,
+    check,
+    inside,
+    insist,
+    measured,
+    whole_file,
+)
 from shardmill.model.fault import fault
 from shardmill.model.files import WorkName
 from shardmill.model.transfers import JobFile, Upload

@@ -9,8 +9,8 @@ from typing import TypeVar
 from shardmill.client.errors import ServerError, Unreachable, WaitTimedOut
 from shardmill.model.base import Answer
 from shardmill.model.job import Job, Task
-from shardmill.model.schedule import Backfill
 from shardmill.model.states import JobState, StepState
+from shardmill.model.time.schedule import Backfill
 
 T = TypeVar("T")
 

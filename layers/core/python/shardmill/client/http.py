@@ -12,7 +12,7 @@ import httpx
 
 from shardmill.client.connection import Connection
 from shardmill.client.errors import BadAnswer, Invalid, Unreachable, problem_error
-from shardmill.model.document import plain_faults
+from shardmill.model.plain_json import plain_faults
 
 TRIES = 5
 FIRST_DELAY = 0.1

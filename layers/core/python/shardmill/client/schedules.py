@@ -9,11 +9,19 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic.alias_generators import to_camel
 
-from shardmill.client.calls import Calls, Submitted, precondition, read, time_text
 from shardmill.client.documents import document_of
 from shardmill.client.follow import wait_for_backfill
-from shardmill.client.paths import backfill_path, schedule_path, schedules_path
-from shardmill.model.schedule import Backfill, SavedSchedule, Schedule, When
+from shardmill.client.requests import (
+    Calls,
+    Submitted,
+    backfill_path,
+    precondition,
+    read,
+    schedule_path,
+    schedules_path,
+    time_text,
+)
+from shardmill.model.time.schedule import Backfill, SavedSchedule, Schedule, When
 
 ScheduleDocument = Mapping[str, Any] | Schedule | str | Path
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from shardmill.client.calls import Calls, read
 from shardmill.client.errors import NotFound
-from shardmill.client.paths import looks_like_an_id, word, worker_path
-from shardmill.model.definition import StepType
+from shardmill.client.requests import Calls, looks_like_an_id, read, word, worker_path
+from shardmill.model.definition.fields import StepType
 from shardmill.model.worker import GroupKind, Worker, WorkerGroup, WorkerStatus
 
 

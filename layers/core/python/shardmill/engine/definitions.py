@@ -14,9 +14,9 @@ from shardmill.engine.errors import (
 )
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor, suspended_by
-from shardmill.model.definition import JobDefine, JobEdge, JobGraph, JobNode
+from shardmill.model.definition.fields import JobDefine, JobEdge, JobGraph, JobNode
+from shardmill.model.definition.validation import check_definition, stored_document
 from shardmill.model.fault import Fault, fault
-from shardmill.model.validate import check_definition, stored_document
 from shardmill.store.definitions import (
     Definition,
     DefinitionTooLarge,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Generic, TypeVar
 
 from shardmill.aws import clients
 from shardmill.aws.bus import Bus
@@ -11,7 +13,6 @@ from shardmill.aws.files import Files
 from shardmill.aws.machines import Machines
 from shardmill.aws.queues import Queues
 from shardmill.aws.settings import Settings
-from shardmill.engine.cache import Recent
 from shardmill.store import keys
 from shardmill.store.deadlines import Deadlines
 from shardmill.store.definitions import Definitions
@@ -83,3 +84,38 @@ class Mill:
 def mill() -> Mill:
     """The deployment that this process belongs to."""
     return Mill.connect(Settings.from_environment())
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+_MOST = 2_000
+
+
+class Recent(Generic[K, V]):
+    def __init__(self, keep_ms: int) -> None:
+        self._keep_ms = keep_ms
+        self._rows: dict[K, tuple[int, V]] = {}
+
+    def get(self, wanted: Iterable[K], read: Callable[[list[K]], Mapping[K, V]], now: int) -> dict[K, V]:
+        """The rows of `wanted` that exist; those not read within the keeping time are read together.
+
+        Threads may share it: each answers from what it looked up itself.
+        """
+        known: dict[K, V] = {}
+        missing: list[K] = []
+        for key in set(wanted):
+            kept = self._rows.get(key)
+            if kept and now - kept[0] <= self._keep_ms:
+                known[key] = kept[1]
+            else:
+                missing.append(key)
+        if missing:
+            found = dict(read(missing))
+            if len(self._rows) > _MOST:
+                self._rows.clear()
+            self._rows.update({key: (now, row) for key, row in found.items()})
+            known |= found
+        return known
+
+    def forget(self, key: K) -> None:
+        self._rows.pop(key, None)

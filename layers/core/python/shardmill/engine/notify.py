@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from shardmill.aws import clients
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 from shardmill.aws.queues import Message
 from shardmill.aws.secrets import Secrets, SecretUnavailable
 from shardmill.aws.topics import Topics

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shardmill.engine import enqueue, plan, steps
+from shardmill.engine.jobs import plan
 from shardmill.engine.mill import Mill
+from shardmill.engine.running import close_step
+from shardmill.engine.tasks import messages
 
 
 def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
@@ -18,22 +20,22 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
     if action == "fail":
         cause = cause_of(event["error"])
         if "step" in event:
-            steps.fail_step(mill, job_id, run, event["step"], cause, now)
+            close_step.fail_step(mill, job_id, run, event["step"], cause, now)
         else:
-            steps.fail_job(mill, job_id, run, cause, now)
+            close_step.fail_job(mill, job_id, run, cause, now)
         return {"failed": True}
     index = event["step"]
     if action == "open":
-        return steps.open_step(mill, job_id, run, index, now)
+        return close_step.open_step(mill, job_id, run, index, now)
     if action == "enqueue":
         key, ranks = (job_id, run, index), range(event["item"]["from"], event["item"]["to"])
-        sent = list(ranks) if run == 1 else enqueue.first_of(mill, key, ranks)
-        enqueue.send_to(mill, event["queues"], key, event["gen"], sent)
+        sent = list(ranks) if run == 1 else messages.first_of(mill, key, ranks)
+        messages.send_to(mill, event["queues"], key, event["gen"], sent)
         return {"sent": len(sent)}
     if action == "sweep":
-        return {"swept": steps.sweep_set(mill, job_id, run, index, event["item"])}
+        return {"swept": close_step.sweep_set(mill, job_id, run, index, event["item"])}
     if action == "close":
-        return {"state": steps.close_step(mill, job_id, run, index, now).value}
+        return {"state": close_step.close_step(mill, job_id, run, index, now).value}
     raise ValueError(f"unknown action {action!r}")
 
 

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from itertools import islice
 
 from shardmill.aws.machines import parse_execution_name
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine import control, delete, enqueue, expect, gates, kill, park, settle, share, slots, steps
-from shardmill.engine.crew import group_rows, need_of, served
-from shardmill.engine.finish import announce, end_job
+from shardmill.engine.control import change, delete
+from shardmill.engine.groups.matching import group_rows, need_of, served
+from shardmill.engine.jobs import dependencies
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
-from shardmill.engine.start import job_runs
+from shardmill.engine.running import close_step, concurrency, kill, release
+from shardmill.engine.running.finish import announce, end_job
+from shardmill.engine.running.start import job_runs
+from shardmill.engine.tasks import completion, fair_share, messages, park
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
@@ -51,9 +54,9 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
         announce(mill, job, now)
     elif job.state.ended:
         if job.heirs_pending:
-            from shardmill.engine import heirs  # few ticks need what makes Jobs
+            from shardmill.engine import downstream  # few ticks need what makes Jobs
 
-            heirs.told_of_end(mill, job, now, new_id)
+            downstream.told_of_end(mill, job, now, new_id)
         else:
             delete.forget(mill, job, now)
     elif job.state in (JobState.INIT, JobState.WAITING):
@@ -64,12 +67,12 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
 
 def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
     if job.unmet:
-        expect.look(mill, job, now)
+        dependencies.look(mill, job, now)
         return
     if job.replaces:
         kill.replace(mill, job, now)
     if job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
-        slots.look_again(mill, job, now)
+        concurrency.look_again(mill, job, now)
     else:
         mill.machines.start_job(job.id, job.run)
         _plan_again(mill, job, now)
@@ -80,7 +83,7 @@ def repair_run(mill: Mill, job: JobRow, now: int) -> None:
     if job.replaces:
         kill.replace(mill, job, now)
     if job.unapplied:
-        control.carry_out(mill, job, now)
+        change.carry_out(mill, job, now)
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
         job_runs(mill, job.id, job.run, now)
@@ -94,7 +97,7 @@ def _plan_again(mill: Mill, job: JobRow, now: int) -> None:
     """An execution that ended without a plan cannot be started again by its name: fail truthfully."""
     status = mill.machines.status(job.id, job.run)
     if status in _DEAD:
-        steps.fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
+        close_step.fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
 
 
 def _repair_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, now: int) -> None:
@@ -104,14 +107,14 @@ def _repair_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, n
         if now - node.update_time > QUIET_MS:
             _repair_open(mill, node, now)
     elif not node.state.ended and not node.waiting and node.kind == "step":
-        over = steps.advance(mill, job, node, now)
+        over = close_step.advance(mill, job, node, now)
         if over:
-            steps.release(mill, job, over, now)
+            close_step.release(mill, job, over, now)
         else:
             _fail_if_dead(mill, node, now)
-    elif node.state.ended or (node.kind == "gate" and not node.waiting and gates.is_over(nodes, node)):
+    elif node.state.ended or (node.kind == "gate" and not node.waiting and release.is_over(nodes, node)):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
-            steps.release(mill, job, node, now)
+            close_step.release(mill, job, node, now)
 
 
 def _fail_if_dead(mill: Mill, step: StepRow, now: int) -> bool:
@@ -120,7 +123,7 @@ def _fail_if_dead(mill: Mill, step: StepRow, now: int) -> bool:
     if status == "RUNNING" or (status is None and step.state is StepState.WAITING):
         return False
     cause = f"its execution is {status or 'missing'}"
-    steps.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+    close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
     return True
 
 
@@ -128,20 +131,20 @@ def _repair_open(mill: Mill, step: StepRow, now: int) -> None:
     if _fail_if_dead(mill, step, now):
         return
     if step.stopping:
-        from shardmill.engine.lease import end_dead_leases  # few ticks need what makes leases
+        from shardmill.engine.tasks.lease import end_dead_leases  # few ticks need what makes leases
 
         end_dead_leases(mill, step, now)
-    settle.wake(mill, step)
+    completion.wake(mill, step)
     if step.open and not step.stopping:
         _send_again(mill, step, now)
-        share.grow(mill, step, now)
+        fair_share.grow(mill, step, now)
 
 
 def _send_again(mill: Mill, step: StepRow, now: int) -> None:
     """Send a step's messages anew if its lanes are empty, or if somebody began to and did not finish."""
     if not group_rows(mill, step.groups, now):
         cause = f"none of its worker groups exists any more: {', '.join(step.groups)}"
-        steps.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+        close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
         return
     renewed: StepRow | None = step
     deserted = _deserted(mill, step, now)
@@ -152,10 +155,10 @@ def _send_again(mill: Mill, step: StepRow, now: int) -> None:
             return
         for block in mill.shards.open_blocks(step):
             if block.finished:
-                settle.after_end(mill, step, block)
+                completion.after_end(mill, step, block)
         renewed = mill.jobs.raise_generation(step)
     if renewed:
-        count = enqueue.send_open(mill, renewed, now)
+        count = messages.send_open(mill, renewed, now)
         extra = {"action": "enqueue", "jobId": step.job_id, "step": step.name, "count": count}
         logger.warning("enqueued a step again", extra=extra)
 
@@ -186,7 +189,7 @@ def settle_execution(mill: Mill, name: str, cause: str, now: int) -> bool:
     if not job or job.run != run or job.state.ended:
         return False
     if index is None:
-        steps.fail_job(mill, job_id, run, cause, now)
+        close_step.fail_job(mill, job_id, run, cause, now)
     else:
-        steps.fail_step(mill, job_id, run, index, cause, now)
+        close_step.fail_step(mill, job_id, run, index, cause, now)
     return True

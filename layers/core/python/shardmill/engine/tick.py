@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shardmill.aws.observe import logger
+from shardmill.aws.observability import logger
 from shardmill.engine.mill import Mill
 from shardmill.engine.repair import look_at_jobs
 
@@ -30,14 +30,16 @@ def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
 def _fire(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     if not next(mill.schedules.due(now), None):
         return {}
-    from shardmill.engine.fire import fire_due  # cron is imported only when there is a time to work out
+    from shardmill.engine.schedules.fire import (
+        fire_due,  # cron is imported only when there is a time to work out
+    )
 
     return fire_due(mill, now, new_id)
 
 
 def _go_on(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     if next(mill.schedules.due_backfills(now), None):
-        from shardmill.engine.backfill import look_at_due
+        from shardmill.engine.schedules.backfill import look_at_due
 
         look_at_due(mill, now, new_id)
     return {}
@@ -46,6 +48,6 @@ def _go_on(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
 def _see_what_is_late(mill: Mill, now: int, _: NewId) -> dict[str, int]:
     if not next(mill.deadlines.due(now, limit=1), None):
         return {}
-    from shardmill.engine.deadlines import look_at_deadlines  # few minutes have a deadline in them
+    from shardmill.engine.jobs.deadlines import look_at_deadlines  # few minutes have a deadline in them
 
     return look_at_deadlines(mill, now)

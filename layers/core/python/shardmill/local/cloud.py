@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from shardmill.local.child_process import leashed
 from shardmill.local.environment import LOOPBACK, REGION, aws_environment, clean_environment
 from shardmill.local.errors import SPOILT_CODE, CloudFailed, Refused
-from shardmill.local.leash import leashed
-from shardmill.local.state import StateFolder, remove
+from shardmill.local.state_folder import StateFolder, remove
 
 START_SECONDS = 60.0
 STOP_SECONDS = 3.0

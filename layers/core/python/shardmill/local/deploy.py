@@ -17,11 +17,11 @@ import botocore.session
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from shardmill.local import quirks
+from shardmill.local import emulator_quirks
 from shardmill.local.environment import REGION
 from shardmill.local.errors import DeployFailed
 from shardmill.local.package import function_files, layer_files, with_bytecode, zipped
-from shardmill.local.template import load_template
+from shardmill.local.sam_template import load_template
 
 if TYPE_CHECKING:
     from types_boto3_cloudformation import CloudFormationClient
@@ -136,7 +136,7 @@ class Package:
             properties = template["Resources"][name]["Properties"]
             del properties["DefinitionUri"]
             properties["Definition"] = definition
-        quirks.authorizers_without_source(template)
+        emulator_quirks.authorizers_without_source(template)
         return template
 
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from shardmill.local import quirks
+from shardmill.local import emulator_quirks
 from shardmill.local.cloud import Cloud, bind
 from shardmill.local.errors import CloudFailed, Refused
 from shardmill.local.session import Session
-from shardmill.local.state import StateFolder
+from shardmill.local.state_folder import StateFolder
 from shardmill.local.workers import Workers
 
 READY_SECONDS = 60.0
@@ -141,10 +141,10 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
         say("deploying template.yaml")
         outputs = deployer.deploy(package, {"AdminTokenHash": token_hash, "NotifyLoopback": "true"})
     else:
-        quirks.tick_now(endpoint.client("lambda"), deploy.STACK)
+        emulator_quirks.tick_now(endpoint.client("lambda"), deploy.STACK)
     folder.remember(version=version, port=urlsplit(cloud.endpoint).port)
     return Session(
-        url=quirks.local_api_url(cloud.endpoint, outputs["ApiId"]),
+        url=emulator_quirks.local_api_url(cloud.endpoint, outputs["ApiId"]),
         token=token,
         aws_endpoint=cloud.endpoint,
         pid=os.getpid(),

@@ -1,6 +1,6 @@
 """The program that `dev` runs as its cloud: MiniStack with our quirks, on a socket that `dev` has bound.
 
-python -m shardmill.local.leash shardmill.local.emulator SOCKET_DESCRIPTOR
+python -m shardmill.local.child_process shardmill.local.emulator SOCKET_DESCRIPTOR
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from shardmill.local import quirks
+from shardmill.local import emulator_quirks
 from shardmill.local.errors import SPOILT_CODE
-from shardmill.local.saved import Saved, Spoilt
+from shardmill.local.saved_state import Saved, Spoilt
 from shardmill.local.snapshot import Snapshots
 
 UP_SECONDS = 0.5
@@ -85,15 +85,15 @@ async def _run(app: Any, config: Config, run_again: Callable[[], None]) -> None:
 
 def main() -> None:
     app: Any = import_module("ministack.app")
-    quirks.save_only(app, quirks.SAVED_SERVICES)
+    emulator_quirks.save_only(app, emulator_quirks.SAVED_SERVICES)
     for name in app._state_map.values():
         app._get_module(name)
     stepfunctions = import_module("ministack.services.stepfunctions")
-    quirks.without_docker(app)
-    quirks.release_stacks(import_module("ministack.services.cloudformation"))
-    quirks.start_executions_at_once(stepfunctions)
-    quirks.answer_receives_soon(import_module("ministack.services.sqs"))
-    run_again = quirks.keep_executions(stepfunctions)
+    emulator_quirks.without_docker(app)
+    emulator_quirks.release_stacks(import_module("ministack.services.cloudformation"))
+    emulator_quirks.start_executions_at_once(stepfunctions)
+    emulator_quirks.answer_receives_soon(import_module("ministack.services.sqs"))
+    run_again = emulator_quirks.keep_executions(stepfunctions)
     _raise_descriptor_limit()
     saved = Saved(app, Path(os.environ["STATE_DIR"]))
     app._load_persisted_state = partial(_restore, saved, Snapshots(saved))

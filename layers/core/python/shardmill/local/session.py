@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from shardmill.local.environment import aws_environment
-from shardmill.local.state import DEFAULT_FOLDER, alive, write_private
+from shardmill.local.state_folder import DEFAULT_FOLDER, alive, write_private
 
 _SETTINGS = {
     "SHARDMILL_STACK": "StackName",

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from shardmill.local.child_process import leashed
 from shardmill.local.environment import clean_environment
-from shardmill.local.leash import leashed
 from shardmill.local.session import Session
-from shardmill.local.state import StateFolder
+from shardmill.local.state_folder import StateFolder
 
 SLOTS = 4
 STOP_SECONDS = 1.5

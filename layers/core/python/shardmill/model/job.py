@@ -7,11 +7,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, computed_field
 
 from shardmill.model.base import Answer, Count, Model, Name, Params, Time, Trigger, User, Whole
-from shardmill.model.command import MaskedCommand
-from shardmill.model.definition import MAX_STEPS, Info, JobDefine, StepType
-from shardmill.model.document import plain_faults
+from shardmill.model.definition.command import MaskedCommand
+from shardmill.model.definition.fields import MAX_STEPS, Info, JobDefine, StepType
 from shardmill.model.fault import Fault, did_you_mean, fault, faults_of, in_order
 from shardmill.model.files import File, Partition, WorkName
+from shardmill.model.plain_json import plain_faults
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.transfers import Stored
 

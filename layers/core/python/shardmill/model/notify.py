@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import Model
-from shardmill.model.command import MASK, is_reference
+from shardmill.model.definition.command import MASK, is_reference
 from shardmill.model.fault import Path
 from shardmill.model.states import JobState
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shardmill.model.base import Answer, Count, Model, Name, Time, Trigger
-from shardmill.model.command import Command
-from shardmill.model.definition import Content, StepType
+from shardmill.model.definition.command import Command
+from shardmill.model.definition.fields import Content, StepType
 from shardmill.model.job import PackRange, Sharding, TaskProgress
 from shardmill.model.states import TaskState
 from shardmill.model.transfers import MAX_STORED, Stored

@@ -16,21 +16,20 @@ from typing import Any
 
 from shardmill.aws.clock import new_id, now_ms
 from shardmill.aws.queues import Message
-from shardmill.engine.crew import Taker
-from shardmill.engine.lease import lease
+from shardmill.engine.groups.matching import Taker
 from shardmill.engine.mill import Mill
-from shardmill.engine.report import report
-from shardmill.engine.work import Receipt
+from shardmill.engine.tasks.lease import lease
+from shardmill.engine.tasks.report import report
+from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.worker import Lease, Reported, Result
-from shardmill.worker.cache import Cache
-from shardmill.worker.errands import Errands
-from shardmill.worker.execute import Workshop, execute
-from shardmill.worker.faults import in_transport_words
-from shardmill.worker.file_desk import EngineDesk
+from shardmill.worker.files.cache import Cache
+from shardmill.worker.files.task_files import Errands
 from shardmill.worker.logs import BucketLogs
-from shardmill.worker.programs import Programs
 from shardmill.worker.retry import a_few_times
-from shardmill.worker.transport import Unreachable
+from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.programs import Programs
+from shardmill.worker.transport.base import Unreachable
+from shardmill.worker.transport.engine import EngineDesk, in_transport_words
 
 log = logging.getLogger("shardmill.worker")
 

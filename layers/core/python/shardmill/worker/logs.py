@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws import clients
-from shardmill.engine.logs import log_prefix
+from shardmill.engine.files.logs import log_prefix
 from shardmill.engine.task_id import parse_task_id
 from shardmill.model.worker import Lease
 

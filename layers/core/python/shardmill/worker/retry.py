@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Event, Lock
 from typing import TypeVar
 
-from shardmill.worker.transport import Refused, Unreachable
+from shardmill.worker.transport.base import Refused, Unreachable
 
 log = logging.getLogger("shardmill.worker")
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 from shardmill.engine.notify import NotDelivered
-from shardmill.worker.fetch import Ask, Stopped, connection_to, send
+from shardmill.worker.task.http_task import Ask, Stopped, connection_to, send
 
 TIMEOUT_SECONDS = 10.0
 

@@ -1,0 +1,95 @@
+"""What is refused before any route is looked at: no token, queries nobody knows, no JSON, too much of it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from shardmill.api import problems
+from shardmill.api.routes import known_queries
+from shardmill.engine.errors import BadRequest, BodyTooLarge, NoSuchPath, Unauthorized, UnsupportedMedia
+from shardmill.model.actor import Actor
+
+MAX_BODY_BYTES = 1_000_000
+MAX_PATH = 600
+PUBLIC = {("GET", "/v1/health"), ("GET", "/openapi.json"), ("GET", "/")}
+_REPLACEMENT = "�"
+
+
+def actor_of(event: dict[str, Any]) -> Actor:
+    """Who is asking, as the authorizer found out."""
+    context = event.get("requestContext", {}).get("authorizer", {}).get("lambda") or {}
+    name = context.get("actor")
+    if not name:
+        raise Unauthorized
+    return Actor(name)
+
+
+def check(event: dict[str, Any]) -> None:
+    """Refuse a request that nobody should have to look at; its body is plain text afterwards."""
+    http = event["requestContext"]["http"]
+    if (http["method"], event["rawPath"]) not in PUBLIC:
+        actor_of(event)
+    if len(event["rawPath"]) > MAX_PATH:
+        raise NoSuchPath(f"there is nothing at a path of more than {MAX_PATH} characters")
+    if not event["rawPath"].isprintable():
+        raise NoSuchPath("there is nothing at a path with control characters")
+    _check_queries(http["method"], event["rawPath"], event.get("queryStringParameters") or {})
+    body = _text(event)
+    if not body:
+        return
+    if len(body.encode()) > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
+    kind = _header(event, "content-type").split(";")[0].strip().lower()
+    if kind != "application/json":
+        raise UnsupportedMedia(f"the body must be application/json, not {kind or 'without a content type'}")
+    _check_json(body)
+    event["body"], event["isBase64Encoded"] = body, False
+    event["headers"] = {**event["headers"], "content-type": "application/json"}
+
+
+def _check_queries(method: str, path: str, given: dict[str, str]) -> None:
+    known = known_queries(method, path) if given else None
+    if known is not None and not known.issuperset(given):
+        raise problems.unknown_queries(given.keys() - known, known)
+
+
+def _text(event: dict[str, Any]) -> str:
+    body = event.get("body") or ""
+    if not event.get("isBase64Encoded"):
+        if _REPLACEMENT in body:
+            raise BadRequest("the body is not valid UTF-8")
+        return str(body)
+    try:
+        return base64.b64decode(body, validate=True).decode()
+    except (UnicodeDecodeError, binascii.Error):
+        raise BadRequest("the body is not valid UTF-8") from None
+
+
+def _check_json(body: str) -> None:
+    try:
+        json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_no_twice)
+    except RecursionError:
+        raise BadRequest("the body is nested too deeply") from None
+    except ValueError as error:
+        raise BadRequest(f"the body is not valid JSON: {error}") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {twice!r} is given twice")
+    return found
+
+
+def _header(event: dict[str, Any], name: str) -> str:
+    headers = {key.lower(): value for key, value in (event.get("headers") or {}).items()}
+    return str(headers.get(name, ""))

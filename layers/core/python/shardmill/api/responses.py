@@ -1,0 +1,61 @@
+"""What routes share: who asks, what time it is, ETags."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler import Response
+from aws_lambda_powertools.event_handler.openapi.params import Body
+from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from pydantic import Field
+
+from shardmill.api.request_checks import actor_of
+from shardmill.aws.clock import now_ms
+from shardmill.engine.errors import PreconditionFailed
+from shardmill.model.actor import Actor
+from shardmill.model.base import Model
+from shardmill.store.definitions import Expected
+
+JSON = "application/json"
+_ETAG = re.compile(r'"v([1-9]\d{0,8})"')
+
+
+class Reason(Model):
+    """Why somebody decides something."""
+
+    reason: str = Field(default="", max_length=500, description="goes into the notes and the history")
+
+
+Why = Annotated[Reason, Body()]
+NO_REASON = Reason()
+
+
+def actor(router: APIGatewayHttpRouter) -> Actor:
+    return actor_of(router.current_event.raw_event)
+
+
+def now() -> int:
+    return now_ms()
+
+
+def no_content() -> Response[None]:
+    return Response(status_code=204, content_type=JSON, body=None)
+
+
+def etag(version: int) -> str:
+    return f'"v{version}"'
+
+
+def expected_version(if_match: str | None, if_none_match: str | None) -> Expected:
+    """The version that a caller's preconditions ask for."""
+    if if_none_match == "*":
+        return 0
+    if if_match is None:
+        return None
+    if if_match == "*":
+        return "any"
+    match = _ETAG.fullmatch(if_match)
+    if not match:
+        raise PreconditionFailed(f"If-Match {if_match!r} is no ETag of ours")
+    return int(match[1])

@@ -1,0 +1,312 @@
+"""worker"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shardmill.cli import output
+from shardmill.cli.exits import OTHER
+from shardmill.cli.options import Json, Token, Url
+from shardmill.cli.render.logs import LogFormat, log_to_stderr
+
+if TYPE_CHECKING:
+    from shardmill.model.worker import Lease, Result
+    from shardmill.worker.pull_worker import PullWorker
+    from shardmill.worker.run import Onlooker
+    from shardmill.worker.transport.base import Transport
+
+Groups = Annotated[
+    list[str], typer.Option("--group", metavar="GROUP", help="A group whose tasks it takes; repeatable.")
+]
+Slots = Annotated[
+    int, typer.Option("--slots", metavar="N", min=1, max=1_000, help="How many tasks it runs at a time.")
+]
+OwnName = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        show_default=False,
+        help="Its name, unique and kept over restarts; without it, made of host and process.",
+    ),
+]
+Apps = Annotated[
+    list[str], typer.Option("--app", metavar="COMMAND", help="A command it can run, * for any; repeatable.")
+]
+Aws = Annotated[
+    bool, typer.Option("--aws", help="Straight to AWS with its own credentials, instead of over HTTP.")
+]
+Grace = Annotated[
+    float,
+    typer.Option(
+        "--grace", metavar="SECONDS", min=0, help="Time for running tasks to end when it is stopped."
+    ),
+]
+WorkDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--work-dir",
+        metavar="DIR",
+        exists=True,
+        file_okay=False,
+        show_default=False,
+        help="Where the work folders of tasks are made.",
+    ),
+]
+CacheDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache-dir",
+        metavar="DIR",
+        file_okay=False,
+        show_default="~/.cache/shardmill/predata",
+        help="Where reference data (predata) is kept for the tasks of all workers on this machine.",
+    ),
+]
+CacheMb = Annotated[
+    int,
+    typer.Option("--cache-mb", metavar="MB", min=0, help="How much of it; what was not used longest goes."),
+]
+KeepWork = Annotated[bool, typer.Option("--keep-work", help="Keep the work folders of tasks.")]
+Once = Annotated[bool, typer.Option("--once", help="Stop when there is nothing to do.")]
+MaxTasks = Annotated[
+    int | None,
+    typer.Option("--max-tasks", metavar="N", min=1, show_default=False, help="Stop after so many tasks."),
+]
+
+MaxLoad = Annotated[
+    float | None,
+    typer.Option(
+        "--max-load",
+        metavar="LOAD",
+        min=0,
+        show_default=False,
+        help="Reject tasks while the load of this machine, of one minute, is higher.",
+    ),
+]
+MinDisk = Annotated[
+    int | None,
+    typer.Option(
+        "--min-disk",
+        metavar="MB",
+        min=0,
+        show_default=False,
+        help="Reject tasks while less is free where the work folders are.",
+    ),
+]
+SwitchUser = Annotated[
+    bool,
+    typer.Option("--switch-user", help="Run each task as its executeUser; needs the right to do so."),
+]
+AllowHosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="HOST",
+        show_default=False,
+        help="A host that http tasks may call and files come from by their url, such as "
+        "api.example.com or *.example.com:8443; repeatable.",
+    ),
+]
+Domain = Annotated[
+    str | None,
+    typer.Option("--domain", metavar="TEXT", show_default=False, help="The domain that it tells of itself."),
+]
+Format = Annotated[LogFormat, typer.Option("--log-format", help="How it logs on standard error.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="N",
+        min=0,
+        max=65_535,
+        show_default=False,
+        help="Serve its counters to Prometheus on this port of 127.0.0.1; 0 picks one.",
+    ),
+]
+
+
+def _program(name: str, types: str) -> Any:
+    return typer.Option(
+        f"--{name}",
+        metavar="PATH",
+        envvar=f"SHARDMILL_{name.upper()}",
+        show_default=False,
+        help=f"The program for {types} tasks; without it, the one on PATH.",
+    )
+
+
+Java = Annotated[str | None, _program("java", "java")]
+Hive = Annotated[str | None, _program("hive", "hive")]
+Hadoop = Annotated[str | None, _program("hadoop", "mapreduce")]
+Docker = Annotated[str | None, _program("docker", "docker")]
+
+
+def worker(
+    groups: Groups = ["default"],  # noqa: B006  typer copies it
+    slots: Slots = 1,
+    name: OwnName = None,
+    apps: Apps = ["*"],  # noqa: B006
+    aws: Aws = False,
+    grace: Grace = 10.0,
+    work_dir: WorkDir = None,
+    keep_work: KeepWork = False,
+    cache_dir: CacheDir = None,
+    cache_mb: CacheMb = 10_000,
+    once: Once = False,
+    max_tasks: MaxTasks = None,
+    max_load: MaxLoad = None,
+    min_disk: MinDisk = None,
+    switch_user: SwitchUser = False,
+    allow_hosts: AllowHosts = None,
+    java: Java = None,
+    hive: Hive = None,
+    hadoop: Hadoop = None,
+    docker: Docker = None,
+    domain: Domain = None,
+    log_format: Format = "text",
+    metrics_port: MetricsPort = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Run tasks of worker groups.
+
+    Takes them, runs them and reports, until Ctrl-C, SIGTERM or SIGHUP. Over HTTP it needs a token and nothing
+    else; with --aws, AWS credentials and the SHARDMILL_… settings of the deployment. On a terminal it shows
+    what it runs; with --json, one line for each task that starts or ends.
+
+    \b
+    Examples:
+      shardmill worker --group default --slots 4
+      shardmill worker --group reports --group default --name host-17
+      shardmill worker --group default --slots 8 --aws
+      shardmill worker --slots 4 --max-load 6 --min-disk 500
+      shardmill worker --allow-host '*.example.com' --log-format json --metrics-port 9464
+    """
+    from shardmill.worker.files.cache import Cache
+    from shardmill.worker.run import own_programs, run_worker
+    from shardmill.worker.task.limits import Limits
+
+    name = name or f"{socket.gethostname()}-{os.getpid()}"
+    _check(name, groups, apps, domain)
+    transport = _direct() if aws else _over_http(url, token)
+    log_to_stderr(log_format)
+    named = {"java": java, "hive": hive, "hadoop": hadoop, "docker": docker}
+    stop = threading.Event()
+    code = run_worker(
+        groups,
+        slots,
+        transport,
+        name=name,
+        apps=tuple(apps),
+        grace_seconds=grace,
+        keep_work=keep_work,
+        work_root=work_dir,
+        once=once,
+        max_tasks=max_tasks,
+        programs=own_programs(**{program: path for program, path in named.items() if path}),
+        limits=Limits(max_load, min_disk),
+        switch_user=switch_user,
+        allow_hosts=allow_hosts or (),
+        cache=Cache(cache_dir or _own_cache(), cache_mb * 1_000_000) if cache_mb else None,
+        about={"domain": domain} if domain else None,
+        progress=_Lines(stop) if as_json else None,
+        onlookers=_onlookers(metrics_port, live=log_format == "text" and not as_json and sys.stderr.isatty()),
+        stop=stop,
+    )
+    raise typer.Exit(code)
+
+
+def _own_cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "shardmill" / "predata"
+
+
+def _onlookers(port: int | None, *, live: bool) -> list[Onlooker]:
+    from shardmill.cli.render.worker_tasks import shown_tasks
+
+    metrics = [] if port is None else [partial(_metrics, port)]
+    return [*metrics, shown_tasks] if live else [*metrics]
+
+
+def _metrics(port: int, worker: PullWorker) -> AbstractContextManager[object]:
+    from shardmill.worker.metrics import Metrics
+
+    try:
+        return Metrics(port, worker.figures)
+    except OSError as error:
+        output.message(f"the counters cannot be served on port {port}: {error.strerror}; see --metrics-port")
+        raise typer.Exit(OTHER) from None
+
+
+def _check(name: str, groups: list[str], apps: list[str], domain: str | None) -> None:
+    from pydantic import ValidationError
+
+    from shardmill.model.worker import Registration
+
+    try:
+        Registration(name=name, groups=groups, apps=apps, domain=domain)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        options = {"groups": "--group", "apps": "--app", "domain": "--domain"}
+        option = options.get(str(first["loc"][0]), "--name")
+        raise typer.BadParameter(first["msg"], param_hint=option) from None
+
+
+class _Lines:
+    """A JSON line for everything that happens to a task; when nobody reads them, the worker stops."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._lock = threading.Lock()
+
+    def __call__(self, event: str, lease: Lease, result: Result | None) -> None:
+        said = {
+            "event": event,
+            "taskId": lease.task_id,
+            "attempt": lease.attempt,
+            "jobName": lease.job_name,
+            "trigger": lease.trigger,
+            "stepName": lease.step_name,
+            "index": lease.sharding.index,
+        }
+        if result:
+            said |= {"outcome": result.outcome, "exitCode": result.exit_code, "reason": result.reason}
+        with self._lock:
+            try:
+                output.json_line(said)
+            except BrokenPipeError:
+                self._stop.set()
+
+
+def _over_http(url: str | None, token: str | None) -> Transport:
+    from shardmill.client.connection import connection
+    from shardmill.worker.transport.http import HttpTransport
+
+    found = connection(url, token)
+    return HttpTransport(found.url, found.token)
+
+
+def _direct() -> Transport:
+    """By the settings in the environment, or those of the running `dev`."""
+    from shardmill.aws.settings import SettingMissing, Settings
+    from shardmill.local.session import find_session
+    from shardmill.worker.transport.direct import DirectTransport
+
+    if "SHARDMILL_TABLE" not in os.environ and (session := find_session()):
+        os.environ.update(session.environ())
+    try:
+        return DirectTransport(Settings.from_environment())
+    except SettingMissing as error:
+        output.message(str(error))
+        raise typer.Exit(OTHER) from None

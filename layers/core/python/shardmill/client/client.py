@@ -1,0 +1,265 @@
+"""The Python SDK: Shardmill's HTTP API as methods, with the same models as the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from shardmill.client.connection import connection
+from shardmill.client.control import ControlCalls, HoldCalls
+from shardmill.client.documents import document_of
+from shardmill.client.errors import Invalid
+from shardmill.client.files import FileCalls
+from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
+from shardmill.client.http import Http
+from shardmill.client.requests import (
+    PAGE,
+    Submitted,
+    job_path,
+    new_trigger,
+    precondition,
+    read,
+    step_path,
+    task_path,
+    time_text,
+    word,
+)
+from shardmill.client.schedules import ScheduleCalls
+from shardmill.client.transfer import Progress, Store
+from shardmill.client.workers import WorkerCalls
+from shardmill.model.base import Answer
+from shardmill.model.definition.fields import Info, JobDefine, JobGraph, ListedDefine, SavedDefine
+from shardmill.model.fault import Fault, fault
+from shardmill.model.job import DependencyStatus, Job, Step, Task
+from shardmill.model.states import JobState, TaskState
+
+if TYPE_CHECKING:
+    import httpx
+
+Document = Mapping[str, Any] | JobDefine | str | Path
+Stream = Literal["stdout", "stderr"]
+
+
+class Verdict(Answer):
+    """What validation found."""
+
+    valid: bool
+    faults: list[Fault]
+
+
+class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
+    """One Shardmill: at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
+
+    Every refusal is a `ShardmillError`. Reading, submitting, suspending, resuming and killing are tried again
+    when the connection or the server fails; what changes something else is not.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        found = connection(url, token)
+        self.url = found.url
+        self._http = Http(found, timeout=timeout, transport=transport)
+        self._store = Store(timeout=timeout, trust_env=not found.loopback, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+        self._store.close()
+
+    @property
+    def calls(self) -> int:
+        """How many requests were sent."""
+        return self._http.calls
+
+    # definitions
+
+    def define(self, document: Document, *, expected: int | None = None) -> SavedDefine:
+        """Save a definition: a document, a JobDefine, or the path of a JSON or YAML file.
+
+        `expected`: refuse unless the newest version is this one; 0: unless there is none.
+        """
+        content = document_of(document)
+        job_name = content.get("jobName") if isinstance(content, dict) else None
+        if not isinstance(job_name, str):
+            faults = [fault(("jobName",), "missing-field", "is required")]
+            raise Invalid("the definition has no name", code="invalid-definition", faults=faults)
+        path = f"/v1/definitions/{word(job_name, 'jobName')}"
+        return read(
+            SavedDefine, self._http.send("PUT", path, document=content, headers=precondition(expected))
+        )
+
+    def validate(self, document: Document) -> list[Fault]:
+        """Everything that is wrong with a definition; nothing is saved."""
+        answer = self._http.send(
+            "POST", "/v1/definitions:validate", document=document_of(document), again=True
+        )
+        return read(Verdict, answer).faults
+
+    def definitions(self) -> Iterator[ListedDefine]:
+        """Every definition, by name, without its steps."""
+        return self._list(ListedDefine, "/v1/definitions")
+
+    def versions(self, job_name: str) -> Iterator[ListedDefine]:
+        """Every version of a definition, newest first, without its steps."""
+        return self._list(ListedDefine, f"/v1/definitions/{word(job_name, 'jobName')}/versions")
+
+    def definition(self, job_name: str, version: int | None = None) -> SavedDefine:
+        """A definition, in its newest version unless another is asked for."""
+        path = f"/v1/definitions/{word(job_name, 'jobName')}"
+        return read(SavedDefine, self._http.get(path, {"version": version}))
+
+    def delete_definition(self, job_name: str, *, expected: int | None = None) -> None:
+        path = f"/v1/definitions/{word(job_name, 'jobName')}"
+        self._http.send("DELETE", path, headers=precondition(expected))
+
+    def job_graph(self) -> JobGraph:
+        """Which definitions depend on which, and which of them schedules start."""
+        return read(JobGraph, self._http.get("/v1/definitions:graph"))
+
+    # jobs
+
+    def submit(
+        self,
+        job_name: str,
+        trigger: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        steps: Mapping[str, Mapping[str, Any]] | None = None,
+        data_time: datetime | str | None = None,
+        *,
+        priority: int | None = None,
+        execute_user: str | None = None,
+        info: Info | None = None,
+        files: Mapping[str, str | Path] | None = None,
+        progress: Progress | None = None,
+    ) -> Submitted:
+        """Ask for a run; asking again with the same trigger and content gives the same Job.
+
+        `steps`: parameters for steps, by their names. A missing trigger is the present time. `files`: paths
+        of files that come with the Job, by the names that its steps read them under.
+        """
+        trigger = new_trigger() if trigger is None else trigger
+        job_path(job_name, trigger)
+        given = {
+            "jobName": job_name,
+            "trigger": trigger,
+            "params": dict(params) if params else None,
+            "steps": [{"stepName": name, "params": dict(values)} for name, values in (steps or {}).items()]
+            or None,
+            "dataTime": None if data_time is None else time_text(data_time, "dataTime"),
+            "priority": priority,
+            "executeUser": execute_user,
+            "info": info and info.model_dump(mode="json", exclude_unset=True),
+            "files": self._given(files, progress) if files else None,
+        }
+        request = {name: value for name, value in given.items() if value is not None}
+        return self._ask_for_run("/v1/jobs", request, again=True)
+
+    def job(self, job_name: str, trigger: str, *, run: int | None = None) -> Job:
+        """A Job with its steps; `run`: with those of an earlier run, here and below."""
+        return read(Job, self._http.get(job_path(job_name, trigger), {"run": run}))
+
+    def jobs(
+        self,
+        job_name: str | None = None,
+        state: JobState | None = None,
+        submit_user: str | None = None,
+        *,
+        page: int = PAGE,
+    ) -> Iterator[Job]:
+        """Jobs, newest first, without their steps; read `page` at a time."""
+        query = {"jobName": job_name, "state": state and state.value, "submitUser": submit_user}
+        return self._list(Job, "/v1/jobs", query, page)
+
+    def wait(
+        self,
+        job_name: str,
+        trigger: str,
+        timeout: float | None = None,
+        on_update: Callable[[Job], None] | None = None,
+    ) -> Job:
+        """The Job when it is over: ended, or suspended by a failure (`onFailure: suspend`).
+
+        `on_update` is called after every look at the Job. Raises `WaitTimedOut` after `timeout` seconds.
+        """
+        return wait_for(lambda: self.job(job_name, trigger), timeout, on_update)
+
+    def dependencies(self, job_name: str, trigger: str) -> list[DependencyStatus]:
+        """Each run of a parent that a Job waits for, or waited for."""
+        return self._page(DependencyStatus, f"{job_path(job_name, trigger)}/dependencies", {})[0]
+
+    def steps(self, job_name: str, trigger: str, *, run: int | None = None) -> list[Step]:
+        return self.job(job_name, trigger, run=run).steps
+
+    def step(self, job_name: str, trigger: str, step_name: str, *, run: int | None = None) -> Step:
+        """A step with the states of its tasks, if they are a thousand at most."""
+        return read(Step, self._http.get(step_path(job_name, trigger, step_name), {"run": run}))
+
+    def tasks(
+        self,
+        job_name: str,
+        trigger: str,
+        step_name: str,
+        state: TaskState | None = None,
+        *,
+        run: int | None = None,
+        page: int = PAGE,
+    ) -> Iterator[Task]:
+        """Every task of a step, in the order of their index."""
+        path = f"{step_path(job_name, trigger, step_name)}/tasks"
+        return self._list(Task, path, {"state": state and state.value, "run": run}, page)
+
+    def some_tasks(
+        self, job_name: str, trigger: str, step_name: str, state: TaskState, most: int
+    ) -> list[Task]:
+        """A few tasks of a step in that state: those that one look finds."""
+        path = f"{step_path(job_name, trigger, step_name)}/tasks"
+        return self._page(Task, path, {"state": state.value, "limit": most})[0]
+
+    def task(
+        self, job_name: str, trigger: str, step_name: str, index: int, *, run: int | None = None
+    ) -> Task:
+        """A task with its attempts and the last of its output."""
+        return read(Task, self._http.get(task_path(job_name, trigger, step_name, index), {"run": run}))
+
+    def logs(
+        self,
+        job_name: str,
+        trigger: str,
+        step_name: str,
+        index: int,
+        stream: Stream = "stdout",
+        *,
+        attempt: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[str]:
+        """The output of a task's last attempt, or of the one named, in pieces.
+
+        `follow`: of that and those that come, until the task has ended; of the one named, until it has.
+        """
+        path = f"{task_path(job_name, trigger, step_name, index)}/logs"
+
+        def page(offset: int, number: int | None) -> LogPage:
+            query = {"stream": stream, "offset": offset, "attempt": number}
+            return read(LogPage, self._http.get(path, query))
+
+        if follow and attempt:
+            return follow_attempt(page, attempt)
+        if follow:
+            return follow_log(lambda: self.task(job_name, trigger, step_name, index), page)
+        return read_log(page, attempt)

@@ -1,0 +1,139 @@
+"""What the parts of the Client share: requests whose answers are models."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from shardmill.client.errors import BadAnswer, BadName, Invalid
+from shardmill.client.http import Http
+from shardmill.model.base import Answer, Name, Time, Trigger, from_ms, to_ms
+from shardmill.model.fault import fault
+from shardmill.model.job import Job
+
+T = TypeVar("T", bound=Answer)
+
+PAGE = 200
+ACCEPTED = 202
+_TIME: TypeAdapter[datetime] = TypeAdapter(Time)
+
+
+class Submitted(Job):
+    """The Job that was asked for; `new`: whether it was not there before."""
+
+    new: bool = Field(exclude=True)
+
+
+class Calls:
+    _http: Http
+
+    def _list(
+        self, model: type[T], path: str, query: Mapping[str, Any] | None = None, page: int = PAGE
+    ) -> Iterator[T]:
+        cursor: str | None = None
+        while True:
+            items, cursor = self._page(model, path, {**(query or {}), "limit": page, "cursor": cursor})
+            yield from items
+            if not cursor:
+                return
+
+    def _page(self, model: type[T], path: str, query: Mapping[str, Any]) -> tuple[list[T], str | None]:
+        answer = self._http.get(path, query)
+        if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+            raise BadAnswer(f"the answer of GET {path} is not a list")
+        return [read(model, item) for item in answer["items"]], answer.get("cursor")
+
+    def _ask_for_run(self, path: str, document: Any, *, again: bool) -> Submitted:
+        status, answer = self._http.exchange("POST", path, document=document, again=again)
+        return read(Submitted, {**answer, "new": status == ACCEPTED} if isinstance(answer, dict) else answer)
+
+
+def read(model: type[T], answer: Any) -> T:
+    try:
+        return model.model_validate(answer)
+    except ValidationError as error:
+        place = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
+        raise BadAnswer(
+            f"the answer is not a {model.__name__} as this version knows it"
+            + (f" (see {place})" if place else "")
+        ) from error
+
+
+def precondition(expected: int | None) -> dict[str, str]:
+    if expected is None:
+        return {}
+    return {"if-match": f'"v{expected}"'} if expected else {"if-none-match": "*"}
+
+
+def time_text(moment: datetime | str, field: str) -> str:
+    """A time as the API takes it; one without an offset is UTC."""
+    try:
+        return _TIME.dump_python(_TIME.validate_python(moment), mode="json")  # type: ignore[no-any-return]
+    except ValidationError as error:
+        faults = [fault((field,), "bad-time", error.errors()[0]["msg"])]
+        raise Invalid("the request is not valid", code="invalid-request", faults=faults) from None
+
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
+_WORKER_ID = re.compile(r"[a-z2-7]{8}")
+
+
+def word(text: str, field: str, kind: TypeAdapter[str] = _NAME) -> str:
+    """A part of an address; what can name nothing is not even asked for."""
+    try:
+        return quote(kind.validate_python(text, strict=True), safe="")
+    except ValidationError as error:
+        raise BadName(f"{text!r} cannot be a {field}: it {error.errors()[0]['msg']}") from None
+
+
+def job_path(job_name: str, trigger: str) -> str:
+    return f"/v1/jobs/{word(job_name, 'jobName')}/{word(trigger, 'trigger', _TRIGGER)}"
+
+
+def step_path(job_name: str, trigger: str, step_name: str) -> str:
+    return f"{job_path(job_name, trigger)}/steps/{word(step_name, 'stepName')}"
+
+
+def task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
+    return f"{step_path(job_name, trigger, step_name)}/tasks/{int(index)}"
+
+
+def schedules_path(job_name: str | None) -> str:
+    return "/v1/schedules" if job_name is None else f"/v1/schedules/{word(job_name, 'jobName')}"
+
+
+def schedule_path(job_name: str, schedule_id: str) -> str:
+    return f"{schedules_path(job_name)}/{word(schedule_id, 'scheduleId')}"
+
+
+def backfill_path(job_name: str, schedule_id: str, number: int) -> str:
+    return f"{schedule_path(job_name, schedule_id)}/backfills/{int(number)}"
+
+
+def worker_path(worker_id: str) -> str:
+    return f"/v1/workers/{quote(worker_id, safe='')}"
+
+
+def looks_like_an_id(text: str) -> bool:
+    """Whether a worker may have this id; it may as well be a name."""
+    return _WORKER_ID.fullmatch(text) is not None
+
+
+_lock = threading.Lock()
+_last_ms = 0
+
+
+def new_trigger() -> str:
+    """The present time in milliseconds, UTC, and never the same twice in one process."""
+    global _last_ms
+    with _lock:
+        _last_ms = max(to_ms(datetime.now(UTC)), _last_ms + 1)
+        moment = from_ms(_last_ms)
+    return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}Z"

@@ -1,0 +1,66 @@
+"""Forcing a Job, a step or a task to an end that somebody vouches for; what waited for it moves on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardmill.engine.errors import JobEnded, StepEnded
+from shardmill.engine.mill import Mill
+from shardmill.engine.running import close_step, kill
+from shardmill.engine.running.finish import announce, cut_short
+from shardmill.model.actor import Actor
+from shardmill.model.blocks import Shard
+from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.store.rows import JobRow, StepRow
+
+
+def _notes(state: str, actor: Actor, reason: str) -> str:
+    return f"forced to {state} by {actor.name}" + (f": {reason}" if reason else "")
+
+
+def force_job(mill: Mill, job: JobRow, state: JobState, actor: Actor, reason: str, now: int) -> JobRow:
+    """End a Job as somebody says, also one that has ended otherwise."""
+    sources = tuple(each for each in JobState if each not in (state, JobState.DELETED))
+    forced = cut_short(
+        mill, job, state, sources, _notes(state, actor, reason), now, actor=actor.name, tell=False
+    )
+    present = forced or mill.jobs.get(job.id)
+    if not present or present.state is not state:
+        raise JobEnded(f"the Job {job.job_name}/{job.trigger} is {present.state if present else 'gone'}")
+    mill.runs.forget_edges(present)
+    kill.end_steps(mill, present, actor.name, now)
+    if forced:
+        announce(mill, forced, now)
+    return present
+
+
+def force_step(
+    mill: Mill, job: JobRow, step: StepRow, state: StepState, actor: Actor, reason: str, now: int
+) -> None:
+    """End a step of a Job that runs; its open tasks are killed, and what depends on it goes on."""
+    if job.state.ended:
+        raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; force or rerun it")
+    if step.state.ended and step.state is not state:
+        raise StepEnded(f"step {step.name!r} has ended as {step.state}")
+    notes = _notes(state, actor, reason)
+    changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": notes}
+    forced = mill.jobs.move_step(step, state, now=now, actor=actor.name, reason=notes, **changes)
+    present = forced or mill.jobs.step(*step.key) or step
+    if present.state is not state:
+        raise StepEnded(f"step {step.name!r} has ended as {present.state}")
+    kill.clear(mill, present)
+    close_step.over(mill, job, present, now)
+
+
+def force_task(
+    mill: Mill, job: JobRow, step: StepRow, rank: int, state: TaskState, actor: Actor, reason: str, now: int
+) -> None:
+    """End a task of a step that runs; its worker, if it has one, is told to stop with its next heartbeat."""
+    if job.state.ended or not step.begun:
+        raise StepEnded(f"step {step.name!r} is {step.state}: its tasks cannot be forced now")
+
+    def forced(shard: Shard) -> Shard:
+        attempt = shard.attempt + (shard.state is not TaskState.RUNNING)  # an end of its own, if none runs
+        return shard.evolve(state=state, attempt=attempt, span=kill.span(shard, now))
+
+    kill.end_task(mill, step, rank, forced, "forced", _notes(state, actor, reason), now)

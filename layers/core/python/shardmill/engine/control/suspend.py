@@ -1,0 +1,116 @@
+"""Suspending a Job and letting it go on: the Job's state first, then its steps.
+
+Whoever moves the Job looks at it again when its steps are done: of two that suspend and resume at once, the
+later state of the Job counts for its steps too. What a crash leaves undone, the tick does.
+"""
+
+from __future__ import annotations
+
+from shardmill.engine.control.rerun import Scope, rerun
+from shardmill.engine.errors import Busy, JobEnded
+from shardmill.engine.jobs import dependencies
+from shardmill.engine.jobs.plan import plan
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.repair import repair_run
+from shardmill.engine.running import concurrency
+from shardmill.engine.running.finish import EVENT_GRACE_MS, announce
+from shardmill.engine.tasks import park
+from shardmill.model.actor import Actor, suspended_by
+from shardmill.model.states import JobState
+from shardmill.store.rows import JobRow
+
+_ALIVE = (JobState.INIT, JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
+_TRIES = 6
+
+
+def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let_finish: bool) -> JobRow:
+    """Park a Job; its running tasks are told to stop, or may finish. The same again changes nothing."""
+    notes = suspended_by(actor, reason)
+    for _ in range(_TRIES):
+        moved = mill.jobs.move(
+            job.id,
+            job.run,
+            JobState.SUSPENDED,
+            sources=_ALIVE,
+            now=now,
+            due=now + EVENT_GRACE_MS,
+            actor=actor.name,
+            reason=reason or "suspended",
+            event_pending=True,
+            heirs_pending=None,
+            parked=True,
+            let_finish=let_finish or None,
+            notes=notes,
+        )
+        if moved:
+            park.park(mill, moved, now)
+            announce(mill, moved, now)
+            _follow(mill, moved, now)
+            return moved
+        present = mill.jobs.get(job.id)
+        if not present or present.state.ended:
+            raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {(present or job).state}")
+        if present.state is JobState.SUSPENDED:
+            return present
+    raise Busy("too many suspend and resume this Job at once; ask again")
+
+
+def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobRow:
+    """Let a suspended Job go on; what succeeded is kept. One that failed runs again where it did."""
+    if job.state is not JobState.SUSPENDED:
+        if job.state.ended:
+            raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; rerun it instead")
+        return job
+    if not job.parked:  # it failed, and was kept for repair
+        return rerun(mill, job, Scope(), actor, reason or "resumed: rerun of what failed", now)
+    nodes = mill.jobs.steps(job.id, job.run)
+    begun = any(node.started_time for node in nodes)
+    state = JobState.RUNNING if begun else JobState.QUEUED
+    if job.unmet:
+        state = JobState.WAITING
+    elif not nodes:
+        state = JobState.INIT
+    elif job.concurrency or job.after:
+        state = JobState.WAITING
+    moved = mill.jobs.move(
+        job.id,
+        job.run,
+        state,
+        sources=(JobState.SUSPENDED,),
+        now=now,
+        due=now + LOOK_AGAIN_MS,
+        actor=actor.name,
+        reason=reason or "resumed",
+        event_pending=None,
+        parked=None,
+        let_finish=None,
+        notes=None,
+    )
+    present = moved or mill.jobs.get(job.id) or job
+    if moved:
+        _go_on(mill, moved, now)
+        _follow(mill, moved, now)
+    return mill.jobs.get(present.id) or present
+
+
+def _go_on(mill: Mill, job: JobRow, now: int) -> None:
+    if job.unmet:
+        dependencies.look(mill, job, now)
+    elif job.state is JobState.INIT:
+        plan(mill, job.id, job.run, now)  # its execution may be over: it is not started twice by one name
+    elif job.state is JobState.WAITING:
+        if concurrency.may_start(mill, job, now):
+            concurrency.start(mill, job, now)
+    else:
+        repair_run(mill, job, now)
+
+
+def _follow(mill: Mill, moved: JobRow, now: int) -> None:
+    """Do for the steps what the Job's present state says, if another moved it meanwhile."""
+    present = mill.jobs.get(moved.id)
+    if not present or present.run != moved.run or present.state is moved.state:
+        return
+    if present.state is JobState.SUSPENDED:
+        park.park(mill, present, now)
+    elif present.state in (JobState.QUEUED, JobState.RUNNING):
+        repair_run(mill, present, now)

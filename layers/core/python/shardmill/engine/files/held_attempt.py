@@ -1,0 +1,68 @@
+"""What a worker may ask for the task that it holds, and for no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from shardmill.engine.errors import FileUnavailable, StaleAttempt, TaskNotFound
+from shardmill.engine.mill import Mill
+from shardmill.engine.task_id import parse_task_id
+from shardmill.engine.template_context import context_of
+from shardmill.model.blocks import block_of
+from shardmill.model.definition.fields import StepDefine
+from shardmill.model.files import File
+from shardmill.model.states import TaskState
+from shardmill.model.templates.render import TemplateError, render_value
+from shardmill.store.rows import StepRow
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """An attempt at a task, by the worker that holds it."""
+
+    step: StepRow
+    rank: int
+    attempt: int
+
+    @property
+    def spec(self) -> StepDefine:
+        return StepDefine.model_validate(self.step.spec)
+
+    def prefix(self, area: str) -> str:
+        """Where in the bucket things of this attempt are: nothing of another can be met there."""
+        step = self.step
+        return f"{area}/{step.job_id}/{step.run}/{step.index}/{self.rank}/{self.attempt}/"
+
+    def files(self, listed: Sequence[File]) -> list[File]:
+        """Files of the step as this task has them, their templates filled in."""
+        context = context_of(self.step, self.spec, self.rank)
+        return [_filled(file, context) for file in listed]
+
+
+def _filled(file: File, context: dict[str, Any]) -> File:
+    document = file.model_dump(exclude_none=True)
+    try:
+        return File.model_validate(render_value(document, context, False))
+    except TemplateError as error:
+        raise FileUnavailable(f"file {file.name!r}: {error}") from error
+    except ValidationError as error:
+        why = error.errors(include_url=False, include_input=False)[0]["msg"]
+        raise FileUnavailable(f"file {file.name!r}: {why}") from error
+
+
+def holding(mill: Mill, worker_id: str, task: str, attempt: int, run: int) -> Holding:
+    """The attempt that a worker says it holds; raises unless it does."""
+    place = parse_task_id(task)
+    step = mill.jobs.step(place[0], run, place[1]) if place else None
+    if not place or not step or place[2] >= step.total:
+        raise TaskNotFound(f"there is no task {task!r}")
+    rank = place[2]
+    shard = mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
+    holds = shard.attempt == attempt and shard.worker_id == worker_id
+    if not holds or shard.state is not TaskState.RUNNING:
+        raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of {task}")
+    return Holding(step, rank, attempt)

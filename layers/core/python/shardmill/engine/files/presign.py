@@ -1,0 +1,113 @@
+"""The files of a task: what it fetches before it runs, and where it stores what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from shardmill.aws.files import ObjectRefused
+from shardmill.aws.secrets import Secrets, SecretUnavailable
+from shardmill.engine.errors import FileForbidden, FileUnavailable
+from shardmill.engine.files import split
+from shardmill.engine.files.held_attempt import Holding
+from shardmill.engine.files.sources import FILES, Source, Upstream, sources
+from shardmill.engine.mill import Mill
+from shardmill.engine.template_context import context_of
+from shardmill.model.definition.command import is_reference
+from shardmill.model.files import File, fits
+from shardmill.model.templates.render import render_value
+from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, StoreRequest, part_ranges
+
+
+def prepare(mill: Mill, held: Holding) -> Prepared:
+    """Everything that a task needs before it runs; raises FileUnavailable if it cannot have it."""
+    spec, upstream = held.spec, Upstream(mill, held.step)
+    fetches: list[Fetch] = []
+    try:
+        for declared, file in zip(spec.inputs, held.files(spec.inputs), strict=True):
+            if spec.partition and declared.name == spec.partition.input:
+                fetches.append(split.fetch_of(mill, held, file))
+            else:
+                fetches += _fetches(upstream, held.rank, file, "input")
+        for file in held.files(spec.predata):
+            fetches += _fetches(upstream, held.rank, file, "predata")
+    except ObjectRefused as error:
+        raise FileUnavailable(str(error)) from error
+    return Prepared(files=fetches, outputs=held.files(spec.outputs), environ=_secrets(held))
+
+
+def _secrets(held: Holding) -> dict[str, str]:
+    command = held.spec.command
+    private = command.environ.private if command else {}
+    named = {name: text for name, text in private.items() if is_reference(text)}
+    context = context_of(held.step, held.spec, held.rank) if named else {}
+    try:
+        return {
+            name: Secrets().resolve(str(render_value(text, context, False))) for name, text in named.items()
+        }
+    except SecretUnavailable as error:
+        raise FileUnavailable(f"a private variable: {error}") from error
+
+
+def _fetches(upstream: Upstream, rank: int, file: File, kind: str) -> Iterator[Fetch]:
+    given = upstream.step.context.get("given", {})
+    if file.url and file.name not in given:
+        yield Fetch(
+            name=file.name, kind=kind, url=file.url, plain=True, size=file.size, optional=file.optional
+        )
+        return
+    for number, source in enumerate(sources(upstream, rank, file)):
+        yield _fetch(upstream.mill, source, file, kind, number)
+
+
+def _fetch(mill: Mill, source: Source, file: File, kind: str, number: int) -> Fetch:
+    """Reference data is told apart by its checksum, or else by what the store knows it by."""
+    head = mill.files.head(source.place) if kind == "predata" and not source.sha256 else None
+    return Fetch(
+        name=f"{file.name}.part-{number:06d}" if file.pattern else source.name,
+        into=file.name if file.pattern else None,
+        kind=kind,
+        url=mill.files.get_url(source.place),
+        size=head.size if head else source.size,
+        sha256=source.sha256,
+        etag=head.etag if head else None,
+        optional=file.optional,
+    )
+
+
+def store(mill: Mill, held: Holding, wanted: Sequence[StoreRequest]) -> list[StoreAnswer]:
+    """Where the parts of a task's outputs go; a file that the step does not declare has no place."""
+    _declared(held, [each.name for each in wanted])
+    for each in wanted:
+        if len(each.md5s) != len(part_ranges(each.size)):
+            raise FileUnavailable(f"a file of {each.size} bytes has {len(part_ranges(each.size))} parts")
+    return [_place(mill, held, each) for each in wanted]
+
+
+def _declared(held: Holding, names: Sequence[str]) -> None:
+    outputs = [file.upload_name or file.name for file in held.files(held.spec.outputs)]
+    for name in names:
+        if not any(fits(name, output) for output in outputs):
+            raise FileForbidden(f"step {held.step.name!r} declares no output {name!r}")
+
+
+def _place(mill: Mill, held: Holding, wanted: StoreRequest) -> StoreAnswer:
+    key = held.prefix(FILES) + wanted.name
+    headers = [{"content-md5": md5} for md5 in wanted.md5s]
+    if len(wanted.md5s) == 1:
+        urls = [mill.files.put_url(key, ContentMD5=wanted.md5s[0])]
+        return StoreAnswer(name=wanted.name, urls=urls, headers=headers)
+    upload_id = mill.files.begin_parts(key)
+    urls = [
+        mill.files.part_url(key, upload_id, number, ContentMD5=md5)
+        for number, md5 in enumerate(wanted.md5s, 1)
+    ]
+    return StoreAnswer(name=wanted.name, upload_id=upload_id, urls=urls, headers=headers)
+
+
+def complete(mill: Mill, held: Holding, name: str, upload_id: str, etags: Sequence[str]) -> None:
+    """All parts of an output are stored."""
+    _declared(held, [name])
+    try:
+        mill.files.join_parts(held.prefix(FILES) + name, upload_id, etags)
+    except ObjectRefused as error:
+        raise FileUnavailable(f"{error}; store it again") from error

@@ -1,0 +1,104 @@
+"""Splitting one input of a step among its tasks: the cuts are found when it is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+from shardmill.aws.files import Head, ObjectChanged, ObjectRefused, Place
+from shardmill.engine.errors import CannotOpen, FileUnavailable, MillError
+from shardmill.engine.files.held_attempt import Holding
+from shardmill.engine.files.sources import FILES, Source, Upstream, sources
+from shardmill.engine.mill import Mill
+from shardmill.model import split
+from shardmill.model.definition.fields import StepDefine
+from shardmill.model.files import File, Partition
+from shardmill.model.transfers import Fetch
+from shardmill.store.rows import StepRow
+
+MAX_PARTS = 10_000
+_NUMBER = struct.Struct(">Q")
+_MB = 2**20
+
+
+def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
+    """Find where the input of a step is cut, and keep that; how many parts there are, of those wanted."""
+    assert spec.partition is not None
+    file = _input(step, spec)
+    source = _source(mill, step, file)
+    place = source.place
+    try:
+        head = mill.files.head(place)
+        if not head:
+            raise CannotOpen(f"the input {file.name!r} that is to be split does not exist: {place.key}")
+        found = _cuts(mill, source, head, spec.partition, wanted)
+    except (split.SplitError, ObjectRefused) as error:
+        raise CannotOpen(f"its input {file.name!r}: {error}") from error
+    except ObjectChanged as error:
+        raise CannotOpen(f"its input {file.name!r} changed while it was split") from error
+    # Another who opens the step at the same time may see another object: its cuts are not ours.
+    known = hashlib.sha256(head.etag.encode()).hexdigest()[:16]
+    key = f"{FILES}/{step.job_id}/{step.run}/{step.index}/cuts-{known}"
+    mill.files.write(key, b"".join(map(_NUMBER.pack, found)))
+    step.context["split"] = {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
+    return len(found) - 1
+
+
+def _cuts(mill: Mill, source: Source, head: Head, partition: Partition, wanted: int) -> list[int]:
+    limit = partition.max_part_size_mb
+    count = split.part_count(head.size, totalwork=wanted, max_part_bytes=limit * _MB if limit else None)
+    units = _units(partition, source)
+    count = min(count, max(1, units)) if units is not None else count
+    if count > MAX_PARTS:
+        raise CannotOpen(f"its input would have {count} parts; {MAX_PARTS} are possible: make them larger")
+
+    def read(first: int, length: int) -> bytes:
+        return mill.files.read(source.place, first, length, head.etag)
+
+    start = read(0, min(split.HEAD_BYTES, head.size)) if head.size else b""
+    split.check_splittable(source.name, start)
+    return split.distinct(split.cuts(read, head.size, count, _kind(partition, start)))
+
+
+def _input(step: StepRow, spec: StepDefine) -> File:
+    assert spec.partition is not None
+    named = [file for file in spec.inputs if file.name == spec.partition.input]
+    try:
+        return Holding(step, 0, 0).files(named)[0]
+    except FileUnavailable as error:
+        raise CannotOpen(str(error)) from error
+
+
+def _units(partition: Partition, source: Source) -> int | None:
+    """How many lines or records there are, if somebody counted them."""
+    indexed = source.indexed or {}
+    return indexed.get("units") if indexed.get("by") == partition.index else partition.total_index
+
+
+def _source(mill: Mill, step: StepRow, file: File) -> Source:
+    if file.url and file.name not in step.context.get("given", {}):
+        raise CannotOpen(
+            f"the input {file.name!r} is an address, which cannot be split; put it into S3 first"
+        )
+    try:
+        found = sources(Upstream(mill, step), 0, file)
+    except MillError as error:
+        raise CannotOpen(str(error)) from error
+    if len(found) != 1:
+        raise CannotOpen(f"the input {file.name!r} that is to be split is {len(found)} files; it must be one")
+    return found[0]
+
+
+def _kind(partition: Partition, start: bytes) -> split.Kind:
+    if partition.index == "bytes":
+        return split.BYTES
+    return split.LINE if partition.index == "line" else split.record_kind(start, partition.options)
+
+
+def fetch_of(mill: Mill, held: Holding, file: File) -> Fetch:
+    """The part of the input that a task reads."""
+    known = held.step.context["split"]
+    cuts = mill.files.read(mill.files.own(known["cuts"]), held.rank * _NUMBER.size, 2 * _NUMBER.size)
+    first, end = (number for (number,) in _NUMBER.iter_unpack(cuts))
+    place = Place(known["bucket"], known["key"])
+    return Fetch(name=file.name, url=mill.files.get_url(place), etag=known["etag"], first=first, end=end)

@@ -1,0 +1,142 @@
+"""The next run of a Job: which of its nodes are kept as they ended, and which tasks of the others."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from shardmill.engine.control.rerun import ALL_TASKS
+from shardmill.engine.mill import Mill
+from shardmill.engine.running import release
+from shardmill.engine.tasks.fair_share import natural_window
+from shardmill.model.blocks import Block, Shard, block_count, set_of
+from shardmill.model.definition.fields import StepDefine, total
+from shardmill.model.states import StepState, TaskState
+from shardmill.store.rows import JobRow, StepRow
+
+_KEPT = ("total", "success", "failed", "killed", "compute_ms", "started_time", "completed_time", "notes")
+
+
+def carry_over(mill: Mill, job: JobRow, nodes: Sequence[StepRow]) -> None:
+    """Give the nodes of a new run what they have of the run before; written only where nothing is yet."""
+    before = {node.index: node for node in mill.jobs.steps(job.id, job.run - 1)}
+    over: deque[StepRow] = deque()
+    for node in nodes:
+        old = before.get(node.index)
+        if node.kind != "step" or not old:
+            continue
+        wanted = job.redo.get(str(node.index))
+        if wanted is None:
+            _keep(node, old)
+            over.append(node)
+        elif old.total and not _settled_anew(job, node, wanted):
+            node.context = old.context
+            _keep_tasks(mill, node, old, wanted)
+    _release(nodes, over)
+    _end_waits_for_all(nodes)
+
+
+def _settled_anew(job: JobRow, node: StepRow, wanted: str | list[int]) -> bool:
+    """Whether a step may have other tasks now: they came from what runs again too."""
+    if total(StepDefine.model_validate(node.spec)) is not None:
+        return False
+    sources = node.context.get("refs", {}).values()
+    return wanted == ALL_TASKS or any(str(index) in job.redo for index in sources)
+
+
+def _end_waits_for_all(nodes: Sequence[StepRow]) -> None:
+    """Steps of a later phase may be kept while earlier ones run again: the end comes after all of these."""
+    end = nodes[-1]
+    for node in nodes:
+        if node.kind == "step" and not node.state.ended:
+            end.waiting.add(str(node.index))
+            if end.index not in node.down:
+                node.down.append(end.index)
+
+
+def _keep(node: StepRow, old: StepRow) -> None:
+    node.state = old.state
+    node.kept_from = old.kept_from or old.run
+    node.last_failed, node.spoiled = old.last_failed, old.spoiled
+    for name in _KEPT:
+        setattr(node, name, getattr(old, name))
+
+
+def _release(nodes: Sequence[StepRow], over: deque[StepRow]) -> None:
+    """Strike kept steps off what waits for them, as their ends did once."""
+    while over:
+        node = over.popleft()
+        for index in node.down:
+            target = nodes[index]
+            target.waiting.discard(str(node.index))
+            target.spoiled |= node.spoils
+            target.unwanted |= node.not_wanted
+            if target.waiting or target.state.ended or target.kind == "end":
+                continue
+            if target.kind == "gate":
+                if release.is_over(nodes, target):
+                    over.append(target)
+            elif target.skipped_by_others:
+                target.state = StepState.SKIPPED
+                over.append(target)
+            else:
+                target.root = True
+
+
+def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]) -> None:
+    """Copy the tasks of a step that run again in part; the others begin anew, their attempts counting on."""
+    source = old.home
+    node.total, node.window = old.total, 0
+    node.window = natural_window(node)
+    chosen = None if isinstance(wanted, str) else set(wanted)
+
+    def redo(rank: int, shard: Shard) -> bool:
+        if chosen is not None:
+            return rank in chosen
+        return wanted == ALL_TASKS or shard.state is not TaskState.SUCCESS
+
+    still_open: set[int] = set()
+    ends: dict[int, Counter[str]] = {}
+    for block in mill.shards.all_blocks(source):
+        copied = {
+            rank: _anew(shard) if redo(rank, shard) else shard
+            for rank, shard in block.items()
+            if shard.attempt or (shard.state.ended and not redo(rank, shard))
+        }
+        copy = Block(block.number, block.size, {rank % 64: shard for rank, shard in copied.items()})
+        if copied:
+            mill.shards.put_block(node, copy)
+        if copy.finished:
+            _count(ends.setdefault(set_of(block.number) if node.two_levels else 0, Counter()), copy)
+        else:
+            still_open.add(block.number)
+    if not node.two_levels:
+        node.open = {str(number) for number in still_open}
+        _add(node, ends.get(0, Counter()))
+        return
+    for number in range(set_of(block_count(node.total) - 1) + 1):
+        members = {block for block in still_open if set_of(block) == number}
+        mill.shards.put_set(node, number, members, ends.get(number, Counter()))
+        if members:
+            node.open.add(str(number))
+        else:
+            _add(node, ends.get(number, Counter()))
+
+
+def _anew(shard: Shard) -> Shard:
+    return Shard(state=TaskState.READY, attempt=shard.attempt, worker=shard.worker)
+
+
+def _count(counter: Counter[str], block: Block) -> None:
+    states = block.counts()
+    counter.update(
+        success=states[TaskState.SUCCESS],
+        failed=states[TaskState.FAILED],
+        killed=states[TaskState.KILLED],
+        compute_ms=block.compute_ms(),
+    )
+
+
+def _add(node: StepRow, counts: Counter[str]) -> None:
+    for name, number in counts.items():
+        setattr(node, name, getattr(node, name) + number)

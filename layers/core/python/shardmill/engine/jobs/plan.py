@@ -1,0 +1,160 @@
+"""From a definition to the rows of a Job's graph: steps, a gate between phases, and a gate at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shardmill.engine.control.change import wished_for
+from shardmill.engine.errors import DefinitionNotFound
+from shardmill.engine.jobs.effective import bound_to
+from shardmill.engine.mill import Mill
+from shardmill.engine.running import concurrency
+from shardmill.engine.running.kill import replace
+from shardmill.engine.running.start import start_roots
+from shardmill.model.base import from_ms
+from shardmill.model.definition.fields import JobDefine, StepDefine, upstream_of
+from shardmill.model.definition.references import steps_read_by
+from shardmill.model.states import StepState
+from shardmill.store.rows import JobRow, StepRow
+
+DEFAULT_GROUP = "default"
+Bound = Mapping[str, list[str]]
+_INHERITED = (
+    "failed_retries",
+    "failed_interval",
+    "failed_backoff",
+    "reject_retries",
+    "reject_interval",
+    "lost_retries",
+    "timeout_seconds",
+    "execute_user",
+    "priority",
+)
+
+
+def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
+    """Write the rows of a run and start the steps that wait for nothing; False if the Job is over."""
+    job = mill.jobs.get(job_id)
+    if not job or job.run != run or job.state.ended or job.unmet:
+        return False
+    saved = mill.definitions.version(job.job_name, job.version)
+    if not saved:
+        raise DefinitionNotFound(job.job_name)
+    define = JobDefine.model_validate(saved.document)
+    nodes = graph(define, job, now, bound_groups(mill, define))
+    if job.run > 1:
+        from shardmill.engine.jobs.carry_over import carry_over  # a rerun is rare
+
+        carry_over(mill, job, nodes)
+    if not mill.jobs.add_steps(job, nodes):
+        present = mill.jobs.get(job_id)
+        changed = present is not None and present.changes != job.changes
+        return changed and plan(mill, job_id, run, now)
+    if job.replaces:
+        replace(mill, job, now)
+    if concurrency.may_start(mill, job, now):
+        start_roots(mill, job, now, nodes)
+    return True
+
+
+def bound_groups(mill: Mill, define: JobDefine) -> Bound:
+    """The groups bound to step types, if a step needs to know."""
+    return {} if all(step.worker_groups for step in define.steps) else bound_to(mill)
+
+
+def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRow]:
+    """Every node of a Job's graph; a later phase waits for one gate, not for each step of the earlier."""
+    steps = define.steps
+    index_of = {step.step_name: index for index, step in enumerate(steps)}
+    phases = sorted({step.phase for step in steps})
+    gate_of = {phase: len(steps) + at for at, phase in enumerate(phases)}
+    waiting: list[set[int]] = [{index_of[name] for name in upstream_of(step)} for step in steps]
+    for step, own in zip(steps, waiting, strict=True):
+        if step.phase != phases[0]:
+            own.add(gate_of[phases[phases.index(step.phase) - 1]])
+    has_successor = {
+        upstream
+        for step, own in zip(steps, waiting, strict=True)
+        for upstream in own
+        if upstream < len(steps) and steps[upstream].phase == step.phase
+    }
+    for phase in phases:
+        waiting.append({i for i, step in enumerate(steps) if step.phase == phase and i not in has_successor})
+    down: list[list[int]] = [[] for _ in waiting]
+    for index, own in enumerate(waiting):
+        for upstream in own:
+            down[upstream].append(index)
+    rows, given = [], job.given
+    for index, own in enumerate(waiting):
+        row = StepRow(
+            job_id=job.id,
+            run=job.run,
+            index=index,
+            name="",
+            state=StepState.WAITING,
+            job_name=job.job_name,
+            trigger=job.trigger,
+            create_time=now,
+            update_time=now,
+            waiting={str(upstream) for upstream in own},
+            down=down[index],
+            root=not own,
+        )
+        if index < len(steps):
+            _describe(row, effective(define, steps[index], job, bound), job)
+            refs = {name: index_of[name] for name in steps_read_by(row.spec)}
+            row.context |= {"refs": refs} if refs else {}
+            row.context |= {"given": given} if given and _reads_files(steps[index]) else {}
+        else:
+            row.kind, row.name = "gate", f"phase {phases[index - len(steps)]}"
+        rows.append(row)
+    rows[-1].kind = "end"
+    return rows
+
+
+def _reads_files(step: StepDefine) -> bool:
+    return bool(step.inputs or step.predata)
+
+
+def _describe(row: StepRow, spec: StepDefine, job: JobRow) -> None:
+    row.name = spec.step_name
+    row.spec = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {
+        name: spec_value
+        for name, spec_value in spec.model_dump(
+            mode="json",
+            by_alias=True,
+            include={*_INHERITED, "type", "can_fail", "fail_fast", "tolerated_failures"},
+        ).items()
+        if spec_value is not None
+    }
+    row.groups = spec.worker_groups
+    row.priority = spec.priority if spec.priority is not None else 1
+    if job.data_time is not None:
+        row.context = {"dataTime": from_ms(job.data_time).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: Bound) -> StepDefine:
+    """A step with everything it inherits: its own setting, else the request's, else the definition's.
+
+    `bound`: the groups that step types are bound to; they go before those of the definition.
+    """
+    requested: dict[str, dict[str, Any]] = {
+        each["stepName"]: each.get("params", {}) for each in job.request.get("steps", [])
+    }
+    changes: dict[str, Any] = {
+        name: value if (value := getattr(step, name)) is not None else getattr(define, name)
+        for name in _INHERITED
+    }
+    if step.priority is None:
+        changes["priority"] = job.priority
+    if step.execute_user is None and job.execute_user:
+        changes["execute_user"] = job.execute_user
+    if define.info.noretry:
+        changes["failed_retries"] = 0
+    changes["worker_groups"] = (
+        step.worker_groups or bound.get(step.type) or define.worker_groups or [DEFAULT_GROUP]
+    )
+    changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
+    changes |= wished_for(job, step.step_name)
+    return step.model_copy(update=changes)

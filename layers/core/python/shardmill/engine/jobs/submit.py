@@ -1,0 +1,290 @@
+"""From a JobRequest to a Job: one row for each (jobName, trigger), however often it is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import ValidationError
+
+from shardmill.aws.observability import logger
+from shardmill.engine.errors import (
+    Busy,
+    DefinitionNotFound,
+    DefinitionSuspended,
+    RequestInvalid,
+    TriggerTaken,
+)
+from shardmill.engine.groups.matching import group_rows
+from shardmill.engine.jobs import dependencies
+from shardmill.engine.jobs.plan import Bound, bound_groups, effective
+from shardmill.engine.mill import Mill
+from shardmill.engine.tasks.work_item import in_words, trial
+from shardmill.model.actor import Actor
+from shardmill.model.base import to_ms
+from shardmill.model.definition.fields import JobDefine
+from shardmill.model.fault import Fault, fault
+from shardmill.model.history import Change
+from shardmill.model.job import JobRequest, check_request
+from shardmill.model.notify import occasions
+from shardmill.model.states import JobState
+from shardmill.model.templates.render import TemplateError
+from shardmill.model.time.deadline import deadline
+from shardmill.store.definitions import Definition
+from shardmill.store.rows import JobRow
+
+START_GRACE_MS = 60_000
+MAX_ROW_BYTES = 350_000
+MAX_JOB_BYTES = 4_000_000
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    job: JobRow
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What makes a Job, if nobody asked for it by hand: a schedule, and whether as part of a backfill.
+
+    `timely`: its dataTime has just come, and is what its deadline counts from.
+    """
+
+    schedule_id: str = ""
+    timezone: str = ""
+    after: str = ""
+    replaces: str = ""
+    backfill: int = 0
+    timely: bool = False
+
+
+def submit(
+    mill: Mill,
+    document: object,
+    actor: Actor,
+    *,
+    now: int,
+    new_id: Callable[[], str],
+    default_trigger: str | None = None,
+    origin: Origin | None = None,
+) -> Submitted:
+    """Accept a request; the same again gives the same Job, other content under its trigger is refused.
+
+    `default_trigger`: for callers such as a rule, which cannot think of a trigger for each event.
+    """
+    if default_trigger and isinstance(document, dict):
+        document = {"trigger": default_trigger, **document}
+    request = check(document)
+    existing = find_existing(mill, request)
+    if existing:
+        return Submitted(existing, new=False)
+    saved = mill.definitions.find(request.job_name)
+    if not saved:
+        raise DefinitionNotFound(request.job_name)
+    job = make(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
+    if request.files:
+        from shardmill.engine.files import uploads  # few Jobs bring files along
+
+        uploads.take(mill, job, request.files, actor)
+    job.jid = mill.jobs.next_jid()
+    for _ in range(_TRIES):
+        if mill.jobs.create(job, due=now + START_GRACE_MS):
+            start(mill, job, now)
+            return Submitted(job, new=True)
+        rival = find_existing(mill, request)
+        if rival:
+            if request.files:
+                uploads.drop(mill, job)
+            return Submitted(rival, new=False)
+    raise Busy("too many requests for this trigger at once; ask again")
+
+
+def make(
+    mill: Mill,
+    document: object,
+    saved: Definition,
+    actor: Actor,
+    *,
+    now: int,
+    job_id: str,
+    origin: Origin,
+    bound: Bound | None = None,
+) -> JobRow:
+    """The Job that a request asks for, not written yet; raises if it could not run.
+
+    `bound`: the groups that step types are bound to, if the caller has read them.
+    """
+    if saved.suspended:
+        raise DefinitionSuspended(saved.job_name, saved.suspended)
+    define = JobDefine.model_validate(saved.document)
+    request = check(document, define)
+    job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)
+    job.schedule_id, job.timezone, job.backfill = origin.schedule_id, origin.timezone, origin.backfill
+    job.after, job.replaces = origin.after, origin.replaces
+    _set_deadline(job, define, job.moment if origin.timely else now)
+    _check_runnable(mill, define, job, bound_groups(mill, define) if bound is None else bound, now)
+    job.expected = dependencies.expected_runs(mill, define, job)
+    if job.expected:
+        job.state, job.unmet, job.expires = JobState.WAITING, True, now + define.expired_seconds * 1000
+    return job
+
+
+def _set_deadline(job: JobRow, define: JobDefine, start: int) -> None:
+    """A time of day says something only of Jobs of a schedule, which has a zone."""
+    job.deadline_seconds = define.deadline_seconds
+    job.deadline_time = (define.deadline_time or "") if job.schedule_id else ""
+    job.deadline = deadline(start, job.deadline_seconds, job.deadline_time, job.timezone)
+    job.on_deadline = define.on_deadline if job.deadline is not None else ""
+
+
+def request_hash(request: JobRequest) -> str:
+    """Of the content, whatever the order of its fields."""
+    document = request.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def check(document: object, define: JobDefine | None = None) -> JobRequest:
+    """The request that a document is; raises everything that is wrong with it."""
+    request, faults = check_request(document, define)
+    if not request:
+        raise _invalid(faults)
+    if request.trigger is None:
+        raise _invalid([fault(("trigger",), "missing-field", "is required: it names this run of the job")])
+    return request
+
+
+def _invalid(faults: list[Fault]) -> RequestInvalid:
+    return RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
+
+
+def find_existing(mill: Mill, request: JobRequest) -> JobRow | None:
+    """The Job that the same request made before; raises if its trigger was taken by another request."""
+    assert request.trigger is not None
+    found = mill.jobs.identity(request.job_name, request.trigger)
+    if not found:
+        return None
+    job_id, known = found
+    if known != request_hash(request):
+        raise TriggerTaken(request.job_name, request.trigger)
+    return mill.jobs.get(job_id)
+
+
+def _job(
+    request: JobRequest,
+    define: JobDefine,
+    version: int,
+    digest: str,
+    actor: Actor,
+    *,
+    now: int,
+    job_id: str,
+) -> JobRow:
+    info: dict[str, Any] = define.info.model_dump(mode="json", exclude_defaults=True)
+    if request.info:
+        info |= request.info.model_dump(mode="json", exclude_unset=True)
+    return JobRow(
+        id=job_id,
+        jid=0,
+        job_name=request.job_name,
+        trigger=request.trigger or "",
+        version=version,
+        state=JobState.INIT,
+        request_hash=digest,
+        create_time=now,
+        update_time=now,
+        request=request.model_dump(mode="json", exclude_none=True, exclude_unset=True),
+        params={**define.params, **request.params},
+        info=info,
+        priority=request.priority if request.priority is not None else define.priority,
+        on_failure=define.on_failure,
+        concurrency=define.concurrency,
+        retention_days=define.retention_days,
+        notify=occasions(define.notify),
+        app_name=define.app_name or "",
+        submit_user=actor.name,
+        execute_user=request.execute_user or define.execute_user or "",
+        data_time=to_ms(request.data_time) if request.data_time else None,
+        history=[Change(now, JobState.INIT.value, 1, actor.name, "submitted").encode()],
+    )
+
+
+def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, bound: Bound, now: int) -> None:
+    """A definition that cannot run never becomes a Job."""
+    faults: list[Fault] = []
+    specs = [effective(define, step, job, bound) for step in define.steps]
+    wanted = job.groups = {name for spec in specs for name in spec.worker_groups}
+    missing = wanted - set(group_rows(mill, wanted, now))
+    for name in sorted(missing):
+        step = next(spec.step_name for spec in specs if name in spec.worker_groups)
+        text = f"its step {step!r} needs a worker group {name!r}; make it with PUT /v1/groups/{name}"
+        faults.append(fault(("jobName",), "unknown-group", text))
+    faults += _file_faults(define, job)
+    whole, given = 0, len(json.dumps(job.request.get("files", [])))
+    for spec in specs:
+        try:
+            trial(spec, job)
+        except (TemplateError, ValidationError) as error:
+            faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {in_words(error)}"))
+        size = len(spec.model_dump_json().encode())
+        whole += size
+        if size + given > MAX_ROW_BYTES:
+            text = (
+                f"step {spec.step_name} has {size + given} bytes with its parameters and what is said of the "
+                f"Job's files; {MAX_ROW_BYTES} fit into a row"
+            )
+            faults.append(fault((), "step-too-large", text))
+    if whole > MAX_JOB_BYTES:
+        text = f"its steps have {whole} bytes with their parameters; {MAX_JOB_BYTES} fit into an answer"
+        faults.append(fault(("params",), "job-too-large", text))
+    size = len(json.dumps([job.request, job.params, job.info]).encode())
+    if size > MAX_ROW_BYTES:
+        faults.append(fault(("params",), "job-too-large", f"{size} bytes; {MAX_ROW_BYTES} fit into a row"))
+    if faults:
+        raise _invalid(faults)
+
+
+def _file_faults(define: JobDefine, job: JobRow) -> Iterator[Fault]:
+    """Files that steps read and nobody gives, and files that are given and no step reads."""
+    read = [(step, file) for step in define.steps for file in (*step.inputs, *step.predata)]
+    given = [each["name"] for each in job.request.get("files", [])]
+    known = {file.name for _, file in read if not file.origin}
+    for step, file in read:
+        sourced = file.url or file.s3 or file.origin or file.optional or "{{" in file.name
+        if not sourced and file.name not in given:
+            text = f"step {step.step_name!r} reads a file {file.name!r} that must come with the Job"
+            yield fault(("files",), "missing-file", text)
+    for at, name in enumerate(given):
+        if name not in known and not any("{{" in each for each in known):
+            yield fault(("files", at, "name"), "unknown-file", f"no step reads a file {name[:64]!r}")
+        elif name in given[:at]:
+            yield fault(("files", at, "name"), "duplicate-file", "is given twice")
+
+
+def start(mill: Mill, job: JobRow, now: int) -> None:
+    """The Job is written: if it cannot be started now, the tick will."""
+    try:
+        if job.unmet:
+            dependencies.look(mill, job, now)
+        else:
+            mill.machines.start_job(job.id, job.run)
+    except (ClientError, BotoCoreError):
+        logger.exception("the tick will start this job", extra={"action": "start", "jobId": job.id})
+
+
+EVENTBRIDGE = "eventbridge"
+
+
+def request_of(event: Any, request_id: str) -> tuple[object, str, str]:
+    """The request, a trigger for it that is the same when the event is delivered again, and who asks.
+
+    An EventBridge event has its request in `detail`; anything else is the request itself.
+    """
+    if isinstance(event, dict) and "detail-type" in event and "detail" in event:
+        return event["detail"], str(event.get("id") or request_id), EVENTBRIDGE
+    return event, request_id, EVENTBRIDGE

@@ -1,0 +1,190 @@
+"""Killing a Job: its state first, then its steps and tasks, then its executions; all may be repeated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from shardmill.engine.errors import Busy, JobEnded, StepEnded, TaskEnded
+from shardmill.engine.mill import Mill
+from shardmill.engine.running import close_step
+from shardmill.engine.running.finish import announce, cut_short
+from shardmill.engine.tasks import completion, fair_share, park, window
+from shardmill.model.blocks import Block, Shard, block_of
+from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.shards import BlockChanged
+
+_ALIVE = tuple(state for state in JobState if not state.ended)
+_TRIES = 6
+_LONGEST_CHAIN = 1_000
+
+
+def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
+    """End a Job here and now; workers hear of it with their next heartbeat, and report too late.
+
+    The same again changes nothing, but finishes what a crash left.
+    """
+    notes = _notes(actor, reason)
+    killed = cut_short(mill, job, JobState.KILLED, _ALIVE, notes, now, actor=actor, tell=False)
+    present = killed or mill.jobs.get(job.id)
+    if not present or present.state is not JobState.KILLED:
+        state = present.state if present else JobState.DELETED
+        raise _ended(job, state)
+    mill.runs.forget_edges(present)
+    end_steps(mill, present, actor, now)
+    if killed:
+        announce(mill, killed, now)
+    return present
+
+
+def end_steps(mill: Mill, job: JobRow, actor: str, now: int) -> None:
+    """End every step of a run that goes on no more."""
+    for step in mill.jobs.steps(job.id, job.run):
+        if step.kind == "step" and (not step.state.ended or step.state is StepState.KILLED):
+            _kill_step(mill, step, actor, now)
+    mill.machines.abort(job.id, job.run)
+
+
+def _notes(actor: str, reason: str) -> str:
+    return f"killed by {actor}" + (f": {reason}" if reason else "")
+
+
+def _ended(job: JobRow, state: JobState) -> JobEnded:
+    return JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
+
+
+def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, now: int) -> None:
+    """End one step; what depends on it is skipped, and the Job fails when the others have ended."""
+    if job.state.ended:
+        raise _ended(job, job.state)
+    if step.state is StepState.KILLED or (step.kill and not step.state.ended):
+        return
+    if step.state.ended:
+        raise StepEnded(f"step {step.name!r} has ended as {step.state}")
+    notes = _notes(actor, reason)
+    if step.state is StepState.WAITING:
+        changes: dict[str, Any] = {"completed_time": now, "notes": notes, "kill": True, "stopping": True}
+        killed = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, reason=reason, **changes)
+        if killed:
+            close_step.over(mill, job, killed, now)
+            return
+    stopped = mill.jobs.stop_step(step, notes=notes, kill=True)
+    if stopped:
+        if stopped.state is StepState.SUSPENDED:
+            park.unpark_step(mill, stopped, now)
+        completion.wake(mill, stopped)
+
+
+def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, reason: str, now: int) -> None:
+    """End one task; its worker is told to stop with its next heartbeat."""
+    if job.state.ended:
+        raise _ended(job, job.state)
+    if not step.begun:
+        raise StepEnded(f"step {step.name!r} is {step.state}: none of its tasks can be killed now")
+
+    def killed(shard: Shard) -> Shard:
+        return shard.evolve(state=TaskState.KILLED, span=span(shard, now))
+
+    end_task(mill, step, rank, killed, "killed", _notes(actor, reason), now)
+
+
+def end_task(
+    mill: Mill,
+    step: StepRow,
+    rank: int,
+    ended: Callable[[Shard], Shard],
+    reason: str,
+    message: str,
+    now: int,
+) -> None:
+    """End a task by somebody's word; raises if it has come to another end. Why is kept before the row."""
+    number = block_of(rank)
+    for _ in range(_TRIES):
+        shard = mill.shards.blocks(step, [number])[number][rank]
+        wanted = ended(shard)
+        if shard.state is wanted.state:
+            return
+        if shard.state.ended:
+            raise TaskEnded(f"the task has ended as {shard.state}")
+        if wanted.attempt:
+            told = {"attempt": wanted.attempt, "worker": shard.worker_id, "reason": reason}
+            told |= {"message": message, "startTime": shard.time, "endTime": now}
+            mill.shards.keep_attempts([(step, rank, told)])
+        try:
+            known = {rank: shard if shard.attempt else None}
+            block = mill.shards.change(step, number, known, {rank: wanted})
+        except BlockChanged:
+            continue
+        completion.after_end(mill, step, block)
+        completion.send_next(mill, step, [rank], now, repeated=True)  # it may not have had its turn
+        return
+    raise Busy("too many change this task at once; ask again")
+
+
+def span(shard: Shard, now: int) -> int:
+    """How long an attempt took that ends now."""
+    return max(0, now - shard.time) if shard.state is TaskState.RUNNING else 0
+
+
+def _kill_step(mill: Mill, step: StepRow, actor: str, now: int) -> None:
+    if not step.state.ended:
+        changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
+        step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
+    clear(mill, step)
+
+
+def clear(mill: Mill, step: StepRow) -> None:
+    """End the tasks and the execution of a step that has ended by somebody's word."""
+    if step.total:
+        _end_tasks(mill, step)
+        mill.machines.abort(step.job_id, step.run, step.index)
+        fair_share.leave(mill, step)
+
+
+def _end_tasks(mill: Mill, step: StepRow) -> None:
+    """End what was leased or may be by a message that is out, and count; the step's end tells of the rest."""
+    untouched: dict[int, Block] = {}
+    ends: Counter[TaskState] = Counter()
+    for block in mill.shards.all_blocks(step):
+        if block.shards:
+            ends.update(_end_block(mill, step, block).counts())
+        elif not block.swept:
+            untouched[block.number] = block
+    for number in window.reached(step, untouched):
+        ends.update(_end_block(mill, step, untouched[number]).counts())
+    success, failed = ends[TaskState.SUCCESS], ends[TaskState.FAILED]
+    mill.jobs.set_counts(step, success=success, failed=failed, killed=step.total - success - failed)
+
+
+def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
+    for _ in range(_TRIES):
+        alive = {rank: shard for rank, shard in block.items() if shard.attempt and not shard.state.ended}
+        killed = {rank: shard.evolve(state=TaskState.KILLED) for rank, shard in alive.items()}
+        try:
+            block = mill.shards.sweep(step, block, killed)
+        except BlockChanged as changed:
+            block = changed.block
+        if block.swept and block.finished:  # else one was leased between the look and the sweep
+            return block
+    raise Busy(f"too many change the tasks of step {step.name!r} at once; ask again")
+
+
+def replace(mill: Mill, job: JobRow, now: int) -> None:
+    """A Job takes the place of another, and of those that that one had still to replace: they are killed."""
+    chain: list[JobRow] = []
+    job_id = job.replaces
+    while job_id and len(chain) < _LONGEST_CHAIN:
+        previous = mill.jobs.get(job_id)
+        if not previous:
+            break
+        chain.append(previous)
+        job_id = previous.replaces
+    for previous in reversed(chain):
+        if not previous.state.ended or previous.state is JobState.KILLED:
+            try:
+                kill(mill, previous, job.submit_user, f"replaced by {job.job_name}/{job.trigger}", now)
+            except JobEnded:
+                continue  # it came to its own end just now
+    mill.jobs.replaced(job)

@@ -1,0 +1,160 @@
+"""Schedules: saved, read, listed, switched on and off, deleted, and asked for their times."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from shardmill.engine.errors import (
+    Busy,
+    DefinitionNotFound,
+    PreconditionFailed,
+    ScheduleInvalid,
+    ScheduleNotFound,
+    ScheduleTooLarge,
+)
+from shardmill.engine.mill import Mill
+from shardmill.engine.schedules import catch_up
+from shardmill.model.actor import Actor
+from shardmill.model.base import from_ms
+from shardmill.model.fault import Fault
+from shardmill.model.time.schedule import Firing, SavedSchedule, Schedule, When, check_schedule
+from shardmill.store.definitions import Expected
+from shardmill.store.rows import ScheduleRow
+
+MAX_BYTES = 64_000
+_TRIES = 20
+_WHEN = ("cron", "everySeconds", "at", "timezone", "startDate", "endDate")
+
+
+def save(
+    mill: Mill,
+    job_name: str,
+    schedule_id: str,
+    document: object,
+    actor: Actor,
+    *,
+    now: int,
+    expected: Expected = None,
+) -> ScheduleRow:
+    """Save a schedule; as long as its times stay the same, it goes on where it was."""
+    schedule, faults = check_schedule(document, job_name, schedule_id)
+    if not schedule:
+        raise invalid("the schedule is not valid", faults)
+    if not mill.definitions.find(job_name):
+        raise DefinitionNotFound(job_name)
+    stored = schedule.model_dump(mode="json", exclude_defaults=True)
+    if len(json.dumps(stored).encode()) > MAX_BYTES:
+        raise ScheduleTooLarge(f"the schedule has more than {MAX_BYTES} bytes; its params are too large")
+    for _ in range(_TRIES):
+        known = mill.schedules.known(job_name, schedule_id)
+        _check_expected(known, expected, job_name, schedule_id)
+        wanted = _row(known, schedule, stored, actor, now)
+        if mill.schedules.save(known, wanted):
+            return wanted
+        if not mill.definitions.find(job_name):
+            raise DefinitionNotFound(job_name)
+    raise _busy(job_name, schedule_id)
+
+
+def _row(
+    known: ScheduleRow | None, schedule: Schedule, stored: dict[str, object], actor: Actor, now: int
+) -> ScheduleRow:
+    told: dict[str, Any] = {
+        "update_time": now,
+        "update_user": actor.name,
+        "document": stored,
+        "status": schedule.status,
+    }
+    if not known or known.deleted:
+        return ScheduleRow(
+            job_name=schedule.job_name,
+            id=schedule.schedule_id,
+            version=known.version + 1 if known else 1,
+            create_time=now,
+            next=catch_up.following(schedule.timetable, now),
+            **told,
+        )
+    upcoming = known.next
+    if any(known.document.get(name) != stored.get(name) for name in _WHEN):
+        upcoming = _upcoming(known, schedule, now)
+    return replace(known, version=known.version + 1, next=upcoming, **told)
+
+
+def _upcoming(known: ScheduleRow, schedule: Schedule, now: int) -> int | None:
+    """The next of new times: from now on, but for one that is due and that the old times had too."""
+    due = known.next
+    if due is not None and due <= now and catch_up.following(schedule.timetable, due - 1) == due:
+        return due
+    return catch_up.following(schedule.timetable, now)
+
+
+def _check_expected(known: ScheduleRow | None, expected: Expected, job_name: str, schedule_id: str) -> None:
+    version = known.version if known and not known.deleted else 0
+    if expected not in (None, version) and not (expected == "any" and version):
+        there = f"is at version {version}" if version else "does not exist"
+        raise PreconditionFailed(
+            f"schedule {schedule_id!r} of {job_name!r} {there}: not what was expected; read it and repeat"
+        )
+
+
+def invalid(detail: str, faults: list[Fault]) -> ScheduleInvalid:
+    return ScheduleInvalid(detail, faults=[each.model_dump() for each in faults])
+
+
+def _busy(job_name: str, schedule_id: str) -> Busy:
+    return Busy(f"too many change the schedule {schedule_id!r} of {job_name!r} at once; ask again")
+
+
+def read(mill: Mill, job_name: str, schedule_id: str) -> ScheduleRow:
+    row = mill.schedules.get(job_name, schedule_id)
+    if not row:
+        raise ScheduleNotFound(job_name, schedule_id)
+    return row
+
+
+def delete(mill: Mill, job_name: str, schedule_id: str, now: int, *, expected: Expected = None) -> None:
+    for _ in range(_TRIES):
+        row = read(mill, job_name, schedule_id)
+        _check_expected(row, expected, job_name, schedule_id)
+        if mill.schedules.delete(row, now=now):
+            return
+    raise _busy(job_name, schedule_id)
+
+
+def coming(row: ScheduleRow, count: int, after: int) -> list[When]:
+    """The next so many times after a moment."""
+    table = schedule_of(row).timetable
+    moment = table.after(from_ms(after))
+    found: list[When] = []
+    while moment is not None and len(found) < count:
+        found.append(When(utc=moment, local=table.local(moment).isoformat()))
+        moment = table.after(moment)
+    return found
+
+
+def schedule_of(row: ScheduleRow) -> Schedule:
+    return Schedule.model_validate(row.document)
+
+
+def view(row: ScheduleRow, *, history: int | None = None) -> SavedSchedule:
+    """A schedule as people see it, with so many of its last firings."""
+    waits = row.status == 1 and row.next is not None
+    return SavedSchedule.model_validate(
+        {
+            **row.document,
+            "version": row.version,
+            "nextTime": from_ms(row.next) if waits and row.next is not None else None,
+            "createTime": from_ms(row.create_time),
+            "updateTime": from_ms(row.update_time),
+            "updateUser": row.update_user,
+            "history": [_firing(entry) for entry in islice(row.history, history)],
+        }
+    )
+
+
+def _firing(entry: dict[str, object]) -> Firing:
+    times = {name: from_ms(int(str(entry[name]))) for name in ("time", "until", "firedTime") if name in entry}
+    return Firing.model_validate({**entry, **times})

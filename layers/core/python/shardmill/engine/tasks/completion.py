@@ -1,0 +1,77 @@
+"""What follows from the end of tasks: blocks close, the step is woken, the next tasks get their turn.
+
+Every part may be repeated: after a crash, the message of an ended task comes back and brings us here again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shardmill.engine.mill import Mill
+from shardmill.engine.tasks import messages, window
+from shardmill.engine.tasks.retry import too_many_failures
+from shardmill.model.blocks import Block, set_of
+from shardmill.model.states import TaskState
+from shardmill.store.rows import StepRow
+
+
+def after_end(mill: Mill, step: StepRow, block: Block) -> None:
+    """Tasks of this block have ended: judge the step's failures and close the block if it is finished."""
+    counts = block.counts()
+    if counts[TaskState.FAILED] and step.spec.get("failFast"):
+        _count_failures(mill, step, block.number, counts[TaskState.FAILED])
+    if block.finished:
+        close_block(mill, step, block)
+
+
+def close_block(mill: Mill, step: StepRow, block: Block) -> None:
+    states = block.counts()
+    counts = {
+        "success": states[TaskState.SUCCESS],
+        "failed": states[TaskState.FAILED],
+        "killed": states[TaskState.KILLED],
+        "compute_ms": block.compute_ms(),
+    }
+    member = block.number
+    if step.two_levels:
+        empty, counts = mill.shards.close_in_set(step, member, counts)
+        if not empty:
+            return
+        member = set_of(member)
+    wake(mill, mill.jobs.close_block(step, str(member), counts))
+
+
+def wake(mill: Mill, step: StepRow) -> None:
+    """Return the token of a step that has no open block left, or that must stop and was not swept yet."""
+    if not step.token or not step.begun:
+        return
+    if not step.open:
+        mill.machines.return_token(step.token)
+    elif step.stopping and not step.swept:
+        mill.machines.stop(step.token)
+
+
+def _count_failures(mill: Mill, step: StepRow, block: int, failures: int) -> None:
+    if step.two_levels:
+        failures = mill.shards.count_failures_in_set(step, block, failures)
+        block = set_of(block)
+    counted = mill.jobs.count_failures(step, str(block), failures)
+    total = sum(counted.failed_blocks.values())
+    if not counted.stopping:
+        if not too_many_failures(step.spec["toleratedFailures"], total, step.total):
+            return
+        notes = f"stopped by failFast after {total} failed tasks"
+        counted = mill.jobs.stop_step(counted, notes=notes) or counted
+    wake(mill, counted)
+
+
+def send_next(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, repeated: bool) -> None:
+    """Send the tasks whose turn comes after those that ended.
+
+    `repeated`, or after the window was changed: they may have ended out of their turn, so rows are read.
+    """
+    if repeated or step.uneven:
+        following = window.after(mill, step, ranks)
+    else:
+        following = [rank for ended in ranks if (rank := window.next_of(step, ended)) is not None]
+    messages.send_if_possible(mill, step, following, now)

@@ -1,0 +1,302 @@
+"""Leasing tasks: from received messages to work, one conditional write a block.
+
+The row is the truth, the message only an alarm clock: a receiver that finds a live lease or a task that must
+wait hides the message again, and deletes it only when nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from shardmill.aws.observability import logger
+from shardmill.aws.queues import RESEND, Message, Ticket
+from shardmill.engine.groups import matching
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.mill import Mill
+from shardmill.engine.running.start import job_runs
+from shardmill.engine.task_id import task_id
+from shardmill.engine.tasks import completion, unmatched
+from shardmill.engine.tasks import messages as task_messages
+from shardmill.engine.tasks.attempts import LOST, keep_cut_off
+from shardmill.engine.tasks.messages import lease_time, seconds_until
+from shardmill.engine.tasks.retry import Bounce, End, Rules, Settled, Take, Verdict, Wait, on_delivery
+from shardmill.engine.tasks.work_item import Receipt, work_item
+from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
+from shardmill.model.states import StepState, TaskState
+from shardmill.model.worker import Lease
+from shardmill.store.rows import StepRow
+from shardmill.store.shards import BlockChanged
+from shardmill.store.workers import Tally
+
+_TRIES = 6
+
+StepKey = tuple[str, int, int]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """One receive: who received, when, and what becomes of the messages."""
+
+    taker: Taker
+    now: int
+    leases: list[Lease] = field(default_factory=list)
+    hide: list[tuple[Message, int]] = field(default_factory=list)
+    delete: list[Message] = field(default_factory=list)
+
+
+def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> list[Lease]:
+    """Lease for a worker's session what the messages it received announce."""
+    batch = _Batch(taker, now)
+    tickets = _readable(mill, messages)
+    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
+    blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
+    resends: dict[StepKey, Message] = {}
+    for ticket, message in tickets:
+        step = steps.get(ticket.step_key)
+        if ticket.rank == RESEND:
+            resends[ticket.step_key] = message
+            continue
+        ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
+        if not step or not _meant(step, ticket) or ticket.rank in ranks:
+            batch.delete.append(message)
+        elif matching.halted(mill, step, message.queue, now):
+            batch.hide.append((message, matching.bounce_seconds(message.receives)))
+        else:
+            ranks[ticket.rank] = message
+    for (key, number), ranks in blocks.items():
+        if ranks:
+            with _unless_nothing_is_taken(batch):
+                _lease_block(mill, batch, steps[key], number, ranks)
+    for key, message in resends.items():
+        with _unless_nothing_is_taken(batch):
+            _resend(mill, key, now)
+            batch.delete.append(message)
+    if batch.hide:
+        mill.queues.hide(batch.hide)
+    if batch.delete:
+        mill.queues.delete(batch.delete)
+    return batch.leases
+
+
+def drop_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
+    """Delete the messages that an older generation of their step sent; the others."""
+    tickets = _readable(mill, messages)
+    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
+    meant = [m for t, m in tickets if (step := steps.get(t.step_key)) and _meant(step, t)]
+    void = [message for _, message in tickets if message not in meant]
+    if void:
+        mill.queues.delete(void)
+    return meant
+
+
+@contextmanager
+def _unless_nothing_is_taken(batch: _Batch) -> Iterator[None]:
+    """What was leased already must reach the worker: the rest comes back with its messages."""
+    try:
+        yield
+    except Exception:
+        if not batch.leases:
+            raise
+        logger.exception("a part of a batch could not be leased", extra={"action": "lease"})
+
+
+def _resend(mill: Mill, key: StepKey, now: int) -> None:
+    step = mill.jobs.step(*key)
+    if step and step.opened and step.resend and not step.stopping:
+        task_messages.send_open(mill, step, now)
+
+
+def _readable(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
+    tickets = []
+    for message in messages:
+        ticket = Ticket.decode(message.body)
+        if ticket:
+            tickets.append((ticket, message))
+        else:
+            mill.queues.bury(message)
+    return tickets
+
+
+def _meant(step: StepRow, ticket: Ticket) -> bool:
+    return step.opened and ticket.gen == step.gen and RESEND <= ticket.rank < step.total
+
+
+def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
+    """The steps of the tickets; read anew where a remembered row would have us drop a message."""
+    tickets = list(tickets)
+    keys = {ticket.step_key for ticket in tickets}
+    steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
+    doubtful = {t.step_key for t in tickets if t.step_key in steps and not _meant(steps[t.step_key], t)}
+    for key in doubtful:
+        mill.recent_steps.forget(key)
+    return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if doubtful else steps
+
+
+def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: dict[int, Message]) -> None:
+    """Decide on each shard, write them all at once, and look again if the row was not as expected.
+
+    The first guess, that nobody ever touched these shards, costs no read and is nearly always right.
+    """
+    lease_ms = lease_time(mill, step, batch.now)
+    block = mill.shards.blocks(step, [number])[number] if step.stopping else None
+    for _ in range(_TRIES):
+        known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
+        verdicts = _judge(mill, batch, step, known, lease_ms)
+        changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
+        try:
+            if changes:
+                expected = {rank: known[rank] if known[rank].attempt else None for rank in changes}
+                block = mill.shards.change(step, number, expected, changes, unswept=_any_taken(verdicts))
+        except BlockChanged as changed:
+            block = changed.block
+            step.stopping |= block.swept
+            if not all(block[rank] == shard for rank, shard in changes.items()):
+                continue
+            # The SDK sent it twice, because the answer was lost: it is our own write that we met.
+        _carry_out(mill, batch, step, block, known, verdicts, ranks, lease_ms)
+        return
+    batch.hide.extend((message, 1) for message in ranks.values())
+
+
+def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
+    return any(isinstance(verdict, Take) for verdict in verdicts.values())
+
+
+def _judge(
+    mill: Mill, batch: _Batch, step: StepRow, known: Mapping[int, Shard], lease_ms: int
+) -> dict[int, Verdict]:
+    rules = Rules.of(step)
+    alive = _live_holders(mill, step, known, batch.now, lease_ms)
+    unsuited = _unsuited(mill, batch, step, known)
+    return {
+        rank: on_delivery(
+            shard,
+            rules,
+            worker=batch.taker.reference,
+            now=batch.now,
+            lease_ms=lease_ms,
+            holder_alive=rank in alive,
+            stopping=step.stopping,
+            suits=rank not in unsuited,
+        )
+        for rank, shard in known.items()
+    }
+
+
+def _unsuited(mill: Mill, batch: _Batch, step: StepRow, ranks: Iterable[int]) -> set[int]:
+    """The tasks that the taker cannot run, or failed at while another could run them."""
+    taker = batch.taker
+    if matching.ANY not in taker.apps and not matching.runs(taker.apps, matching.need_of(step)):
+        return set(ranks)
+    failed_at = {rank for rank in ranks if taker.skip and task_id(step, rank) in taker.skip}
+    return {
+        rank
+        for rank in failed_at
+        if matching.groups_for(mill, step, batch.now, taker=taker, task=task_id(step, rank))
+    }
+
+
+def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: int, lease_ms: int) -> set[int]:
+    """The shards whose lease is young, or whose holder was seen lately and still claims them."""
+    running = {rank: shard for rank, shard in known.items() if shard.state is TaskState.RUNNING}
+    alive = {rank for rank, shard in running.items() if shard.time + lease_ms > now}
+    older = {rank: shard for rank, shard in running.items() if rank not in alive}
+    if older:
+        holders = mill.workers.by_id({shard.worker_id for shard in older.values()})
+        for rank, shard in older.items():
+            holder = holders.get(shard.worker_id)
+            if holder and holder.reference == shard.worker and holder.seen + lease_ms > now:
+                if task_id(step, rank) in holder.work:
+                    alive.add(rank)
+    return alive
+
+
+def _carry_out(
+    mill: Mill,
+    batch: _Batch,
+    step: StepRow,
+    block: Block | None,
+    known: Mapping[int, Shard],
+    verdicts: Mapping[int, Verdict],
+    ranks: Mapping[int, Message],
+    lease_ms: int,
+) -> None:
+    for rank, message in ranks.items():
+        verdict = verdicts[rank]
+        if isinstance(verdict, Take):
+            receipt = Receipt(step.run, message.queue, message.handle, verdict.shard, step.gen)
+            batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
+        elif isinstance(verdict, Wait):
+            batch.hide.append((message, seconds_until(verdict.ms, 0)))
+    if _any_taken(verdicts):
+        _mark_running(mill, step, batch.now)
+    lost = {
+        rank: known[rank]
+        for rank, verdict in verdicts.items()
+        if isinstance(verdict, Take | End) and verdict.shard.losses > known[rank].losses
+    }
+    if lost:
+        keep_cut_off(mill, step, lost, LOST, batch.now)
+        _forget_lost(mill, step, lost, batch.now)
+    bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
+    if bounced:
+        _bounce(mill, batch, step, bounced)
+    settled = [rank for rank, verdict in verdicts.items() if isinstance(verdict, End | Settled)]
+    if settled:
+        assert block is not None
+        completion.wake(mill, step)
+        completion.after_end(mill, step, block)
+        ended = [rank for rank in settled if block[rank].state.ended]
+        completion.send_next(mill, step, ended, batch.now, repeated=True)
+        batch.delete.extend(ranks[rank] for rank in settled)
+
+
+def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
+    """Leave tasks to others: to those at the same queue, or to another group of the step that has them."""
+    if not matching.runs(batch.taker.apps, matching.need_of(step)):
+        unmatched.note_if_stuck(mill, step, list(bounced), batch.now)
+    rows = matching.group_rows(mill, step.groups, batch.now)
+    for rank, message in bounced.items():
+        names = matching.groups_for(mill, step, batch.now, taker=batch.taker, task=task_id(step, rank))
+        here = {name for name, row in rows.items() if message.queue in row.queues}
+        if names and here.isdisjoint(names):
+            task_messages.send(mill, step, [rank], batch.now, to=names)
+            batch.delete.append(message)
+        else:
+            batch.hide.append((message, matching.bounce_seconds(message.receives)))
+
+
+def _forget_lost(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
+    """A worker that comes back, or is looked at, does not hold any more what others have taken."""
+    by_worker: dict[str, set[str]] = {}
+    for rank, shard in lost.items():
+        by_worker.setdefault(shard.worker_id, set()).add(task_id(step, rank))
+    for worker_id, tasks in by_worker.items():
+        mill.workers.count(worker_id, Tally(done=tasks), now=now)
+
+
+def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
+    if step.state is not StepState.READY:
+        return
+    if step.root:
+        job_runs(mill, step.job_id, step.run, now)
+    mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
+    step.state = StepState.RUNNING
+
+
+def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
+    """End the tasks of a stopping step whose workers are gone: nobody else will."""
+    lease_ms = lease_time(mill, step, now)
+    for block in mill.shards.all_blocks(step):
+        known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
+        verdicts = _judge(mill, _Batch(Taker(""), now), step, known, lease_ms)
+        ends = {rank: verdict.shard for rank, verdict in verdicts.items() if isinstance(verdict, End)}
+        if not ends:
+            continue
+        try:
+            changed = mill.shards.change(step, block.number, {rank: known[rank] for rank in ends}, ends)
+        except BlockChanged:
+            continue  # somebody reported just now; the next look sees the rest
+        completion.after_end(mill, step, changed)

@@ -1,0 +1,108 @@
+"""Sending the messages of tasks to the lanes of their groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from shardmill.aws.observability import logger
+from shardmill.aws.queues import RESEND, Ticket, lane_of
+from shardmill.engine.errors import GroupNotFound
+from shardmill.engine.groups.matching import group_rows, need_of, served
+from shardmill.engine.mill import STEP_CACHE_MS, Mill
+from shardmill.engine.tasks import window
+from shardmill.store.rows import StepRow
+
+
+def lease_time(mill: Mill, step: StepRow, now: int) -> int:
+    """How long a lease of a step's tasks holds without a sign of life, in milliseconds."""
+    groups = group_rows(mill, step.groups, now)
+    return 1000 * max((group.lease_seconds for group in groups.values()), default=60)
+
+
+def seconds_until(moment: int, now: int) -> int:
+    return max(0, -(-(moment - now) // 1000))
+
+
+def queues_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None = None) -> list[str]:
+    """The lanes that a step's messages go to: of its groups, those that somebody serves, if any."""
+    rows = group_rows(mill, step.groups, now)
+    groups = [rows[name] for name in only or step.sent_to or step.groups if name in rows]
+    if len(groups) > 1:
+        need = need_of(step)
+        groups = [group for group in groups if served(mill, group, need, now)] or groups
+    queues = [group.queues[lane_of(step.priority)] for group in groups]
+    if not queues:
+        raise GroupNotFound(
+            f"none of the worker groups of step {step.name!r} exists: {', '.join(step.groups)}"
+        )
+    return queues
+
+
+def send(
+    mill: Mill,
+    step: StepRow,
+    ranks: Iterable[int],
+    now: int,
+    *,
+    delay: int = 0,
+    to: Sequence[str] | None = None,
+) -> None:
+    """Send one message a task, spread over the groups of the step, or over those given."""
+    key = (step.job_id, step.run, step.index)
+    send_to(mill, queues_of(mill, step, now, only=to), key, step.gen, ranks, delay=delay)
+
+
+def send_if_possible(mill: Mill, step: StepRow, ranks: Sequence[int], now: int, *, delay: int = 0) -> None:
+    """Send messages after the rows were written: if their group is gone, the tick ends the step."""
+    try:
+        if ranks:
+            send(mill, step, ranks, now, delay=delay)
+    except GroupNotFound as gone:
+        logger.warning(str(gone), extra={"action": "enqueue", "jobId": step.job_id, "step": step.name})
+
+
+def send_to(
+    mill: Mill,
+    queues: Sequence[str],
+    step_key: tuple[str, int, int],
+    gen: int,
+    ranks: Iterable[int],
+    *,
+    delay: int = 0,
+) -> None:
+    tickets: dict[str, list[Ticket]] = {}
+    for rank in ranks:
+        tickets.setdefault(queues[rank % len(queues)], []).append(Ticket(*step_key, gen, rank))
+    for queue, listed in tickets.items():
+        mill.queues.send(queue, listed, delay=delay)
+
+
+def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
+    """Send the message of every task whose turn it is and that has not ended; how many there were.
+
+    `last`: nobody needs to do it once more for this generation.
+    """
+    ranks = list(window.open_ranks(step, {block.number: block for block in mill.shards.open_blocks(step)}))
+    send(mill, step, ranks, now)
+    if last:
+        mill.jobs.resent(step)
+    return len(ranks)
+
+
+def first_of(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list[int]:
+    """The tasks that have the first turns in the lines of these, in a run that kept some of its tasks."""
+    step = mill.jobs.step(*step_key)
+    if not step or not step.opened:
+        return []
+    blocks = {block.number: block for block in mill.shards.open_blocks(step)}
+    return [rank for rank in window.open_ranks(step, blocks) if rank % step.window in ranks]
+
+
+def send_again(mill: Mill, step: StepRow, now: int) -> None:
+    """Have the open tasks of a step sent anew, under its present generation, by whoever gets to it first.
+
+    Not at once: a report that still goes by the step's older row may be sending the next tasks by it.
+    """
+    key = (step.job_id, step.run, step.index)
+    delay = STEP_CACHE_MS // 1000 + 1
+    send_to(mill, queues_of(mill, step, now)[:1], key, step.gen, [RESEND], delay=delay)

@@ -1,0 +1,195 @@
+"""What a worker is told of the task it leased, and the receipt it gives back."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from shardmill.aws.queues import Message
+from shardmill.engine.task_id import task_id
+from shardmill.engine.template_context import context_of
+from shardmill.model.blocks import Shard
+from shardmill.model.definition.command import is_reference
+from shardmill.model.definition.fields import StepDefine, total
+from shardmill.model.definition.references import waits_for_values
+from shardmill.model.definition.step_types import render_content
+from shardmill.model.files import File
+from shardmill.model.states import StepState, TaskState
+from shardmill.model.templates.render import TemplateError, as_text, render_value
+from shardmill.model.worker import Lease
+from shardmill.store.rows import JobRow, StepRow
+
+# A parameter comes from whoever submits; it must not bend what the step's own program loads or runs.
+_RESERVED = re.compile(
+    r"^(PATH|HOME|SHELL|USER|LOGNAME|IFS|ENV|CLASSPATH|(BASH|LD|DYLD|NODE|_?JAVA|JDK|HADOOP|HIVE|YARN|TEZ|DOCKER"
+    r"|SSL|AWS|SHARDMILL)_.*|PYTHON.*|PERL.*)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Handed out with a lease and given back with the report, so that reporting needs no reading."""
+
+    run: int
+    queue: str
+    handle: str
+    shard: Shard
+    gen: int = 0
+    """The generation of the message, of which a step makes older ones void."""
+
+    @property
+    def message(self) -> Message:
+        return Message(self.queue, self.handle, "")
+
+    def encode(self) -> str:
+        told = [self.run, self.queue, self.handle, self.shard.encode(), self.gen]
+        return json.dumps(told, separators=(",", ":"))
+
+    @classmethod
+    def decode(cls, text: str) -> Receipt | None:
+        """None if the text is no receipt: it comes from outside, and is believed only if a row agrees."""
+        try:
+            run, queue, handle, entry, gen = json.loads(text)
+            shard = Shard.decode(entry)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            return None
+        numbers = (
+            run,
+            gen,
+            shard.attempt,
+            shard.failures,
+            shard.losses,
+            shard.rejections,
+            shard.time,
+            shard.span,
+        )
+        whole = all(isinstance(number, int) and number >= 0 for number in numbers)
+        return (
+            cls(run, queue, handle, shard, gen)
+            if whole and isinstance(queue, str) and isinstance(handle, str)
+            else None
+        )
+
+
+def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int) -> Lease:
+    """A task as its worker gets it; if it cannot be made, one that says why, and fails."""
+    spec = StepDefine.model_validate(step.spec)
+    try:
+        return _work_item(step, spec, rank, shard, receipt, lease_seconds)
+    except (TemplateError, ValidationError) as error:
+        bare = StepDefine.model_construct(step_name=spec.step_name, start_shard_id=spec.start_shard_id)
+        faulty = _work_item(step, bare, rank, shard, receipt, lease_seconds)
+        return faulty.model_copy(update={"fault": f"the task cannot be made: {in_words(error)}"})
+
+
+def in_words(error: TemplateError | ValidationError) -> str:
+    if isinstance(error, TemplateError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _work_item(
+    step: StepRow, spec: StepDefine, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int
+) -> Lease:
+    context = context_of(step, spec, rank)
+    content, command = _rendered(spec, context)
+    return Lease.model_validate(
+        {
+            "taskId": task_id(step, rank),
+            "attempt": shard.attempt,
+            "receipt": receipt.encode(),
+            "jobName": step.job_name,
+            "trigger": step.trigger,
+            "jobId": step.job_id,
+            "run": step.run,
+            "stepName": step.name,
+            "sharding": context["shard"],
+            "pack": context.get("pack"),
+            "type": spec.type,
+            "content": content,
+            "command": command,
+            "params": spec.params,
+            "environ": _environ(step, spec, context, shard.attempt),
+            "timeoutSeconds": spec.timeout_seconds,
+            "executeUser": spec.execute_user,
+            "leaseSeconds": lease_seconds,
+            "dataTime": context["job"]["dataTime"] or None,
+            "prepare": _needs_files(spec),
+        }
+    )
+
+
+def _needs_files(spec: StepDefine) -> bool:
+    private = spec.command.environ.private.values() if spec.command else ()
+    return bool(spec.inputs or spec.outputs or spec.predata) or any(map(is_reference, private))
+
+
+def trial(spec: StepDefine, job: JobRow) -> None:
+    """Make the first task of a step as a worker would get it, to see that it can be.
+
+    Raises TemplateError, or ValidationError if what the templates give is no task.
+    """
+    document = spec.model_dump(mode="json", exclude_defaults=True)
+    if waits_for_values(document):
+        return  # what it will be given is not known yet
+    step = StepRow(
+        job_id=job.id,
+        run=job.run,
+        index=0,
+        name=spec.step_name,
+        state=StepState.WAITING,
+        job_name=job.job_name,
+        trigger=job.trigger,
+        create_time=job.create_time,
+        total=total(spec) or 1,
+    )
+    step.spec = document
+    entry = Shard(TaskState.RUNNING, attempt=1, worker="trial.1", time=1)
+    _work_item(step, spec, 0, entry, Receipt(1, "", "", entry), 60)
+    for file in (*spec.inputs, *spec.outputs, *spec.predata):
+        document = file.model_dump(exclude_none=True)
+        File.model_validate(render_value(document, context_of(step, spec, 0), False))
+
+
+def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
+    content = render_content(spec.type, spec.content, context)
+    if not spec.command:
+        return content, None
+    command = spec.command.model_dump(include={"name", "args_array", "dockerimage"}, exclude_none=True)
+    command = render_value(command, context, False)
+    if spec.command.args:  # the worker splits it into words, so a value must stay one word
+        command["args"] = render_value(spec.command.args, context, True)
+    return content, command
+
+
+def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: int) -> dict[str, str]:
+    params = {name: as_text(value) for name, value in spec.params.items()}
+    environ = {name: text for name, text in params.items() if not _RESERVED.match(name)}
+    if spec.command:
+        private = spec.command.environ.private
+        kept = {name: text for name, text in private.items() if not is_reference(text)}
+        environ |= render_value(spec.command.environ.public | kept, context, False)
+    environ |= {
+        "SHARDMILL_JOB_NAME": step.job_name,
+        "SHARDMILL_TRIGGER": step.trigger,
+        "SHARDMILL_JOB_ID": step.job_id,
+        "SHARDMILL_STEP_NAME": step.name,
+        "SHARDMILL_TASK_ID": context["task"]["id"],
+        "SHARDMILL_ATTEMPT": str(attempt),
+        "SHARDMILL_SHARD_INDEX": str(context["shard"]["index"]),
+        "SHARDMILL_SHARD_TOTAL": str(context["shard"]["total"]),
+        "SHARDMILL_PARAMS": json.dumps(spec.params),
+    }
+    if context["job"]["dataTime"]:
+        environ["SHARDMILL_DATA_TIME"] = context["job"]["dataTime"]
+    if "item" in context:
+        environ["SHARDMILL_ITEM"] = as_text(context["item"])
+    if "pack" in context:
+        environ["SHARDMILL_PACK_START"] = str(context["pack"]["start"])
+        environ["SHARDMILL_PACK_END"] = str(context["pack"]["end"])
+    return environ

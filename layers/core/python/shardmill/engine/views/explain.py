@@ -1,0 +1,176 @@
+"""Why a Job is not finished, or how it came to its end, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from shardmill.engine.groups import matching
+from shardmill.engine.mill import Mill
+from shardmill.engine.task_id import parse_task_id, task_id
+from shardmill.engine.tasks import attempts
+from shardmill.engine.tasks.retry import Rules
+from shardmill.model.base import from_ms
+from shardmill.model.blocks import Shard
+from shardmill.model.history import Change
+from shardmill.model.job import Transition
+from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.store.rows import JobRow, StepRow
+
+MOST_STEPS = 20
+MOST_BLOCKS = 16
+STDERR_LINES = 5
+
+
+def explain(mill: Mill, job: JobRow, now: int) -> list[str]:
+    """What keeps a Job from its end, the most telling first; of a failed one, the first cause."""
+    return [*_sentences(mill, job, now), *_lateness(job)]
+
+
+def _sentences(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
+    name = f"{job.job_name}/{job.trigger}"
+    if job.state is JobState.SUCCESS:
+        yield f"{name} succeeded at {_at(job.completed_time or job.update_time)}." + _notes(job)
+    elif job.state is JobState.SUSPENDED and job.parked:
+        yield f"{name} was {job.notes}. It goes on when it is resumed."
+    elif job.state.ended or job.state is JobState.SUSPENDED:
+        yield f"{name} is {job.state}." + _notes(job)
+        yield from _first_cause(mill, job)
+        if job.state is JobState.SUSPENDED:
+            yield "It is kept for repair: rerun what failed when its cause is mended."
+    elif job.state is JobState.INIT:
+        yield f"{name} was accepted and is about to be planned."
+    elif job.state is JobState.WAITING:
+        yield f"{name} {job.notes or 'waits for its turn'}."
+        yield from _holders(mill, job)
+    else:
+        yield from _of_steps(mill, job, now)
+
+
+def _lateness(job: JobRow) -> Iterator[str]:
+    if job.deadline is None:
+        return
+    if job.late:
+        yield f"It is late: it had not ended by its deadline, {_at(job.deadline)}."
+    elif not job.state.ended:
+        yield f"Its deadline is {_at(job.deadline)}."
+
+
+def _notes(job: JobRow) -> str:
+    return f" {job.notes}." if job.notes else ""
+
+
+def _holders(mill: Mill, job: JobRow) -> Iterator[str]:
+    if job.concurrency and not job.unmet:
+        holders = mill.jobs.by_id(mill.slots.holders(job.job_name))
+        for holder in sorted(holders.values(), key=lambda each: each.jid)[:5]:
+            yield f"{holder.job_name}/{holder.trigger} is {holder.state} and has a slot."
+
+
+def _first_cause(mill: Mill, job: JobRow) -> Iterator[str]:
+    place = parse_task_id(job.last_failed) if job.last_failed else None
+    step = mill.jobs.step(job.id, job.run, place[1]) if place else None
+    if not place or not step:
+        return
+    told = attempts.told(mill, step.home, place[2])
+    if not told:
+        return
+    last = told[-1]
+    why = last.get("message") or last.get("reason") or "no reason was given"
+    index = place[2] + int(step.spec.get("startShardId", 0))
+    yield f"The first task that failed is {index} of step {step.name}, in attempt {last['attempt']}: {why}."
+    lines = (last.get("stderr") or "").strip().splitlines()[-STDERR_LINES:]
+    if lines:
+        yield "It last wrote to stderr:\n" + "\n".join(lines)
+
+
+def _of_steps(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
+    nodes = mill.jobs.steps(job.id, job.run)
+    steps = [node for node in nodes if node.kind == "step" and not node.state.ended]
+    if not steps:
+        yield f"All steps of {job.job_name}/{job.trigger} have ended; it is about to."
+    for step in sorted(steps, key=lambda each: not each.begun)[:MOST_STEPS]:
+        if step.begun:
+            yield from _of_step(mill, step, now)
+        elif step.waiting:
+            names = [nodes[int(index)].name for index in sorted(step.waiting, key=int)[:5]]
+            yield f"Step {step.name} waits for {', '.join(names)}."
+        else:
+            yield f"Step {step.name} is about to start."
+    if len(steps) > MOST_STEPS:
+        yield f"{len(steps) - MOST_STEPS} more steps have not ended."
+
+
+def _of_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
+    if step.state is StepState.SUSPENDED:
+        yield f"Step {step.name} is suspended."
+        return
+    counts = mill.shards.counts([step])[step.index]
+    yield (
+        f"Step {step.name} is {step.state}: {counts[TaskState.SUCCESS] + counts[TaskState.FAILED]} of "
+        f"{step.total} tasks have ended, {counts[TaskState.RUNNING]} run, {counts[TaskState.READY]} wait."
+    )
+    missing = matching.missing(mill, step, now)
+    if missing:
+        yield f"{missing[0].upper()}{missing[1:]}."
+    if step.stopping:
+        yield f"Step {step.name} is being stopped: {step.notes}."
+    touched = [
+        (rank, shard)
+        for block in islice(mill.shards.open_blocks(step), MOST_BLOCKS)
+        for rank, shard in block.items()
+        if shard.attempt and not shard.state.ended
+    ]
+    yield from _retries(step, [each for each in touched if each[1].time > now])
+    running = [(rank, shard) for rank, shard in touched if shard.state is TaskState.RUNNING]
+    if running:
+        rank, shard = min(running, key=lambda each: each[1].time)
+        yield f"{task_id(step, rank)} runs longest, since {_at(shard.time)}, on worker {shard.worker_id}."
+
+
+def _retries(step: StepRow, later: list[tuple[int, Shard]]) -> Iterator[str]:
+    waiting = [each for each in later if each[1].state is TaskState.READY]
+    if waiting:
+        rank, shard = min(waiting, key=lambda each: each[1].time)
+        retries = Rules.of(step).failed_retries
+        yield (
+            f"{len(waiting)} tasks of step {step.name} wait to be tried again, the first of them "
+            f"{task_id(step, rank)} at {_at(shard.time)} ({shard.failures} of {retries + 1} tries failed)."
+        )
+
+
+def _at(milliseconds: int) -> str:
+    return from_ms(milliseconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def history(mill: Mill, job: JobRow) -> list[Transition]:
+    """Every transition of every run, in order; of one moment, a Job's end comes after those of its steps."""
+    return sorted(_transitions(mill, job), key=lambda each: (each.time, _turn(each)))
+
+
+def _turn(each: Transition) -> int:
+    if each.step_name is not None:
+        return 1
+    return 2 if JobState(each.state).ended else 0
+
+
+def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
+    yield from _of_row(job.history, None)
+    for run in range(1, job.run + 1):
+        for step in mill.jobs.steps(job.id, run, consistent=False):
+            yield from _of_row(step.history, step.name)
+
+
+def _of_row(history: list[str], step_name: str | None) -> Iterator[Transition]:
+    """As they were written: of two who act at once, the later writer may have looked at the clock first."""
+    latest = 0
+    for change in map(Change.decode, history):
+        latest = max(latest, change.time)
+        yield Transition(
+            time=from_ms(latest),
+            run=change.run,
+            step_name=step_name,
+            state=change.state,
+            actor=change.actor,
+            reason=change.reason,
+        )

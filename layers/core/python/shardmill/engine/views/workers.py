@@ -1,0 +1,68 @@
+"""Workers as people see them."""
+
+from __future__ import annotations
+
+from shardmill.engine.groups.matching import group_rows, why_halted
+from shardmill.engine.mill import Mill
+from shardmill.engine.workers.registry import Beat, heartbeat_seconds, is_seen
+from shardmill.model.base import from_ms
+from shardmill.model.worker import HeartbeatAnswer, Worker, WorkerStatus
+from shardmill.store.rows import WorkerRow
+
+
+def worker_view(mill: Mill, worker: WorkerRow, now: int) -> Worker:
+    busy = bool(worker.work)
+    return Worker.model_validate(
+        {
+            **worker.registration,
+            "id": worker.id,
+            "session": worker.session,
+            "status": _status(mill, worker, now),
+            "activity": "suspended" if worker.suspended or worker.tired else "busy" if busy else "idle",
+            "notes": worker.notes or worker.tired,
+            "heartbeatSeconds": heartbeat_seconds(mill, worker, now),
+            "createTime": from_ms(worker.create_time),
+            "updateTime": from_ms(worker.seen),
+            "serveTime": (worker.seen - worker.create_time) // 1000,
+            "idleTime": 0 if busy else max(0, now - worker.last_busy) // 1000,
+            "remainTasks": len(worker.work),
+            "currentWork": sorted(worker.work),
+            "skipWork": sorted(worker.skip),
+            "totalCheckout": worker.checkout,
+            "totalCompleted": worker.completed,
+            "totalFailed": worker.failed,
+            "computeTime": worker.compute_ms / 1000,
+        }
+    )
+
+
+def _status(mill: Mill, worker: WorkerRow, now: int) -> WorkerStatus:
+    if worker.offline and not worker.work:
+        return WorkerStatus.OFFLINE
+    if not is_seen(mill, worker, now):
+        return WorkerStatus.DISCONNECTED
+    return WorkerStatus.DRAINING if worker.offline or worker.drain else WorkerStatus.ONLINE
+
+
+def _why_resting(mill: Mill, worker: WorkerRow, now: int) -> str:
+    """Why a worker takes no tasks though it is not leaving, and what to do; nothing if it takes them."""
+    if worker.suspended or worker.tired:
+        return f"{worker.notes or worker.tired}; `shardmill workers resume {worker.name}` lets it go on"
+    rows = group_rows(mill, worker.groups, now)
+    if rows and all(row.suspended for row in rows.values()):
+        return f"{why_halted(rows)}; it goes on when one of them is resumed"
+    return ""
+
+
+def heartbeat_answer(mill: Mill, beat: Beat, now: int) -> HeartbeatAnswer:
+    worker = beat.worker
+    why = _why_resting(mill, worker, now)
+    return HeartbeatAnswer(
+        drop=beat.drop,
+        followed=beat.followed,
+        status=_status(mill, worker, now),
+        suspended=bool(why),
+        notes=why or None,
+        drain=worker.drain,
+        heartbeat_seconds=heartbeat_seconds(mill, worker, now),
+    )

@@ -1,0 +1,92 @@
+"""Leasing over HTTP: look into every lane, then wait where work usually comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shardmill.aws.queues import LANES
+from shardmill.engine.errors import GroupNotFound, StaleSession, WorkerResting
+from shardmill.engine.groups.matching import Taker, group_rows, why_halted
+from shardmill.engine.groups.totals import count
+from shardmill.engine.mill import Mill
+from shardmill.engine.tasks.lease import lease
+from shardmill.engine.workers import registry
+from shardmill.engine.workers.registry import heartbeat_seconds
+from shardmill.model.worker import Lease, LeaseRequest
+from shardmill.store.rows import GroupRow, WorkerRow
+from shardmill.store.workers import Tally
+
+USUAL_LANE = LANES.index("normal")
+ROUND_SECONDS = 5
+_BEATS = 1.5  # a caller that waits here and misses a heartbeat may be dead: nobody would hear the answer
+
+
+def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Lease]:
+    """Lease up to `max` tasks for a worker, waiting for them if there are none yet."""
+    worker = registry.read(mill, request.worker_id)
+    if worker.offline or request.session not in (None, worker.session):
+        raise _stale(worker)
+    if not worker.takes_tasks:
+        raise WorkerResting(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
+    groups = _serving(mill, worker, clock())
+    began = clock()
+    deadline = began + request.wait_seconds * 1000
+    while True:
+        leases = _look(mill, worker, groups, request.max, clock)
+        left = (deadline - clock()) // 1000
+        if leases or left <= 0:
+            return _taken(mill, worker, leases, clock())
+        group = groups[0]
+        wait = min(left, ROUND_SECONDS)
+        messages = mill.queues.receive(
+            group.queues[USUAL_LANE], most=request.max, wait=wait, hide=group.lease_seconds
+        )
+        present = registry.read(mill, worker.id)
+        vanished = present.seen < began and clock() - began > _BEATS * 1000 * heartbeat_seconds(
+            mill, present, began
+        )
+        if present.session != worker.session or not present.takes_tasks or vanished:
+            mill.queues.hide((message, 0) for message in messages)
+            if present.session == worker.session and not present.offline:
+                return []
+            raise _stale(worker)
+        worker = present
+        leases = lease(mill, Taker.of(worker), messages, clock()) if messages else []
+        if leases:
+            return _taken(mill, worker, leases, clock())
+
+
+def _serving(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
+    rows = group_rows(mill, worker.groups, now)
+    if not rows:
+        raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists any more")
+    groups = [row for row in rows.values() if not row.suspended]
+    if not groups:
+        raise WorkerResting(f"worker {worker.name!r} takes no tasks: {why_halted(rows)}")
+    return groups
+
+
+def _look(
+    mill: Mill, worker: WorkerRow, groups: list[GroupRow], most: int, clock: Callable[[], int]
+) -> list[Lease]:
+    leases: list[Lease] = []
+    for lane in range(len(LANES)):
+        for group in groups:
+            if len(leases) < most:
+                free = most - len(leases)
+                messages = mill.queues.receive(
+                    group.queues[lane], most=free, wait=0, hide=group.lease_seconds
+                )
+                leases += lease(mill, Taker.of(worker), messages, clock()) if messages else []
+    return leases
+
+
+def _taken(mill: Mill, worker: WorkerRow, leases: list[Lease], now: int) -> list[Lease]:
+    if leases:
+        tally = Tally(checkout=len(leases))
+        count(mill, worker.id, tally, now, taken=[task.task_id for task in leases])
+    return leases
+
+
+def _stale(worker: WorkerRow) -> StaleSession:
+    return StaleSession(f"worker {worker.name!r} said good-bye or was registered again since; register again")

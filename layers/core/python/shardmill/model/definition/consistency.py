@@ -1,0 +1,236 @@
+"""The rules of a definition that lie between its fields: on canonical spelling, but on any values at all."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Any
+
+from shardmill.model.blocks import MAX_SHARDS
+from shardmill.model.definition.command import MASK
+from shardmill.model.definition.fields import pack_count, type_of
+from shardmill.model.definition.graph import cycles
+from shardmill.model.definition.references import BEFORE_TASKS, FILES, templates
+from shardmill.model.definition.step_types import content_faults, image_fault
+from shardmill.model.fault import Path, did_you_mean
+from shardmill.model.files import has_wildcard
+from shardmill.model.templates import render
+
+Found = tuple[Path, str, str]
+
+_NO_TASK_YET = ("shard.", "pack.", "task.", "item")
+_PRIVATE = ("command", "environ", "private")
+_SOURCES = ("url", "s3", "origin")
+_PRIVATE_TEMPLATE = "its {{ }} names nothing that is known; literal braces can come from a parameter"
+_MAX_STEP_HINTS = 20
+_MAX_NAMED = 20
+
+
+def step_faults(
+    step: dict[str, Any], job_params: frozenset[str], upstream: Container[str] = ()
+) -> Iterator[Found]:
+    """What is wrong inside one step; paths begin in the step. `upstream`: the steps that end before it."""
+    yield from _type_faults(step)
+    yield from _item_faults(step)
+    yield from _shard_faults(step)
+    yield from _template_faults(step, job_params, upstream)
+    yield from _private_faults(step)
+    yield from _file_faults(step)
+
+
+def _type_faults(step: dict[str, Any]) -> Iterator[Found]:
+    kind, content, command = type_of(step), step.get("content"), step.get("command")
+    if kind == "command" and command is None:
+        yield ("command",), "missing-field", "a step of type command needs a command"
+    elif kind == "docker" and not content and command is None:
+        yield ("content",), "missing-field", "a step of type docker needs a content or a command"
+    elif isinstance(kind, str) and kind not in ("noop", "command", "docker") and not content:
+        yield ("content",), "missing-field", f"a step of type {kind[:64]} needs its content"
+    elif content is not None and command is not None:
+        yield ("content",), "both-spellings", "a step has either a content or a command; give one of them"
+    elif isinstance(command, dict):
+        image = command.get("dockerimage")
+        if kind == "docker" and image is None:
+            yield ("command", "dockerimage"), "missing-field", "a step of type docker needs the image"
+        elif wrong := image_fault(image):
+            yield ("command", "dockerimage"), "bad-value", wrong
+    elif isinstance(kind, str) and isinstance(content, (str, dict)):
+        for path, code, message in content_faults(kind, content):
+            yield ("content", *path), code, message
+
+
+def _item_faults(step: dict[str, Any]) -> Iterator[Found]:
+    for name in ("sharding", "packConf", "partition") if step.get("items") is not None else ():
+        if step.get(name) is not None:
+            yield (name,), "both-spellings", "the step has a task for each of its items; give one of them"
+
+
+def _shard_faults(step: dict[str, Any]) -> Iterator[Found]:
+    pack = step.get("packConf")
+    if step.get("stepType", "SHARD") != "PACK":
+        if pack is not None:
+            yield ("packConf",), "both-spellings", "is for stepType PACK; a step is either SHARD or PACK"
+        return
+    for name in ("sharding", "startShardId"):
+        if name in step:
+            yield (name,), "both-spellings", "is for stepType SHARD; a step is either SHARD or PACK"
+    if pack is None:
+        yield ("packConf",), "missing-field", "a step of stepType PACK needs its packConf"
+        return
+    numbers = [pack.get(name) for name in ("size", "start", "end")] if isinstance(pack, dict) else []
+    size, start, end = [each if type(each) is int else None for each in numbers] or [None] * 3
+    if size is None or start is None or end is None or size < 1:
+        return
+    if start > end:
+        yield ("packConf", "end"), "out-of-range", f"must not be below start, {start}"
+    elif (tasks := pack_count(size, start, end)) > MAX_SHARDS:
+        yield ("packConf",), "out-of-range", f"makes {tasks} tasks; a step has {MAX_SHARDS} at most"
+
+
+def _template_faults(
+    step: dict[str, Any], job_params: frozenset[str], upstream: Container[str]
+) -> Iterator[Found]:
+    params = step.get("params")
+    known = job_params.union(params) if isinstance(params, dict) else job_params
+    item = step.get("items") is not None
+    for path, text in templates(step):
+        wrong = render.check(text, known, steps=upstream, item=item)
+        for message in wrong:
+            yield path, "bad-template", _PRIVATE_TEMPLATE if path[:3] == _PRIVATE else message
+        if step.get("stepType") != "PACK" and any(name.startswith("pack.") for name in render.names(text)):
+            yield path, "bad-template", "pack.start and pack.end are known in a step of stepType PACK only"
+        if path[0] in BEFORE_TASKS and not wrong:
+            yield from _before_tasks(path, text)
+
+
+def _before_tasks(path: Path, text: str) -> Iterator[Found]:
+    if not render.is_one_hole(text):
+        yield path, "bad-template", "must be one {{ … }} with nothing around it"
+    named = [name for name in render.names(text) if name.startswith(_NO_TASK_YET)]
+    if named:
+        yield path, "bad-template", f"{named[0]} is known in tasks only, and here there are none yet"
+
+
+def _private_faults(step: dict[str, Any]) -> Iterator[Found]:
+    at: Any = step
+    for name in _PRIVATE:
+        at = at.get(name) if isinstance(at, dict) else None
+    for name, value in at.items() if isinstance(at, dict) else ():
+        if value == MASK:
+            message = "is the mask that answers show; give the value itself"
+            yield (*_PRIVATE, name), "masked-value", message
+
+
+def _files(step: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for kind in FILES:
+        files = step.get(kind)
+        for at, each in enumerate(files if isinstance(files, list) else ()):
+            if isinstance(each, dict):
+                yield (kind, at), each
+
+
+def _file_faults(step: dict[str, Any]) -> Iterator[Found]:
+    names = set()
+    read: dict[str, Path] = {}
+    for path, each in _files(step):
+        given = [name for name in _SOURCES if each.get(name) is not None]
+        for name in given[1:]:
+            yield (
+                (*path, name),
+                "both-spellings",
+                f"the file comes from {given[0]!r} already; give one of them",
+            )
+        yield from _name_faults(path, each)
+        own = each.get("name")
+        if path[0] == "outputs" or not isinstance(own, str):
+            continue
+        if not has_wildcard(own) and (first := read.setdefault(own, path)) != path:
+            text = f"is the name of {first[0]}/{first[1]} already; give one of them another"
+            yield (*path, "name"), "duplicate-file", text
+        if path[0] == "inputs":
+            names.add(own)
+    partition = step.get("partition")
+    wanted = partition.get("input") if isinstance(partition, dict) else None
+    if isinstance(wanted, str) and wanted not in names:
+        yield ("partition", "input"), "unknown-input", "must be the name of one of the step's inputs"
+
+
+def _name_faults(path: Path, file: dict[str, Any]) -> Iterator[Found]:
+    name, origin, url = file.get("name"), file.get("origin"), file.get("url")
+    if path[0] == "outputs":
+        for field in ("origin", "pattern"):
+            if file.get(field) is not None:
+                yield (*path, field), "bad-value", "is for files that a step reads"
+        return
+    if file.get("pattern") is not None and origin is None:
+        yield (*path, "pattern"), "missing-field", "needs the origin whose files it chooses"
+    elif isinstance(name, str) and has_wildcard(name) and (origin is None or file.get("pattern")):
+        yield (*path, "name"), "bad-file-name", "a pattern stands for files of an origin only"
+    if isinstance(url, str) and "{{" not in url and not url.lower().startswith(("http://", "https://")):
+        yield (*path, "url"), "bad-value", "must be an http or https address"
+
+
+def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:
+    """What is wrong between steps: names, dependencies, phases, origins, circles."""
+    number: dict[str, int] = {}
+    for at, step in enumerate(steps):
+        name = step.get("stepName")
+        if not isinstance(name, str):
+            continue
+        if number.setdefault(name, at) != at:
+            yield ("steps", at, "stepName"), "duplicate-step", f"is the name of step {number[name]} already"
+    waits_for: list[list[int]] = [[] for _ in steps]
+    hints = _MAX_STEP_HINTS
+    for at, path, name in _named_steps(steps):
+        if name not in number:
+            hint = did_you_mean(name, number) if hints > 0 else ""
+            hints -= 1
+            yield path, "unknown-step", f"there is no step {name[:64]!r}{hint}"
+        elif number[name] == at and path[2] != "dependentSteps":
+            yield path, "unknown-step", "a step cannot be the origin of its own input"
+        else:
+            waits_for[at].append(number[name])
+            if _phase(steps[number[name]]) > _phase(steps[at]):
+                yield path, "later-phase", f"step {name!r} is of a later phase, which starts after this one"
+    for circle in cycles(waits_for):
+        named = [steps[at]["stepName"] for at in circle]
+        message = f"steps wait for each other: {_circle(named)}"
+        yield ("steps", circle[0], "dependentSteps"), "cyclic-steps", message
+
+
+def upstream_of(steps: Sequence[dict[str, Any]], at: int) -> set[str]:
+    """The names of the steps that have ended before a step begins: its ancestors, and the earlier phases."""
+    before: dict[str, list[str]] = {}
+    for each, _, name in _named_steps(steps):
+        before.setdefault(steps[each].get("stepName", ""), []).append(name)
+    own = _phase(steps[at])
+    found = {step.get("stepName", "") for step in steps if _phase(step) < own}
+    left = list(before.get(steps[at].get("stepName", ""), ()))
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            left += before.get(name, ())
+    return found - {steps[at].get("stepName", "")}
+
+
+def _named_steps(steps: Sequence[dict[str, Any]]) -> Iterator[tuple[int, Path, str]]:
+    """Wherever a step names another: its index, the path there, and the name."""
+    for at, step in enumerate(steps):
+        named = step.get("dependentSteps")
+        for place, name in enumerate(named if isinstance(named, list) else ()):
+            if isinstance(name, str):
+                yield at, ("steps", at, "dependentSteps", place), name
+        for path, each in _files(step):
+            if path[0] != "outputs" and isinstance(each.get("origin"), str):
+                yield at, ("steps", at, *path, "origin"), each["origin"]
+
+
+def _phase(step: dict[str, Any]) -> int:
+    phase = step.get("phase", 0)
+    return phase if isinstance(phase, int) else 0
+
+
+def _circle(names: list[str]) -> str:
+    if len(names) > _MAX_NAMED:
+        names = [*names[:_MAX_NAMED], f"({len(names) - _MAX_NAMED} more)"]
+    return " -> ".join([*names, names[0]])

@@ -1,0 +1,297 @@
+"""JobDefine and StepDefine: the template of a Job, in its one canonical spelling.
+
+`None` means "not given": a step's setting goes before its Job's, and that before the default.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic_core import PydanticCustomError
+
+from shardmill.model.base import Answer, Limit, Model, Name, Params, Retries, Seconds, Time, User, Whole
+from shardmill.model.blocks import MAX_SHARDS
+from shardmill.model.definition.command import Command
+from shardmill.model.files import File, Partition
+from shardmill.model.notify import MAX_NOTICES, Notice
+from shardmill.model.time.deadline import TimeOfDay
+
+MAX_STEPS = 2_000
+MAX_ITEMS = 10_000
+MAX_DEPENDENCIES = 40  # all of them are written in one transaction
+
+# Seed 001 numbers its types.
+NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}
+
+_PERCENTAGE = re.compile(r"(\d{1,2}(\.\d{1,4})?|100)%\Z", re.ASCII)
+_STRATEGY = re.compile(r"(all|any|last:[1-9]\d{0,3})\Z", re.ASCII)
+
+
+def type_of(step: Mapping[str, Any]) -> Any:
+    """The type of a step document: as given, by its number, or from what else is given."""
+    given = step.get("type")
+    if given is None:
+        if step.get("command") is not None:
+            return "command"
+        return "noop" if step.get("content") is None else "shell"
+    return NUMBERED_TYPES.get(given, given) if type(given) is int else given
+
+
+def _content(value: Any) -> Any:
+    if value is None or isinstance(value, (str, dict)):
+        return value
+    raise PydanticCustomError("bad-type", "must be text or an object")
+
+
+def _tolerance(value: Any) -> int | str:
+    if type(value) is int and 0 <= value <= MAX_SHARDS:
+        return value
+    if isinstance(value, str) and _PERCENTAGE.match(value):
+        return value
+    raise PydanticCustomError("bad-value", "must be a number of tasks such as 3, or a share such as '5%'")
+
+
+def _strategy(value: Any) -> str:
+    if isinstance(value, str) and _STRATEGY.match(value):
+        return value
+    raise PydanticCustomError("bad-value", "must be all, any or last:n")
+
+
+def _sharding(value: Any) -> int | str:
+    if isinstance(value, str) or (type(value) is int and 1 <= value <= MAX_SHARDS):
+        return value
+    raise PydanticCustomError(
+        "out-of-range" if type(value) is int else "bad-type",
+        "must be a number from 1 to {most}, or a {{{{ }}}} that gives one",
+        {"most": MAX_SHARDS},
+    )
+
+
+def _items(value: Any) -> list[Any] | str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and len(value) <= MAX_ITEMS:
+        return value
+    raise PydanticCustomError(
+        "bad-value", "must be a list of {most} at most, or a {{{{ }}}} that gives one", {"most": MAX_ITEMS}
+    )
+
+
+StepType = Literal[
+    "noop", "shell", "python", "command", "java", "hive", "mapreduce", "docker", "http", "lambda"
+]
+Content = Annotated[str | dict[str, Any] | None, BeforeValidator(_content)]
+Tolerance = Annotated[int | str, PlainValidator(_tolerance, json_schema_input_type=int | str)]
+NumberOfShards = Annotated[int | str, PlainValidator(_sharding, json_schema_input_type=int | str)]
+Items = Annotated[list[Any] | str, PlainValidator(_items, json_schema_input_type=list[Any] | str)]
+Strategy = Annotated[str, PlainValidator(_strategy, json_schema_input_type=str)]
+
+
+class Info(Model):
+    """What a Job says of itself to people; the engine reads `noretry` and `auth` only."""
+
+    name: str | None = None
+    project: str | None = None
+    user: str | None = None
+    pipeline: str | None = None
+    auth: bool = False
+    noretry: bool = False
+    userattr: dict[str, str] = Field(default_factory=dict)
+
+
+class Window(Model):
+    """Calendar units around the dataTime: from 0 to 0 is the unit that it lies in."""
+
+    unit: Literal["minute", "hour", "day", "week", "month", "year"] = "day"
+    from_: int = Field(default=0, alias="from", ge=-10_000, le=10_000)
+    to: int = Field(default=0, ge=-10_000, le=10_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _closed(cls, data: Any) -> Any:
+        if isinstance(data, dict) and ("from" in data) != ("to" in data):
+            raise PydanticCustomError("open-window", "needs both from and to: a window must end")
+        return data
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.from_ > self.to:
+            raise PydanticCustomError("bad-value", "from must not be after to")
+        return self
+
+
+class Dependency(Model):
+    """A Job of this definition waits for Jobs of another; without a window, for that of the same dataTime."""
+
+    job_name: Name
+    window: Window | None = None
+    strategy: Strategy = "all"
+
+
+class PackConf(Model):
+    """Cuts the inclusive range `start` to `end` into packs of `size`, the last one as short as need be."""
+
+    size: Annotated[Whole, Field(ge=1)]
+    start: Whole
+    end: Whole
+
+
+class StepDefine(Model):
+    step_name: Name
+    description: str | None = None
+    type: StepType = "noop"
+    content: Content = None
+    command: Command | None = None
+    step_type: Literal["SHARD", "PACK"] = "SHARD"
+    sharding: NumberOfShards = 1
+    items: Items | None = Field(default=None, description="one task for each, which has it as {{ item }}")
+    when: str | None = Field(default=None, description="runs only if this {{ }} is true; else it is SKIPPED")
+    run_if_skipped: bool = Field(default=False, description="runs though an upstream's `when` was false")
+    start_shard_id: Annotated[Whole, Field(ge=0)] = 0
+    pack_conf: PackConf | None = None
+    dependent_steps: list[Name] = Field(default_factory=list)
+    phase: int = Field(default=0, ge=0, le=1_000_000)
+    can_fail: bool = False
+    fail_fast: bool = False
+    tolerated_failures: Tolerance = 0
+    max_task_count: int | None = Field(default=None, ge=1, le=MAX_SHARDS)
+    worker_groups: list[Name] = Field(default_factory=list)
+    priority: Whole | None = None
+    params: Params = Field(default_factory=dict)
+    failed_retries: Retries | None = None
+    failed_interval: Seconds | None = None
+    failed_backoff: float | None = Field(default=None, ge=1, le=100)
+    reject_retries: Retries | None = None
+    reject_interval: Seconds | None = None
+    lost_retries: Retries | None = None
+    timeout_seconds: Limit | None = None
+    execute_user: User | None = None
+    inputs: list[File] = Field(default_factory=list)
+    outputs: list[File] = Field(default_factory=list)
+    predata: list[File] = Field(default_factory=list)
+    partition: Partition | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settle_type(cls, data: Any) -> Any:
+        return {**data, "type": type_of(data)} if isinstance(data, dict) else data
+
+
+class JobDefine(Model):
+    job_name: Name
+    description: str | None = None
+    params: Params = Field(default_factory=dict)
+    worker_groups: list[Name] = Field(default_factory=list)
+    priority: Whole = 1
+    app_name: str | None = Field(default=None, min_length=1, max_length=64)
+    failed_retries: Retries = 0
+    failed_interval: Seconds = 3
+    failed_backoff: float = Field(default=1.0, ge=1, le=100)
+    reject_retries: Retries = 10
+    reject_interval: Seconds = 3
+    lost_retries: Retries = 5
+    timeout_seconds: Limit | None = None
+    on_failure: Literal["fail", "suspend"] = "fail"
+    concurrency: int | None = Field(default=None, ge=1, le=1_000_000)
+    dependencies: list[Dependency] = Field(default_factory=list, max_length=MAX_DEPENDENCIES)
+    expired_seconds: Limit = 86_400
+    retention_days: int | None = Field(default=None, ge=1, le=36_600)
+    deadline_seconds: Limit | None = None
+    deadline_time: TimeOfDay | None = None
+    on_deadline: Literal["mark", "kill"] = "mark"
+    notify: list[Notice] = Field(default_factory=list, max_length=MAX_NOTICES)
+    execute_user: User | None = None
+    info: Info = Field(default_factory=Info)
+    steps: list[StepDefine] = Field(min_length=1, max_length=MAX_STEPS)
+
+
+class SavedDefine(JobDefine, Answer):
+    """A saved JobDefine: what was sent, and what Shardmill knows of it."""
+
+    version: int
+    create_time: Time
+    update_time: Time
+    submit_user: str
+    update_user: str
+    suspended: str | None = Field(default=None, description="by whom and why, while no new Jobs start")
+
+
+class ListedDefine(Answer):
+    """A saved JobDefine in a list: what one needs to know to ask for it."""
+
+    job_name: str
+    version: int
+    description: str | None = None
+    app_name: str | None = None
+    step_count: int
+    create_time: Time
+    update_time: Time
+    submit_user: str
+    update_user: str
+    suspended: str | None = Field(default=None, description="by whom and why, while no new Jobs start")
+
+
+class JobNode(Answer):
+    job_name: str
+    defined: bool = Field(default=True, description="false for a parent that nobody has saved yet")
+    schedules: list[str] = Field(default_factory=list)
+
+
+class JobEdge(Answer):
+    """`child` waits for `parent`."""
+
+    parent: str
+    child: str
+
+
+class JobGraph(Answer):
+    """All definitions, and which of them waits for which."""
+
+    nodes: list[JobNode]
+    edges: list[JobEdge]
+
+
+def total(step: StepDefine) -> int | None:
+    """How many tasks a step has; None if that is known only when what it depends on has ended."""
+    if step.step_type == "PACK":
+        pack = _pack_conf(step)
+        return pack_count(pack.size, pack.start, pack.end)
+    if step.items is not None:
+        return len(step.items) if isinstance(step.items, list) else None
+    if step.partition or isinstance(step.sharding, str):
+        return None
+    return step.sharding
+
+
+def is_sharded(step: StepDefine) -> bool:
+    """Whether later steps see a list of outputs, and not just one."""
+    return step.step_type == "PACK" or total(step) != 1 or step.items is not None
+
+
+def upstream_of(step: StepDefine) -> list[str]:
+    """The steps that a step waits for: those it names, and those that make its files."""
+    origins = [file.origin for file in (*step.inputs, *step.predata) if file.origin]
+    return list(dict.fromkeys([*step.dependent_steps, *origins]))
+
+
+def pack_count(size: int, start: int, end: int) -> int:
+    return -((start - end - 1) // size)
+
+
+def pack_of(step: StepDefine, rank: int) -> tuple[int, int]:
+    """The inclusive range of the task `rank` of a PACK step."""
+    pack = _pack_conf(step)
+    count = pack_count(pack.size, pack.start, pack.end)
+    if not 0 <= rank < count:
+        raise ValueError(f"step {step.step_name!r} has {count} tasks, none of rank {rank}")
+    first = pack.start + rank * pack.size
+    return first, min(first + pack.size - 1, pack.end)
+
+
+def _pack_conf(step: StepDefine) -> PackConf:
+    if step.step_type != "PACK" or step.pack_conf is None:
+        raise ValueError(f"step {step.step_name!r} has no packConf")
+    return step.pack_conf

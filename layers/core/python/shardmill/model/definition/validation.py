@@ -1,0 +1,91 @@
+"""Judging a definition: every fault at once, each where it stands in the document as sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from shardmill.model.definition.command import masked
+from shardmill.model.definition.consistency import graph_faults, step_faults, upstream_of
+from shardmill.model.definition.fields import MAX_STEPS, JobDefine
+from shardmill.model.definition.references import templates
+from shardmill.model.definition.spelling import OTHER_SPELLINGS, Canonical, canonical
+from shardmill.model.fault import Fault, as_sent, fault, faults_of, in_order
+from shardmill.model.notify import masked_notices, notify_faults
+from shardmill.model.plain_json import plain_faults
+
+_UNREADABLE = {"too-deep", "not-json"}
+
+
+def check_definition(document: object, path_name: str | None = None) -> tuple[JobDefine | None, list[Fault]]:
+    """The definition that a document describes, or everything that is wrong with it.
+
+    `path_name`: the name in the address it was sent to, which the document may repeat or leave out.
+    """
+    if not isinstance(document, dict):
+        return None, [fault((), "bad-type", "a definition must be an object")]
+    faults = plain_faults(document)
+    if any(each.code in _UNREADABLE for each in faults):
+        return None, in_order(faults)
+    steps = document.get("steps")
+    if isinstance(steps, list) and len(steps) > MAX_STEPS:
+        many = f"a job has {MAX_STEPS} steps at most, this one {len(steps)}; use sharding or several jobs"
+        return None, in_order([*faults, fault(("steps",), "too-many-steps", many)])
+    spelt = canonical(document, path_name)
+    define, model_faults = _define(spelt)
+    faults += spelt.faults + model_faults + _rule_faults(spelt)
+    return (None, in_order(faults)) if faults else (define, [])
+
+
+def public_document(define: JobDefine) -> dict[str, Any]:
+    """The definition in its canonical spelling, as answers show it: private values are masked."""
+    steps = [
+        step.model_copy(update={"command": masked(step.command)}) if step.command else step
+        for step in define.steps
+    ]
+    public = define.model_copy(update={"steps": steps, "notify": masked_notices(define.notify)})
+    return _tidy(public.model_dump(exclude_unset=True, exclude_none=True))
+
+
+def stored_document(define: JobDefine) -> dict[str, Any]:
+    """The definition in its canonical spelling, complete: `JobDefine.model_validate` reads it back."""
+    return _tidy(define.model_dump(exclude_unset=True, exclude_none=True, exclude_computed_fields=True))
+
+
+def _define(spelt: Canonical) -> tuple[JobDefine | None, list[Fault]]:
+    try:
+        return JobDefine.model_validate(spelt.document, strict=True, by_alias=True, by_name=False), []
+    except ValidationError as error:
+        return None, faults_of(error, JobDefine, spelt.origins, OTHER_SPELLINGS)
+
+
+def _rule_faults(spelt: Canonical) -> list[Fault]:
+    """The rules that lie between fields, on whatever of the document is readable."""
+    params = spelt.document.get("params")
+    job_params = frozenset(params if isinstance(params, dict) else ())
+    steps = spelt.document.get("steps")
+    readable = [each if isinstance(each, dict) else {} for each in steps] if isinstance(steps, list) else []
+    found = [
+        (("steps", at, *path), code, message)
+        for at, step in enumerate(readable)
+        for path, code, message in step_faults(step, job_params, _upstream(readable, at))
+    ]
+    found += graph_faults(readable)
+    found += notify_faults(spelt.document.get("notify"))
+    return [fault(as_sent(path, spelt.origins), code, message) for path, code, message in found]
+
+
+def _upstream(steps: list[dict[str, Any]], at: int) -> set[str]:
+    """Worked out for the few steps that read outputs only."""
+    reads = any("steps." in text for _, text in templates(steps[at]))
+    return upstream_of(steps, at) if reads else set()
+
+
+def _tidy(document: dict[str, Any]) -> dict[str, Any]:
+    """Without empty lists and objects, which say as much as nothing."""
+    kept = {name: value for name, value in document.items() if value not in ([], {})}
+    kept["steps"] = [
+        {name: value for name, value in step.items() if value not in ([], {})} for step in document["steps"]
+    ]
+    return kept

@@ -1,0 +1,42 @@
+"""When a Job is late: so many seconds after it began to count, or at a time of day, whichever is earlier."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import PlainValidator
+from pydantic_core import PydanticCustomError
+
+from shardmill.model.base import from_ms, to_ms
+
+_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d\Z", re.ASCII)
+
+
+def _time_of_day(value: Any) -> str:
+    if isinstance(value, str) and _TIME_OF_DAY.match(value):
+        return value
+    raise PydanticCustomError(
+        "bad-time", "must be a time of day from 00:00 to 23:59, such as '06:30', in quotes in YAML"
+    )
+
+
+TimeOfDay = Annotated[str, PlainValidator(_time_of_day, json_schema_input_type=str)]
+
+
+def deadline(start: int, seconds: int | None, time_of_day: str, zone: str) -> int | None:
+    """The deadline of a Job that counts from `start`; times are milliseconds since 1970.
+
+    `time_of_day`: the next such time on the clocks of `zone`, as a schedule would fire it; empty for none.
+    """
+    found: list[int] = []
+    if seconds is not None:
+        found.append(start + seconds * 1000)
+    if time_of_day:
+        from shardmill.model.time.timetable import Timetable  # only who has a time of day pays for cron
+
+        hour, minute = time_of_day.split(":")
+        daily = Timetable(cron=f"{int(minute)} {int(hour)} * * *", timezone=zone or "UTC")
+        upcoming = daily.after(from_ms(start))
+        found += [to_ms(upcoming)] if upcoming else []
+    return min(found, default=None)

@@ -1,0 +1,46 @@
+"""The window of a Dependency: calendar units around a dataTime, as instants."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from shardmill.model.definition.fields import Window
+
+_ELAPSED = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
+_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
+
+def bounds(window: Window, moment: datetime, timezone: str) -> tuple[datetime, datetime]:
+    """The instants at which the window of a dataTime begins and ends (the end is not in it).
+
+    Days, weeks (from Monday on), months and years are those of the zone's calendar; minutes and hours elapse.
+    """
+    zone = ZoneInfo(timezone)
+    return _unit(window.unit, moment, zone, window.from_), _unit(window.unit, moment, zone, window.to + 1)
+
+
+def _unit(unit: str, moment: datetime, zone: ZoneInfo, away: int) -> datetime:
+    """The beginning of the unit that lies so many units away from the one that the moment is in."""
+    try:
+        local = moment.astimezone(zone)
+        if unit in _ELAPSED:
+            into = timedelta(seconds=local.second, microseconds=local.microsecond)
+            if unit == "hour":
+                into += timedelta(minutes=local.minute)
+            return moment.astimezone(UTC) - into + away * _ELAPSED[unit]
+        day = local.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+        if unit in ("day", "week"):
+            days = -day.weekday() + 7 * away if unit == "week" else away
+            return _instant(day + timedelta(days=days), zone)
+        months = (
+            day.year * 12 + (day.month - 1 if unit == "month" else 0) + away * (1 if unit == "month" else 12)
+        )
+        return _instant(day.replace(year=months // 12, month=months % 12 + 1, day=1), zone)
+    except (OverflowError, ValueError):
+        return _FIRST if away < 0 else _LAST
+
+
+def _instant(local: datetime, zone: ZoneInfo) -> datetime:
+    """The first instant of a local day; where a clock change skips midnight, the moment after."""
+    return local.replace(tzinfo=zone).astimezone(UTC)

@@ -1,0 +1,53 @@
+"""Whose rights a task's program has."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+
+from shardmill.worker.task.outcome import Unrunnable
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A user of this machine, other than the worker's own."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+
+
+def own_name() -> str:
+    """The name of the user that this worker runs as, or the number of one that has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def identity(wanted: str | None, switch: bool) -> Identity | None:
+    """The user to switch to for a task's `executeUser`; None if it is the worker's own. Raises Unrunnable."""
+    if wanted is None or wanted == (own := own_name()):
+        return None
+    if not switch:
+        raise Unrunnable(
+            f"the task is for user {wanted!r}, and this worker runs as {own!r}: "
+            "a worker started with --switch-user can run it"
+        )
+    try:
+        found = pwd.getpwnam(wanted)
+    except KeyError:
+        raise Unrunnable(f"there is no user {wanted!r} on this worker's machine") from None
+    if os.geteuid() != 0:
+        raise Unrunnable(
+            f"this worker runs as {own!r} and may not switch to {wanted!r}: --switch-user needs root"
+        )
+    groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
+    return Identity(found.pw_name, found.pw_uid, found.pw_gid, groups, found.pw_dir)
