@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.result import Result
+from support.paths import PROJECT
 
-ROOT = Path(__file__).parents[2]
 RUNS = 9
 COMMON = (
     "import boto3, boto3.dynamodb.types; "
@@ -45,10 +45,10 @@ def seconds(code: str, folder: Path) -> float:
 def measure(_: Path) -> Iterator[Result]:
     """Ours is compiled beforehand, as the libraries are, and as the layer is on AWS."""
     for folder in ("layers/core/python/shardmill", "functions"):
-        compileall.compile_dir(ROOT / folder, quiet=1)
+        compileall.compile_dir(PROJECT / folder, quiet=1)
     for name, libraries in LIBRARIES.items():
         pairs = [
-            (seconds(libraries.rstrip("; "), ROOT), seconds("import app", ROOT / "functions" / name))
+            (seconds(libraries.rstrip("; "), PROJECT), seconds("import app", PROJECT / "functions" / name))
             for _ in range(RUNS)
         ]
         alone, handler = (min(times) for times in zip(*pairs, strict=True))  # what is above it is noise
@@ -64,6 +64,6 @@ def _areas(libraries: float) -> Iterator[Result]:
 
     for area in sorted(set(AREAS.values())):
         code = f"import app; from shardmill.api.app import app_of; app_of(['{area}'])"
-        times = [seconds(code, ROOT / "functions" / "api") for _ in range(RUNS)]
+        times = [seconds(code, PROJECT / "functions" / "api") for _ in range(RUNS)]
         took = min(times) / libraries
         yield Result(f"import of functions/api and its {area}, over its libraries", took, "x")

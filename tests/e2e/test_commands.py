@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.laptop import Laptop
+from support.paths import PROJECT
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "balance-report.yaml"
+EXAMPLE = PROJECT / "examples" / "balance-report.yaml"
 
 
 def test_define_submit_watch_and_read(laptop: Laptop, tmp_path: Path) -> None:

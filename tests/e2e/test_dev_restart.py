@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from support.laptop import Laptop, descendants, start_laptop, still_alive
+from support.paths import PROJECT
 
-ROOT = Path(__file__).parents[2]
 DEFINITION = {
     "steps": [
         {"stepName": "a", "type": "noop", "sharding": 3},
@@ -103,8 +103,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_changed_code_is_deployed_over_the_kept_state(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name in ("functions", "statemachine", "layers/core/python"):
-        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    shutil.copy(ROOT / "template.yaml", project)
+        shutil.copytree(PROJECT / name, project / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    shutil.copy(PROJECT / "template.yaml", project)
     said_first = run_once(project, tmp_path)
     said_same = run_once(project, tmp_path)
     authorizer = project / "functions" / "authorizer" / "app.py"

@@ -19,10 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.laptop import Laptop
+from support.paths import PROJECT
 from support.waits import run_until
 
 TEXT_BYTES = 200_000_000
-EXAMPLE = Path(__file__).parents[2] / "examples/word-count.yaml"
+EXAMPLE = PROJECT / "examples/word-count.yaml"
 COUNT = "tr -s '[:space:]' '\\n' < text | LC_ALL=C sort | uniq -c"
 
 

@@ -11,9 +11,10 @@ from shardmill.aws.clock import new_id
 from shardmill.engine.jobs.submit import Submitted, submit
 from shardmill.model.actor import Actor
 from support.faults import Faults
+from support.paths import PROJECT
 from support.play import Play
 
-EVENTS = sorted((Path(__file__).parents[2] / "events").glob("*.json"))
+EVENTS = sorted((PROJECT / "events").glob("*.json"))
 
 
 def test_fifty_simultaneous_requests_make_one_job_and_one_execution(play: Play, faults: Faults) -> None:

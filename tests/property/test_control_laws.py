@@ -10,11 +10,11 @@ import os
 from typing import Any
 
 import pytest
-from control_laws import Laws
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from support.cloud import Cloud
+from support.control_laws import Laws
 from support.race import Between, Deed, Event, Race, race_track
 
 EXAMPLES = int(os.environ.get("CONTROL_LAW_EXAMPLES", "30"))

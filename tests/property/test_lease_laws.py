@@ -26,7 +26,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from lease_model import LEASE, Limits, Model, Task, Worker
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.sqs import models as moto_sqs
@@ -68,6 +67,7 @@ from shardmill.store.workers import Tally
 from support.cloud import Cloud
 from support.faults import Faults
 from support.hands import Hands
+from support.lease_model import LEASE, Limits, Model, Task, Worker
 from support.moto_cloud import shuffle_queues
 from support.play import Play
 from support.queue_rules import Receipts

@@ -24,11 +24,11 @@ from support.http_api import HttpApi
 from support.lambda_server import Functions, Handler, lambda_server, load_handlers
 from support.moto_haste import hasty_moto
 from support.moto_repairs import join_execution_threads, repaired_moto
+from support.paths import PROJECT
 from support.service_models import service_models_read_once
 from support.stack import ACCOUNT, REGION, Clients, Stack
 from support.watch import unwatch
 
-PROJECT = Path(__file__).resolve().parents[2]
 STACK = "shardmill-test"
 TOKEN = "test-admin-token"
 _END_SECONDS = 10.0

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -48,6 +47,7 @@ from support.cloud import Cloud
 from support.faults import Faults
 from support.hands import Hands
 from support.interrupt import Interrupter, Interruption, Moment
+from support.paths import PROJECT
 from support.queue_rules import Receipts
 from support.stack import ACCOUNT, REGION
 
@@ -128,7 +128,7 @@ class Race:
         self._table().items.clear()
         settings = Settings.from_environment()
         self.puppets = Puppets(
-            Path(__file__).resolve().parents[2] / "statemachine",
+            PROJECT / "statemachine",
             self._orchestrate,
             lambda **asked: clients.dynamodb().update_item(**asked),
             settings.table,

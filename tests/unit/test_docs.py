@@ -1,7 +1,6 @@
 """What the docs say of times and events is what the code does."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from shardmill.engine.running import finish
 from shardmill.engine.schedules import fire
 from shardmill.model.time.timetable import Timetable
 from support.diary import at
+from support.paths import PROJECT
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = PROJECT / "docs"
 
 
 def examples() -> list[list[str]]:

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from shardmill.local.sam_template import load_template
+from support.paths import PROJECT
 
-ROOT = Path(__file__).parents[2]
-CORE = ROOT / "layers/core/python/shardmill"
+CORE = PROJECT / "layers/core/python/shardmill"
 CALLERS = {
     "store/table.py": "dynamodb",
     "aws/queues.py": "sqs",
@@ -61,7 +60,7 @@ def called() -> Iterator[str]:
 
 
 def allowed() -> Iterator[tuple[str, str]]:
-    resources: dict[str, dict[str, Any]] = load_template(ROOT / "template.yaml")["Resources"]
+    resources: dict[str, dict[str, Any]] = load_template(PROJECT / "template.yaml")["Resources"]
     for name, resource in resources.items():
         properties = resource.get("Properties", {})
         for document in [*properties.get("Policies", []), properties.get("PolicyDocument", {})]:

@@ -15,8 +15,9 @@ from shardmill.model.files import File, Partition
 from shardmill.model.job import DependencyStatus, Job, JobRequest, Step, Task
 from shardmill.model.time.schedule import SavedSchedule, Schedule
 from shardmill.model.worker import Worker, WorkerGroup
+from support.paths import PROJECT
 
-TESTS = Path(__file__).parents[1]
+TESTS = PROJECT / "tests"
 MODELS: dict[str, type[BaseModel]] = {
     model.__name__: model
     for model in (

@@ -16,7 +16,7 @@ from shardmill.worker.task.environment import MAX_VALUE_BYTES
 from shardmill.worker.task.outcome import Ended, Faulty, Finding, Unrunnable, judge
 from shardmill.worker.task.programs import Order, Program, arguments
 
-_CALL = str(Path(__file__).with_name("call.py"))
+_CALL = str(Path(__file__).with_name("python_task.py"))
 _FETCH = str(Path(http_task.__file__))
 _ANSWER_SECONDS = 300
 _HADOOP_SETTINGS = (

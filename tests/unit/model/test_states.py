@@ -1,10 +1,9 @@
 """The moves between states: one table, drawn in the docs from that table."""
 
-from pathlib import Path
-
 from shardmill.model.states import JOB_MOVES, STEP_MOVES, TASK_MOVES, JobState, StepState, TaskState
+from support.paths import PROJECT
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+REFERENCE = PROJECT / "docs" / "reference.md"
 BEGIN, END = "<!-- states:begin -->", "<!-- states:end -->"
 
 

@@ -10,8 +10,8 @@ import pytest
 from shardmill.local import package
 from shardmill.local.deploy import ARTIFACTS, Package
 from shardmill.local.errors import DeployFailed
+from support.paths import PROJECT
 
-ROOT = Path(__file__).parents[2]
 TEMPLATE = """
 Resources:
   Layer:
@@ -136,5 +136,5 @@ def test_missing_code_is_named(project: Path) -> None:
 
 
 def test_the_makefile_of_the_layer_prunes_the_same() -> None:
-    makefile = (ROOT / "layers/core/Makefile").read_text()
+    makefile = (PROJECT / "layers/core/Makefile").read_text()
     assert f"OUTSIDE_LAMBDA := {' '.join(package.OUTSIDE_LAMBDA)}\n" in makefile

@@ -33,11 +33,11 @@ from shardmill.model.transfers import MAX_UPLOAD_BYTES, JobFile
 from shardmill.model.worker import MAX_OUTPUT_BYTES
 from support.fake_api import FakeApi, Reply, Run, command_line, fine, job, job_file, page, problem
 from support.fake_store import OWNER, FakeStore
+from support.paths import PROJECT
 
 FILES = "/v1/jobs/report/t1/files"
 SECRET = "s3cret"
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "files.md").read_text()
+PAGE = (PROJECT / "docs" / "files.md").read_text()
 
 
 @pytest.fixture
@@ -369,6 +369,6 @@ def test_the_definitions_of_the_page_and_the_example_are_valid() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     texts = [f"jobName: x\n{text.replace('…', 'x')}" for text in blocks]
     assert len(texts) == 2
-    for text in (*texts, (ROOT / "examples" / "word-count.yaml").read_text()):
+    for text in (*texts, (PROJECT / "examples" / "word-count.yaml").read_text()):
         found, faults = check_definition(yaml.safe_load(text))
         assert (found is not None, faults) == (True, [])

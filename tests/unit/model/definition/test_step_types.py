@@ -9,6 +9,7 @@ import yaml
 from shardmill.model.definition import step_types
 from shardmill.model.definition.step_types import ContentError, content_faults, render_content
 from shardmill.model.definition.validation import check_definition
+from support.paths import PROJECT
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_texts_that_are_filled_in_are_read_as_they_are() -> None:
             getattr(step_types, "lambda_" if kind == "lambda" else kind)(content)
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "examples").glob("*.yaml")), ids=str)
+@pytest.mark.parametrize("path", sorted((PROJECT / "examples").glob("*.yaml")), ids=str)
 def test_the_examples_are_right(path: Path) -> None:
     define, faults = check_definition(yaml.safe_load(path.read_text()))
     assert (define is not None, faults) == (True, [])

@@ -59,7 +59,7 @@ def test_rights_that_a_task_took_from_its_worker_are_taken_back(tmp_path: Path) 
         import os, sys, tempfile
         from pathlib import Path
         sys.path[:0] = {sys.path!r}
-        from shardmill.worker.place import a_place
+        from shardmill.worker.task.workdir import a_place
         from support.leases import a_lease
         os.setgid(65534); os.setuid(65534)
         root = Path(tempfile.mkdtemp(prefix="shardmill-test-"))

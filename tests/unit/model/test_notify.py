@@ -6,7 +6,6 @@ import hmac
 import json
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from shardmill.model.definition.command import MASK
 from shardmill.model.definition.validation import check_definition, public_document, stored_document
 from shardmill.model.notify import occasion_of, occasions
 from shardmill.model.states import JobState
+from support.paths import PROJECT
 
 quick = settings(max_examples=60, deadline=None)
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:shardmill-ops"
@@ -202,7 +202,7 @@ def test_the_envelope() -> None:
 
 
 def test_the_docs_tell_receivers_how_to_verify() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "notify.md").read_text()
+    text = (PROJECT / "docs" / "notify.md").read_text()
     told: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], told)
     headers = signed_headers("s3cret", "m", int(time.time()), b"{}")
@@ -213,7 +213,7 @@ def test_the_docs_tell_receivers_how_to_verify() -> None:
 
 
 def test_the_docs_example_is_a_definition() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "notify.md").read_text()
+    text = (PROJECT / "docs" / "notify.md").read_text()
     document = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)[0].replace("on:", "'on':"))
     checked, found = check_definition(document | {"steps": [{"stepName": "a"}]})
     assert checked is not None, found

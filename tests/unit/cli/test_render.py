@@ -35,8 +35,8 @@ from shardmill.worker.inflight import Held
 from shardmill.worker.task.channel import Live
 from support.fake_api import job, step, task
 from support.leases import a_lease
+from support.paths import PROJECT
 
-ROOT = Path(__file__).parents[2]
 TEXT = st.text(max_size=20)
 NAME = TEXT.filter(lambda text: text and "=" not in text)
 STEP = st.from_regex(r"[_a-zA-Z][_a-zA-Z0-9-]{0,9}", fullmatch=True)
@@ -384,7 +384,9 @@ def test_any_value_comes_out_of_a_log_line_as_it_went_in(text: str, number: int,
 
 
 def example() -> JobDefine:
-    found, faults = check_definition(yaml.safe_load((ROOT / "examples" / "balance-report.yaml").read_text()))
+    found, faults = check_definition(
+        yaml.safe_load((PROJECT / "examples" / "balance-report.yaml").read_text())
+    )
     assert not faults
     assert found
     return found
@@ -406,7 +408,7 @@ def test_the_example_is_valid_and_has_twelve_shards() -> None:
     ],
 )
 def test_the_sample_events_ask_for_the_example(name: str, trigger: str) -> None:
-    event = json.loads((ROOT / "events" / f"{name}.json").read_text())
+    event = json.loads((PROJECT / "events" / f"{name}.json").read_text())
     document, default, _ = request_of(event, "request-id")
     request, faults = check_request(document, example())
     assert not faults
@@ -416,7 +418,7 @@ def test_the_sample_events_ask_for_the_example(name: str, trigger: str) -> None:
 
 def states_of(machine: str) -> int:
     """How many states a Job passes that nothing goes wrong with, the inside of a Map aside."""
-    states = json.loads((ROOT / "statemachine" / f"{machine}.asl.json").read_text())
+    states = json.loads((PROJECT / "statemachine" / f"{machine}.asl.json").read_text())
     name, count = states["StartAt"], 0
     while name:
         count += 1

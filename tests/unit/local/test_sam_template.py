@@ -3,16 +3,15 @@
 import re
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shardmill.engine.notify import MOST_TRIES
 from shardmill.local.sam_template import load_template
+from support.paths import PROJECT
 
-ROOT = Path(__file__).parents[2]
-TEMPLATE = load_template(ROOT / "template.yaml")
+TEMPLATE = load_template(PROJECT / "template.yaml")
 RESOURCES: dict[str, dict[str, Any]] = TEMPLATE["Resources"]
 ACTIONS_WITHOUT_RESOURCES = {"sqs:ListQueues"}
 
@@ -36,7 +35,7 @@ def statements() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_every_function_of_the_repository_is_deployed() -> None:
-    folders = {f"functions/{folder.parent.name}/" for folder in ROOT.glob("functions/*/app.py")}
+    folders = {f"functions/{folder.parent.name}/" for folder in PROJECT.glob("functions/*/app.py")}
     assert {function["CodeUri"] for function in of_type("AWS::Serverless::Function").values()} >= folders
 
 
@@ -83,14 +82,14 @@ def test_the_longest_name_leaves_room_for_the_stack_s() -> None:
 
 
 def test_no_alias_or_merge_which_cloudformation_does_not_read() -> None:
-    text = (ROOT / "template.yaml").read_text()
+    text = (PROJECT / "template.yaml").read_text()
     assert not re.search(r"(?m)^[^#\"]*(: |- )[&*][a-z]|<<:", text)
 
 
 def test_the_layer_s_requirements_are_the_locked_versions() -> None:
-    lock = tomllib.loads((ROOT / "uv.lock").read_text())
+    lock = tomllib.loads((PROJECT / "uv.lock").read_text())
     locked = {each["name"]: each["version"] for each in lock["package"] if "version" in each}
-    text = (ROOT / "layers/core/requirements.txt").read_text()
+    text = (PROJECT / "layers/core/requirements.txt").read_text()
     wanted = dict(re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", text))
     assert {"pydantic", "aws-lambda-powertools", "croniter"} <= set(wanted)
     assert not {"boto3", "botocore"} & set(wanted)
