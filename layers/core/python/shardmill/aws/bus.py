@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
+from shardmill.model.errors import Transient
 
 if TYPE_CHECKING:
     from types_boto3_events import EventBridgeClient
 
 
-class EventRefused(Exception):
-    """EventBridge did not take an event; the tick will send it again."""
+class EventRefused(Transient):
+    """EventBridge rejected an event; the next tick publishes it again."""
 
 
 class Bus:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
+from shardmill.model.errors import Transient
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient
@@ -72,8 +73,8 @@ class Message:
     receives: int = 1
 
 
-class SendRefused(Exception):
-    """SQS kept refusing some messages of a batch; try again later."""
+class SendRefused(Transient):
+    """SQS rejected messages of a batch after several attempts; retry later."""
 
 
 class Queues:

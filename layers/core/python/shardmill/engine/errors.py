@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from shardmill.model.errors import Transient
+
 
 class MillError(Exception):
     """Something asked of Shardmill cannot be done."""
@@ -260,7 +262,9 @@ class OutputTooLarge(TooLarge):
     code = "output-too-large"
 
 
-class Busy(MillError):
+class Busy(MillError, Transient):
+    """The rows are being modified concurrently; retry after a second."""
+
     code = "busy"
 
     def __init__(self, detail: str) -> None:

@@ -19,6 +19,7 @@ from shardmill.model.blocks import (
     set_of,
     state_of,
 )
+from shardmill.model.errors import Transient
 from shardmill.model.states import TaskState
 from shardmill.store import keys
 from shardmill.store.codec import to_json
@@ -30,11 +31,11 @@ FEW_BLOCKS = 16
 _ENDS = {"success": TaskState.SUCCESS, "failed": TaskState.FAILED, "killed": TaskState.KILLED}
 
 
-class BlockChanged(Exception):
-    """A shard of the block had another value than expected."""
+class BlockChanged(Transient):
+    """A shard of the block no longer has the expected value; retry with the block as it is now."""
 
     def __init__(self, block: Block) -> None:
-        super().__init__(self.__doc__)
+        super().__init__()
         self.block = block
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from shardmill.model.errors import Transient
 from shardmill.store.codec import decode_item, encode, encode_item
 from shardmill.store.update import Item, Update
 
@@ -39,12 +40,12 @@ class TransactionRefused(Exception):
         self.failed = failed
 
 
-class Throttled(Exception):
-    """DynamoDB kept refusing part of a batch; try again later."""
+class Throttled(Transient):
+    """DynamoDB left part of a batch unprocessed after several attempts; retry later."""
 
 
-class Contended(Exception):
-    """Rivals kept writing the same items; look at what they wrote, or try again later."""
+class Contended(Transient):
+    """The items are being modified concurrently; read them again, or retry later."""
 
 
 class Table:

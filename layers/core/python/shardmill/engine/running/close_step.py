@@ -17,6 +17,7 @@ from shardmill.engine.tasks.park import park_step
 from shardmill.engine.tasks.retry import too_many_failures
 from shardmill.model.blocks import Block, block_count, blocks_of_set, ranges, set_count
 from shardmill.model.definition.fields import StepDefine
+from shardmill.model.errors import Transient
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
@@ -29,7 +30,7 @@ class StepLost(Exception):
     """A state machine speaks of a step that has no row."""
 
 
-class StillOpen(Exception):
+class StillOpen(Transient):
     """A step cannot be closed, or a block swept, because it is still being worked on; try again."""
 
 
