@@ -54,6 +54,9 @@ _leave_the_developer_s_aws()
 gc.set_threshold(100_000, 20, 20)  # at Python's own 700, a sixth of all time goes into looking for cycles
 
 from support.fixtures import cloud, faults, laptop  # noqa: E402  after the environment is clean
+from support.processes import restore_signals  # noqa: E402
+
+restore_signals()
 
 __all__ = ["cloud", "faults", "laptop"]
 

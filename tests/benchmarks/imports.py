@@ -37,7 +37,13 @@ def seconds(code: str, folder: Path) -> float:
     script = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
     environ = {**os.environ, "SHARDMILL_STACK": "bench"}
     run = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, env=environ, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     return float(run.stdout.splitlines()[-1])
 

@@ -16,7 +16,8 @@ from typing import Any
 import httpx
 import pytest
 
-from support.laptop import Laptop, Process, descendants, start_laptop, still_alive
+from support.laptop import Laptop, Process, start_laptop
+from support.processes import descendants, still_alive
 
 DEFINITION = {"steps": [{"stepName": "a", "type": "noop", "sharding": 3}]}
 

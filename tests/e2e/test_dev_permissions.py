@@ -5,9 +5,7 @@ tokens without the state machine that they belong to. The bucket's rule that ask
 """
 
 import json
-import os
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,29 +105,11 @@ def with_files(laptop: Laptop, group: str) -> dict[str, Any]:
     }
 
 
-class Guarded(Process):
-    """`dev` with IAM enforced."""
-
-    def start(self) -> "Guarded":
-        import subprocess
-
-        with self.log.open("a") as messages:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-c", DRIVER, *self.command],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=messages,
-                text=True,
-                env=os.environ | self.environ,
-            )
-        return self
-
-
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
     folder = tmp_path_factory.mktemp("guarded")
     own = {"XDG_CACHE_HOME": str(folder / "cache")}
-    process = Guarded([str(folder / "state")], folder / "dev.log", own).start()
+    process = Process([str(folder / "state")], folder / "dev.log", own, ("-c", DRIVER)).start()
     try:
         ready = json.loads(process.first_line(START_SECONDS))
         headers = {"Authorization": f"Bearer {ready['token']}"}

@@ -6,8 +6,6 @@ The last test is the other side: what the emulator of `dev` does instead.
 import contextlib
 import io
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +21,7 @@ from shardmill.local import emulator_quirks
 from shardmill.local.cloud import Cloud, bind, emulator_environment
 from shardmill.local.deploy import Endpoint
 from shardmill.local.state_folder import StateFolder
+from support.processes import child_process
 
 ROLE = "arn:aws:iam::000000000000:role/any"
 AT_ONCE = {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": True}}}
@@ -73,20 +72,15 @@ def plain_ministack(folder: StateFolder) -> Iterator[tuple[Endpoint, subprocess.
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     folder.scratch.mkdir(parents=True, exist_ok=True)
-    process = subprocess.Popen(
+    with child_process(
         [sys.executable, "-c", "from ministack.app import main; main()"],
         env=emulator_environment(folder, port),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-    )
-    try:
+    ) as process:
         until(lambda: _answers(port))
         yield Endpoint(f"http://127.0.0.1:{port}"), process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _answers(port: int) -> bool:

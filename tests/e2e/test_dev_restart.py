@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from support.laptop import Laptop, descendants, start_laptop, still_alive
+from support.laptop import Laptop, start_laptop
 from support.paths import PROJECT
+from support.processes import descendants, still_alive
 
 DEFINITION = {
     "steps": [

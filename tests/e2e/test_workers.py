@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from support.laptop import Laptop, descendants
+from support.laptop import Laptop
+from support.processes import descendants
 from support.stage import laptop_stage
 
 

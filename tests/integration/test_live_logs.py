@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from integration.test_worker_jobs import a_transport, ended, working
 
+from integration.test_worker_jobs import a_transport, ended, working
 from shardmill.aws import files
 from shardmill.worker.task import limits, log_stream
 from shardmill.worker.transport.base import Transport

@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+
+from support.processes import descendants, kill_tree, still_alive
 
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
@@ -32,12 +33,13 @@ class Process:
     command: Sequence[str]
     log: Path
     environ: dict[str, str] = field(default_factory=dict)
+    program: Sequence[str] = ("-m", "shardmill")
     popen: subprocess.Popen[str] | None = None
 
     def start(self) -> Self:
         with self.log.open("a") as messages:
             self.popen = subprocess.Popen(
-                [sys.executable, "-m", "shardmill", *self.command],
+                [sys.executable, *self.program, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=messages,
@@ -66,8 +68,7 @@ class Process:
         try:
             return self.popen.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
+            kill_tree(self.popen)
             raise LaptopFault(
                 f"{self} did not end within {STOP_SECONDS} s of {sign.name}\n{self.said()}"
             ) from None
@@ -171,50 +172,3 @@ def start_laptop(
 def _clean_environment() -> dict[str, str]:
     """The environment of a user who has no AWS at all."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "SHARDMILL_"))}
-
-
-def descendants(pid: int) -> set[int]:
-    """The processes below `pid`, from /proc."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            parent = _parent(entry)
-            if parent is not None:
-                parents.setdefault(parent, []).append(int(entry.name))
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        for child in parents.get(waiting.pop(), []):
-            found.add(child)
-            waiting.append(child)
-    return found
-
-
-def still_alive(pids: set[int], seconds: float) -> dict[int, str]:
-    """Those of `pids` that are still there after `seconds`, and what they run."""
-    deadline = time.monotonic() + seconds
-    while True:
-        alive = {pid: command for pid in pids if (command := _command(pid))}
-        if not alive or time.monotonic() >= deadline:
-            return alive
-        time.sleep(0.05)
-
-
-def running_commands() -> list[str]:
-    """What every process of this machine runs."""
-    return [_command(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _parent(entry: Path) -> int | None:
-    try:
-        return int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    except FileNotFoundError:
-        return None
-
-
-def _command(pid: int) -> str:
-    """Empty for a process that is gone, or is a zombie."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
-    except FileNotFoundError:
-        return ""

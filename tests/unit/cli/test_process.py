@@ -19,6 +19,7 @@ import pytest
 from shardmill.model.worker import Lease
 from support.fake_api import NOW, TOKEN, FakeApi, Reply, backfill, job, page, problem, step, task
 from support.leases import a_lease
+from support.processes import child_process
 
 COMMAND = [sys.executable, "-m", "shardmill"]
 JOB = "/v1/jobs/report/t1"
@@ -50,7 +51,9 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
         "import sys\nsys.argv = ['shardmill', '--help']\nfrom shardmill.cli.main import main\n"
         "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+    )
     heavy = {"pydantic", "httpx", "rich", "yaml", "boto3", "shardmill.client", "shardmill.local"}
     assert not heavy & set(found.stderr.split())
     assert min(_seconds("--help") for _ in range(3)) < 0.4
@@ -132,15 +135,15 @@ def interrupted(api: FakeApi, *arguments: str) -> str:
     """What a command that waits says when it is interrupted after it has said something."""
     with (
         api.served() as url,
-        subprocess.Popen(
+        child_process(
             [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=environment(url)
         ) as process,
     ):
         assert process.stderr
         assert "RUNNING" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
-        assert process.wait(10) == 130
+        rest: str = process.communicate(timeout=10)[1]
+        assert process.returncode == 130
     assert "Traceback" not in rest
     return rest
 
@@ -171,22 +174,22 @@ def on_a_terminal(
     """Runs a command with a terminal for everything; gives its exit code and what was seen."""
     terminal, other = pty.openpty()
     os.write(terminal, typed.encode())
-    process = subprocess.Popen([*COMMAND, *arguments], stdin=other, stdout=other, stderr=other, env=env)
-    os.close(other)
-    seen = b""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        readable, _, _ = select.select([terminal], [], [], 0.1)
-        if readable:
-            try:
-                seen += os.read(terminal, 65_536)
-            except OSError:
+    with child_process([*COMMAND, *arguments], stdin=other, stdout=other, stderr=other, env=env) as process:
+        os.close(other)
+        seen = b""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            readable, _, _ = select.select([terminal], [], [], 0.1)
+            if readable:
+                try:
+                    seen += os.read(terminal, 65_536)
+                except OSError:
+                    break
+                watch(seen)
+            elif process.poll() is not None:
                 break
-            watch(seen)
-        elif process.poll() is not None:
-            break
-    os.close(terminal)
-    return process.wait(5), seen.decode()
+        os.close(terminal)
+        return process.wait(5), seen.decode()
 
 
 def test_on_a_terminal_there_are_live_bars_and_colours(api: FakeApi) -> None:

@@ -359,7 +359,9 @@ def test_the_engine_logs_once_and_as_its_worker_does(form: str) -> None:
         f"log_to_stderr({form!r})\n"
         "logger.warning('it is late', extra={'action': 'start'})\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+    )
     [line] = found.stderr.splitlines()
     assert found.stdout == ""
     if form == "json":

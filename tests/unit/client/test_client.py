@@ -421,5 +421,7 @@ def _models(hint: object) -> Iterator[type[BaseModel]]:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, shardmill; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+    )
     assert not {"pydantic", "httpx", "typer", "rich", "yaml", "boto3"} & set(found.stdout.split())

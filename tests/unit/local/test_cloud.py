@@ -13,6 +13,7 @@ from shardmill.local import cloud as module
 from shardmill.local.cloud import Cloud
 from shardmill.local.errors import SPOILT_CODE, CloudFailed, Refused
 from shardmill.local.state_folder import StateFolder
+from support.processes import child_process
 
 EMULATOR = """
 import os, signal, sys, time
@@ -48,15 +49,12 @@ def folder(tmp_path: Path) -> StateFolder:
 def running(folder: StateFolder, stop: str) -> Iterator[Cloud]:
     program = EMULATOR.format(stop=stop)
     command = [sys.executable, "-c", program, str(folder.services)]
-    with subprocess.Popen(
+    with child_process(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
-        try:
-            yield Cloud("http://127.0.0.1:1", folder, process)
-        finally:
-            process.kill()
+        yield Cloud("http://127.0.0.1:1", folder, process)
 
 
 @pytest.fixture
@@ -104,7 +102,7 @@ def test_a_save_that_failed_is_told(folder: StateFolder, said: list[str]) -> Non
 def test_one_that_died_before_is_not_told_again(folder: StateFolder, said: list[str]) -> None:
     with running(folder, ENDS) as cloud:
         cloud.process.kill()
-        cloud.process.wait()
+        cloud.process.wait(20)
         with pytest.raises(CloudFailed, match="ended by itself"):
             cloud.check()
         cloud.stop(said.append)
@@ -112,7 +110,7 @@ def test_one_that_died_before_is_not_told_again(folder: StateFolder, said: list[
 
 def test_one_that_cannot_read_its_state_is_a_refusal_with_its_last_words(folder: StateFolder) -> None:
     folder.log("cloud").write_text("Traceback\nthe state file x cannot be read (y)\n")
-    with subprocess.Popen([sys.executable, "-c", f"raise SystemExit({SPOILT_CODE})"]) as process:
-        process.wait()
+    with child_process([sys.executable, "-c", f"raise SystemExit({SPOILT_CODE})"]) as process:
+        process.wait(20)
         with pytest.raises(Refused, match=rf"^the state file x cannot be read \(y\); .*{folder.path}"):
             Cloud("http://127.0.0.1:1", folder, process).check()

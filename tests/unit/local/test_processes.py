@@ -15,6 +15,7 @@ from shardmill.local.child_process import leashed
 from shardmill.local.session import Session
 from shardmill.local.state_folder import StateFolder, alive
 from shardmill.local.workers import Workers
+from support.processes import child_process
 
 OUTPUTS = dict.fromkeys(
     (
@@ -57,22 +58,21 @@ def test_a_leashed_program_runs_as_itself_and_ends_with_its_parent(tmp_path: Pat
         "subprocess.Popen(leashed('sleeper', '--x'), stdin=subprocess.PIPE, start_new_session=True)\n"
         "time.sleep(60)\n"
     )
-    process = subprocess.Popen([sys.executable, str(parent)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    said = process.stdout.readline().split()
-    assert said[0] == "up"
-    assert said[2:4] == ["['--x']", "''"]
-    child = int(said[1])
-    assert alive(child)
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    with child_process([sys.executable, parent], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline().split()
+        assert said[0] == "up"
+        assert said[2:4] == ["['--x']", "''"]
+        child = int(said[1])
+        assert alive(child)
+        process.kill()
+        process.wait(10)
     until(lambda: not alive(child))
 
 
 def test_a_leash_without_a_module_says_how() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "shardmill.local.child_process"], capture_output=True, text=True
+        [sys.executable, "-m", "shardmill.local.child_process"], capture_output=True, text=True, timeout=20
     )
     assert done.returncode == 1
     assert "usage" in done.stderr

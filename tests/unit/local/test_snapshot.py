@@ -10,6 +10,7 @@ import pytest
 
 from shardmill.local import snapshot
 from shardmill.local.snapshot import Snapshots
+from support.processes import child_process
 
 linux = pytest.mark.skipif(not snapshot.FORKS, reason="snapshots are forked on Linux only")
 
@@ -125,13 +126,12 @@ def test_the_last_save_outlives_the_end_of_its_process_group(tmp_path: Path) -> 
         "        print('done', flush=True)\n"
         "Snapshots(Store()).finish(lambda: os.killpg(0, signal.SIGKILL))\n"
     )
-    with subprocess.Popen(
+    with child_process(
         [sys.executable, "-c", program, str(tmp_path / "state")],
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.read() == b"done\n"
+        assert process.communicate(timeout=20)[0] == b"done\n"
     assert process.returncode == -signal.SIGKILL
     assert (tmp_path / "state").read_text() == "saved"
 

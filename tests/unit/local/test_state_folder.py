@@ -14,6 +14,7 @@ from shardmill.local.environment import aws_environment, clean_environment
 from shardmill.local.errors import Refused
 from shardmill.local.session import Session, find_session, pointers
 from shardmill.local.state_folder import StateFolder
+from support.processes import child_process
 
 OUTPUTS = {
     "StackName": "s",
@@ -38,8 +39,8 @@ def a_session(folder: StateFolder, pid: int | None = None) -> Session:
 
 
 def dead_pid() -> int:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
+    with child_process([sys.executable, "-c", ""]) as process:
+        process.wait(20)
     return process.pid
 
 
@@ -153,16 +154,16 @@ def test_a_session_whose_process_is_gone_does_not_count(tmp_path: Path) -> None:
 
 
 def test_the_last_started_session_is_found_and_then_the_one_before(tmp_path: Path) -> None:
-    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    early = a_session(StateFolder.at(tmp_path / "s"), other.pid)
-    late = a_session(StateFolder.at(tmp_path / "t"))
-    early.publish()
-    os.utime(pointers() / f"{other.pid}.json", (1, 1))
-    late.publish()
-    assert find_session() == late
-    late.withdraw()
-    assert find_session() == early
-    other.communicate(b"\n")
+    with child_process([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        early = a_session(StateFolder.at(tmp_path / "s"), other.pid)
+        late = a_session(StateFolder.at(tmp_path / "t"))
+        early.publish()
+        os.utime(pointers() / f"{other.pid}.json", (1, 1))
+        late.publish()
+        assert find_session() == late
+        late.withdraw()
+        assert find_session() == early
+        other.communicate(b"\n", timeout=20)
     assert find_session() is None
 
 
@@ -226,5 +227,7 @@ def test_nothing_of_the_user_s_aws_reaches_the_clients_of_dev(
 def test_finding_a_session_is_light() -> None:
     """The command line imports it at every start."""
     program = "import sys, shardmill.local.session; print({'boto3', 'yaml', 'ministack'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+    )
     assert done.stdout.strip() == "set()"

@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from shardmill.worker.task.execute import Workshop, execute
 from shardmill.worker.transport.base import Refused, Stale, Unreachable
 from support.fake_transport import FakeTransport
 from support.leases import a_lease
-from support.processes import gone
+from support.processes import child_process, gone
 
 
 @pytest.fixture(autouse=True)
@@ -601,9 +602,11 @@ sys.exit(code)
 """
 
 
-def _worker_process(content: str, grace: float) -> "subprocess.Popen[str]":
-    program = _program(content, grace)
-    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+@contextmanager
+def _worker_process(content: str, grace: float, prelude: str = "") -> Iterator["subprocess.Popen[str]"]:
+    program = prelude + _program(content, grace)
+    with child_process([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        yield process
 
 
 def _program(content: str, grace: float) -> str:
@@ -612,33 +615,34 @@ def _program(content: str, grace: float) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it_in_order(number: int, tmp_path: Path) -> None:
-    process = _worker_process(f"touch {tmp_path}/begun; sleep 0.4", 10)
-    _await(lambda: (tmp_path / "begun").exists(), 20)
-    process.send_signal(number)
-    assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]
-    assert process.returncode == 0
+    with _worker_process(f"touch {tmp_path}/begun; sleep 0.4", 10) as process:
+        _await(lambda: (tmp_path / "begun").exists(), 20)
+        process.send_signal(number)
+        assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]
+        assert process.returncode == 0
 
 
 def test_a_second_signal_kills_at_once(tmp_path: Path) -> None:
-    process = _worker_process(f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done", 30)
-    _await(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 20)
-    process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
-    assert process.returncode == 130
+    endless = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"
+    with _worker_process(endless, 30) as process:
+        _await(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 20)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 130
     assert gone(int((tmp_path / "pid").read_text()))
 
 
 def test_nohup_is_respected(tmp_path: Path) -> None:
     go = tmp_path / "go"
     content = f"touch {tmp_path}/begun; until [ -e {go} ]; do sleep 0.02; done"
-    program = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)" + _program(content, 10)
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    _await(lambda: (tmp_path / "begun").exists(), 20)
-    process.send_signal(signal.SIGHUP)
-    time.sleep(0.3)
-    assert process.poll() is None
-    process.terminate()
-    go.touch()
-    assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]
+    ignored = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    with _worker_process(content, 10, prelude=ignored) as process:
+        _await(lambda: (tmp_path / "begun").exists(), 20)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        assert process.poll() is None
+        process.terminate()
+        go.touch()
+        assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]

@@ -199,7 +199,10 @@ def test_tls_is_checked(tmp_path: Path, shop: Workshop, monkeypatch: pytest.Monk
     make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     name = ["-addext", "subjectAltName=DNS:localhost"]
     subprocess.run(
-        [*make.split(), *name, "-out", certificate, "-keyout", key], check=True, capture_output=True
+        [*make.split(), *name, "-out", certificate, "-keyout", key],
+        check=True,
+        capture_output=True,
+        timeout=20,
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

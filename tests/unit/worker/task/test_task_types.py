@@ -63,7 +63,7 @@ public class Main {
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("java")
     (folder / "Main.java").write_text(MAIN)
-    subprocess.run(["javac", "-d", folder / "classes", folder / "Main.java"], check=True)
+    subprocess.run(["javac", "-d", folder / "classes", folder / "Main.java"], check=True, timeout=30)
     jar = [
         "jar",
         "--create",
@@ -74,7 +74,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-C",
         folder / "classes",
     ]
-    subprocess.run([*jar, "."], check=True)
+    subprocess.run([*jar, "."], check=True, timeout=30)
     return folder
 
 

@@ -72,7 +72,11 @@ def test_rights_that_a_task_took_from_its_worker_are_taken_back(tmp_path: Path) 
         root.rmdir()
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 

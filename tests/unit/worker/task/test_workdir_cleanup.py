@@ -8,12 +8,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from shardmill.worker.task import process, workdir
-from support.processes import alive, gone
+from support.processes import alive, child_process, gone
 from support.standins import stand_in
 
 WORKER = """
@@ -45,17 +46,13 @@ Starting = Callable[..., "subprocess.Popen[bytes]"]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starting]:
     """A worker in a process of its own, which runs one task."""
-    started: list[subprocess.Popen[bytes]] = []
 
     def start(content: str, type: str = "shell", docker: str = "docker", keep: bool = False) -> object:
         program = WORKER.format(path=sys.path, content=content, type=type, docker=docker, keep=keep)
-        started.append(subprocess.Popen([sys.executable, "-c", program]))
-        return started[-1]
+        return children.enter_context(child_process([sys.executable, "-c", program]))
 
-    yield start
-    for worker in started:
-        worker.kill()
-        worker.wait()
+    with ExitStack() as children:
+        yield start
     workdir.clear_left()
 
 
@@ -86,7 +83,7 @@ def test_what_a_killed_worker_left_is_cleared_away(temp: Path, tmp_path: Path, s
     assert alive(task)
     assert root.exists()
     worker.kill()
-    worker.wait()
+    worker.wait(20)
     assert alive(task)
     with workdir.a_root(keep=False) as own:
         assert list(temp.iterdir()) == [own]
@@ -101,13 +98,13 @@ def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: Starti
     _await(lambda: docker.calls_path.exists() and docker.words)
     _await(lambda: any(Path(tempfile.gettempdir()).glob("*/*/session.json")))
     worker.kill()
-    worker.wait()
+    worker.wait(20)
     workdir.clear_left()
     _await(lambda: ["rm", "--force", docker.words[0][3]] in docker.words)
 
 
 def test_work_that_was_to_be_kept_is_kept(temp: Path, tmp_path: Path, start: Starting) -> None:
-    start("touch made", keep=True).wait()
+    start("touch made", keep=True).wait(20)
     workdir.clear_left()
     assert [path.name for path in temp.rglob("made")] == ["made"]
 
@@ -149,8 +146,7 @@ def test_a_record_that_makes_no_sense_is_said_and_passed_over(
 
 
 def test_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> None:
-    innocent = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    try:
+    with child_process(["sleep", "60"], start_new_session=True) as innocent:
         for birth in ("12345 an-old-boot", None):
             record = tmp_path / "session.json"
             record.write_text(json.dumps([innocent.pid, birth]))
@@ -159,9 +155,6 @@ def test_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> Non
         record.write_text(json.dumps([innocent.pid, process._birth(innocent.pid)]))
         process.end_left(record)
         assert innocent.wait(10) == -signal.SIGKILL
-    finally:
-        innocent.kill()
-        innocent.wait()
 
 
 def _await(predicate: Callable[[], object]) -> None:
