@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from shardmill.api.app import whole_app
-from shardmill.api.lease import lease_work
-from shardmill.api.routes import OPENAPI
+from shardmill.api.app import make_app
+from shardmill.api.meta import OPENAPI
+from shardmill.api.routes import ROUTES
 from shardmill.model.base import Answer
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.fault import Fault
@@ -53,9 +53,7 @@ class Problem(Answer):
 
 
 def document() -> dict[str, Any]:
-    app = whole_app()
-    app.post("/v1/work:lease", tags=["work"])(lease_work)
-    text = app.get_openapi_json_schema(
+    text = make_app(ROUTES).get_openapi_json_schema(
         title="Shardmill",
         version="1",
         description="Runs sharded batch jobs on AWS. Every refusal is application/problem+json.",
@@ -75,7 +73,9 @@ def document() -> dict[str, Any]:
     schemas |= {name: schema for name, schema in extra["$defs"].items() if name not in schemas}
     found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     found["security"] = [{"token": []}]
-    found["paths"]["/v1/health"]["get"]["security"] = []
+    for route in ROUTES:
+        if route.public and route.documented:
+            found["paths"][route.path][route.method.lower()]["security"] = []
     for (path, method), model in BODIES.items():
         ref = {"$ref": f"#/components/schemas/{model}"}
         found["paths"][path][method]["requestBody"]["content"] = {"application/json": {"schema": ref}}

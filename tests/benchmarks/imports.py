@@ -66,10 +66,10 @@ def measure(_: Path) -> Iterator[Result]:
 
 def _areas(libraries: float) -> Iterator[Result]:
     """What the first request of a cold function adds: the routes of the area that it asks for."""
-    from shardmill.api.app import AREAS
+    from shardmill.api.routes import ROUTES
 
-    for area in sorted(set(AREAS.values())):
-        code = f"import app; from shardmill.api.app import app_of; app_of(['{area}'])"
+    for area in sorted({route.module for route in ROUTES}):
+        code = f"import app; from shardmill.api.app import app_of_module; app_of_module('{area}')"
         times = [seconds(code, PROJECT / "functions" / "api") for _ in range(RUNS)]
         took = min(times) / libraries
         yield Result(f"import of functions/api and its {area}, over its libraries", took, "x")

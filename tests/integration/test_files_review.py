@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from shardmill.api import workers
+from shardmill.api import work
 from shardmill.aws import clients
 from shardmill.aws.files import Files, Place
 from shardmill.engine.files.split import settle
@@ -220,7 +220,7 @@ def test_a_step_upstream_is_looked_at_once_for_all_files_of_a_task(
 def test_more_files_than_an_answer_names_are_refused(
     play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "MOST_ANSWERED_BYTES", 2_000)
+    monkeypatch.setattr(work, "MOST_ANSWERED_BYTES", 2_000)
     play.define(
         step("a", sharding=3, outputs=[{"name": "out"}]),
         step("b", inputs=[{"name": "*/out", "origin": "a"}]),

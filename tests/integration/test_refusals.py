@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from shardmill.aws.queues import SendRefused
 from shardmill.engine import definitions
+from shardmill.model.blocks import Block
+from shardmill.model.errors import Transient
 from shardmill.store.definitions import Definitions, VersionConflict
+from shardmill.store.shards import BlockChanged
+from shardmill.store.table import Contended, Throttled
 from support.cloud import Cloud
 from support.faults import Faults
 from support.play import Play
@@ -158,6 +163,22 @@ def test_a_group_that_is_not_there_is_a_fault_of_the_definition_s_name(play: Pla
     assert (fault["pointer"], fault["code"]) == ("/jobName", "unknown-group")
     assert "'b'" in fault["message"]
     assert "PUT /v1/groups/ghost" in fault["message"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Contended(), Throttled(), BlockChanged(Block(0, 1, {})), SendRefused()],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_transient_error_is_answered_with_503_and_retry_after(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, error: Transient
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Definitions, "page", fail)
+    answer = cloud.http("GET", "/v1/definitions")
+    assert (answer.status, answer.json["code"], answer.headers["retry-after"]) == (503, "busy", "1")
 
 
 def test_the_log_of_a_defect_has_the_request_id_of_its_answer(

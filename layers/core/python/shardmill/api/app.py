@@ -1,61 +1,68 @@
-"""The HTTP API: every route but the lease.
-
-A function that starts cold imports only the routes of the area that its first request asks for.
-"""
+"""The HTTP API as a Lambda handler: checks a request, finds its route, and answers errors as problem+json."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from typing import Any
 
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shardmill.api.resolver import make_app, resolve_with
-
-# The first word after /v1/ (with a colon: what is done to one of it), and the module that has its routes.
-AREAS = {
-    "definitions": "definitions",
-    "jobs": "jobs",
-    "jobs:": "control",
-    "schedules": "schedules",
-    "groups": "workers",
-    "workers": "workers",
-    "work": "workers",
-    "uploads": "uploads",
-}
-_META = "meta"
-_AREA = re.compile(r"/v1/(\w+)(?:/.*(:))?")
-
-
-def app_of(modules: Iterable[str]) -> APIGatewayHttpResolver:
-    app = make_app()
-    for module in modules:
-        app.include_router(import_module(f"shardmill.api.{module}").router)
-    return app
-
-
-@cache
-def _app(module: str) -> APIGatewayHttpResolver:
-    return app_of([module])
-
-
-def whole_app() -> APIGatewayHttpResolver:
-    """All areas together, as the OpenAPI document describes them."""
-    return app_of(dict.fromkeys([*AREAS.values(), _META]))
+from shardmill.api import problems, request_checks
+from shardmill.api.routes import ROUTES, Route, allowed_methods, find_route
+from shardmill.aws.observability import logger
+from shardmill.engine.errors import MethodNotAllowed, MillError, NoSuchPath
 
 
 def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one event of the HTTP API."""
-    return resolve_with(_app(_module(event["rawPath"])), event, context)
+    method, path = event["requestContext"]["http"]["method"], event["rawPath"]
+    extra = {"action": "http", "method": method, "path": path, "requestId": context.aws_request_id}
+    try:
+        route = find_route(method, path)
+        request_checks.check(event, route)
+        if route is None:
+            raise _no_route(method, path)
+        answer = app_of_module(route.module).resolve(event, context)
+    except MillError as error:
+        answer = problems.answer(error)
+    except Exception as error:
+        known = problems.known_error(error)
+        if known is None:
+            logger.exception("the request failed with an unexpected error", extra=extra)
+        else:
+            logger.warning("the request failed and may be retried", extra={**extra, "error": str(error)})
+        answer = problems.answer(known or problems.internal_error(context.aws_request_id))
+    logger.info("answered a request", extra={**extra, "status": answer["statusCode"]})
+    return answer
 
 
-def _module(path: str) -> str:
-    match = _AREA.match(path)
-    if not match:
-        return _META
-    area, action = match.groups()
-    return (action and AREAS.get(f"{area}:")) or AREAS.get(area, _META)
+@cache
+def app_of_module(module: str) -> APIGatewayHttpResolver:
+    """The resolver of one module's routes; the first call imports the module."""
+    return make_app(route for route in ROUTES if route.module == module)
+
+
+def make_app(routes: Iterable[Route]) -> APIGatewayHttpResolver:
+    app = APIGatewayHttpResolver(enable_validation=True)
+
+    @app.exception_handler([MillError, RequestValidationError])
+    def handle(error: MillError | RequestValidationError) -> Response[str]:
+        refused = error if isinstance(error, MillError) else problems.not_valid(error.errors())
+        answer = problems.answer(refused)
+        return Response(answer["statusCode"], problems.MEDIA_TYPE, answer["body"], answer["headers"])
+
+    for route in routes:
+        app.route(route.path, route.method, tags=[route.tag], include_in_schema=route.documented)(
+            route.load()
+        )
+    return app
+
+
+def _no_route(method: str, path: str) -> MillError:
+    allowed = allowed_methods(path)
+    if allowed:
+        return MethodNotAllowed(method, path, allowed)
+    return NoSuchPath(f"there is nothing at {path}; GET /openapi.json describes what there is")

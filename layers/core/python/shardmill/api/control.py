@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
-from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
@@ -20,8 +19,6 @@ from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.fields import MAX_STEPS
 from shardmill.model.job import Explanation, Job
 from shardmill.model.states import JobState, StepState, TaskState
-
-router = APIGatewayHttpRouter()
 
 
 def _task_of_a_step(wish: Any) -> Any:
@@ -105,40 +102,34 @@ class Change(Reason):
         return self.model_dump(exclude={"step_name", "reason"}, exclude_none=True, by_alias=False)
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:suspend", tags=["jobs"])
 def suspend_job(job_name: str, trigger: str, wish: Annotated[Suspension | None, Body()] = None) -> Job:
     """Park a Job: nothing of it is leased any more, and its running tasks are told to stop, or may finish."""
     wish = wish or Suspension()
     job = jobs.read_job(mill(), job_name, trigger)
-    return jobs.summary(
-        suspend.suspend(mill(), job, actor(router), wish.reason, now(), let_finish=wish.let_finish)
-    )
+    return jobs.summary(suspend.suspend(mill(), job, actor(), wish.reason, now(), let_finish=wish.let_finish))
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:resume", tags=["jobs"])
 def resume_job(job_name: str, trigger: str, why: Why = NO_REASON) -> Job:
     """Let a suspended Job go on; what succeeded is kept, and one that failed runs again where it did."""
     job = jobs.read_job(mill(), job_name, trigger)
-    return jobs.summary(suspend.resume(mill(), job, actor(router), why.reason, now()))
+    return jobs.summary(suspend.resume(mill(), job, actor(), why.reason, now()))
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:kill", tags=["jobs"])
 def kill_job(job_name: str, trigger: str, wish: Annotated[Killing | None, Body()] = None) -> Job:
     """End a Job, or one of its steps, or one task of a step."""
     wish = wish or Killing()
     job = jobs.read_job(mill(), job_name, trigger)
     if wish.step_name is None:
-        return jobs.summary(kill.kill(mill(), job, actor(router).name, wish.reason, now()))
+        return jobs.summary(kill.kill(mill(), job, actor().name, wish.reason, now()))
     step, _ = jobs.read_step(mill(), job, wish.step_name)
     if wish.index is None:
-        kill.kill_step(mill(), job, step, actor(router).name, wish.reason, now())
+        kill.kill_step(mill(), job, step, actor().name, wish.reason, now())
     else:
         rank = jobs.rank_of(step, wish.index)
-        kill.kill_task(mill(), job, step, rank, actor(router).name, wish.reason, now())
+        kill.kill_task(mill(), job, step, rank, actor().name, wish.reason, now())
     return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), now())
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:rerun", tags=["jobs"])
 def rerun_job(job_name: str, trigger: str, wish: Annotated[Rerun | None, Body()] = None) -> Job:
     """Run a Job again that has ended or is suspended: a new run of it, in which the rest is kept."""
     wish = wish or Rerun()
@@ -148,22 +139,20 @@ def rerun_job(job_name: str, trigger: str, wish: Annotated[Rerun | None, Body()]
         step, _ = jobs.read_step(mill(), job, wish.steps[0])
         ranks = [jobs.rank_of(step, index) for index in wish.shards]
     scope = rerun.Scope(wish.scope == "all", tuple(wish.steps), tuple(ranks))
-    return jobs.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
+    return jobs.summary(rerun.rerun(mill(), job, scope, actor(), wish.reason, now()))
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:recompute", tags=["jobs"])
 def recompute_job(job_name: str, trigger: str, wish: Annotated[Recompute, Body()]) -> Job:
     """Run a step again, and everything downstream of it."""
     job = jobs.read_job(mill(), job_name, trigger)
     scope = rerun.Scope(steps=(wish.step_name,), downstream=True)
-    return jobs.summary(rerun.rerun(mill(), job, scope, actor(router), wish.reason, now()))
+    return jobs.summary(rerun.rerun(mill(), job, scope, actor(), wish.reason, now()))
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:force", tags=["jobs"])
 def force_end(job_name: str, trigger: str, wish: Annotated[Force, Body()]) -> Job:
     """Force a Job, a step or a task to an end; what waited for it moves on."""
     job = jobs.read_job(mill(), job_name, trigger)
-    who, why, at = actor(router), wish.reason, now()
+    who, why, at = actor(), wish.reason, now()
     if wish.step_name is None:
         return jobs.summary(force.force_job(mill(), job, JobState(wish.state), who, why, at))
     step, _ = jobs.read_step(mill(), job, wish.step_name)
@@ -175,7 +164,6 @@ def force_end(job_name: str, trigger: str, wish: Annotated[Force, Body()]) -> Jo
     return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), at)
 
 
-@router.get("/v1/jobs/<job_name>/<trigger>:explain", tags=["jobs"])
 def explain_job(job_name: str, trigger: str) -> Explanation:
     """Why a Job is not finished, or how it came to its end, in sentences."""
     job = jobs.read_job(mill(), job_name, trigger)
@@ -184,19 +172,16 @@ def explain_job(job_name: str, trigger: str) -> Explanation:
     )
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:priority", tags=["jobs"])
 def set_priority(job_name: str, trigger: str, change: Annotated[Priority, Body()]) -> Job:
     """Change the priority of a Job and its steps; tasks that wait move to the lane of that at once."""
     return _changed(job_name, trigger, Change(priority=change.priority, reason=change.reason))
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:group", tags=["jobs"])
 def set_groups(job_name: str, trigger: str, change: Annotated[Groups, Body()]) -> Job:
     """Give a Job, or a step of it, other worker groups; tasks that wait move there at once."""
     return _changed(job_name, trigger, Change.model_validate(change.model_dump()))
 
 
-@router.post("/v1/jobs/<job_name>/<trigger>:change", tags=["jobs"])
 def change_job(job_name: str, trigger: str, change: Annotated[Change, Body()]) -> Job:
     """Change priority, groups, retries or limits of what has not been leased yet; a later run keeps it."""
     return _changed(job_name, trigger, change)
@@ -207,6 +192,6 @@ def _changed(job_name: str, trigger: str, change: Change) -> Job:
     step_name = change.step_name or change_module.ALL_STEPS
     return jobs.summary(
         change_module.change(
-            mill(), job, change.wish, actor(router), now(), step_name=step_name, reason=change.reason
+            mill(), job, change.wish, actor(), now(), step_name=step_name, reason=change.reason
         )
     )

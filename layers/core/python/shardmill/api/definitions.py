@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Query
-from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
@@ -18,8 +17,6 @@ from shardmill.model.definition.fields import JobGraph, ListedDefine, SavedDefin
 from shardmill.model.definition.validation import check_definition, public_document
 from shardmill.model.fault import Fault
 from shardmill.store.definitions import Definition, Listed
-
-router = APIGatewayHttpRouter()
 
 Document = Annotated[Any, Body(description="a JobDefine")]
 IfMatch = Annotated[str | None, Header(alias="if-match", description="the ETag that must still hold")]
@@ -71,7 +68,6 @@ def _answer(saved: Definition, status: int = 200) -> Response[SavedDefine]:
     return Response(status_code=status, content_type=JSON, body=saved_view(saved), headers=headers)
 
 
-@router.post("/v1/definitions:validate", tags=["definitions"])
 def validate(document: Document) -> Verdict:
     """Check a document and say every fault at once; changes nothing."""
     define, faults = check_definition(document)
@@ -80,60 +76,52 @@ def validate(document: Document) -> Verdict:
     )
 
 
-@router.get("/v1/definitions:graph", tags=["definitions"])
 def graph() -> JobGraph:
     """Which definitions depend on which, and which of them schedules start."""
     return definitions.graph(mill())
 
 
-@router.put("/v1/definitions/<job_name>", tags=["definitions"])
 def save(
     job_name: str, document: Document, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> Response[SavedDefine]:
     """Save the next version of a definition."""
     expected = expected_version(if_match, if_none_match)
-    saved = definitions.save(mill(), job_name, document, actor(router), now=now(), expected=expected)
+    saved = definitions.save(mill(), job_name, document, actor(), now=now(), expected=expected)
     return _answer(saved, 201 if saved.version == 1 else 200)
 
 
-@router.get("/v1/definitions/<job_name>", tags=["definitions"])
 def read(job_name: str, version: Version = None) -> Response[SavedDefine]:
     """A definition, in its newest version unless another is asked for."""
     return _answer(definitions.read(mill(), job_name, version))
 
 
-@router.delete("/v1/definitions/<job_name>", tags=["definitions"])
 def delete(job_name: str, if_match: IfMatch = None) -> Response[None]:
     """Delete a definition; Jobs that run keep the version they started with."""
     definitions.delete(mill(), job_name, expected=expected_version(if_match, None))
     return no_content()
 
 
-@router.post("/v1/definitions/<job_name>:suspend", tags=["definitions"])
 def suspend(job_name: str, why: Why = NO_REASON) -> SavedDefine:
     """Have no new Jobs of a definition start; those that run go on, and schedules wait."""
-    return saved_view(definitions.suspend(mill(), job_name, actor(router), why.reason))
+    return saved_view(definitions.suspend(mill(), job_name, actor(), why.reason))
 
 
-@router.post("/v1/definitions/<job_name>:resume", tags=["definitions"])
 def resume(job_name: str, why: Why = NO_REASON) -> SavedDefine:
     """Let Jobs of a definition start again; schedules deal with what they missed as their catchUp says."""
     return saved_view(definitions.resume(mill(), job_name))
 
 
-@router.get("/v1/definitions", tags=["definitions"])
 def list_definitions(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
     """Every definition, by name, without its steps."""
-    rows = mill().definitions.page(after=pagination.place_of(router, cursor, str), limit=limit + 1)
-    return pagination.page(router, ((row.job_name, listed_view(row)) for row in rows), limit)
+    rows = mill().definitions.page(after=pagination.place_of(cursor, str), limit=limit + 1)
+    return pagination.page(((row.job_name, listed_view(row)) for row in rows), limit)
 
 
-@router.get("/v1/definitions/<job_name>/versions", tags=["definitions"])
 def versions(
     job_name: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[ListedDefine]:
     """Every version of a definition, newest first, without its steps."""
     definitions.read(mill(), job_name)
-    before = pagination.place_of(router, cursor, int)
+    before = pagination.place_of(cursor, int)
     rows = mill().definitions.versions(job_name, before=before, limit=limit + 1)
-    return pagination.page(router, ((row.version, listed_view(row)) for row in rows), limit)
+    return pagination.page(((row.version, listed_view(row)) for row in rows), limit)

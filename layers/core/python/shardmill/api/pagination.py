@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Generic, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
-from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from pydantic import BaseModel, Field
 
+from shardmill.api.responses import current_event
 from shardmill.engine.errors import RequestInvalid
 from shardmill.model.base import Answer
 from shardmill.model.fault import fault
@@ -35,7 +35,6 @@ class Page(Answer, Generic[T]):
 
 
 def page(
-    router: APIGatewayHttpRouter,
     found: Iterable[tuple[Any, M | None]],
     limit: int,
     *,
@@ -51,14 +50,14 @@ def page(
     for looked, (place, item) in enumerate(found):
         size += _size(item) if item is not None else 0
         if len(items) == limit or looked == looks or (items and size > MAX_BYTES):
-            return Page(items=items, cursor=_encode(last, _list_of(router)))
+            return Page(items=items, cursor=_encode(last, _list_of()))
         if item is not None:
             items.append(item)
         last = place
     return Page(items=items)
 
 
-def place_of(router: APIGatewayHttpRouter, cursor: str | None, kind: type[T]) -> T | None:
+def place_of(cursor: str | None, kind: type[T]) -> T | None:
     """The place after which a page begins; None for the beginning."""
     if cursor is None:
         return None
@@ -66,7 +65,7 @@ def place_of(router: APIGatewayHttpRouter, cursor: str | None, kind: type[T]) ->
         place, of = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError):
         place, of = None, None
-    if type(place) is not kind or of != _list_of(router):
+    if type(place) is not kind or of != _list_of():
         wrong = fault(("cursor",), "bad-cursor", "is not a cursor of this list with these filters")
         raise RequestInvalid("the cursor is not one that this list gave out", faults=[wrong.model_dump()])
     return place
@@ -81,9 +80,9 @@ def _size(item: BaseModel) -> int:
     return len(json.dumps(item.model_dump_json(ensure_ascii=True)))
 
 
-def _list_of(router: APIGatewayHttpRouter) -> int:
+def _list_of() -> int:
     """Tells lists, and the same list under other filters, apart."""
-    event = router.current_event
+    event = current_event()
     filters = {
         name: value for name, value in event.query_string_parameters.items() if name not in _OF_THE_PAGE
     }

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from shardmill.engine import errors
+from shardmill.model.errors import Transient
 from shardmill.model.fault import Fault, did_you_mean, fault, in_order, in_our_words
 
 MEDIA_TYPE = "application/problem+json"
@@ -36,6 +37,25 @@ def status_of(error: errors.MillError) -> HTTPStatus:
         if kind in STATUS:
             return STATUS[kind]
     return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def known_error(error: Exception) -> errors.MillError | None:
+    """What a caller is told about an error of the infrastructure; None if it is unexpected."""
+    from shardmill.store.table import RowGone  # imports botocore, which a request without errors may not need
+
+    if isinstance(error, Transient):
+        return errors.Busy("the rows are being modified concurrently or AWS throttled the call; retry")
+    if isinstance(error, RowGone):
+        return errors.JobEnded("the Job was deleted, with all its rows, while the request ran")
+    return None
+
+
+def internal_error(request_id: str) -> errors.Internal:
+    error = errors.Internal(
+        "this is a defect in Shardmill, or AWS did not answer; see the function's log for the request id"
+    )
+    error.extra = {"requestId": request_id}
+    return error
 
 
 def not_valid(found: Iterable[Mapping[str, Any]]) -> errors.RequestInvalid:

@@ -8,13 +8,12 @@ import json
 from typing import Any
 
 from shardmill.api import problems
-from shardmill.api.routes import known_queries
+from shardmill.api.routes import Route
 from shardmill.engine.errors import BadRequest, BodyTooLarge, NoSuchPath, Unauthorized, UnsupportedMedia
 from shardmill.model.actor import Actor
 
 MAX_BODY_BYTES = 1_000_000
 MAX_PATH = 600
-PUBLIC = {("GET", "/v1/health"), ("GET", "/openapi.json"), ("GET", "/")}
 _REPLACEMENT = "�"
 
 
@@ -27,16 +26,16 @@ def actor_of(event: dict[str, Any]) -> Actor:
     return Actor(name)
 
 
-def check(event: dict[str, Any]) -> None:
-    """Refuse a request that nobody should have to look at; its body is plain text afterwards."""
-    http = event["requestContext"]["http"]
-    if (http["method"], event["rawPath"]) not in PUBLIC:
+def check(event: dict[str, Any], route: Route | None) -> None:
+    """Reject a request that no route needs to see; decodes a base64 body in place."""
+    if route is None or not route.public:
         actor_of(event)
     if len(event["rawPath"]) > MAX_PATH:
         raise NoSuchPath(f"there is nothing at a path of more than {MAX_PATH} characters")
     if not event["rawPath"].isprintable():
         raise NoSuchPath("there is nothing at a path with control characters")
-    _check_queries(http["method"], event["rawPath"], event.get("queryStringParameters") or {})
+    if route is not None:
+        _check_queries(route, event.get("queryStringParameters") or {})
     body = _text(event)
     if not body:
         return
@@ -50,10 +49,9 @@ def check(event: dict[str, Any]) -> None:
     event["headers"] = {**event["headers"], "content-type": "application/json"}
 
 
-def _check_queries(method: str, path: str, given: dict[str, str]) -> None:
-    known = known_queries(method, path) if given else None
-    if known is not None and not known.issuperset(given):
-        raise problems.unknown_queries(given.keys() - known, known)
+def _check_queries(route: Route, given: dict[str, str]) -> None:
+    if given and not route.query_parameters.issuperset(given):
+        raise problems.unknown_queries(given.keys() - route.query_parameters, route.query_parameters)
 
 
 def _text(event: dict[str, Any]) -> str:

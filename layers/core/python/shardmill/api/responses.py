@@ -8,6 +8,7 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
+from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
 from pydantic import Field
 
 from shardmill.api.request_checks import actor_of
@@ -31,8 +32,16 @@ Why = Annotated[Reason, Body()]
 NO_REASON = Reason()
 
 
-def actor(router: APIGatewayHttpRouter) -> Actor:
-    return actor_of(router.current_event.raw_event)
+_router = APIGatewayHttpRouter()
+
+
+def current_event() -> APIGatewayProxyEventV2:
+    """The event that the resolver is answering."""
+    return _router.current_event
+
+
+def actor() -> Actor:
+    return actor_of(current_event().raw_event)
 
 
 def now() -> int:

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Path, Query
-from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
@@ -23,8 +22,6 @@ from shardmill.store.rows import ScheduleRow
 MOST_COMING = 1_000
 LISTED_HISTORY = 1
 
-router = APIGatewayHttpRouter()
-
 Document = Annotated[Any, Body(description="a Schedule")]
 IfMatch = Annotated[str | None, Header(alias="if-match", description="the ETag that must still hold")]
 IfNoneMatch = Annotated[str | None, Header(alias="if-none-match", description="`*`: only if there is none")]
@@ -36,7 +33,6 @@ def _answer(row: ScheduleRow, status: int = 200) -> Response[SavedSchedule]:
     return Response(status_code=status, content_type=JSON, body=manage.view(row), headers=headers)
 
 
-@router.put("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
 def save(
     job_name: str,
     schedule_id: str,
@@ -46,44 +42,39 @@ def save(
 ) -> Response[SavedSchedule]:
     """Save a schedule; while its times stay the same it goes on where it was, else from now on."""
     expected = expected_version(if_match, if_none_match)
-    row = manage.save(mill(), job_name, schedule_id, document, actor(router), now=now(), expected=expected)
+    row = manage.save(mill(), job_name, schedule_id, document, actor(), now=now(), expected=expected)
     return _answer(row, 201 if row.version == 1 else 200)
 
 
-@router.get("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
 def read(job_name: str, schedule_id: str) -> Response[SavedSchedule]:
     """A schedule with its last firings."""
     return _answer(manage.read(mill(), job_name, schedule_id))
 
 
-@router.delete("/v1/schedules/<job_name>/<schedule_id>", tags=["schedules"])
 def delete(job_name: str, schedule_id: str, if_match: IfMatch = None) -> Response[None]:
     """Delete a schedule; Jobs that it started go on."""
     manage.delete(mill(), job_name, schedule_id, now(), expected=expected_version(if_match, None))
     return no_content()
 
 
-@router.get("/v1/schedules", tags=["schedules"])
 def list_schedules(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[SavedSchedule]:
     """Every schedule, by job and id, with its last firing."""
-    place = pagination.place_of(router, cursor, list)
+    place = pagination.place_of(cursor, list)
     rows = mill().schedules.page(after=(str(place[0]), str(place[-1])) if place else None, limit=limit + 1)
     found = ((list(row.key), manage.view(row, history=LISTED_HISTORY)) for row in rows)
-    return pagination.page(router, found, limit)
+    return pagination.page(found, limit)
 
 
-@router.get("/v1/schedules/<job_name>", tags=["schedules"])
 def list_of_job(
     job_name: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[SavedSchedule]:
     """The schedules of a definition, by id, with their last firing."""
-    after = pagination.place_of(router, cursor, str) or ""
+    after = pagination.place_of(cursor, str) or ""
     rows = (row for row in mill().schedules.of_job(job_name) if row.id > after)
     found = ((row.id, manage.view(row, history=LISTED_HISTORY)) for row in rows)
-    return pagination.page(router, found, limit)
+    return pagination.page(found, limit)
 
 
-@router.get("/v1/schedules/<job_name>/<schedule_id>/next", tags=["schedules"])
 def coming(
     job_name: str,
     schedule_id: str,
@@ -97,46 +88,41 @@ def coming(
     return Page(items=manage.coming(row, count, now() if from_ is None else to_ms(from_)))
 
 
-@router.post("/v1/schedules/<job_name>/<schedule_id>:fire", tags=["schedules"])
 def fire_now(
     job_name: str, schedule_id: str, request: Annotated[FireRequest | None, Body()] = None
 ) -> Response[Job]:
     """Start a Job of a schedule now; its times stay as they are."""
     row = manage.read(mill(), job_name, schedule_id)
-    job, new = fire.fire_now(mill(), row, request or FireRequest(), actor(router), now(), new_id)
+    job, new = fire.fire_now(mill(), row, request or FireRequest(), actor(), now(), new_id)
     headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
     return Response(202 if new else 200, JSON, jobs.summary(job), headers)
 
 
-@router.post("/v1/schedules/<job_name>/<schedule_id>:backfill", tags=["schedules"])
 def start_backfill(
     job_name: str, schedule_id: str, request: Annotated[BackfillRequest, Body()]
 ) -> Response[Backfill]:
     """Run a range of past times, or a list of them: one Job each, so many at once."""
     row = manage.read(mill(), job_name, schedule_id)
-    begun = backfill.begin(mill(), row, request, actor(router), now(), new_id)
+    begun = backfill.begin(mill(), row, request, actor(), now(), new_id)
     headers = {"location": f"/v1/schedules/{job_name}/{schedule_id}/backfills/{begun.number}"}
     return Response(202, JSON, backfill.view(begun), headers)
 
 
-@router.get("/v1/schedules/<job_name>/<schedule_id>/backfills", tags=["schedules"])
 def list_backfills(
     job_name: str, schedule_id: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[Backfill]:
     """The backfills of a schedule, newest first."""
-    before = pagination.place_of(router, cursor, int) or 10**6
+    before = pagination.place_of(cursor, int) or 10**6
     rows = mill().schedules.backfills(job_name, schedule_id, limit=limit + 1)
     found = ((row.number, backfill.view(row)) for row in rows if row.number < before)
-    return pagination.page(router, found, limit)
+    return pagination.page(found, limit)
 
 
-@router.get("/v1/schedules/<job_name>/<schedule_id>/backfills/<number>", tags=["schedules"])
 def read_backfill(job_name: str, schedule_id: str, number: Number) -> Backfill:
     """How far a backfill is."""
     return backfill.view(backfill.read(mill(), (job_name, schedule_id, number)))
 
 
-@router.post("/v1/schedules/<job_name>/<schedule_id>/backfills/<number>:stop", tags=["schedules"])
 def stop_backfill(job_name: str, schedule_id: str, number: Number) -> Backfill:
     """Start no more Jobs of a backfill; those that run go on."""
-    return backfill.view(backfill.stop(mill(), (job_name, schedule_id, number), actor(router), now()))
+    return backfill.view(backfill.stop(mill(), (job_name, schedule_id, number), actor(), now()))
