@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from shardmill.model.history import ENGINE, Change
-from shardmill.store import keys
+from shardmill.store import indexes, keys
 from shardmill.store.rows import JobRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Item, Update
@@ -19,15 +19,19 @@ class Deadlines:
     def due(self, now: int, *, limit: int) -> Iterator[tuple[str, int]]:
         """The ids of Jobs whose deadline has passed and is not dealt with, earliest first, and since when."""
         items = self._table.query(
-            ("dk", keys.DUE_DEADLINES), index=keys.DUE, between=("da", 0, now), limit=limit
+            indexes.due_rows(indexes.DUE_DEADLINES),
+            index=indexes.DUE,
+            between=indexes.due_until(now),
+            limit=limit,
         )
         for item in items:
-            yield item["pk"].removeprefix("JOB#"), item["da"]
+            yield keys.parse_job(item), item[indexes.DUE_TIME]
 
     def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
         """Put off the tick's next look at a deadline; False if another tick, or a rerun, did."""
+        update = Update(keys.deadline(job_id)).set_all({indexes.DUE_TIME: due, "taken": True})
         try:
-            self._table.update(Update(keys.deadline(job_id)).set(da=due, taken=True).if_equal(da=seen))
+            self._table.update(update.if_all_equal({indexes.DUE_TIME: seen}))
         except ConditionFailed:
             return False
         return True
@@ -45,11 +49,12 @@ class Deadlines:
     def settled(self, job_id: str, *, seen: int) -> None:
         """Nothing is left to do about a deadline, unless a rerun gave the Job another."""
         with suppress(ConditionFailed):
-            self._table.delete_if(Update(keys.deadline(job_id)).if_equal(da=seen, taken=True))
+            unchanged = Update(keys.deadline(job_id)).if_all_equal({indexes.DUE_TIME: seen, "taken": True})
+            self._table.delete_if(unchanged)
 
 
 def deadline_rows(job_id: str, deadline: int | None) -> list[Item]:
     """What is written with a Job, or with its next run, so that the tick finds its deadline."""
     if deadline is None:
         return []
-    return [{**keys.deadline(job_id), "dk": keys.DUE_DEADLINES, "da": deadline}]
+    return [{**keys.deadline(job_id), **indexes.due(indexes.DUE_DEADLINES, deadline)}]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from shardmill.store import keys
+from shardmill.store import indexes, keys
 from shardmill.store.rows import Row
 from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -123,7 +123,7 @@ class Definitions:
         item: Item = {**listed.to_item(), "document": packed}
         emptied = {name: None for name in _LISTED if name not in item and name != "suspended"}
         write_head = Update(keys.definition_head(job_name)).set_all(
-            {**item, **emptied, "deleted": None, "lk": "definition", "ls": job_name}
+            {**item, **emptied, "deleted": None, **indexes.listed(indexes.DEFINITIONS, job_name)}
         )
         write_head.if_equal(version=newest or None)
         before = [] if head.get("deleted") else head.get("parents", [])
@@ -149,12 +149,12 @@ class Definitions:
         for parent in set(old) - set(new):
             yield self._table.delete_request(keys.definition_child(parent, job_name))
         if graph is not None:
-            raised = Update(keys.counter("graph")).set(value=graph + 1).if_equal(value=graph or None)
+            raised = Update(keys.graph_counter()).set(value=graph + 1).if_equal(value=graph or None)
             yield self._table.update_request(raised)
 
     def graph_revision(self) -> int:
         """Raised by every change of dependencies between definitions."""
-        return int((self._table.get(keys.counter("graph")) or {}).get("value", 0))
+        return int((self._table.get(keys.graph_counter()) or {}).get("value", 0))
 
     def parents(self, job_names: Iterable[str]) -> dict[str, list[str]]:
         """The definitions that each of these depends on."""
@@ -163,9 +163,9 @@ class Definitions:
 
     def children(self, job_name: str) -> list[str]:
         """The definitions that depend on this one."""
-        partition = ("pk", keys.definition_head(job_name)["pk"])
-        items = self._table.query(partition, prefix=("sk", keys.CHILD), consistent=True)
-        return [item["sk"].removeprefix(keys.CHILD) for item in items]
+        partition = keys.partition_of(keys.definition_head(job_name))
+        items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True)
+        return [keys.parse_child(item) for item in items]
 
     def use(self, job_name: str) -> tuple[int | None, int]:
         """What changes whenever schedules or other definitions begin to need this one."""
@@ -178,9 +178,9 @@ class Definitions:
         `use`: as it was before the caller saw that nobody needs the definition.
         """
         used, graph = use
-        hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove("lk", "suspended")
+        hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove(*indexes.UNLIST, "suspended")
         hidden.if_equal(version=version, deleted=None, used=used)
-        judged = Update(keys.counter("graph")).if_equal(value=graph or None)
+        judged = Update(keys.graph_counter()).if_equal(value=graph or None)
         try:
             self._table.transact(
                 [
@@ -202,23 +202,18 @@ class Definitions:
             return None
 
     def page(self, *, after: str | None, limit: int) -> Iterator[Listed]:
-        start = {**keys.definition_head(after), "lk": "definition", "ls": after} if after else None
+        start = (
+            {**keys.definition_head(after), **indexes.listed(indexes.DEFINITIONS, after)} if after else None
+        )
         items = self._table.query(
-            ("lk", "definition"), index=keys.LIST, start=start, limit=limit, only=_LISTED
+            indexes.all_of(indexes.DEFINITIONS), index=indexes.LIST, start=start, limit=limit, only=_LISTED
         )
         return map(Listed.from_item, items)
 
     def versions(self, job_name: str, *, before: int | None, limit: int) -> Iterator[Listed]:
         """The versions of a definition, newest first."""
-        newest = 10**8 - 1 if before is None else max(before - 1, 0)
-        first, last = (keys.definition_version(job_name, number) for number in (0, newest))
-        items = self._table.query(
-            ("pk", first["pk"]),
-            between=("sk", first["sk"], last["sk"]),
-            newest_first=True,
-            limit=limit,
-            only=_LISTED,
-        )
+        partition, bounds = keys.definition_versions(job_name, before=before)
+        items = self._table.query(partition, between=bounds, newest_first=True, limit=limit, only=_LISTED)
         return map(Listed.from_item, items)
 
 

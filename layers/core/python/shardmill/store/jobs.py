@@ -8,7 +8,7 @@ from typing import Any
 
 from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JOB_MOVES, JobState
-from shardmill.store import keys
+from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
 from shardmill.store.deadlines import deadline_rows
 from shardmill.store.rows import JobRow
@@ -27,7 +27,7 @@ class Jobs(Steps):
 
     def next_jid(self, count: int = 1) -> int:
         """The first of so many numbers that nobody else gets."""
-        answer = self._table.update(Update(keys.counter("jid")).add(value=count), returns="UPDATED_NEW")
+        answer = self._table.update(Update(keys.job_counter()).add(value=count), returns="UPDATED_NEW")
         return int(answer["value"]) - count + 1
 
     def identity(self, job_name: str, trigger: str) -> tuple[str, str] | None:
@@ -41,10 +41,8 @@ class Jobs(Steps):
         row = {
             **keys.job(job.id),
             **job.to_item(),
-            "lk": "job",
-            "ls": keys.sort_number(job.jid),
-            "nk": job.job_name,
-            "tk": job.state.value,
+            **indexes.listed_job(job.jid, job.job_name),
+            **indexes.job_state(job.state.value),
             **_due(due),
         }
         return [
@@ -99,7 +97,7 @@ class Jobs(Steps):
         illegal = [source for source in sources if state not in JOB_MOVES[source]]
         assert not illegal, f"{illegal} -> {state} is no legal move"
         update = Update(keys.job(job_id)).set(
-            state=state.value, tk=state.value, update_time=now, **changes, **_due(due)
+            **indexes.job_state(state.value), update_time=now, **changes, **_due(due)
         )
         update.append(
             "history", Change(now, state.value, run, actor, reason or changes.get("notes") or "").encode()
@@ -125,7 +123,7 @@ class Jobs(Steps):
         """Begin the next run of a Job, with a deadline of its own; None if it is another by now."""
         text = json.dumps(redo, separators=(",", ":"))
         update = Update(keys.job(job.id)).set(
-            run=job.run + 1, state=JobState.INIT.value, tk=JobState.INIT.value, redo=text, update_time=now
+            run=job.run + 1, **indexes.job_state(JobState.INIT.value), redo=text, update_time=now
         )
         update.set(**_due(due)).append(
             "history", Change(now, JobState.INIT.value, job.run + 1, actor, reason).encode()
@@ -191,9 +189,9 @@ class Jobs(Steps):
     def hide(self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool) -> bool:
         """Mark an ended Job as deleted and free its name; False if it is another by now."""
         row = Update(keys.job(job.id)).set(
-            state=JobState.DELETED.value, tk=JobState.DELETED.value, update_time=now, purge=purge
+            **indexes.job_state(JobState.DELETED.value), update_time=now, purge=purge
         )
-        row.set(**_due(due)).remove("lk", "nk", "event_pending", "heirs_pending")
+        row.set(**_due(due)).remove(*indexes.UNLIST_JOB, "event_pending", "heirs_pending")
         row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
         row.if_equal(run=job.run, state=job.state.value)
         name = keys.identity(job.job_name, job.trigger)
@@ -210,10 +208,9 @@ class Jobs(Steps):
 
     def purge(self, job: JobRow) -> None:
         """Remove the rows of a Job, its own last."""
-        partition = ("pk", keys.job(job.id)["pk"])
-        items = self._table.query(partition, only=("pk", "sk"), consistent=True)
-        places = [{"pk": item["pk"], "sk": item["sk"]} for item in items if item["sk"] != "job"]
-        self._table.batch_delete(places)
+        partition = keys.partition_of(keys.job(job.id))
+        items = self._table.query(partition, only=keys.KEY, consistent=True)
+        self._table.batch_delete([keys.key_of(item) for item in items if not keys.is_job(item)])
         self._table.delete(keys.job(job.id))
 
     def dependencies_met(self, job: JobRow, *, now: int, due: int) -> bool:
@@ -233,7 +230,7 @@ class Jobs(Steps):
 
     def event_sent(self, job_id: str, run: int, *, due: int) -> None:
         """The bus was told; the tick looks again whether those who wait for the Job heard of it."""
-        sent = Update(keys.job(job_id)).remove("event_pending").set(da=due)
+        sent = Update(keys.job(job_id)).remove("event_pending").set_all({indexes.DUE_TIME: due})
         try:
             self._table.update(sent.if_equal(run=run, event_pending=True, heirs_pending=True))
         except ConditionFailed as changed:
@@ -256,8 +253,9 @@ class Jobs(Steps):
 
     def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
         """Put off the tick's next look at a Job; False if another tick did."""
+        update = Update(keys.job(job_id)).set_all({indexes.DUE_TIME: due})
         try:
-            self._table.update(Update(keys.job(job_id)).set(da=due).if_equal(da=seen))
+            self._table.update(update.if_all_equal({indexes.DUE_TIME: seen}))
         except ConditionFailed:
             return False
         return True
@@ -265,27 +263,25 @@ class Jobs(Steps):
     def due(self, now: int, *, limit: int) -> Iterator[tuple[str, int]]:
         """The ids of Jobs that the tick should look at, longest due first, and since when."""
         items = self._table.query(
-            ("dk", keys.DUE_PARTITION), index=keys.DUE, between=("da", 0, now), limit=limit
+            indexes.due_rows(indexes.DUE_JOBS),
+            index=indexes.DUE,
+            between=indexes.due_until(now),
+            limit=limit,
         )
         for item in items:
-            yield item["pk"].removeprefix("JOB#"), item["da"]
+            yield keys.parse_job(item), item[indexes.DUE_TIME]
 
     def page(
         self, *, job_name: str | None, state: str | None, before: int | None, limit: int
     ) -> Iterator[JobRow]:
         """Jobs of a name, else of a state, else all, newest first, read `limit` at a time."""
-        partition, index = ("lk", "job"), keys.LIST
+        partition, index = indexes.all_of(indexes.JOBS), indexes.LIST
         if job_name:
-            partition, index = ("nk", job_name), keys.NAME
+            partition, index = indexes.jobs_named(job_name), indexes.NAME
         elif state:
-            partition, index = ("tk", state), keys.STATE
-        newest = keys.sort_number(10**12 - 1 if before is None else max(before - 1, 0))
+            partition, index = indexes.jobs_in(state), indexes.STATE
         items = self._table.query(
-            partition,
-            index=index,
-            between=("ls", keys.sort_number(0), newest),
-            newest_first=True,
-            limit=limit,
+            partition, index=index, between=indexes.jobs_before(before), newest_first=True, limit=limit
         )
         return map(JobRow.from_item, items)
 
@@ -294,7 +290,8 @@ class Jobs(Steps):
         wanted = ("job_name", "trigger", "groups")
         for state in JobState:
             if not state.ended:
-                for item in self._table.query(("tk", state.value), index=keys.STATE, only=wanted):
+                jobs = indexes.jobs_in(state.value)
+                for item in self._table.query(jobs, index=indexes.STATE, only=wanted):
                     if group in item.get("groups", ()):
                         yield item["job_name"], item["trigger"]
 
@@ -307,4 +304,4 @@ def _expiry(job: JobRow) -> int | None:
 
 
 def _due(due: int | None) -> dict[str, Any]:
-    return {"dk": keys.DUE_PARTITION if due is not None else None, "da": due}
+    return indexes.due(indexes.DUE_JOBS, due)

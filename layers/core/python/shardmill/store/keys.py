@@ -1,112 +1,267 @@
-"""The only place that spells a key.
+"""DynamoDB keys: the only module that spells a key or a key prefix; `indexes` has those of the indexes.
 
-Only a definition, a group, a worker and the identity of a Job are keyed by names; all other rows of a Job by
-its id and run, so that nothing of an older Job of the same name can be met by accident.
+Definitions, schedules, groups, workers and the identity of a job are keyed by name. All other rows of a job
+are keyed by its id and run, so that rows of an earlier job with the same name are never read by accident.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from shardmill.model.blocks import block_of, set_of
 
 Key = dict[str, str]
+Partition = tuple[str, str]
+"""The name and value of a partition key, as `Table.query` takes it."""
+Range = tuple[str, Any, Any]
+"""The name of a sort key and its first and last value."""
+StepKey = tuple[str, int, int]
+"""The id of a job, a run, and the index of a step."""
 
-LIST = "list"
-NAME = "name"
-STATE = "state"
-DUE = "due"
-DUE_PARTITION = "due"
-DUE_SCHEDULES = "schedule"
-DUE_BACKFILLS = "backfill"
-DUE_DEADLINES = "deadline"
-MEMBER = "worker#"
-STUCK = "stuck#"
-WAITER = "waiter#"
-CHILD = "child#"
-SCHEDULE = "s#"
-OUTPUT = "o"
+KEY = ("pk", "sk")
+"""The attributes that make a key."""
+
 EVERY_GROUP = "*"
+"""The name of the row that stands for all groups."""
+
+_DEFINITION = "DEF#"
+_SCHEDULES = "SCHED#"
+_JOB = "JOB#"
+_JOB_ROW = "job"
+_CHILD = "child#"
+_SCHEDULE = "s#"
+_BACKFILL = "b#"
+_MEMBER = "worker#"
+_UNMATCHED = "stuck#"
+_WAITER = "waiter#"
+_BLOCK = "b"
+_OUTPUT = "o"
+_MAX_TIME = 10**14
+_MAX_VERSION = 10**8 - 1
+_MAX_STEP = 99_999
+
+
+def key_of(item: Mapping[str, Any]) -> Key:
+    """The key of an item."""
+    return {name: item[name] for name in KEY}
+
+
+def partition_of(key: Mapping[str, str]) -> Partition:
+    """The partition that holds a key."""
+    return "pk", key["pk"]
+
+
+def key_range(first: Key, last: Key) -> Range:
+    """The sort keys between two keys of a partition, both included."""
+    return "sk", first["sk"], last["sk"]
+
+
+def _prefix(text: str) -> tuple[str, str]:
+    return "sk", text
 
 
 def definition_head(job_name: str) -> Key:
-    return {"pk": f"DEF#{job_name}", "sk": "head"}
+    return {"pk": f"{_DEFINITION}{job_name}", "sk": "head"}
 
 
 def definition_version(job_name: str, version: int) -> Key:
-    return {"pk": f"DEF#{job_name}", "sk": f"v{version:08d}"}
+    return {"pk": f"{_DEFINITION}{job_name}", "sk": f"v{version:08d}"}
+
+
+def definition_versions(job_name: str, *, before: int | None) -> tuple[Partition, Range]:
+    """All versions of a definition, or those with a smaller number than `before`."""
+    newest = _MAX_VERSION if before is None else max(before - 1, 0)
+    first, last = (definition_version(job_name, number) for number in (0, newest))
+    return partition_of(first), key_range(first, last)
 
 
 def definition_child(job_name: str, child: str) -> Key:
-    """A definition that depends on another, found from that one."""
-    return {"pk": f"DEF#{job_name}", "sk": f"{CHILD}{child}"}
+    """A row under `job_name` for a definition that depends on it."""
+    return {"pk": f"{_DEFINITION}{job_name}", "sk": f"{_CHILD}{child}"}
+
+
+DEFINITION_CHILDREN = _prefix(_CHILD)
+
+
+def parse_child(item: Mapping[str, Any]) -> str:
+    return str(item["sk"]).removeprefix(_CHILD)
 
 
 def schedule(job_name: str, schedule_id: str) -> Key:
-    return {"pk": f"SCHED#{job_name}", "sk": f"{SCHEDULE}{schedule_id}"}
+    return {"pk": f"{_SCHEDULES}{job_name}", "sk": f"{_SCHEDULE}{schedule_id}"}
+
+
+SCHEDULES_OF_JOB = _prefix(_SCHEDULE)
+
+
+def parse_schedule(item: Mapping[str, Any]) -> tuple[str, str]:
+    """The job name and the id of a schedule."""
+    return item["pk"].removeprefix(_SCHEDULES), item["sk"].removeprefix(_SCHEDULE)
 
 
 def skip(job_name: str, schedule_id: str, until: int) -> Key:
-    """Times of a schedule that started nothing, by the last of them."""
+    """Consecutive times of a schedule that started no job, by the last of them."""
     return {"pk": f"SKIP#{job_name}/{schedule_id}", "sk": sort_time(until)}
 
 
+def skips_from(job_name: str, schedule_id: str, start: int) -> tuple[Partition, Range]:
+    """The skips of a schedule that end at `start` or later."""
+    first, last = (skip(job_name, schedule_id, until) for until in (start, _MAX_TIME))
+    return partition_of(first), key_range(first, last)
+
+
+def parse_skip(item: Mapping[str, Any]) -> int:
+    """The last of the times that a skip covers."""
+    return int(item["sk"]) - _MAX_TIME
+
+
 def backfill(job_name: str, schedule_id: str, number: int) -> Key:
-    return {"pk": f"SCHED#{job_name}", "sk": f"{backfills_of(schedule_id)}{number:06d}"}
+    return {"pk": f"{_SCHEDULES}{job_name}", "sk": f"{_BACKFILL}{schedule_id}#{number:06d}"}
 
 
-def backfills_of(schedule_id: str) -> str:
-    return f"b#{schedule_id}#"
+def backfills_of(schedule_id: str) -> tuple[str, str]:
+    return _prefix(f"{_BACKFILL}{schedule_id}#")
+
+
+def parse_backfill(item: Mapping[str, Any]) -> tuple[str, str, int]:
+    """The job name, the id of the schedule and the number of a backfill."""
+    _, schedule_id, number = item["sk"].split("#")
+    return item["pk"].removeprefix(_SCHEDULES), schedule_id, int(number)
 
 
 def run_at(job_name: str, data_time: int, job_id: str) -> Key:
-    """A Job among those of its definition, in the order of their dataTimes."""
+    """A job among those of its definition, ordered by dataTime."""
     return {"pk": f"RUN#{job_name}", "sk": f"{sort_time(data_time)}#{job_id}"}
 
 
+def runs_between(job_name: str, start: int, end: int) -> tuple[Partition, Range]:
+    """The jobs of a definition with `start <= dataTime < end`."""
+    return partition_of(run_at(job_name, 0, "")), ("sk", sort_time(start), sort_time(end))
+
+
 def edge(parent: str, until: int, child_id: str, number: int) -> Key:
-    """A Job that waits for Jobs of `parent`; in the order in which what it waits for ends."""
+    """A job that waits for jobs of `parent`, ordered by the end of the dataTimes that it waits for."""
     return {"pk": f"EDGE#{parent}", "sk": f"{sort_time(until)}#{child_id}#{number:03d}"}
+
+
+def edges_after(parent: str, moment: int) -> tuple[Partition, Range]:
+    """The edges whose dataTimes end after `moment`."""
+    last = sort_time(10**15 - _MAX_TIME - 1) + "~"
+    return partition_of(edge(parent, 0, "", 0)), ("sk", sort_time(moment + 1), last)
 
 
 def identity(job_name: str, trigger: str) -> Key:
     return {"pk": f"NAME#{job_name}", "sk": trigger}
 
 
-def counter(name: str) -> Key:
+def job_counter() -> Key:
+    """The counter that numbers jobs."""
+    return _counter("jid")
+
+
+def graph_counter() -> Key:
+    """The revision of the dependencies between definitions."""
+    return _counter("graph")
+
+
+def group_counter(group_name: str) -> Key:
+    """The counter that numbers the generations of a group's queues."""
+    return _counter(f"group#{group_name}")
+
+
+def _counter(name: str) -> Key:
     return {"pk": "COUNTER", "sk": name}
 
 
 def job(job_id: str) -> Key:
-    return {"pk": f"JOB#{job_id}", "sk": "job"}
+    return {"pk": f"{_JOB}{job_id}", "sk": _JOB_ROW}
+
+
+def is_job(key: Mapping[str, Any]) -> bool:
+    """Whether a row of a job's partition is the job itself."""
+    return bool(key["sk"] == _JOB_ROW)
+
+
+def parse_job(item: Mapping[str, Any]) -> str:
+    """The id of the job that a row belongs to."""
+    return str(item["pk"]).removeprefix(_JOB)
 
 
 def deadline(job_id: str) -> Key:
-    return {"pk": f"JOB#{job_id}", "sk": "deadline"}
+    return {"pk": f"{_JOB}{job_id}", "sk": "deadline"}
 
 
 def step(job_id: str, run: int, index: int) -> Key:
-    return {"pk": f"JOB#{job_id}", "sk": f"r{run:04d}#{index:05d}"}
+    return {"pk": f"{_JOB}{job_id}", "sk": f"r{run:04d}#{index:05d}"}
 
 
-def task_partition(job_id: str, run: int, step: int, set_number: int) -> str:
+def steps_of_run(job_id: str, run: int) -> tuple[Partition, Range]:
+    first, last = (step(job_id, run, index) for index in (0, _MAX_STEP))
+    return partition_of(first), key_range(first, last)
+
+
+def step_reference(step: StepKey) -> str:
+    """A step as the value of an attribute; `parse_step_reference` reads it."""
+    return "#".join(map(str, step))
+
+
+def parse_step_reference(text: str) -> StepKey:
+    job_id, run, index = text.split("#")
+    return job_id, int(run), int(index)
+
+
+def _tasks(job_id: str, run: int, step: int, set_number: int) -> str:
     return f"T#{job_id}#{run}#{step}#{set_number}"
 
 
 def block_set(job_id: str, run: int, step: int, number: int) -> Key:
-    return {"pk": task_partition(job_id, run, step, number), "sk": "set"}
+    return {"pk": _tasks(job_id, run, step, number), "sk": "set"}
+
+
+def parse_set(item: Mapping[str, Any]) -> int:
+    """The number of the set that a row belongs to."""
+    return int(item["pk"].rsplit("#", 1)[1])
 
 
 def block(job_id: str, run: int, step: int, number: int) -> Key:
-    return {"pk": task_partition(job_id, run, step, set_of(number)), "sk": f"b{number:05d}"}
+    return {"pk": _tasks(job_id, run, step, set_of(number)), "sk": f"{_BLOCK}{number:05d}"}
+
+
+BLOCKS = _prefix(_BLOCK)
+
+
+def parse_block(item: Mapping[str, Any]) -> int:
+    """The number of a block."""
+    return int(item["sk"].removeprefix(_BLOCK))
 
 
 def attempt(job_id: str, run: int, step: int, rank: int, attempt: int, worker: str, outcome: str) -> Key:
-    """Worker and outcome are in it, so that what a late or lying reporter says covers up nothing."""
-    partition = task_partition(job_id, run, step, set_of(block_of(rank)))
-    return {"pk": partition, "sk": f"{attempts_of(rank)}{attempt:05d}#{worker}#{outcome}"}
+    """A report on an attempt; worker and outcome are in the key: a late or false one overwrites nothing."""
+    partition = _tasks(job_id, run, step, set_of(block_of(rank)))
+    return {"pk": partition, "sk": f"{_attempts(rank)}{attempt:05d}#{worker}#{outcome}"}
 
 
-def attempts_of(rank: int) -> str:
+def attempts_of(rank: int) -> tuple[str, str]:
+    return _prefix(_attempts(rank))
+
+
+def _attempts(rank: int) -> str:
     return f"a{rank:06d}#"
+
+
+def output(job_id: str, run: int, step: int, rank: int, attempt: int) -> Key:
+    partition = _tasks(job_id, run, step, set_of(block_of(rank)))
+    return {"pk": partition, "sk": f"{_OUTPUT}{rank:06d}#{attempt:05d}"}
+
+
+OUTPUTS = _prefix(_OUTPUT)
+
+
+def parse_output(item: Mapping[str, Any]) -> tuple[int, int]:
+    """The rank and the attempt of an output."""
+    rank, attempt = item["sk"].removeprefix(_OUTPUT).split("#")
+    return int(rank), int(attempt)
 
 
 def worker(worker_id: str) -> Key:
@@ -118,11 +273,18 @@ def group(name: str) -> Key:
 
 
 def member(group_name: str, worker_id: str) -> Key:
-    return {"pk": f"GROUP#{group_name}", "sk": f"{MEMBER}{worker_id}"}
+    return {"pk": f"GROUP#{group_name}", "sk": f"{_MEMBER}{worker_id}"}
 
 
-def stuck(group_name: str, job_id: str, run: int, step: int) -> Key:
-    return {"pk": f"GROUP#{group_name}", "sk": f"{STUCK}{job_id}#{run}#{step}"}
+MEMBERS = _prefix(_MEMBER)
+
+
+def unmatched(group_name: str, job_id: str, run: int, step: int) -> Key:
+    """Tasks of a step that no live worker of a group can run."""
+    return {"pk": f"GROUP#{group_name}", "sk": f"{_UNMATCHED}{job_id}#{run}#{step}"}
+
+
+UNMATCHED = _prefix(_UNMATCHED)
 
 
 def slots(line: str) -> Key:
@@ -130,19 +292,17 @@ def slots(line: str) -> Key:
 
 
 def slot_waiter(line: str, jid: int) -> Key:
-    return {"pk": f"SLOTS#{line}", "sk": f"{WAITER}{sort_number(jid)}"}
+    return {"pk": f"SLOTS#{line}", "sk": f"{_WAITER}{sort_number(jid)}"}
 
 
-def output(job_id: str, run: int, step: int, rank: int, attempt: int) -> Key:
-    partition = task_partition(job_id, run, step, set_of(block_of(rank)))
-    return {"pk": partition, "sk": f"{OUTPUT}{rank:06d}#{attempt:05d}"}
+SLOT_WAITERS = _prefix(_WAITER)
 
 
 def sort_time(milliseconds: int) -> str:
-    """A time as text that sorts like it, those before 1970 included."""
-    return f"{milliseconds + 10**14:015d}"
+    """A time as text that sorts in the same order, times before 1970 included."""
+    return f"{milliseconds + _MAX_TIME:015d}"
 
 
 def sort_number(number: int) -> str:
-    """A growing number as text that sorts like it."""
+    """A number as text that sorts in the same order."""
     return f"{number:012d}"

@@ -16,22 +16,20 @@ class Runs:
 
     def between(self, job_name: str, start: int, end: int) -> Iterator[tuple[int, str]]:
         """The dataTimes and ids of the Jobs with `start <= dataTime < end`, in order."""
-        bounds = ("sk", keys.sort_time(start), keys.sort_time(end))
-        partition = ("pk", keys.run_at(job_name, 0, "")["pk"])
+        partition, bounds = keys.runs_between(job_name, start, end)
         for item in self._table.query(partition, between=bounds, consistent=True):
             yield item["at"], item["id"]
 
     def waiting_for(self, job_name: str, moment: int) -> Iterator[str]:
         """The ids of the Jobs that wait for one of `job_name` of that dataTime."""
-        bounds = ("sk", keys.sort_time(moment + 1), keys.sort_time(10**15 - 10**14 - 1) + "~")
-        partition = ("pk", keys.edge(job_name, 0, "", 0)["pk"])
+        partition, bounds = keys.edges_after(job_name, moment)
         for item in self._table.query(partition, between=bounds, consistent=True):
             if item["from"] <= moment:
                 yield item["child"]
 
     def forget_edges(self, job: JobRow) -> None:
         """A Job waits no longer."""
-        self._table.batch_delete([{name: row[name] for name in ("pk", "sk")} for row in edges(job)])
+        self._table.batch_delete([keys.key_of(row) for row in edges(job)])
 
 
 def rows_of(job: JobRow) -> list[Item]:

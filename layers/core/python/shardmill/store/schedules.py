@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from shardmill.store import keys
+from shardmill.store import indexes, keys
 from shardmill.store.rows import BackfillRow, ScheduleRow
 from shardmill.store.table import ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -36,14 +36,16 @@ class Schedules:
         return [row for row in map(ScheduleRow.from_item, items) if not row.deleted]
 
     def of_job(self, job_name: str) -> Iterator[ScheduleRow]:
-        partition = keys.schedule(job_name, "")["pk"]
-        items = self._table.query(("pk", partition), prefix=("sk", keys.SCHEDULE), consistent=True)
+        partition = keys.partition_of(keys.schedule(job_name, ""))
+        items = self._table.query(partition, prefix=keys.SCHEDULES_OF_JOB, consistent=True)
         return (row for row in map(ScheduleRow.from_item, items) if not row.deleted)
 
     def page(self, *, after: ScheduleKey | None, limit: int) -> Iterator[ScheduleRow]:
         """All schedules by job and id, after a certain one."""
-        start = {**keys.schedule(*after), "lk": "schedule", "ls": "/".join(after)} if after else None
-        items = self._table.query(("lk", "schedule"), index=keys.LIST, start=start, limit=limit)
+        start = {**keys.schedule(*after), **_listed(after)} if after else None
+        items = self._table.query(
+            indexes.all_of(indexes.SCHEDULES), index=indexes.LIST, start=start, limit=limit
+        )
         return map(ScheduleRow.from_item, items)
 
     def save(self, known: ScheduleRow | None, wanted: ScheduleRow) -> bool:
@@ -86,13 +88,12 @@ class Schedules:
 
     def skips(self, job_name: str, schedule_id: str, start: int, end: int) -> list[Skip]:
         """What a schedule left out between two times, in order."""
-        partition = ("pk", keys.skip(job_name, schedule_id, 0)["pk"])
-        bounds = ("sk", keys.sort_time(start), keys.sort_time(10**14))
+        partition, bounds = keys.skips_from(job_name, schedule_id, start)
         found: list[Skip] = []
         for item in self._table.query(partition, between=bounds, consistent=True):
             if item["from"] >= end:
                 break
-            found.append((item["from"], int(item["sk"]) - 10**14))
+            found.append((item["from"], keys.parse_skip(item)))
         return found
 
     def delete(self, row: ScheduleRow, *, now: int) -> bool:
@@ -102,15 +103,15 @@ class Schedules:
 
     def due(self, now: int) -> Iterator[ScheduleKey]:
         """The schedules whose next time has come, longest due first."""
-        items = self._table.query(("dk", keys.DUE_SCHEDULES), index=keys.DUE, between=("da", -(10**14), now))
-        for item in items:
-            yield item["pk"].removeprefix("SCHED#"), item["sk"].removeprefix(keys.SCHEDULE)
+        due = indexes.due_rows(indexes.DUE_SCHEDULES)
+        items = self._table.query(due, index=indexes.DUE, between=indexes.due_until(now))
+        return map(keys.parse_schedule, items)
 
     def add_backfill(self, row: BackfillRow, *, due: int) -> bool:
         """Whether it was written; False if its number is taken."""
-        item = {**keys.backfill(*_backfill_key(row)), **row.to_item(), "dk": keys.DUE_BACKFILLS, "da": due}
+        item = {**keys.backfill(*_backfill_key(row)), **row.to_item()}
         try:
-            self._table.put_new(item)
+            self._table.put_new({**item, **indexes.due(indexes.DUE_BACKFILLS, due)})
         except ConditionFailed:
             return False
         return True
@@ -121,25 +122,24 @@ class Schedules:
 
     def backfills(self, job_name: str, schedule_id: str, *, limit: int) -> Iterator[BackfillRow]:
         """Newest first."""
-        partition = ("pk", keys.schedule(job_name, "")["pk"])
-        prefix = ("sk", keys.backfills_of(schedule_id))
+        partition = keys.partition_of(keys.schedule(job_name, ""))
+        prefix = keys.backfills_of(schedule_id)
         items = self._table.query(partition, prefix=prefix, newest_first=True, consistent=True, limit=limit)
         return map(BackfillRow.from_item, items)
 
     def change_backfill(self, row: BackfillRow, *, due: int | None, **changes: Any) -> BackfillRow | None:
         """Change a backfill and give it back; None if somebody else changed it since it was read."""
         update = Update(keys.backfill(*_backfill_key(row)))
-        update.set(rev=row.rev + 1, dk=keys.DUE_BACKFILLS if due is not None else None, da=due, **changes)
+        update.set(rev=row.rev + 1, **indexes.due(indexes.DUE_BACKFILLS, due), **changes)
         try:
             return BackfillRow.from_item(self._table.update(update.if_equal(rev=row.rev), returns="ALL_NEW"))
         except ConditionFailed:
             return None
 
     def due_backfills(self, now: int) -> Iterator[tuple[str, str, int]]:
-        items = self._table.query(("dk", keys.DUE_BACKFILLS), index=keys.DUE, between=("da", 0, now))
-        for item in items:
-            _, schedule_id, number = item["sk"].split("#")
-            yield item["pk"].removeprefix("SCHED#"), schedule_id, int(number)
+        due = indexes.due_rows(indexes.DUE_BACKFILLS)
+        items = self._table.query(due, index=indexes.DUE, between=indexes.due_until(now))
+        return map(keys.parse_backfill, items)
 
 
 def _backfill_key(row: BackfillRow) -> tuple[str, str, int]:
@@ -155,10 +155,11 @@ def _change(row: ScheduleRow, changed: ScheduleRow) -> Update:
 
 def _places(row: ScheduleRow) -> dict[str, Any]:
     """Where the indexes have a schedule: in the list, and by its next time while it is on."""
-    waits = row.status == 1 and row.next is not None
     return {
-        "lk": None if row.deleted else "schedule",
-        "ls": None if row.deleted else "/".join(row.key),
-        "dk": keys.DUE_SCHEDULES if waits else None,
-        "da": row.next if waits else None,
+        **(indexes.not_listed() if row.deleted else _listed(row.key)),
+        **indexes.due(indexes.DUE_SCHEDULES, row.next if row.status == 1 else None),
     }
+
+
+def _listed(schedule: ScheduleKey) -> keys.Key:
+    return indexes.listed(indexes.SCHEDULES, "/".join(schedule))

@@ -99,14 +99,14 @@ class Shards:
         """The named blocks, those without a row included."""
         wanted = list(numbers)
         items = self._table.batch_get([keys.block(step.job_id, step.run, step.index, n) for n in wanted])
-        by_number = {_number(item): item for item in items}
+        by_number = {keys.parse_block(item): item for item in items}
         return {number: _block(step.total, number, by_number.get(number, {})) for number in wanted}
 
     def blocks_of_set(self, step: StepRow, number: int) -> Iterator[Block]:
         """Every block of a set in order, those without a row included."""
-        partition = keys.task_partition(step.job_id, step.run, step.index, number)
-        items = self._table.query(("pk", partition), prefix=("sk", "b"), consistent=True)
-        by_number = {_number(item): item for item in items}
+        partition = keys.partition_of(self._set_key(step, number))
+        items = self._table.query(partition, prefix=keys.BLOCKS, consistent=True)
+        by_number = {keys.parse_block(item): item for item in items}
         for block in blocks_of_set(step.total, number):
             yield _block(step.total, block, by_number.get(block, {}))
 
@@ -137,25 +137,24 @@ class Shards:
 
     def _touched(self, opened: Sequence[tuple[StepRow, Set[int]]]) -> Iterator[tuple[StepRow, Item]]:
         """The rows that there are of these blocks, each time of one set; a few are read together."""
-        few: dict[tuple[str, str], StepRow] = {}
+        few: dict[tuple[str, ...], tuple[keys.Key, StepRow]] = {}
         for step, numbers in opened:
             places = [keys.block(step.job_id, step.run, step.index, number) for number in sorted(numbers)]
             if len(places) <= FEW_BLOCKS:
-                few |= {(place["pk"], place["sk"]): step for place in places}
+                few |= {tuple(place.values()): (place, step) for place in places}
                 continue
-            bounds = ("sk", places[0]["sk"], places[-1]["sk"])
-            for item in self._table.query(("pk", places[0]["pk"]), between=bounds):
-                if _number(item) in numbers:
+            bounds = keys.key_range(places[0], places[-1])
+            for item in self._table.query(keys.partition_of(places[0]), between=bounds):
+                if keys.parse_block(item) in numbers:
                     yield step, item
-        wanted: list[Item] = [{"pk": pk, "sk": sk} for pk, sk in few]
-        for item in self._table.batch_get(wanted, consistent=False):
-            yield few[item["pk"], item["sk"]], item
+        for item in self._table.batch_get([place for place, _ in few.values()], consistent=False):
+            yield few[tuple(keys.key_of(item).values())][1], item
 
     def sets(self, step: StepRow, numbers: Iterable[int]) -> dict[int, BlockSet]:
         """The second level of a large step."""
         items = self._table.batch_get([self._set_key(step, number) for number in numbers], consistent=False)
         parts = [BlockSet(frozenset(map(int, item.get("open", ()))), _ends(item)) for item in items]
-        return {int(item["pk"].rsplit("#", 1)[1]): part for item, part in zip(items, parts, strict=True)}
+        return {keys.parse_set(item): part for item, part in zip(items, parts, strict=True)}
 
     def all_blocks(self, step: StepRow) -> Iterator[Block]:
         for number in range(set_count(step.total)):
@@ -186,11 +185,11 @@ class Shards:
 
     def purge_set(self, step: StepRow, number: int, *, most: int) -> int:
         """Remove up to so many rows of a set: blocks, attempts and outputs; how many there were."""
-        partition = keys.task_partition(step.job_id, step.run, step.index, number)
-        found = islice(self._table.query(("pk", partition), only=("pk", "sk"), limit=most), most)
-        places: list[Item] = [{"pk": item["pk"], "sk": item["sk"]} for item in found]
-        self._table.batch_delete(places)
-        return len(places)
+        partition = keys.partition_of(self._set_key(step, number))
+        items = islice(self._table.query(partition, only=keys.KEY, limit=most), most)
+        found = [keys.key_of(item) for item in items]
+        self._table.batch_delete(found)
+        return len(found)
 
     def put_block(self, step: StepRow, block: Block) -> None:
         """Write a block of a new run, unless it is there: it may have been worked on since."""
@@ -255,15 +254,14 @@ class Shards:
         """Everything that attempts of a step handed on in its run, by rank and attempt."""
         found: dict[tuple[int, int], Kept] = {}
         for number in range(set_count(step.total)):
-            partition = keys.task_partition(step.job_id, step.run, step.index, number)
-            for item in self._table.query(("pk", partition), prefix=("sk", keys.OUTPUT), consistent=True):
-                rank, attempt = item["sk"].removeprefix(keys.OUTPUT).split("#")
-                found[int(rank), int(attempt)] = _kept(item)
+            partition = keys.partition_of(self._set_key(step, number))
+            for item in self._table.query(partition, prefix=keys.OUTPUTS, consistent=True):
+                found[keys.parse_output(item)] = _kept(item)
         return found
 
     def attempts(self, step: StepRow, rank: int) -> list[dict[str, Any]]:
-        partition = keys.task_partition(step.job_id, step.run, step.index, set_of(block_of(rank)))
-        items = self._table.query(("pk", partition), prefix=("sk", keys.attempts_of(rank)), consistent=True)
+        partition = keys.partition_of(self._set_key(step, set_of(block_of(rank))))
+        items = self._table.query(partition, prefix=keys.attempts_of(rank), consistent=True)
         return [json.loads(item["attempt"]) for item in items]
 
     @staticmethod
@@ -279,10 +277,6 @@ def _slot(rank: int) -> str:
     return str(rank % 64)
 
 
-def _number(item: Item) -> int:
-    return int(item["sk"][1:])
-
-
 def _ends(item: Item) -> Counter[TaskState]:
     return Counter({state: item.get(name, 0) for name, state in _ENDS.items()})
 
@@ -292,7 +286,7 @@ def _states(step: StepRow, item: Item) -> Counter[TaskState]:
     entries = [value for name, value in item.items() if name.isdigit()]
     found = Counter(map(state_of, entries))
     if "swept" in item:
-        found[TaskState.KILLED] += block_size(step.total, _number(item)) - len(entries)
+        found[TaskState.KILLED] += block_size(step.total, keys.parse_block(item)) - len(entries)
     return found
 
 

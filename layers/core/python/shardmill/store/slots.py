@@ -41,9 +41,9 @@ class Slots:
 
     def waiting(self, line: str, *, limit: int) -> list[str]:
         """The ids of the Jobs that wait longest."""
-        partition = ("pk", keys.slots(line)["pk"])
+        partition = keys.partition_of(keys.slots(line))
         found: list[str] = []
-        for item in self._table.query(partition, prefix=("sk", keys.WAITER), consistent=True, limit=limit):
+        for item in self._table.query(partition, prefix=keys.SLOT_WAITERS, consistent=True, limit=limit):
             found.append(item["id"])
             if len(found) >= limit:
                 break

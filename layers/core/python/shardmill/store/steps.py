@@ -52,15 +52,14 @@ class Steps:
     def with_step(self, job_id: str, run: int, index: int) -> tuple[JobRow, StepRow] | None:
         """A Job and one of its steps, in one read; None if either is missing."""
         items = self._table.batch_get([keys.job(job_id), keys.step(job_id, run, index)])
-        by_key = {item["sk"]: item for item in items}
-        if len(by_key) < 2:
-            return None
-        return JobRow.from_item(by_key.pop("job")), StepRow.from_item(by_key.popitem()[1])
+        job = next((item for item in items if keys.is_job(item)), None)
+        step = next((item for item in items if not keys.is_job(item)), None)
+        return (JobRow.from_item(job), StepRow.from_item(step)) if job and step else None
 
     def steps(self, job_id: str, run: int, *, consistent: bool = True) -> list[StepRow]:
         """Every node of a run in order, gates included."""
-        bounds = ("sk", keys.step(job_id, run, 0)["sk"], keys.step(job_id, run, 99999)["sk"])
-        items = self._table.query(("pk", keys.job(job_id)["pk"]), between=bounds, consistent=consistent)
+        partition, bounds = keys.steps_of_run(job_id, run)
+        items = self._table.query(partition, between=bounds, consistent=consistent)
         return [StepRow.from_item(item) for item in items]
 
     def steps_by_key(self, wanted: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], StepRow]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shardmill.store import keys
+from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 from shardmill.store.table import ConditionFailed, Table
@@ -114,8 +114,7 @@ class Workers:
             seen=now,
             last_busy=now,
             offline=False,
-            lk="worker",
-            ls=worker.id,
+            **indexes.listed(indexes.WORKERS, worker.id),
             ttl=_ttl(now),
         )
         update.remove("work", "progress", "followed", "drain", "tired", "failures")
@@ -203,17 +202,19 @@ class Workers:
 
     def of_group(self, group: str) -> list[WorkerRow]:
         """The workers that joined a group and did not say good-bye; a row that ran out leaves the group."""
-        partition = ("pk", keys.group(group)["pk"])
-        members = list(self._table.query(partition, prefix=("sk", keys.MEMBER), consistent=True))
+        partition = keys.partition_of(keys.group(group))
+        members = list(self._table.query(partition, prefix=keys.MEMBERS, consistent=True))
         workers = self.by_id(item["id"] for item in members)
         for item in members:
             if item["id"] not in workers:
-                self._table.delete({"pk": item["pk"], "sk": item["sk"]})
+                self._table.delete(keys.key_of(item))
         return [worker for worker in workers.values() if group in worker.groups]
 
     def page(self, *, after: str | None, limit: int) -> Iterator[WorkerRow]:
-        start = {**keys.worker(after), "lk": "worker", "ls": after} if after else None
-        items = self._table.query(("lk", "worker"), index=keys.LIST, start=start, limit=limit)
+        start = {**keys.worker(after), **indexes.listed(indexes.WORKERS, after)} if after else None
+        items = self._table.query(
+            indexes.all_of(indexes.WORKERS), index=indexes.LIST, start=start, limit=limit
+        )
         return map(WorkerRow.from_item, items)
 
 
@@ -228,7 +229,11 @@ class Groups:
     def create(self, group: GroupRow) -> bool:
         try:
             self._table.put_new(
-                {**keys.group(group.name), **group.to_item(), "lk": "group", "ls": group.name}
+                {
+                    **keys.group(group.name),
+                    **group.to_item(),
+                    **indexes.listed(indexes.GROUPS, group.name),
+                }
             )
         except ConditionFailed:
             return False
@@ -264,24 +269,26 @@ class Groups:
     def delete(self, name: str) -> None:
         """Remove a group and everything that is noted under it."""
         self._table.delete(keys.group(name))
-        for item in self._table.query(("pk", keys.group(name)["pk"]), consistent=True):
-            self._table.delete({"pk": item["pk"], "sk": item["sk"]})
+        for item in self._table.query(keys.partition_of(keys.group(name)), consistent=True):
+            self._table.delete(keys.key_of(item))
 
     def next_generation(self, name: str) -> int:
-        answer = self._table.update(Update(keys.counter(f"group#{name}")).add(value=1), returns="UPDATED_NEW")
+        answer = self._table.update(Update(keys.group_counter(name)).add(value=1), returns="UPDATED_NEW")
         return int(answer["value"])
 
     def page(self, *, after: str | None = None, limit: int = 100) -> Iterator[GroupRow]:
-        start = {**keys.group(after), "lk": "group", "ls": after} if after else None
-        items = self._table.query(("lk", "group"), index=keys.LIST, start=start, limit=limit)
+        start = {**keys.group(after), **indexes.listed(indexes.GROUPS, after)} if after else None
+        items = self._table.query(
+            indexes.all_of(indexes.GROUPS), index=indexes.LIST, start=start, limit=limit
+        )
         return map(GroupRow.from_item, items)
 
     def note_giant(self, name: str, step: tuple[str, int, int]) -> None:
         """Note that a step with more tasks than a group can share at once is open in it."""
-        self._giants(Update(keys.group(name)).add(giants={step_text(step)}))
+        self._giants(Update(keys.group(name)).add(giants={keys.step_reference(step)}))
 
     def giant_gone(self, name: str, step: tuple[str, int, int]) -> None:
-        self._giants(Update(keys.group(name)).delete("giants", {step_text(step)}))
+        self._giants(Update(keys.group(name)).delete("giants", {keys.step_reference(step)}))
 
     def _giants(self, update: Update) -> None:
         try:
@@ -292,8 +299,8 @@ class Groups:
 
     def note_stuck(self, name: str, step: StepRow, ranks: Iterable[int], need: str, *, now: int) -> None:
         """Note tasks that no live worker of a group can run, for the one that will come."""
-        key = keys.stuck(name, step.job_id, step.run, step.index)
-        text = step_text((step.job_id, step.run, step.index))
+        key = keys.unmatched(name, step.job_id, step.run, step.index)
+        text = keys.step_reference((step.job_id, step.run, step.index))
         update = Update(key).set(step=text, need=need, ttl=_ttl(now))
         update.add(ranks={str(rank) for rank in ranks})
         try:
@@ -303,24 +310,15 @@ class Groups:
                 raise
 
     def stuck(self, name: str) -> Iterator[Stuck]:
-        partition = ("pk", keys.group(name)["pk"])
-        for item in self._table.query(partition, prefix=("sk", keys.STUCK), consistent=True):
+        partition = keys.partition_of(keys.group(name))
+        for item in self._table.query(partition, prefix=keys.UNMATCHED, consistent=True):
             ranks = {int(rank) for rank in item.get("ranks", ())}
             if ranks:
-                yield Stuck(name, parse_step(item["step"]), item["need"], ranks)
+                yield Stuck(name, keys.parse_step_reference(item["step"]), item["need"], ranks)
 
     def not_stuck(self, noted: Stuck) -> None:
-        update = Update(keys.stuck(noted.group, *noted.step))
+        update = Update(keys.unmatched(noted.group, *noted.step))
         self._table.update(update.delete("ranks", {str(rank) for rank in noted.ranks}))
-
-
-def parse_step(text: str) -> tuple[str, int, int]:
-    job_id, run, index = text.split("#")
-    return job_id, int(run), int(index)
-
-
-def step_text(step: tuple[str, int, int]) -> str:
-    return "#".join(map(str, step))
 
 
 def _ttl(now: int) -> int:

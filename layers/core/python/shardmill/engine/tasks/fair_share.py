@@ -9,8 +9,8 @@ from shardmill.aws.queues import lane_of
 from shardmill.engine.groups.matching import group_rows, live_crew
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import messages
+from shardmill.store.keys import parse_step_reference
 from shardmill.store.rows import StepRow
-from shardmill.store.workers import parse_step
 
 DEFAULT_WINDOW = 1_000
 LEAST_WINDOW = 64
@@ -73,7 +73,10 @@ def leave(mill: Mill, step: StepRow) -> None:
 def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
     """The giants of other Jobs that are open in the lanes of a step; those that ended are struck off."""
     rows = group_rows(mill, step.groups, now)
-    named = {name: {parse_step(text) for text in sorted(row.giants)[:_MOST]} for name, row in rows.items()}
+    named = {
+        name: {parse_step_reference(text) for text in sorted(row.giants)[:_MOST]}
+        for name, row in rows.items()
+    }
     found = mill.jobs.steps_by_key(set().union(*named.values())) if any(named.values()) else {}
     for name, keys in named.items():
         for key in keys:

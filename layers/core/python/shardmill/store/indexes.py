@@ -1,0 +1,92 @@
+"""The secondary indexes of the table, and the attributes that put a row into them.
+
+| index | partition | sort | finds |
+| --- | --- | --- | --- |
+| `list` | `lk` | `ls` | all jobs, definitions, schedules, workers or groups |
+| `name` | `nk` | `ls` | the jobs of a definition |
+| `state` | `tk` | `ls` | the jobs in a state |
+| `due` | `dk` | `da` | the rows that the tick has to process, by time |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardmill.store.keys import Key, Partition, Range, sort_number
+
+LIST = "list"
+NAME = "name"
+STATE = "state"
+DUE = "due"
+
+JOBS = "job"
+DEFINITIONS = "definition"
+SCHEDULES = "schedule"
+WORKERS = "worker"
+GROUPS = "group"
+
+DUE_JOBS = "due"
+DUE_SCHEDULES = "schedule"
+DUE_BACKFILLS = "backfill"
+DUE_DEADLINES = "deadline"
+DUE_TIME = "da"
+
+UNLIST = ("lk",)
+"""The attributes to remove from a row that lists no longer show."""
+UNLIST_JOB = ("lk", "nk")
+
+_MAX_NUMBER = 10**12 - 1
+_MAX_TIME = 10**14
+
+
+def listed(kind: str, sort: str) -> Key:
+    """The attributes that put a row into the index `list`."""
+    return {"lk": kind, "ls": sort}
+
+
+def not_listed() -> dict[str, None]:
+    return {"lk": None, "ls": None}
+
+
+def all_of(kind: str) -> Partition:
+    """All rows of a kind, in the index `list`."""
+    return "lk", kind
+
+
+def listed_job(jid: int, job_name: str) -> Key:
+    """The attributes that put a job into the indexes `list` and `name`."""
+    return {**listed(JOBS, sort_number(jid)), "nk": job_name}
+
+
+def jobs_named(job_name: str) -> Partition:
+    """The jobs of a definition, in the index `name`."""
+    return "nk", job_name
+
+
+def jobs_in(state: str) -> Partition:
+    """The jobs in a state, in the index `state`."""
+    return "tk", state
+
+
+def jobs_before(jid: int | None) -> Range:
+    """The jobs with a smaller number than `jid` in the indexes `list`, `name` and `state`; None means all."""
+    return "ls", sort_number(0), sort_number(_MAX_NUMBER if jid is None else max(jid - 1, 0))
+
+
+def job_state(state: str) -> dict[str, str]:
+    """The state of a job, and the attribute that puts it into the index `state`."""
+    return {"state": state, "tk": state}
+
+
+def due(kind: str, at: int | None) -> dict[str, Any]:
+    """The attributes that put a row into the index `due`; None takes it out."""
+    return {"dk": None if at is None else kind, DUE_TIME: at}
+
+
+def due_rows(kind: str) -> Partition:
+    return "dk", kind
+
+
+def due_until(now: int) -> Range:
+    """All times up to `now`, those before 1970 included."""
+    return DUE_TIME, -_MAX_TIME, now

@@ -1,0 +1,92 @@
+"""The spellings of DynamoDB keys: parsers invert them, sort orders hold, and no other module spells one."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import shardmill
+from shardmill.store import indexes, keys
+
+SOURCE = Path(shardmill.__file__).parent
+HOMES = {"store/keys.py", "store/indexes.py"}
+ATTRIBUTES = {"pk", "sk", "lk", "ls", "nk", "tk", "dk", "da"}
+PREFIXES = ("DEF#", "SCHED#", "SKIP#", "RUN#", "EDGE#", "NAME#", "JOB#", "T#", "WORKER#", "GROUP#", "SLOTS#")
+EXPRESSIONS = {"store/table.py", "store/update.py"}  # `#` begins a placeholder there
+
+
+def _strays(path: Path) -> list[str]:
+    name = path.relative_to(SOURCE).as_posix()
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+            in_store = name.startswith("store/") and name not in EXPRESSIONS
+            if text in ATTRIBUTES or text.startswith(PREFIXES) or (in_store and "#" in text):
+                found.append(f"{name}:{node.lineno} {text!r}")
+        elif isinstance(node, ast.keyword) and node.arg in ATTRIBUTES:
+            found.append(f"{name}:{node.value.lineno} {node.arg}=")
+    return found
+
+
+@pytest.mark.parametrize("package", ["store", "engine", "aws", "api", "model", "worker"])
+def test_only_keys_and_indexes_spell_a_key(package: str) -> None:
+    paths = [
+        path for path in (SOURCE / package).rglob("*.py") if path.relative_to(SOURCE).as_posix() not in HOMES
+    ]
+    assert [stray for path in paths for stray in _strays(path)] == []
+
+
+def test_the_search_for_strays_finds_the_spellings_of_keys() -> None:
+    assert len(_strays(SOURCE / "store" / "keys.py")) > 50
+
+
+def test_parsers_invert_keys() -> None:
+    assert keys.parse_child(keys.definition_child("parent", "a#b")) == "a#b"
+    assert keys.parse_schedule(keys.schedule("job", "daily")) == ("job", "daily")
+    assert keys.parse_backfill(keys.backfill("job", "daily", 12)) == ("job", "daily", 12)
+    assert keys.parse_skip(keys.skip("job", "daily", -5)) == -5
+    assert keys.parse_job(keys.deadline("id")) == keys.parse_job(keys.step("id", 1, 2)) == "id"
+    assert keys.parse_set(keys.block_set("id", 1, 2, 3)) == 3
+    assert keys.parse_block(keys.block("id", 1, 2, 700)) == 700
+    assert keys.parse_output(keys.output("id", 1, 2, 64_001, 3)) == (64_001, 3)
+    assert keys.parse_step_reference(keys.step_reference(("id", 1, 2))) == ("id", 1, 2)
+
+
+def test_key_of_drops_everything_but_the_key() -> None:
+    key = keys.job("id")
+    assert keys.key_of({**key, **indexes.listed(indexes.JOBS, "1"), "value": 1}) == key
+
+
+def test_only_the_row_of_the_job_itself_is_a_job() -> None:
+    assert keys.is_job(keys.job("id"))
+    assert not keys.is_job(keys.deadline("id"))
+    assert not keys.is_job(keys.step("id", 1, 0))
+
+
+def test_times_sort_as_text_before_and_after_1970() -> None:
+    times = [-(10**13), -1, 0, 1, 999, 10**13]
+    assert sorted(map(keys.sort_time, times)) == [keys.sort_time(time) for time in times]
+
+
+def test_ranges_hold_their_ends() -> None:
+    partition, (_, first, last) = keys.steps_of_run("id", 2)
+    assert partition == ("pk", "JOB#id")
+    for run, index, inside in ((2, 0, True), (2, 99_999, True), (1, 99_999, False), (3, 0, False)):
+        assert (first <= keys.step("id", run, index)["sk"] <= last) is inside
+    _, (_, first, last) = keys.runs_between("job", 10, 20)
+    for time, inside in ((9, False), (10, True), (19, True), (20, False)):
+        assert (first <= keys.run_at("job", time, "id")["sk"] <= last) is inside
+    _, (_, first, last) = keys.edges_after("job", 10)
+    for time, inside in ((10, False), (11, True), (10**14, True)):
+        assert (first <= keys.edge("job", time, "id", 0)["sk"] <= last) is inside
+    _, (_, first, last) = keys.definition_versions("job", before=5)
+    for version, inside in ((1, True), (4, True), (5, False)):
+        assert (first <= keys.definition_version("job", version)["sk"] <= last) is inside
+
+
+def test_a_row_leaves_the_due_index_without_a_time() -> None:
+    assert indexes.due(indexes.DUE_JOBS, None) == {"dk": None, "da": None}
+    assert indexes.due(indexes.DUE_JOBS, 7) == {"dk": "due", "da": 7}
