@@ -16,6 +16,7 @@ from shardmill.aws.settings import Settings
 from shardmill.store import keys
 from shardmill.store.deadlines import Deadlines
 from shardmill.store.definitions import Definitions
+from shardmill.store.groups import Groups
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 from shardmill.store.runs import Runs
@@ -23,7 +24,7 @@ from shardmill.store.schedules import Schedules
 from shardmill.store.shards import Shards
 from shardmill.store.slots import Slots
 from shardmill.store.table import Table
-from shardmill.store.workers import Groups, Workers
+from shardmill.store.workers import Workers
 
 LOOK_AGAIN_MS = 60_000  # how soon the tick looks at a Job again
 STEP_CACHE_MS = 2_000

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from shardmill.engine.groups.matching import group_rows, live_crew, need_of, runs
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import messages
+from shardmill.store.groups import Unmatched
 from shardmill.store.rows import StepRow, WorkerRow
-from shardmill.store.workers import Stuck
 
 
 def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> None:
@@ -24,7 +24,7 @@ def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> 
         mill.groups.note_stuck(name, step, ranks, need, now=now)
     if _anyone(mill, step, need, now, fresh=True):
         for name in names:
-            _send(mill, Stuck(name, (step.job_id, step.run, step.index), need, set(ranks)), now)
+            _send(mill, Unmatched(name, (step.job_id, step.run, step.index), need, set(ranks)), now)
 
 
 def _anyone(mill: Mill, step: StepRow, need: str, now: int, *, fresh: bool = False) -> bool:
@@ -39,7 +39,7 @@ def wake_stuck(mill: Mill, worker: WorkerRow, now: int) -> None:
                 _send(mill, noted, now)
 
 
-def _send(mill: Mill, noted: Stuck, now: int) -> None:
+def _send(mill: Mill, noted: Unmatched, now: int) -> None:
     step = mill.jobs.step(*noted.step)
     if step and step.opened and not step.stopping:
         messages.send_if_possible(mill, step, sorted(noted.ranks), now)

@@ -1,0 +1,128 @@
+"""Worker groups, their large steps, and the tasks that none of their workers can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from shardmill.store import indexes, keys
+from shardmill.store.rows import GroupRow, StepRow
+from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.update import Update
+from shardmill.store.workers import KEEP_WORKER_SECONDS
+
+_MAX_UNMATCHED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unmatched:
+    """Tasks of a step that no live worker of a group can run, and the program that they need."""
+
+    group: str
+    step: tuple[str, int, int]
+    need: str
+    ranks: set[int]
+
+
+class Groups:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def get(self, name: str) -> GroupRow | None:
+        item = self._table.get(keys.group(name)) if name != keys.EVERY_GROUP else None
+        return GroupRow.from_item(item) if item else None
+
+    def create(self, group: GroupRow) -> bool:
+        try:
+            self._table.put_new(
+                {
+                    **keys.group(group.name),
+                    **group.to_item(),
+                    **indexes.listed(indexes.GROUPS, group.name),
+                }
+            )
+        except ConditionFailed:
+            return False
+        return True
+
+    def change(
+        self, name: str, *, lease_seconds: int, types: Sequence[str] | None, now: int
+    ) -> GroupRow | None:
+        update = Update(keys.group(name)).set(lease_seconds=lease_seconds, update_time=now)
+        if types is not None:
+            update.set(types=list(types))
+        try:
+            return GroupRow.from_item(self._table.update(update.if_exists("name"), returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def suspend(self, name: str, why: str | None) -> GroupRow | None:
+        """Suspend a group, or resume it if `why` is None; returns None if the group does not exist."""
+        update = Update(keys.group(name)).set(suspended=why).if_exists("name")
+        try:
+            return GroupRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def every(self) -> GroupRow:
+        """The row that stands for all groups; it has no queues."""
+        item = self._table.get(keys.group(keys.EVERY_GROUP)) or {}
+        return GroupRow(keys.EVERY_GROUP, "", 0, [], 0, 0, 0, suspended=item.get("suspended", ""))
+
+    def suspend_every(self, why: str | None) -> None:
+        self._table.update(Update(keys.group(keys.EVERY_GROUP)).set(suspended=why))
+
+    def delete(self, name: str) -> None:
+        """Delete a group and every row in its partition."""
+        self._table.delete(keys.group(name))
+        for item in self._table.query(keys.partition_of(keys.group(name)), consistent=True):
+            self._table.delete(keys.key_of(item))
+
+    def next_generation(self, name: str) -> int:
+        answer = self._table.update(Update(keys.group_counter(name)).add(value=1), returns="UPDATED_NEW")
+        return int(answer["value"])
+
+    def page(self, *, after: str | None = None, limit: int = 100) -> Iterator[GroupRow]:
+        start = {**keys.group(after), **indexes.listed(indexes.GROUPS, after)} if after else None
+        items = self._table.query(
+            indexes.all_of(indexes.GROUPS), index=indexes.LIST, start=start, limit=limit
+        )
+        return map(GroupRow.from_item, items)
+
+    def note_giant(self, name: str, step: tuple[str, int, int]) -> None:
+        """Note an open step that has more tasks than the group's other steps should wait for."""
+        self._giants(Update(keys.group(name)).add(giants={keys.step_reference(step)}))
+
+    def giant_gone(self, name: str, step: tuple[str, int, int]) -> None:
+        self._giants(Update(keys.group(name)).delete("giants", {keys.step_reference(step)}))
+
+    def _giants(self, update: Update) -> None:
+        try:
+            self._table.update(update.if_exists("name"))
+        except ConditionFailed as gone:
+            if gone.old is not None:
+                raise
+
+    def note_stuck(self, name: str, step: StepRow, ranks: Iterable[int], need: str, *, now: int) -> None:
+        """Note tasks that no live worker of a group can run, for one that registers later."""
+        key = keys.unmatched(name, step.job_id, step.run, step.index)
+        update = Update(key).set(
+            step=keys.step_reference(step.key), need=need, ttl=now // 1000 + KEEP_WORKER_SECONDS
+        )
+        update.add(ranks={str(rank) for rank in ranks})
+        try:
+            self._table.update(update.if_smaller("ranks", _MAX_UNMATCHED))
+        except ConditionFailed as full:
+            if full.old is None:
+                raise
+
+    def stuck(self, name: str) -> Iterator[Unmatched]:
+        partition = keys.partition_of(keys.group(name))
+        for item in self._table.query(partition, prefix=keys.UNMATCHED, consistent=True):
+            ranks = {int(rank) for rank in item.get("ranks", ())}
+            if ranks:
+                yield Unmatched(name, keys.parse_step_reference(item["step"]), item["need"], ranks)
+
+    def not_stuck(self, noted: Unmatched) -> None:
+        update = Update(keys.unmatched(noted.group, *noted.step))
+        self._table.update(update.delete("ranks", {str(rank) for rank in noted.ranks}))
