@@ -9,7 +9,7 @@ import pytest
 from integration.test_holds import post
 from integration.test_values import contents, run, shell
 from integration.test_workers_api import register
-from shardmill.engine.control import change
+from shardmill.engine.running import changes
 from support.diary import Diary
 from support.hands import Hands
 from support.play import Play, fail_shards
@@ -134,7 +134,7 @@ def test_of_two_changes_at_once_the_later_word_counts(play: Play) -> None:
     slow = play.mill.jobs.change(job, changes=wish, **told)
     assert slow
     post(play, "/v1/jobs/play/t1:change", {"failedRetries": 2})
-    change.carry_out(play.mill, slow, play.hands.clock())
+    changes.apply_changes(play.mill, slow, play.hands.clock())
     assert play.row(0).spec["failedRetries"] == 2
 
 

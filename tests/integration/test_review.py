@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from shardmill.engine.groups.matching import Taker
 from shardmill.engine.jobs import plan
-from shardmill.engine.running import close_step
+from shardmill.engine.running import release
 from shardmill.engine.tasks import completion
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.lease import lease as lease_messages
@@ -36,7 +36,7 @@ def test_releasing_twice_costs_no_more_than_once(play: Play, faults: Faults) -> 
     assert row is not None
     row.state = JobState.RUNNING
     faults.meter.reset()
-    close_step.release(play.mill, row, play.row(0), play.hands.clock())
+    release.release_dependents(play.mill, row, play.row(0), play.hands.clock())
     assert faults.meter.total_calls < 100
 
 

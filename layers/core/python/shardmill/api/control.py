@@ -12,7 +12,7 @@ from shardmill.api.responses import NO_REASON, Reason, Why, actor, now
 from shardmill.engine.control import change as change_module
 from shardmill.engine.control import force, rerun, suspend
 from shardmill.engine.mill import mill
-from shardmill.engine.running import kill
+from shardmill.engine.running import changes, kill
 from shardmill.engine.views import explain, jobs
 from shardmill.model.base import Limit, Name, Retries, Whole
 from shardmill.model.blocks import MAX_SHARDS
@@ -189,7 +189,7 @@ def change_job(job_name: str, trigger: str, change: Annotated[Change, Body()]) -
 
 def _changed(job_name: str, trigger: str, change: Change) -> Job:
     job = jobs.read_job(mill(), job_name, trigger)
-    step_name = change.step_name or change_module.ALL_STEPS
+    step_name = change.step_name or changes.ALL_STEPS
     return jobs.summary(
         change_module.change(
             mill(), job, change.wish, actor(), now(), step_name=step_name, reason=change.reason

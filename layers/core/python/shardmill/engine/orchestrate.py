@@ -7,7 +7,7 @@ from typing import Any
 
 from shardmill.engine.jobs import plan
 from shardmill.engine.mill import Mill
-from shardmill.engine.running import close_step
+from shardmill.engine.running import close_step, finish, open_step
 from shardmill.engine.tasks import messages
 
 
@@ -22,11 +22,11 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
         if "step" in event:
             close_step.fail_step(mill, job_id, run, event["step"], cause, now)
         else:
-            close_step.fail_job(mill, job_id, run, cause, now)
+            finish.fail_job(mill, job_id, run, cause, now)
         return {"failed": True}
     index = event["step"]
     if action == "open":
-        return close_step.open_step(mill, job_id, run, index, now)
+        return open_step.open_step(mill, job_id, run, index, now)
     if action == "enqueue":
         key, ranks = (job_id, run, index), range(event["item"]["from"], event["item"]["to"])
         sent = list(ranks) if run == 1 else messages.first_of(mill, key, ranks)

@@ -108,6 +108,11 @@ class Jobs(Steps):
         except ConditionFailed:
             return None
 
+    def mark_running(self, job_id: str, run: int, *, now: int, due: int) -> None:
+        """Record that the first task of a Job was leased."""
+        queued = (JobState.QUEUED,)
+        self.move(job_id, run, JobState.RUNNING, sources=queued, now=now, due=due, started_time=now)
+
     def next_run(
         self,
         job: JobRow,

@@ -312,3 +312,10 @@ class BackfillRow(Row):
     failed: int = 0
     skipped: int = 0
     notes: str = ""
+
+
+FAILED_TASKS = "failed"
+"""Instead of ranks: the tasks of a step that have not succeeded."""
+
+
+ALL_TASKS = "all"

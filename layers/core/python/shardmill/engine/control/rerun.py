@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from shardmill.engine.errors import Conflict, JobBusy, StepNotFound
-from shardmill.engine.jobs.submit import START_GRACE_MS, start
+from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import kill
 from shardmill.engine.running.finish import cut_short
@@ -19,12 +19,9 @@ from shardmill.model.definition.fields import StepDefine, upstream_of
 from shardmill.model.definition.references import steps_read_by
 from shardmill.model.states import JobState
 from shardmill.model.time.deadline import deadline
-from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.rows import ALL_TASKS, FAILED_TASKS, JobRow, StepRow
 
 AGAIN = (JobState.SUCCESS, JobState.FAILED, JobState.KILLED, JobState.SUSPENDED)
-FAILED_TASKS = "failed"
-"""Instead of ranks: the tasks of a step that have not succeeded."""
-ALL_TASKS = "all"
 
 Redo = dict[str, str | list[int]]
 """By the index of a step, as JSON has it: which of its tasks run again."""
@@ -60,7 +57,7 @@ def rerun(mill: Mill, job: JobRow, scope: Scope, actor: Actor, reason: str, now:
     )
     if not again:
         raise _changed(mill, job)
-    start(mill, again, now)
+    start_job(mill, again, now)
     return again
 
 

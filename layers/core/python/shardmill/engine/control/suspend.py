@@ -11,9 +11,9 @@ from shardmill.engine.errors import Busy, JobEnded
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.jobs.plan import plan
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
-from shardmill.engine.repair import repair_run
 from shardmill.engine.running import concurrency
 from shardmill.engine.running.finish import EVENT_GRACE_MS, announce
+from shardmill.engine.running.recover import recover_run
 from shardmill.engine.tasks import park
 from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.states import JobState
@@ -102,7 +102,7 @@ def _go_on(mill: Mill, job: JobRow, now: int) -> None:
         if concurrency.may_start(mill, job, now):
             concurrency.start(mill, job, now)
     else:
-        repair_run(mill, job, now)
+        recover_run(mill, job, now)
 
 
 def _follow(mill: Mill, moved: JobRow, now: int) -> None:
@@ -113,4 +113,4 @@ def _follow(mill: Mill, moved: JobRow, now: int) -> None:
     if present.state is JobState.SUSPENDED:
         park.park(mill, present, now)
     elif present.state in (JobState.QUEUED, JobState.RUNNING):
-        repair_run(mill, present, now)
+        recover_run(mill, present, now)

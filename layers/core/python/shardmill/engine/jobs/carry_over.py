@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Sequence
 
-from shardmill.engine.control.rerun import ALL_TASKS
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import release
 from shardmill.engine.tasks.fair_share import natural_window
 from shardmill.model.blocks import Block, Shard, block_count, set_of
 from shardmill.model.definition.fields import StepDefine, total
 from shardmill.model.states import StepState, TaskState
-from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.rows import ALL_TASKS, JobRow, StepRow
 
 _KEPT = ("total", "success", "failed", "killed", "compute_ms", "started_time", "completed_time", "notes")
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from shardmill.engine.errors import RequestInvalid
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws.observability import logger
+from shardmill.engine.errors import (
+    RequestInvalid,
+)
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.definition.fields import Dependency, JobDefine
@@ -23,6 +28,7 @@ from shardmill.store.rows import JobRow
 MAX_EXPECTED = 1_000
 MOST_NAMED = 5
 NO_SCHEDULE = ""
+START_GRACE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +77,10 @@ def _times(mill: Mill, dependency: Dependency, job: JobRow) -> tuple[int, int, d
     """The bounds of a window, and when the parent's schedules are to run in it, if it has any."""
     if dependency.window is None:
         return job.moment, job.moment + 1, {NO_SCHEDULE: [job.moment]}
-    from shardmill.engine.schedules.manage import schedule_of  # only who has a window pays for the import
+    from shardmill.model.time.schedule import Schedule  # imports cron, which only windows need
 
     rows = [row for row in mill.schedules.of_job(dependency.job_name) if row.status == 1]
-    schedules = [schedule_of(row) for row in rows]
+    schedules = [Schedule.model_validate(row.document) for row in rows]
     zone = job.timezone or next((each.timezone for each in schedules), "UTC")
     start, end = bounds(dependency.window, from_ms(job.moment), zone)
     if not schedules:
@@ -176,3 +182,14 @@ def _in_words(run: Run) -> str:
     if run.time is None:
         return f"a run of {run.parent}"
     return f"{run.parent} of {from_ms(run.time).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+
+
+def start_job(mill: Mill, job: JobRow, now: int) -> None:
+    """The Job is written: if it cannot be started now, the tick will."""
+    try:
+        if job.unmet:
+            look(mill, job, now)
+        else:
+            mill.machines.start_job(job.id, job.run)
+    except (ClientError, BotoCoreError):
+        logger.exception("the tick will start this job", extra={"action": "start", "jobId": job.id})

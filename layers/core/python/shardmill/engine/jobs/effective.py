@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from shardmill.engine.mill import Mill
+from shardmill.engine.running.changes import requested_changes
+from shardmill.model.definition.fields import JobDefine, StepDefine
+from shardmill.store.rows import JobRow
 
 
 def bound_to(mill: Mill) -> dict[str, list[str]]:
@@ -12,3 +18,53 @@ def bound_to(mill: Mill) -> dict[str, list[str]]:
         for kind in group.types:
             bound.setdefault(kind, []).append(group.name)
     return bound
+
+
+DEFAULT_GROUP = "default"
+
+
+Bound = Mapping[str, list[str]]
+
+
+_INHERITED = (
+    "failed_retries",
+    "failed_interval",
+    "failed_backoff",
+    "reject_retries",
+    "reject_interval",
+    "lost_retries",
+    "timeout_seconds",
+    "execute_user",
+    "priority",
+)
+
+
+def bound_groups(mill: Mill, define: JobDefine) -> Bound:
+    """The groups bound to step types, if a step needs to know."""
+    return {} if all(step.worker_groups for step in define.steps) else bound_to(mill)
+
+
+def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: Bound) -> StepDefine:
+    """A step with everything it inherits: its own setting, else the request's, else the definition's.
+
+    `bound`: the groups that step types are bound to; they go before those of the definition.
+    """
+    requested: dict[str, dict[str, Any]] = {
+        each["stepName"]: each.get("params", {}) for each in job.request.get("steps", [])
+    }
+    changes: dict[str, Any] = {
+        name: value if (value := getattr(step, name)) is not None else getattr(define, name)
+        for name in _INHERITED
+    }
+    if step.priority is None:
+        changes["priority"] = job.priority
+    if step.execute_user is None and job.execute_user:
+        changes["execute_user"] = job.execute_user
+    if define.info.noretry:
+        changes["failed_retries"] = 0
+    changes["worker_groups"] = (
+        step.worker_groups or bound.get(step.type) or define.worker_groups or [DEFAULT_GROUP]
+    )
+    changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
+    changes |= requested_changes(job, step.step_name)
+    return step.model_copy(update=changes)

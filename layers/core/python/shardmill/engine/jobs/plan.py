@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from shardmill.engine.control.change import wished_for
 from shardmill.engine.errors import DefinitionNotFound
-from shardmill.engine.jobs.effective import bound_to
+from shardmill.engine.jobs.effective import _INHERITED, Bound, bound_groups, effective
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
 from shardmill.engine.running.kill import replace
@@ -17,20 +13,6 @@ from shardmill.model.definition.fields import JobDefine, StepDefine, upstream_of
 from shardmill.model.definition.references import steps_read_by
 from shardmill.model.states import StepState
 from shardmill.store.rows import JobRow, StepRow
-
-DEFAULT_GROUP = "default"
-Bound = Mapping[str, list[str]]
-_INHERITED = (
-    "failed_retries",
-    "failed_interval",
-    "failed_backoff",
-    "reject_retries",
-    "reject_interval",
-    "lost_retries",
-    "timeout_seconds",
-    "execute_user",
-    "priority",
-)
 
 
 def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
@@ -56,11 +38,6 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     if concurrency.may_start(mill, job, now):
         start_roots(mill, job, now, nodes)
     return True
-
-
-def bound_groups(mill: Mill, define: JobDefine) -> Bound:
-    """The groups bound to step types, if a step needs to know."""
-    return {} if all(step.worker_groups for step in define.steps) else bound_to(mill)
 
 
 def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRow]:
@@ -132,29 +109,3 @@ def _describe(row: StepRow, spec: StepDefine, job: JobRow) -> None:
     row.priority = spec.priority if spec.priority is not None else 1
     if job.data_time is not None:
         row.context = {"dataTime": from_ms(job.data_time).strftime("%Y-%m-%dT%H:%M:%SZ")}
-
-
-def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: Bound) -> StepDefine:
-    """A step with everything it inherits: its own setting, else the request's, else the definition's.
-
-    `bound`: the groups that step types are bound to; they go before those of the definition.
-    """
-    requested: dict[str, dict[str, Any]] = {
-        each["stepName"]: each.get("params", {}) for each in job.request.get("steps", [])
-    }
-    changes: dict[str, Any] = {
-        name: value if (value := getattr(step, name)) is not None else getattr(define, name)
-        for name in _INHERITED
-    }
-    if step.priority is None:
-        changes["priority"] = job.priority
-    if step.execute_user is None and job.execute_user:
-        changes["execute_user"] = job.execute_user
-    if define.info.noretry:
-        changes["failed_retries"] = 0
-    changes["worker_groups"] = (
-        step.worker_groups or bound.get(step.type) or define.worker_groups or [DEFAULT_GROUP]
-    )
-    changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
-    changes |= wished_for(job, step.step_name)
-    return step.model_copy(update=changes)

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
-from shardmill.aws.observability import logger
 from shardmill.engine.errors import (
     Busy,
     DefinitionNotFound,
@@ -21,7 +19,8 @@ from shardmill.engine.errors import (
 )
 from shardmill.engine.groups.matching import group_rows
 from shardmill.engine.jobs import dependencies
-from shardmill.engine.jobs.plan import Bound, bound_groups, effective
+from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
+from shardmill.engine.jobs.effective import Bound, bound_groups, effective
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.work_item import in_words, trial
 from shardmill.model.actor import Actor
@@ -37,7 +36,6 @@ from shardmill.model.time.deadline import deadline
 from shardmill.store.definitions import Definition
 from shardmill.store.rows import JobRow
 
-START_GRACE_MS = 60_000
 MAX_ROW_BYTES = 350_000
 MAX_JOB_BYTES = 4_000_000
 _TRIES = 20
@@ -95,7 +93,7 @@ def submit(
     job.jid = mill.jobs.next_jid()
     for _ in range(_TRIES):
         if mill.jobs.create(job, due=now + START_GRACE_MS):
-            start(mill, job, now)
+            start_job(mill, job, now)
             return Submitted(job, new=True)
         rival = find_existing(mill, request)
         if rival:
@@ -135,11 +133,11 @@ def make(
     return job
 
 
-def _set_deadline(job: JobRow, define: JobDefine, start: int) -> None:
+def _set_deadline(job: JobRow, define: JobDefine, start_job: int) -> None:
     """A time of day says something only of Jobs of a schedule, which has a zone."""
     job.deadline_seconds = define.deadline_seconds
     job.deadline_time = (define.deadline_time or "") if job.schedule_id else ""
-    job.deadline = deadline(start, job.deadline_seconds, job.deadline_time, job.timezone)
+    job.deadline = deadline(start_job, job.deadline_seconds, job.deadline_time, job.timezone)
     job.on_deadline = define.on_deadline if job.deadline is not None else ""
 
 
@@ -264,17 +262,6 @@ def _file_faults(define: JobDefine, job: JobRow) -> Iterator[Fault]:
             yield fault(("files", at, "name"), "unknown-file", f"no step reads a file {name[:64]!r}")
         elif name in given[:at]:
             yield fault(("files", at, "name"), "duplicate-file", "is given twice")
-
-
-def start(mill: Mill, job: JobRow, now: int) -> None:
-    """The Job is written: if it cannot be started now, the tick will."""
-    try:
-        if job.unmet:
-            dependencies.look(mill, job, now)
-        else:
-            mill.machines.start_job(job.id, job.run)
-    except (ClientError, BotoCoreError):
-        logger.exception("the tick will start this job", extra={"action": "start", "jobId": job.id})
 
 
 EVENTBRIDGE = "eventbridge"

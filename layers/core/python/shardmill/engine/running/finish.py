@@ -147,3 +147,11 @@ def _names(job: JobRow) -> dict[str, Any]:
         "run": job.run,
         "scheduleId": job.schedule_id or None,
     }
+
+
+def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
+    """End a Job that could not be planned."""
+    job = mill.jobs.get(job_id)
+    if job and job.run == run:
+        sources = (JobState.INIT, JobState.WAITING, JobState.QUEUED)
+        cut_short(mill, job, JobState.FAILED, sources, f"the job could not be planned: {cause}"[:1000], now)

@@ -8,15 +8,19 @@ from typing import Any
 from shardmill.engine.errors import CannotOpen
 from shardmill.engine.files import outputs
 from shardmill.engine.mill import Mill
+from shardmill.engine.running.close_step import StillOpen, fail_step, job_and_step, step_row
+from shardmill.engine.tasks import fair_share, messages
+from shardmill.engine.tasks.park import park_step
 from shardmill.engine.template_context import context_of
-from shardmill.model.blocks import MAX_SHARDS
+from shardmill.model.blocks import MAX_SHARDS, block_count, ranges, set_count
 from shardmill.model.definition.fields import MAX_ITEMS, StepDefine, is_sharded, total
 from shardmill.model.definition.references import BEFORE_TASKS, templates
 from shardmill.model.fault import Path
+from shardmill.model.states import JobState, StepState
 from shardmill.model.templates import render
 from shardmill.model.templates.expression import kind
 from shardmill.store.codec import to_json
-from shardmill.store.rows import StepRow
+from shardmill.store.rows import JobRow, StepRow
 
 MAX_VALUE_BYTES = 200_000
 MAX_STEP_BYTES = 380_000  # of a row of 400 KB, beside what the step becomes
@@ -109,3 +113,77 @@ def _count(found: Any) -> int:
             f"its sharding is no number from 0 to {MAX_SHARDS}, but {render.as_text(found)[:64]}"
         )
     return found
+
+
+_OPEN_TRIES = 6
+
+
+def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[str, Any]:
+    """Settle how many tasks a step has: which to enqueue and where, and the sets its blocks lie in."""
+    job, step = job_and_step(mill, job_id, run, index)
+    if step.state.ended or job.run != run or job.state.ended:
+        return _nothing(step)
+    try:
+        for _ in range(_OPEN_TRIES):
+            if step.state is StepState.WAITING:
+                step = _settle(mill, step, now)
+    except CannotOpen as error:
+        fail_step(mill, job_id, run, index, str(error), now)
+        return _nothing(step)
+    if step.state.ended:
+        return _nothing(step)
+    if step.state is StepState.WAITING:
+        raise StillOpen(f"step {step.name} is being changed by others")
+    if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
+        step = park_step(mill, step, now, let_finish=False)
+    elif step.opened and not step.started_time:
+        step = fair_share.make_room(mill, step, now)
+    return {
+        "ranges": ranges(step.window),
+        "sets": list(range(set_count(step.total))),
+        "queues": messages.queues_of(mill, step, now),
+        "gen": step.gen,
+    }
+
+
+def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
+    """A Job is suspended before its steps are: a step that opens looks at its Job after that."""
+    present = mill.jobs.get(job.id) if step.state is StepState.READY and not step.started_time else job
+    return present is not None and present.state is JobState.SUSPENDED
+
+
+def _nothing(step: StepRow) -> dict[str, Any]:
+    return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
+
+
+def _settle(mill: Mill, step: StepRow, now: int) -> StepRow:
+    """Open a step, or skip it if its condition is false; as it is if somebody changed it meanwhile."""
+    spec = StepDefine.model_validate(step.spec)
+    gather(mill, step)
+    if not wanted(step, spec):
+        notes = f"its condition is false: {spec.when}"
+        changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
+        skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
+        return skipped or step_row(mill, step.job_id, step.run, step.index)
+    if step.total:  # a rerun settled it, with what is kept
+        keep_for_tasks(step)
+        context = step.context_text
+        opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
+        return opened or step_row(mill, step.job_id, step.run, step.index)
+    step.total = settle_total(mill, step, spec)
+    keep_for_tasks(step)
+    context = step.context_text
+    if step.two_levels:
+        mill.shards.make_sets(step)
+    members = set_count(step.total) if step.two_levels else block_count(step.total)
+    opened = mill.jobs.move_step(
+        step,
+        StepState.READY,
+        now=now,
+        same_gen=True,
+        total=step.total,
+        window=fair_share.natural_window(step),
+        open={str(member) for member in range(members)} or None,
+        context=context,
+    )
+    return opened or step_row(mill, step.job_id, step.run, step.index)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
-from shardmill.store.rows import StepRow
+from shardmill.engine.mill import Mill
+from shardmill.engine.running.finish import announce_step, end_job
+from shardmill.model.states import JobState, StepState
+from shardmill.store.rows import JobRow, StepRow
 
 
 def is_over(nodes: Sequence[StepRow], gate: StepRow) -> bool:
@@ -25,3 +29,37 @@ def is_over(nodes: Sequence[StepRow], gate: StepRow) -> bool:
                 found.add(node.index)
                 new.append(node.index)
     return True
+
+
+def release_dependents(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
+    """Strike a finished step off what waits for it, and start, skip or end what waits for nothing more."""
+    if job.run != finished.run or job.state.ended:
+        return
+    work, seen = deque([finished]), {finished.index}
+    while work:
+        node = work.popleft()
+        for index in node.down:
+            target = mill.jobs.release(node, index, spoiled=node.spoils, unwanted=node.not_wanted)
+            if target.waiting or target.index in seen:
+                continue
+            seen.add(target.index)
+            over = advance(mill, job, target, now)
+            if over:
+                work.append(over)
+
+
+def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
+    """Go on with a node that waits for nothing more; gives it back if it is over with that."""
+    if node.kind == "gate":
+        return node if is_over(mill.jobs.steps(job.id, job.run), node) else None
+    if node.kind == "end":
+        end_job(mill, job, now)
+    elif node.state.ended:
+        return node  # by somebody's word, before what it waited for: gates wait for that too
+    elif node.skipped_by_others:
+        skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
+        announce_step(mill, job, skipped)
+        return skipped
+    elif node.state is StepState.WAITING and job.state is not JobState.SUSPENDED:
+        mill.start_step(node)
+    return None

@@ -32,16 +32,3 @@ def _start(mill: Mill, node: StepRow) -> None:
     except (ClientError, BotoCoreError):
         extra = {"action": "start", "jobId": node.job_id, "step": node.name}
         logger.exception("the tick will start this step", extra=extra)
-
-
-def job_runs(mill: Mill, job_id: str, run: int, now: int) -> None:
-    """The first task of a Job was taken."""
-    mill.jobs.move(
-        job_id,
-        run,
-        JobState.RUNNING,
-        sources=(JobState.QUEUED,),
-        now=now,
-        due=now + LOOK_AGAIN_MS,
-        started_time=now,
-    )

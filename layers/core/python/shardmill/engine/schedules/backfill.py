@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import BackfillNotFound, Busy, MillError
-from shardmill.engine.jobs.submit import START_GRACE_MS, start
+from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.engine.schedules import fire, manage
 from shardmill.model.actor import Actor
@@ -217,7 +217,7 @@ def _next(stock: fire.Stock, row: ScheduleRow, backfill: BackfillRow, visit: _Vi
         visit.notes = f"{request['trigger']} was refused: {refused}"[:500]
         return
     if mill.jobs.create(made, due=now + START_GRACE_MS):
-        start(mill, made, now)
+        start_job(mill, made, now)
         visit.running.append(made.id)
         return
     rival = mill.jobs.find(row.job_name, request["trigger"])

@@ -10,9 +10,9 @@ from typing import Any
 
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import Busy, DefinitionNotFound, MillError, Overlap
-from shardmill.engine.jobs.effective import bound_to
-from shardmill.engine.jobs.plan import Bound
-from shardmill.engine.jobs.submit import START_GRACE_MS, Origin, check, find_existing, make, start
+from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
+from shardmill.engine.jobs.effective import Bound, bound_to
+from shardmill.engine.jobs.submit import Origin, check, find_existing, make
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import SCHEMA_VERSION
 from shardmill.engine.schedules import catch_up, manage
@@ -156,7 +156,7 @@ def _start(
             if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, entries)):
                 done.rev = row.rev + 1
                 _tell(mill, row, entries)
-                start(mill, job, now)
+                start_job(mill, job, now)
                 return done, True
         except AlsoRefused:
             return None, False
@@ -319,7 +319,7 @@ def fire_now(
         done = _moved(row, row.next, [entry], job)
         try:
             if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, [])):
-                start(mill, job, now)
+                start_job(mill, job, now)
                 return job, True
         except AlsoRefused:
             row = manage.read(mill, row.job_name, row.id)

@@ -14,8 +14,7 @@ from shardmill.aws.observability import logger
 from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine.groups import matching
 from shardmill.engine.groups.matching import Taker
-from shardmill.engine.mill import Mill
-from shardmill.engine.running.start import job_runs
+from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import completion, unmatched
 from shardmill.engine.tasks import messages as task_messages
@@ -281,7 +280,7 @@ def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
     if step.state is not StepState.READY:
         return
     if step.root:
-        job_runs(mill, step.job_id, step.run, now)
+        mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + LOOK_AGAIN_MS)
     mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
     step.state = StepState.RUNNING
 
