@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.aws.clock import new_id
 from shardmill.aws.observability import logger
 from shardmill.engine.mill import mill
-from shardmill.engine.schedules.fire import fire_listed
+from shardmill.engine.schedules.due import fire_listed
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> None:

@@ -10,13 +10,13 @@ from shardmill.aws.clock import now_ms
 from shardmill.aws.observability import logger
 from shardmill.engine.mill import mill
 from shardmill.engine.orchestrate import cause_of
-from shardmill.engine.repair import settle_execution
+from shardmill.engine.repair import end_failed_execution
 
 
 @event_parser(model=EventBridgeModel)
 def handler(event: EventBridgeModel, context: LambdaContext) -> dict[str, Any]:
     detail = cast(dict[str, Any], event.detail)
     cause = f"its execution ended as {detail['status']} ({cause_of(detail)})"
-    settled = settle_execution(mill(), detail["name"], cause, now_ms())
+    settled = end_failed_execution(mill(), detail["name"], cause, now_ms())
     logger.info("settled", extra={"action": "settle", "execution": detail["name"], "settled": settled})
     return {"settled": settled}

@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from benchmarks.result import Result
 from shardmill.aws.clock import new_id
-from shardmill.engine.schedules.fire import fire_all
+from shardmill.engine.schedules.due import fire_all
 from support.diary import Diary, ms
 from support.faults import Faults
 from support.laptop import Laptop, start_laptop

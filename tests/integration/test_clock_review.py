@@ -175,7 +175,7 @@ def test_a_job_that_waits_for_itself_is_not_started_by_itself(diary: Diary) -> N
     define(diary, "other")
     finish(diary, "other", dataTime="2026-01-05T00:00:00Z")
     diary.play.submit("t1", "roll", dataTime="2026-01-05T00:00:00Z")
-    downstream.told_of_end(diary.mill, row(diary, "other", "t1"), diary.play.hands.clock(), new_id)
+    downstream.notify_dependents(diary.mill, row(diary, "other", "t1"), diary.play.hands.clock(), new_id)
     assert len(diary.play.cloud.http("GET", "/v1/jobs?jobName=roll").json["items"]) == 1
 
 

@@ -96,7 +96,7 @@ def test_two_parents_that_finish_together_start_one_child_once(diary: Diary) -> 
     ended = [diary.job("2026-01-05 00:00", name) for name in names]
     with ThreadPoolExecutor(8) as pool:
         now = diary.play.hands.clock()
-        list(pool.map(lambda job: downstream.told_of_end(diary.mill, job, now, new_id), ended * 2))
+        list(pool.map(lambda job: downstream.notify_dependents(diary.mill, job, now, new_id), ended * 2))
     [child] = listed(diary, "child")
     assert diary.play.run(trigger=child["trigger"], name="child")["state"] == "SUCCESS"
     assert len([e for e in diary.play.cloud.executions("job") if child["id"] in e["name"]]) == 1
@@ -107,7 +107,7 @@ def test_a_parent_that_is_told_of_again_starts_nothing_more(diary: Diary) -> Non
     define(diary, "child", "parent")
     finish(diary, "parent", dataTime=DAY)
     parent = diary.job("2026-01-05 00:00", "parent")
-    downstream.told_of_end(diary.mill, parent, diary.play.hands.clock(), new_id)
+    downstream.notify_dependents(diary.mill, parent, diary.play.hands.clock(), new_id)
     assert len(listed(diary, "child")) == 1
 
 
@@ -163,7 +163,7 @@ def test_a_daily_job_waits_for_every_hour_of_its_parent(diary: Diary) -> None:
         assert diary.state("2026-01-05 01:00", "daily") == "WAITING"
         diary.play.hands.report([held[diary.job(f"2026-01-04 {hour}", "hourly").trigger]])
         parent = diary.play.cloud.run_until(lambda hour=hour: _succeeded(diary, f"2026-01-04 {hour}"))  # type: ignore[misc]
-        downstream.told_of_end(diary.mill, parent, ms("2026-01-05 01:30"), new_id)
+        downstream.notify_dependents(diary.mill, parent, ms("2026-01-05 01:30"), new_id)
     assert diary.end("2026-01-05 01:00", "daily")["state"] == "SUCCESS"
     assert [status for *_, status in waits_for(diary, "daily", daily.trigger)] == [1, 1, 1, 1]
 

@@ -28,12 +28,12 @@ from shardmill.engine.groups import groups
 from shardmill.engine.jobs.submit import submit
 from shardmill.engine.mill import CREW_CACHE_MS, GROUP_CACHE_MS, STEP_CACHE_MS, Mill, Recent
 from shardmill.engine.orchestrate import act
-from shardmill.engine.repair import settle_execution
+from shardmill.engine.repair import end_failed_execution
 from shardmill.engine.running import kill
 from shardmill.engine.running.close_step import StepLost, StillOpen
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tick import tick
-from shardmill.engine.views import jobs
+from shardmill.engine.views import jobs, tasks
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.worker import GroupRequest, Lease
@@ -338,7 +338,7 @@ class Race:
         told = []
         for execution in list(self.puppets.executions.values()):
             if execution.status in _UNHAPPY and execution.arn not in self.settled:
-                settle_execution(self.process(), execution.name, f"it {execution.status}", self.clock())
+                end_failed_execution(self.process(), execution.name, f"it {execution.status}", self.clock())
                 self.settled.add(execution.arn)
                 told.append(execution.name[37:])
         return " ".join(told)
@@ -371,7 +371,7 @@ class Race:
     def do_kill_task(self, who: int, which: int) -> str:
         job = self._job()
         step = self._step_of(job, who)
-        rank = jobs.rank_of(step, which % max(1, step.total))
+        rank = tasks.rank_of(step, which % max(1, step.total))
         kill.kill_task(self.mill, job, step, rank, ME.name, "", self.clock())
         return f"{step.name} {rank}"
 
@@ -389,7 +389,7 @@ class Race:
     def do_force_task(self, who: int, which: int) -> str:
         job = self._job()
         step = self._step_of(job, who)
-        rank = jobs.rank_of(step, which // 2 % max(1, step.total))
+        rank = tasks.rank_of(step, which // 2 % max(1, step.total))
         state = (TaskState.SUCCESS, TaskState.FAILED)[which % 2]
         force.force_task(self.mill, job, step, rank, state, ME, "", self.clock())
         return f"{step.name} {rank} {state}"
@@ -402,7 +402,7 @@ class Race:
             scope = rerun.Scope(everything=True)
         elif which % 5 > 1:
             step = self._step_of(job, who)
-            ranks = (jobs.rank_of(step, 0),) if which % 5 == 3 else ()
+            ranks = (tasks.rank_of(step, 0),) if which % 5 == 3 else ()
             scope = rerun.Scope(steps=(step.name,), ranks=ranks, downstream=which % 5 == 4)
         again = rerun.rerun(self.mill, job, scope, ME, "", self.clock())
         return f"run {again.run}"

@@ -13,7 +13,7 @@ from shardmill.engine.control import change as change_module
 from shardmill.engine.control import force, rerun, suspend
 from shardmill.engine.mill import mill
 from shardmill.engine.running import changes, kill
-from shardmill.engine.views import explain, jobs
+from shardmill.engine.views import explain, jobs, tasks
 from shardmill.model.base import Limit, Name, Retries, Whole
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.fields import MAX_STEPS
@@ -125,7 +125,7 @@ def kill_job(job_name: str, trigger: str, wish: Annotated[Killing | None, Body()
     if wish.index is None:
         kill.kill_step(mill(), job, step, actor().name, wish.reason, now())
     else:
-        rank = jobs.rank_of(step, wish.index)
+        rank = tasks.rank_of(step, wish.index)
         kill.kill_task(mill(), job, step, rank, actor().name, wish.reason, now())
     return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), now())
 
@@ -137,7 +137,7 @@ def rerun_job(job_name: str, trigger: str, wish: Annotated[Rerun | None, Body()]
     ranks: list[int] = []
     if wish.shards:
         step, _ = jobs.read_step(mill(), job, wish.steps[0])
-        ranks = [jobs.rank_of(step, index) for index in wish.shards]
+        ranks = [tasks.rank_of(step, index) for index in wish.shards]
     scope = rerun.Scope(wish.scope == "all", tuple(wish.steps), tuple(ranks))
     return jobs.summary(rerun.rerun(mill(), job, scope, actor(), wish.reason, now()))
 
@@ -159,7 +159,7 @@ def force_end(job_name: str, trigger: str, wish: Annotated[Force, Body()]) -> Jo
     if wish.index is None:
         force.force_step(mill(), job, step, StepState(wish.state), who, why, at)
     else:
-        rank = jobs.rank_of(step, wish.index)
+        rank = tasks.rank_of(step, wish.index)
         force.force_task(mill(), job, step, rank, TaskState(wish.state), who, why, at)
     return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), at)
 

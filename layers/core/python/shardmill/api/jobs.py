@@ -14,7 +14,7 @@ from shardmill.aws.clock import new_id
 from shardmill.engine.files import logs, uploads
 from shardmill.engine.jobs.submit import submit as submit_request
 from shardmill.engine.mill import mill
-from shardmill.engine.views import explain, jobs
+from shardmill.engine.views import explain, jobs, tasks
 from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
@@ -138,7 +138,7 @@ def dependencies(job_name: str, trigger: str) -> Dependencies:
 def read_step(job_name: str, trigger: str, step_name: str, run: Run = None) -> Step:
     """A step, with the state of each task if there are not more than a thousand."""
     job = jobs.read_job(mill(), job_name, trigger, run)
-    return jobs.full_step_view(mill(), job, *jobs.read_step(mill(), job, step_name))
+    return tasks.full_step_view(mill(), job, *jobs.read_step(mill(), job, step_name))
 
 
 def list_tasks(
@@ -156,9 +156,9 @@ def list_tasks(
     before = pagination.place_of(cursor, int)
     start = 0 if before is None else max(before + 1, 0)
     chunk = BLOCKS_AT_A_TIME if state else block_of(limit) + 2
-    found = jobs.tasks(mill(), job, step, start=start, state=state, chunk=chunk)
+    found = tasks.list_tasks(mill(), job, step, start=start, state=state, chunk=chunk)
     page = pagination.page(found, limit, looks=MOST_TASKS_LOOKED_AT)
-    jobs.tell_progress(mill(), page.items)
+    tasks.add_progress(mill(), page.items)
     return page
 
 
@@ -166,7 +166,7 @@ def read_task(job_name: str, trigger: str, step_name: str, index: Index, run: Ru
     """A task with all its attempts, those of earlier runs too, and the last of its output."""
     job = jobs.read_job(mill(), job_name, trigger, run)
     step, _ = jobs.read_step(mill(), job, step_name)
-    return jobs.task(mill(), job, step, index)
+    return tasks.read_task(mill(), job, step, index)
 
 
 def read_log(
@@ -181,5 +181,5 @@ def read_log(
     """The log of a task's attempt, from a byte offset on."""
     job = jobs.read_job(mill(), job_name, trigger)
     step, _ = jobs.read_step(mill(), job, step_name)
-    page = logs.read(mill(), step, jobs.task(mill(), job, step, index), stream, offset, attempt, now())
+    page = logs.read(mill(), step, tasks.read_task(mill(), job, step, index), stream, offset, attempt, now())
     return Log(text=page.text, offset=page.offset, complete=page.complete)

@@ -27,11 +27,11 @@ def ended(mill: Mill, job_id: str, run: int, now: int, new_id: NewId) -> bool:
     job = mill.jobs.get(job_id)
     if not job or job.run != run or not job.state.ended or not job.heirs_pending:
         return False
-    told_of_end(mill, job, now, new_id)
+    notify_dependents(mill, job, now, new_id)
     return True
 
 
-def told_of_end(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
+def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
     """Tell everybody whom the end of a Job concerns; all of it may be repeated.
 
     One that cannot be told now does not keep the others from it: the tick tells them all again.
@@ -40,7 +40,9 @@ def told_of_end(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
     waiting = dict.fromkeys(mill.runs.waiting_for(job.job_name, job.moment))
     for child in mill.jobs.by_id(waiting).values() if waiting else ():
         tasks.append(
-            partial(dependencies.look, mill, child, now) if child.unmet else partial(_forget, mill, child)
+            partial(dependencies.check_dependencies, mill, child, now)
+            if child.unmet
+            else partial(_forget, mill, child)
         )
     if job.state is JobState.SUCCESS:
         for name in mill.definitions.children(job.job_name):

@@ -22,7 +22,7 @@ MOST_A_TICK = 1_000
 _DEAD = {"FAILED", "TIMED_OUT", "ABORTED"}
 
 
-def look_at_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
+def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
     """Look at every Job that is due; how many there were, and how many could not be mended now."""
     looked, failed = 0, 0
     for job_id, seen in list(islice(mill.jobs.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
@@ -53,7 +53,7 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
         if job.heirs_pending:
             from shardmill.engine import downstream  # few ticks need what makes Jobs
 
-            downstream.told_of_end(mill, job, now, new_id)
+            downstream.notify_dependents(mill, job, now, new_id)
         else:
             delete.forget(mill, job, now)
     elif job.state in (JobState.INIT, JobState.WAITING):
@@ -64,7 +64,7 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
 
 def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
     if job.unmet:
-        dependencies.look(mill, job, now)
+        dependencies.check_dependencies(mill, job, now)
         return
     if job.replaces:
         kill.replace(mill, job, now)
@@ -82,7 +82,7 @@ def _plan_again(mill: Mill, job: JobRow, now: int) -> None:
         finish.fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
 
 
-def settle_execution(mill: Mill, name: str, cause: str, now: int) -> bool:
+def end_failed_execution(mill: Mill, name: str, cause: str, now: int) -> bool:
     """An execution ended without its own Catch: end what it stood for; False if it was none of ours."""
     parsed = parse_execution_name(name)
     if not parsed:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from shardmill.aws.observability import logger
 from shardmill.engine.mill import Mill
-from shardmill.engine.repair import look_at_jobs
+from shardmill.engine.repair import repair_due_jobs
 
 NewId = Callable[[], str]
 
@@ -18,7 +18,7 @@ def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     """
     result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0, "late": 0, "looked": 0, "failed": 0}
     broken = 0
-    for part in (_fire, _go_on, _see_what_is_late, look_at_jobs):
+    for part in (_fire, _go_on, _see_what_is_late, repair_due_jobs):
         try:
             result |= part(mill, now, new_id)
         except Exception:
@@ -30,9 +30,7 @@ def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
 def _fire(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     if not next(mill.schedules.due(now), None):
         return {}
-    from shardmill.engine.schedules.fire import (
-        fire_due,  # cron is imported only when there is a time to work out
-    )
+    from shardmill.engine.schedules.due import fire_due
 
     return fire_due(mill, now, new_id)
 

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws import clients
-from shardmill.engine.files.logs import log_prefix
+from shardmill.engine.files import keys
 from shardmill.engine.task_id import parse_task_id
 from shardmill.model.worker import Lease
 
@@ -92,9 +92,9 @@ class BucketLogs:
         place = parse_task_id(lease.task_id)
         if not place:
             raise LogsNotStored(f"{lease.task_id!r} is not the id of a task")
-        prefix = log_prefix(place[0], lease.run, place[1], place[2], lease.attempt, stream)
+        prefix = keys.log(place[0], lease.run, place[1], place[2], lease.attempt, stream)
         try:
             for number, data in part:
-                clients.s3().put_object(Bucket=self._bucket, Key=f"{prefix}{number:06d}", Body=data)
+                clients.s3().put_object(Bucket=self._bucket, Key=keys.log_chunk(prefix, number), Body=data)
         except (BotoCoreError, ClientError) as error:
             raise LogsNotStored(str(error)) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardmill.engine.errors import JobBusy
-from shardmill.engine.files.sources import FILES, LOGS
+from shardmill.engine.files import keys
 from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
 from shardmill.engine.running import kill
 from shardmill.model.blocks import set_count
@@ -44,8 +44,8 @@ def purge(mill: Mill, job: JobRow) -> bool:
                 left -= mill.shards.purge_set(step, number, most=left)
                 if left <= 0:
                     return False
-    for area in (LOGS, FILES):
-        if not mill.files.remove(f"{area}/{job.id}/", most=ROWS_AT_ONCE):
+    for prefix in keys.job_prefixes(job.id):
+        if not mill.files.remove(prefix, most=ROWS_AT_ONCE):
             return False
     mill.jobs.purge(job)
     return True

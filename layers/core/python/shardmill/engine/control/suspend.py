@@ -95,7 +95,7 @@ def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobR
 
 def _go_on(mill: Mill, job: JobRow, now: int) -> None:
     if job.unmet:
-        dependencies.look(mill, job, now)
+        dependencies.check_dependencies(mill, job, now)
     elif job.state is JobState.INIT:
         plan(mill, job.id, job.run, now)  # its execution may be over: it is not started twice by one name
     elif job.state is JobState.WAITING:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from shardmill.engine.errors import FileUnavailable, StaleAttempt, TaskNotFound
+from shardmill.engine.files import keys
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.template_context import context_of
@@ -32,10 +33,13 @@ class Holding:
     def spec(self) -> StepDefine:
         return StepDefine.model_validate(self.step.spec)
 
-    def prefix(self, area: str) -> str:
-        """Where in the bucket things of this attempt are: nothing of another can be met there."""
+    def output_key(self, name: str) -> str:
         step = self.step
-        return f"{area}/{step.job_id}/{step.run}/{step.index}/{self.rank}/{self.attempt}/"
+        return keys.output(step.job_id, step.run, step.index, self.rank, self.attempt, name)
+
+    def log_prefix(self, stream: str) -> str:
+        step = self.step
+        return keys.log(step.job_id, step.run, step.index, self.rank, self.attempt, stream)
 
     def files(self, listed: Sequence[File]) -> list[File]:
         """Files of the step as this task has them, their templates filled in."""

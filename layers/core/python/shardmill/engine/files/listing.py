@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from shardmill.engine.files import outputs
+from shardmill.engine.files import keys, outputs
 from shardmill.engine.files.outputs import Left
-from shardmill.engine.files.sources import given_key, output_key
 from shardmill.engine.mill import Mill
 from shardmill.model.files import fits
 from shardmill.model.transfers import JobFile
@@ -41,7 +40,7 @@ def files(
 
 
 def _given(mill: Mill, job: JobRow, name: str, known: dict[str, Any]) -> JobFile:
-    url = mill.files.get_url(mill.files.own(given_key(job.id, name)))
+    url = mill.files.get_url(mill.files.own(keys.submitted_file(job.id, name)))
     return JobFile(name=name, url=url, **known)
 
 
@@ -52,7 +51,7 @@ def _made(mill: Mill, step: StepRow) -> Iterator[tuple[Left, dict[str, Any]]]:
 
 
 def _output(mill: Mill, step: StepRow, left: Left, known: dict[str, Any]) -> JobFile:
-    key = output_key(step.job_id, step.index, left, known["name"])
+    key = keys.output(step.job_id, left.run, step.index, left.rank, left.attempt, known["name"])
     return JobFile(
         step_name=step.name,
         index=left.rank + int(step.spec.get("startShardId", 0)),

@@ -6,8 +6,8 @@ import codecs
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shardmill.engine.files import keys
 from shardmill.engine.files.held_attempt import Holding
-from shardmill.engine.files.sources import LOGS
 from shardmill.engine.mill import Mill
 from shardmill.model.job import Task
 from shardmill.model.states import TaskState
@@ -24,10 +24,6 @@ class LogPage:
     complete: bool
 
 
-def log_prefix(job_id: str, run: int, step: int, rank: int, attempt: int, stream: str) -> str:
-    return f"logs/{job_id}/{run}/{step}/{rank}/{attempt}/{stream}/"
-
-
 def read(
     mill: Mill, step: StepRow, task: Task, stream: str, offset: int, attempt: int | None, now: int
 ) -> LogPage:
@@ -41,7 +37,7 @@ def read(
     over = task.state.ended or number < task.attempt
     stored = None
     for run in range(step.run, 0, -1):  # attempts count on: one of an earlier run has its log there
-        prefix = log_prefix(step.job_id, run, step.index, task.rank, number, stream)
+        prefix = keys.log(step.job_id, run, step.index, task.rank, number, stream)
         stored = mill.files.read_chunks(prefix, offset=offset, most=PAGE_BYTES)
         if stored is not None:
             break
@@ -64,5 +60,5 @@ def whole_text(data: bytes, *, final: bool) -> tuple[str, int]:
 
 def upload_urls(mill: Mill, held: Holding, stream: str, chunks: Iterable[int]) -> list[dict[str, object]]:
     """Presigned addresses for the chunks of a log, for the worker that holds the task."""
-    prefix = held.prefix(LOGS) + f"{stream}/"
-    return [{"chunk": n, "url": mill.files.put_url(f"{prefix}{n:06d}")} for n in chunks]
+    prefix = held.log_prefix(stream)
+    return [{"chunk": n, "url": mill.files.put_url(keys.log_chunk(prefix, n))} for n in chunks]

@@ -9,7 +9,7 @@ from shardmill.aws.secrets import Secrets, SecretUnavailable
 from shardmill.engine.errors import FileForbidden, FileUnavailable
 from shardmill.engine.files import split
 from shardmill.engine.files.held_attempt import Holding
-from shardmill.engine.files.sources import FILES, Source, Upstream, sources
+from shardmill.engine.files.sources import Source, Upstream, sources
 from shardmill.engine.mill import Mill
 from shardmill.engine.template_context import context_of
 from shardmill.model.definition.command import is_reference
@@ -91,7 +91,7 @@ def _declared(held: Holding, names: Sequence[str]) -> None:
 
 
 def _place(mill: Mill, held: Holding, wanted: StoreRequest) -> StoreAnswer:
-    key = held.prefix(FILES) + wanted.name
+    key = held.output_key(wanted.name)
     headers = [{"content-md5": md5} for md5 in wanted.md5s]
     if len(wanted.md5s) == 1:
         urls = [mill.files.put_url(key, ContentMD5=wanted.md5s[0])]
@@ -108,6 +108,6 @@ def complete(mill: Mill, held: Holding, name: str, upload_id: str, etags: Sequen
     """All parts of an output are stored."""
     _declared(held, [name])
     try:
-        mill.files.join_parts(held.prefix(FILES) + name, upload_id, etags)
+        mill.files.join_parts(held.output_key(name), upload_id, etags)
     except ObjectRefused as error:
         raise FileUnavailable(f"{error}; store it again") from error

@@ -8,15 +8,12 @@ from typing import Any
 
 from shardmill.aws.files import Place
 from shardmill.engine.errors import FileForbidden, FileUnavailable
-from shardmill.engine.files import outputs
+from shardmill.engine.files import keys, outputs
 from shardmill.engine.files.held_attempt import Holding
 from shardmill.engine.files.outputs import Left
 from shardmill.engine.mill import Mill
 from shardmill.model.files import File, fits, has_wildcard
 from shardmill.store.rows import StepRow
-
-FILES, LOGS, UPLOADS = "files", "logs", "uploads"
-_GIVEN = "given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +25,6 @@ class Source:
     size: int | None = None
     sha256: str | None = None
     indexed: Mapping[str, Any] | None = None
-
-
-def given_key(job_id: str, name: str) -> str:
-    """Where a file is kept that came with a Job."""
-    return f"{FILES}/{job_id}/{_GIVEN}/{name}"
-
-
-def output_key(job_id: str, step: int, left: Left, name: str) -> str:
-    return f"{FILES}/{job_id}/{left.run}/{step}/{left.rank}/{left.attempt}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +53,7 @@ def sources(upstream: Upstream, rank: int, file: File) -> list[Source]:
     mill, step = upstream.mill, upstream.step
     given = step.context.get("given", {}).get(file.name)
     if given and not file.origin:
-        place = mill.files.own(given_key(step.job_id, file.name))
+        place = mill.files.own(keys.submitted_file(step.job_id, file.name))
         return [Source(file.name, place, given["size"], given["sha256"])]
     if file.s3:
         return [Source(file.name, _allowed(mill, step, Place(file.s3.bucket, file.s3.key)), file.size)]
@@ -90,9 +78,7 @@ def _allowed(mill: Mill, step: StepRow, place: Place) -> Place:
         raise FileForbidden(
             f"{place.key!r} is refused as a key in S3: '.' and '..' in it may be read as folders"
         )
-    area = next(filter(None, parts), "")
-    own = place.key.startswith(f"{FILES}/{step.job_id}/")
-    if place.bucket == mill.files.bucket and area in (FILES, LOGS, UPLOADS) and not own:
+    if place.bucket == mill.files.bucket and not keys.owned_by(place.key, step.job_id):
         raise FileForbidden(f"{place.key} in the bucket of Shardmill belongs to another Job")
     return place
 
@@ -138,5 +124,5 @@ def _matching(mill: Mill, maker: StepRow, left: Left, wanted: str) -> Iterator[S
         local = next((name for name in (each["name"], by_index) if fits(name, wanted)), None)
         if local is None:
             continue
-        key = output_key(maker.job_id, maker.index, left, each["name"])
+        key = keys.output(maker.job_id, left.run, maker.index, left.rank, left.attempt, each["name"])
         yield Source(local, mill.files.own(key), each["size"], each["sha256"], each.get("indexed"))

@@ -7,8 +7,9 @@ import struct
 
 from shardmill.aws.files import Head, ObjectChanged, ObjectRefused, Place
 from shardmill.engine.errors import CannotOpen, FileUnavailable, MillError
+from shardmill.engine.files import keys
 from shardmill.engine.files.held_attempt import Holding
-from shardmill.engine.files.sources import FILES, Source, Upstream, sources
+from shardmill.engine.files.sources import Source, Upstream, sources
 from shardmill.engine.mill import Mill
 from shardmill.model import split
 from shardmill.model.definition.fields import StepDefine
@@ -38,7 +39,7 @@ def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
         raise CannotOpen(f"its input {file.name!r} changed while it was split") from error
     # Another who opens the step at the same time may see another object: its cuts are not ours.
     known = hashlib.sha256(head.etag.encode()).hexdigest()[:16]
-    key = f"{FILES}/{step.job_id}/{step.run}/{step.index}/cuts-{known}"
+    key = keys.cuts(step.job_id, step.run, step.index, known)
     mill.files.write(key, b"".join(map(_NUMBER.pack, found)))
     step.context["split"] = {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
     return len(found) - 1

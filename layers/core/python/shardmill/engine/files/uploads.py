@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from shardmill.engine.errors import RequestInvalid
-from shardmill.engine.files.sources import UPLOADS, given_key
+from shardmill.engine.files import keys
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor
 from shardmill.model.fault import Fault, fault
@@ -19,11 +19,11 @@ from shardmill.store.rows import JobRow
 def begin(mill: Mill, wanted: UploadRequest, actor: Actor) -> Upload:
     """Where to upload a file; nowhere if the same content is there already. The store checks its checksum."""
     upload = f"{_owner(actor)}-{wanted.sha256}"
-    head = mill.files.head(mill.files.own(_key(upload)))
+    head = mill.files.head(mill.files.own(keys.upload(upload)))
     if head and head.size == wanted.size:
         return Upload(upload=upload, present=True)
     checksum = base64.b64encode(bytes.fromhex(wanted.sha256)).decode()
-    url = mill.files.put_url(_key(upload), ChecksumSHA256=checksum)
+    url = mill.files.put_url(keys.upload(upload), ChecksumSHA256=checksum)
     return Upload(upload=upload, url=url, headers={"x-amz-checksum-sha256": checksum})
 
 
@@ -32,25 +32,21 @@ def _owner(actor: Actor) -> str:
     return hashlib.sha256(actor.name.encode()).hexdigest()[:16]
 
 
-def _key(upload: str) -> str:
-    return f"{UPLOADS}/{upload}"
-
-
 def take(mill: Mill, job: JobRow, files: Sequence[GivenFile], actor: Actor) -> None:
     """Make uploaded files those of a Job that is about to be written; raises if one is not there."""
     faults = list(_faults(mill, files, actor))
     if faults:
         raise RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
     for file in files:
-        mill.files.copy(_key(file.upload), given_key(job.id, file.name))
+        mill.files.copy(keys.upload(file.upload), keys.submitted_file(job.id, file.name))
 
 
 def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fault]:
     for at, file in enumerate(files):
         own = file.upload.startswith(f"{_owner(actor)}-")
-        head = mill.files.head(mill.files.own(_key(file.upload))) if own else None
+        head = mill.files.head(mill.files.own(keys.upload(file.upload))) if own else None
         if not head:
-            text = "is no upload of yours, or not any more: upload it first"
+            text = "upload not found or expired; upload the file first"
             yield fault(("files", at, "upload"), "unknown-upload", text)
         elif head.size != file.size:
             yield fault(("files", at, "size"), "bad-value", f"the upload has {head.size} bytes")
@@ -59,4 +55,4 @@ def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fa
 def drop(mill: Mill, job: JobRow) -> None:
     """The Job was not written after all: a rival was."""
     if job.given:
-        mill.files.remove(given_key(job.id, ""))
+        mill.files.remove(keys.submitted_file(job.id, ""))

@@ -149,7 +149,7 @@ def met(expected: Sequence[Run]) -> bool:
     return all(run.done for run in expected)
 
 
-def look(mill: Mill, job: JobRow, now: int) -> bool:
+def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
     """See whether a waiting Job has all it waits for, and start it then; whether it waits no longer."""
     found = runs(mill, job)
     lacking = [run for each in found if not met(each) for run in each if not run.done]
@@ -188,7 +188,7 @@ def start_job(mill: Mill, job: JobRow, now: int) -> None:
     """The Job is written: if it cannot be started now, the tick will."""
     try:
         if job.unmet:
-            look(mill, job, now)
+            check_dependencies(mill, job, now)
         else:
             mill.machines.start_job(job.id, job.run)
     except (ClientError, BotoCoreError):

@@ -1,4 +1,4 @@
-"""Step types that are bound to worker groups."""
+"""Compute the effective settings of a step: its own, those of the request, and inherited ones."""
 
 from __future__ import annotations
 
@@ -9,16 +9,6 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.running.changes import requested_changes
 from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.store.rows import JobRow
-
-
-def bound_to(mill: Mill) -> dict[str, list[str]]:
-    """The groups that each step type is bound to."""
-    bound: dict[str, list[str]] = {}
-    for group in mill.groups.page():
-        for kind in group.types:
-            bound.setdefault(kind, []).append(group.name)
-    return bound
-
 
 DEFAULT_GROUP = "default"
 
@@ -37,6 +27,15 @@ _INHERITED = (
     "execute_user",
     "priority",
 )
+
+
+def bound_to(mill: Mill) -> dict[str, list[str]]:
+    """The groups that each step type is bound to."""
+    bound: dict[str, list[str]] = {}
+    for group in mill.groups.page():
+        for kind in group.types:
+            bound.setdefault(kind, []).append(group.name)
+    return bound
 
 
 def bound_groups(mill: Mill, define: JobDefine) -> Bound:

@@ -1,4 +1,4 @@
-"""What steps before it give a step: outputs, for its texts, its condition and the number of its tasks."""
+"""Open a step: evaluate its condition, compute how many tasks it has, and make its blocks."""
 
 from __future__ import annotations
 
@@ -25,20 +25,92 @@ from shardmill.store.rows import JobRow, StepRow
 MAX_VALUE_BYTES = 200_000
 MAX_STEP_BYTES = 380_000  # of a row of 400 KB, beside what the step becomes
 _INTEGER_DIGITS = 7
+_OPEN_TRIES = 6
 
 
-def gather(mill: Mill, step: StepRow) -> None:
+def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[str, Any]:
+    """Settle how many tasks a step has: which to enqueue and where, and the sets its blocks lie in."""
+    job, step = job_and_step(mill, job_id, run, index)
+    if step.state.ended or job.run != run or job.state.ended:
+        return _nothing(step)
+    try:
+        for _ in range(_OPEN_TRIES):
+            if step.state is StepState.WAITING:
+                step = _open(mill, step, now)
+    except CannotOpen as error:
+        fail_step(mill, job_id, run, index, str(error), now)
+        return _nothing(step)
+    if step.state.ended:
+        return _nothing(step)
+    if step.state is StepState.WAITING:
+        raise StillOpen(f"step {step.name} is being changed by others")
+    if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
+        step = park_step(mill, step, now, let_finish=False)
+    elif step.opened and not step.started_time:
+        step = fair_share.make_room(mill, step, now)
+    return {
+        "ranges": ranges(step.window),
+        "sets": list(range(set_count(step.total))),
+        "queues": messages.queues_of(mill, step, now),
+        "gen": step.gen,
+    }
+
+
+def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
+    """A Job is suspended before its steps are: a step that opens looks at its Job after that."""
+    present = mill.jobs.get(job.id) if step.state is StepState.READY and not step.started_time else job
+    return present is not None and present.state is JobState.SUSPENDED
+
+
+def _nothing(step: StepRow) -> dict[str, Any]:
+    return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
+
+
+def _open(mill: Mill, step: StepRow, now: int) -> StepRow:
+    """Open a step, or skip it if its condition is false; as it is if somebody changed it meanwhile."""
+    spec = StepDefine.model_validate(step.spec)
+    _load_upstream_outputs(mill, step)
+    if not _condition_holds(step, spec):
+        notes = f"its condition is false: {spec.when}"
+        changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
+        skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
+        return skipped or step_row(mill, step.job_id, step.run, step.index)
+    if step.total:  # a rerun settled it, with what is kept
+        _keep_task_values(step)
+        context = step.context_text
+        opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
+        return opened or step_row(mill, step.job_id, step.run, step.index)
+    step.total = _count_tasks(mill, step, spec)
+    _keep_task_values(step)
+    context = step.context_text
+    if step.two_levels:
+        mill.shards.make_sets(step)
+    members = set_count(step.total) if step.two_levels else block_count(step.total)
+    opened = mill.jobs.move_step(
+        step,
+        StepState.READY,
+        now=now,
+        same_gen=True,
+        total=step.total,
+        window=fair_share.natural_window(step),
+        open={str(member) for member in range(members)} or None,
+        context=context,
+    )
+    return opened or step_row(mill, step.job_id, step.run, step.index)
+
+
+def _load_upstream_outputs(mill: Mill, step: StepRow) -> None:
     """Put into a step's context the outputs that its texts name."""
     named = _named(templates(step.spec))
     if not named:
         return
     refs = step.context["refs"]
     sources = mill.jobs.steps_by_key((step.job_id, step.run, refs[name]) for name in named)
-    step.context["steps"] = {source.name: {"output": output_of(mill, source)} for source in sources.values()}
+    step.context["steps"] = {source.name: {"output": _output_of(mill, source)} for source in sources.values()}
 
 
-def keep_for_tasks(step: StepRow) -> None:
-    """Keep of what was gathered only what the texts of tasks name; raises if that does not fit into a row."""
+def _keep_task_values(step: StepRow) -> None:
+    """Drop the outputs that no task's template names; raises CannotOpen if the rest is too large for a row."""
     kept = _named((path, text) for path, text in templates(step.spec) if path[0] not in BEFORE_TASKS)
     found = {name: each for name, each in step.context.pop("steps", {}).items() if name in kept}
     step.context |= {"steps": found} if found else {}
@@ -57,7 +129,7 @@ def _named(texts: Iterable[tuple[Path, str]]) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("steps.")}
 
 
-def output_of(mill: Mill, source: StepRow) -> Any:
+def _output_of(mill: Mill, source: StepRow) -> Any:
     """What a step handed on: of one with shards a list in their order, null where there is nothing."""
     found = {left.rank: left.kept.output for left in outputs.of_step(mill, source)}
     listed = [found.get(rank) for rank in range(source.total)]
@@ -66,7 +138,7 @@ def output_of(mill: Mill, source: StepRow) -> Any:
     return listed[0] if listed else None
 
 
-def wanted(step: StepRow, spec: StepDefine) -> bool:
+def _condition_holds(step: StepRow, spec: StepDefine) -> bool:
     """Whether a step is to run, by its own condition."""
     if spec.when is None:
         return True
@@ -76,7 +148,7 @@ def wanted(step: StepRow, spec: StepDefine) -> bool:
         raise CannotOpen(f"its condition cannot be told: {error}") from error
 
 
-def settle_total(mill: Mill, step: StepRow, spec: StepDefine) -> int:
+def _count_tasks(mill: Mill, step: StepRow, spec: StepDefine) -> int:
     """How many tasks a step has, now that all it depends on has ended; its items are in its context then."""
     known = total(spec)
     if known is not None:
@@ -113,77 +185,3 @@ def _count(found: Any) -> int:
             f"its sharding is no number from 0 to {MAX_SHARDS}, but {render.as_text(found)[:64]}"
         )
     return found
-
-
-_OPEN_TRIES = 6
-
-
-def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[str, Any]:
-    """Settle how many tasks a step has: which to enqueue and where, and the sets its blocks lie in."""
-    job, step = job_and_step(mill, job_id, run, index)
-    if step.state.ended or job.run != run or job.state.ended:
-        return _nothing(step)
-    try:
-        for _ in range(_OPEN_TRIES):
-            if step.state is StepState.WAITING:
-                step = _settle(mill, step, now)
-    except CannotOpen as error:
-        fail_step(mill, job_id, run, index, str(error), now)
-        return _nothing(step)
-    if step.state.ended:
-        return _nothing(step)
-    if step.state is StepState.WAITING:
-        raise StillOpen(f"step {step.name} is being changed by others")
-    if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
-        step = park_step(mill, step, now, let_finish=False)
-    elif step.opened and not step.started_time:
-        step = fair_share.make_room(mill, step, now)
-    return {
-        "ranges": ranges(step.window),
-        "sets": list(range(set_count(step.total))),
-        "queues": messages.queues_of(mill, step, now),
-        "gen": step.gen,
-    }
-
-
-def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
-    """A Job is suspended before its steps are: a step that opens looks at its Job after that."""
-    present = mill.jobs.get(job.id) if step.state is StepState.READY and not step.started_time else job
-    return present is not None and present.state is JobState.SUSPENDED
-
-
-def _nothing(step: StepRow) -> dict[str, Any]:
-    return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
-
-
-def _settle(mill: Mill, step: StepRow, now: int) -> StepRow:
-    """Open a step, or skip it if its condition is false; as it is if somebody changed it meanwhile."""
-    spec = StepDefine.model_validate(step.spec)
-    gather(mill, step)
-    if not wanted(step, spec):
-        notes = f"its condition is false: {spec.when}"
-        changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
-        skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
-        return skipped or step_row(mill, step.job_id, step.run, step.index)
-    if step.total:  # a rerun settled it, with what is kept
-        keep_for_tasks(step)
-        context = step.context_text
-        opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
-        return opened or step_row(mill, step.job_id, step.run, step.index)
-    step.total = settle_total(mill, step, spec)
-    keep_for_tasks(step)
-    context = step.context_text
-    if step.two_levels:
-        mill.shards.make_sets(step)
-    members = set_count(step.total) if step.two_levels else block_count(step.total)
-    opened = mill.jobs.move_step(
-        step,
-        StepState.READY,
-        now=now,
-        same_gen=True,
-        total=step.total,
-        window=fair_share.natural_window(step),
-        open={str(member) for member in range(members)} or None,
-        context=context,
-    )
-    return opened or step_row(mill, step.job_id, step.run, step.index)
