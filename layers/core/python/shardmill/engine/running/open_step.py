@@ -110,7 +110,7 @@ def _load_upstream_outputs(mill: Mill, step: StepRow) -> None:
 
 
 def _keep_task_values(step: StepRow) -> None:
-    """Drop the outputs that no task's template names; raises CannotOpen if the rest is too large for a row."""
+    """Drop the outputs that no task's template names; raises CannotOpen if the rest exceeds a row."""
     kept = _named((path, text) for path, text in templates(step.spec) if path[0] not in BEFORE_TASKS)
     found = {name: each for name, each in step.context.pop("steps", {}).items() if name in kept}
     step.context |= {"steps": found} if found else {}
