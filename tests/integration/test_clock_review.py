@@ -12,7 +12,7 @@ from shardmill.engine import definitions, downstream
 from shardmill.engine.errors import Busy, DefinitionInUse, DefinitionNotFound, PreconditionFailed
 from shardmill.engine.jobs import plan
 from shardmill.engine.jobs.dependencies import runs
-from shardmill.engine.schedules import fire, manage
+from shardmill.engine.schedules import due, fire, manage
 from shardmill.model.actor import Actor
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import JobRow
@@ -207,7 +207,7 @@ def test_a_queue_that_is_away_keeps_nobody_from_the_tick(diary: Diary) -> None:
     for number in range(3):
         diary.save("2026-01-01 00:00", schedule_id=f"s{number}", cron="0 1 * * *")
     with pytest.MonkeyPatch.context() as patch, Faults() as faults:
-        patch.setattr(fire, "CHUNK", 1)
+        patch.setattr(due, "CHUNK", 1)
         faults.fail("sqs", "SendMessageBatch", how="before", times=9)
         told = diary.tick("2026-01-01 01:00")
         assert (len(diary.jobs()), told["failed"]) == (1, 1)

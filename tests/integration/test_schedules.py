@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.schedules import fire
+from shardmill.engine.schedules import due, fire
 from support.diary import Diary, at
 from support.play import Play
 
@@ -231,7 +231,7 @@ def test_many_that_are_due_together_are_handed_on(play: Play) -> None:
     for number in range(23):
         diary.save("2026-01-01 00:00", schedule_id=f"s{number:02d}", cron="0 1 * * *")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fire, "CHUNK", 5)
+        patch.setattr(due, "CHUNK", 5)
         assert diary.tick("2026-01-01 01:00") == {
             "due": 23,
             "handed": 18,
