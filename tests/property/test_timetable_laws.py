@@ -12,7 +12,8 @@ from cronsim import CronSim
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.time.timetable import Timetable, cron_fault
+from shardmill.model.time.cron import cron_fault
+from shardmill.model.time.timetable import Timetable
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 

@@ -22,7 +22,8 @@ from pydantic_core import PydanticCustomError
 from shardmill.model.base import MAX_NAME, TRIGGER_PATTERN, Answer, Limit, Model, Name, Params, Seconds, Time
 from shardmill.model.fault import Fault, fault, faults_of, in_order
 from shardmill.model.plain_json import plain_faults
-from shardmill.model.time.timetable import Timetable, cron_fault
+from shardmill.model.time.cron import cron_fault
+from shardmill.model.time.timetable import Timetable
 
 MAX_TIMES = 10_000
 MAX_PARALLEL = 100
