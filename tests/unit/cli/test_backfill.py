@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from shardmill.cli.commands.backfill import count, verdict
-from shardmill.cli.render.bars import Lines, bar
+from shardmill.cli.commands.backfill import count, exit_code
+from shardmill.cli.render.bars import CountLines, count_bar
 from shardmill.model.time.schedule import Backfill
 from support.fake_api import FakeApi, Reply, Run, backfill, command_line, fine, page, problem, schedule
 
@@ -81,7 +81,7 @@ def test_the_zone_is_asked_for_only_if_it_matters(api: FakeApi, run: Run) -> Non
         ([*RANGE, "--parallel", "0"], "--parallel"),
         ([*RANGE, "--parallel", "101"], "--parallel"),
         ([*RANGE, "--order", "random"], "'random'"),
-        ([*RANGE, "--timeout", "3"], "is for --wait only"),
+        ([*RANGE, "--timeout", "3"], "requires --wait"),
     ],
 )
 def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, options: list[str], words: str) -> None:
@@ -94,7 +94,7 @@ def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, options: list[str
 def test_a_date_that_no_zone_can_show_is_2(run: Run) -> None:
     refused = run(*COMMAND, "--from", "0001-01-01", "--to", "2026-01-02")
     assert refused.exit_code == 2
-    assert "0001-01-01 is too far away" in refused.stderr
+    assert "0001-01-01 is out of range" in refused.stderr
 
 
 def test_a_refusal_is_in_the_words_of_the_api(api: FakeApi, run: Run) -> None:
@@ -136,8 +136,8 @@ def test_a_failure_is_4_and_named(api: FakeApi, run: Run) -> None:
     assert result.exit_code == 4
     assert result.stdout.startswith("backfill 2 of report nightly DONE: 4 done, 1 failed")
     assert result.stderr.splitlines()[-2:] == [
-        "shardmill: of 5 times 1 failed: the last that failed: t1 (FAILED)",
-        "shardmill: see the Jobs with: shardmill jobs --job report",
+        "shardmill: 1 failed of 5 times: the last that failed: t1 (FAILED)",
+        "shardmill: to list the jobs, run: shardmill jobs --job report",
     ]
     assert run(*COMMAND, *RANGE, "--wait", "--json").exit_code == 4
 
@@ -150,7 +150,7 @@ def test_waiting_goes_on_while_jobs_of_a_stopped_one_run(api: FakeApi, run: Run)
     result = run(*COMMAND, *RANGE, "--wait")
     assert result.exit_code == 4
     assert "2 done" in result.stdout
-    assert "of 5 times 3 did not run: stopped by bob" in result.stderr
+    assert "3 not run of 5 times: stopped by bob" in result.stderr
 
 
 def test_waiting_too_long_is_5(api: FakeApi, run: Run) -> None:
@@ -166,7 +166,7 @@ def test_backfills_are_listed(api: FakeApi, run: Run) -> None:
     notes = "t1 was refused: its step needs a worker group 'g'; make it with PUT /v1/groups/g"
     api.on("GET", f"{PATH}/backfills", page(backfill(failed=1, notes=notes), backfill("DONE", number=1)))
     lines = fine(run("schedule", "backfills", "report", "nightly")).splitlines()
-    heading = "NUMBER STATE TOTAL DONE FAILED SKIPPED RUNNING WAITING STARTED BY NOTES"
+    heading = "NUMBER STATE TOTAL DONE FAILED SKIPPED RUNNING WAITING STARTED USER NOTES"
     assert " ".join(lines[0].split()) == heading
     assert lines[1].split()[:8] == ["2", "RUNNING", "5", "0", "1", "0", "0", "0"]
     assert lines[1].endswith("make it with `shardmill groups add g`")
@@ -189,7 +189,7 @@ def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
 
 
 def test_a_long_backfill_is_not_told_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines()
+    lines = CountLines()
     for done in range(10_000):
         lines(count(seen(total=10_000, success=done, running=1)))
     assert len(capsys.readouterr().err.splitlines()) == 20
@@ -199,7 +199,7 @@ def test_a_long_backfill_is_not_told_line_by_line(capsys: pytest.CaptureFixture[
 
 def drawn(backfill: Backfill) -> list[str]:
     console = Console(file=io.StringIO(), width=120)
-    console.print(bar(count(backfill)))
+    console.print(count_bar(count(backfill)))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 
@@ -215,13 +215,13 @@ def test_the_bar_counts_what_has_ended() -> None:
     [
         ({"success": 5}, 0, ""),
         ({"success": 3, "skipped": 2}, 0, ""),
-        ({"success": 4, "failed": 1}, 4, "of 5 times 1 failed"),
-        ({"success": 1, "failed": 1}, 4, "of 5 times 1 failed and 3 did not run"),
-        ({"notes": "the schedule was deleted"}, 4, "of 5 times 5 did not run: the schedule was deleted"),
+        ({"success": 4, "failed": 1}, 4, "1 failed of 5 times"),
+        ({"success": 1, "failed": 1}, 4, "1 failed and 3 not run of 5 times"),
+        ({"notes": "the schedule was deleted"}, 4, "5 not run of 5 times: the schedule was deleted"),
     ],
 )
 def test_fine_is_what_ran_or_need_not(
     end: dict[str, Any], code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert verdict(seen("DONE", **end)) == code
+    assert exit_code(seen("DONE", **end)) == code
     assert capsys.readouterr().err.startswith(f"shardmill: {words}" if words else "")

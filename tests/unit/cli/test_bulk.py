@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shardmill.cli.bulk import run as run_module
-from shardmill.cli.bulk.selection import below
+from shardmill.cli.bulk.selection import dependents
 from shardmill.model.definition.fields import JobGraph
 from support.fake_api import FakeApi, Reply, Run, Seen, command_line, fine, job, page, problem
 
@@ -138,7 +138,7 @@ def test_what_a_filter_chooses(api: FakeApi, run: Run, command: list[str], chose
 
 def test_a_dry_run_lists_and_touches_nothing(api: FakeApi, run: Run) -> None:
     lines = fine(run("kill", "--job", "report", "--state", "RUNNING", "--dry-run")).splitlines()
-    assert lines[0].split() == ["JOB", "TRIGGER", "STATE", "DATA", "TIME", "SUBMITTED", "BY"]
+    assert lines[0].split() == ["JOB", "TRIGGER", "STATE", "DATA", "TIME", "SUBMITTED", "USER"]
     assert lines[1].split()[:4] == ["report", "t6", "RUNNING", "2026-01-06T00:00:00Z"]
     assert (len(lines), api.asked) == (2, ["GET /v1/jobs"])
 
@@ -230,7 +230,7 @@ def test_what_is_upstream_is_done_first(api: FakeApi, run: Run) -> None:
 def test_nothing_is_downstream_of_a_job_without_a_data_time(api: FakeApi, run: Run) -> None:
     result = run("kill", "mail", "t1", "--downstream", "--yes")
     assert touched(api) == ["mail/t1:kill"]
-    assert "1 Job without a dataTime: nothing is downstream of that" in result.stderr
+    assert "1 job without a data time: --downstream does not apply" in result.stderr
     assert f"GET {GRAPH}" not in api.asked
 
 
@@ -287,14 +287,14 @@ def test_what_concerns_all_ends_it_and_says_how_far_it_came(api: FakeApi, run: R
     assert result.exit_code == 1
     if more:
         assert [each["trigger"] for each in json.loads(result.stdout)] == ["t6"]
-    assert "1 Job not asked to kill" in result.stderr
+    assert "stopped early: kill not attempted for 1 job" in result.stderr
     assert result.stderr.splitlines()[-1].endswith("was answered 403: Forbidden")
 
 
 def test_nobody_chosen_is_fine(api: FakeApi, run: Run) -> None:
     result = run("kill", "--job", "nobody", "--yes", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (0, [])
-    assert result.stderr == "shardmill: there is no Job to kill among those chosen\n"
+    assert result.stderr == "shardmill: no jobs to kill match the selection\n"
 
 
 # Asking
@@ -304,7 +304,7 @@ def test_nobody_chosen_is_fine(api: FakeApi, run: Run) -> None:
 def test_a_terminal_is_asked(api: FakeApi, run: Run) -> None:
     result = run("kill", "--since", "2026-01-06", input="y\n")
     assert result.exit_code == 0
-    assert "kill 3 Jobs (1 of audit, 1 of report, 1 of mail)? [y/N] " in result.stderr
+    assert "kill 3 jobs (1 of audit, 1 of report, 1 of mail)? [y/N] " in result.stderr
     assert len(touched(api)) == 3
 
 
@@ -313,7 +313,7 @@ def test_a_terminal_is_asked(api: FakeApi, run: Run) -> None:
 def test_only_a_yes_is_a_yes(api: FakeApi, run: Run, said: str) -> None:
     result = run("kill", "--job", "report", "--json", input=said)
     assert (result.exit_code, result.stdout, touched(api)) == (1, "", [])
-    assert result.stderr == "kill 2 Jobs (2 of report)? [y/N] shardmill: nothing was done\n"
+    assert result.stderr == "kill 2 jobs (2 of report)? [y/N] shardmill: cancelled; no job was changed\n"
 
 
 @pytest.mark.usefixtures("terminal")
@@ -326,7 +326,7 @@ def test_nobody_is_asked_without_need(run: Run, more: list[str]) -> None:
 def test_very_many_definitions_are_not_all_named(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/jobs", lambda seen: page(*(listed(f"j{n}", n, seen.query["state"]) for n in range(9))))
     result = run("kill", "--state", "RUNNING", input="n\n")
-    assert "kill 9 Jobs (1 of j8, 1 of j7, 1 of j6, 1 of j5, 1 of j4, …)?" in result.stderr
+    assert "kill 9 jobs (1 of j8, 1 of j7, 1 of j6, 1 of j5, 1 of j4, …)?" in result.stderr
 
 
 # The graph
@@ -345,4 +345,4 @@ def test_very_many_definitions_are_not_all_named(api: FakeApi, run: Run) -> None
 def test_what_depends_on_a_definition(edges: list[tuple[str, str]], name: str, found: str) -> None:
     pairs = [{"parent": parent, "child": child} for parent, child in edges]
     graph = JobGraph.model_validate({"nodes": [], "edges": pairs})
-    assert below(graph, name) == found.split()
+    assert dependents(graph, name) == found.split()

@@ -9,9 +9,8 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.cli.bulk.job_command import LastWord
-from shardmill.cli.bulk.selection import Choice
-from shardmill.cli.parsing import MOST, indexes
+from shardmill.cli.bulk.selection import Selection
+from shardmill.cli.parsing import MAX_INDEXES, parse_indexes
 from shardmill.model.states import JobState
 from support.fake_api import (
     FakeApi,
@@ -160,58 +159,58 @@ def with_word(metavar: str) -> str:
         (["kill", "bad/name", "t1"], "cannot be a jobName"),
         (["kill", "--job", "", "--yes"], "cannot be a jobName"),
         (["kill", "--job", "a/b", "--dry-run"], "cannot be a jobName"),
-        (["kill", *WHO, "--index", "0"], "needs the --step"),
-        (["kill", *WHO, "--step", "", "--downstream", "--yes"], "cannot be had with a step"),
+        (["kill", *WHO, "--index", "0"], "requires --step"),
+        (["kill", *WHO, "--step", "", "--downstream", "--yes"], "cannot be combined with a step"),
         (["kill", *WHO, "--step", "main", "--index", "-1"], "--index"),
-        (["kill", *WHO, "--step", "main", "--downstream", "--yes"], "cannot be had with a step"),
-        (["kill", *WHO, "--downstream"], "there is no terminal to ask on; say --yes"),
-        (["kill", "--job", "report"], "there is no terminal to ask on; say --yes"),
+        (["kill", *WHO, "--step", "main", "--downstream", "--yes"], "cannot be combined with a step"),
+        (["kill", *WHO, "--downstream"], "cannot ask for confirmation without a terminal"),
+        (["kill", "--job", "report"], "cannot ask for confirmation without a terminal"),
         (["kill", "--state", "NONSENSE", "--yes"], "NONSENSE"),
         (["kill", "--since", "yesterday", "--yes"], "'yesterday' must be a date"),
         (["kill", "--since", "0001-01-01T00:00:00+14:00", "--yes"], "must be a date"),
         (["kill", "--since", "2026-01-02", "--until", "2026-01-02", "--yes"], "must be after --since"),
-        (["rerun", *WHO, "--timeout", "3"], "is for --wait only"),
-        (["rerun", *WHO, "--all", "--step", "a"], "leave out --step"),
-        (["rerun", *WHO, "--shards", "1"], "needs the one --step"),
-        (["rerun", *WHO, "--step", "a", "--step", "b", "--shards", "1"], "needs the one --step"),
+        (["rerun", *WHO, "--timeout", "3"], "requires --wait"),
+        (["rerun", *WHO, "--all", "--step", "a"], "cannot be combined with --step"),
+        (["rerun", *WHO, "--shards", "1"], "requires exactly one --step"),
+        (["rerun", *WHO, "--step", "a", "--step", "b", "--shards", "1"], "requires exactly one --step"),
         (["rerun", *WHO, "--step", "a", "--shards", "x"], "such as 3,7-9"),
         (["rerun", *WHO, "--step", "a", "--shards", ""], "such as 3,7-9"),
-        (["rerun", *WHO, "--step", "a", "--shards", "9-7"], "goes backwards"),
+        (["rerun", *WHO, "--step", "a", "--shards", "9-7"], "ends before it starts"),
         (["rerun", *WHO, "--step", "a", "--shards", "0-999999999"], "more than 10,000"),
-        (["rerun", "--job", "report", "--wait", "--yes"], "is for one Job only"),
-        (["rerun", *WHO, "--downstream", "--wait", "--yes"], "is for one Job only"),
+        (["rerun", "--job", "report", "--wait", "--yes"], "works for a single job only"),
+        (["rerun", *WHO, "--downstream", "--wait", "--yes"], "works for a single job only"),
         (["recompute"], with_word("STEP")),
         (["recompute", *WHO], with_word("STEP")),
         (["recompute", "--job", "report", "--yes"], with_word("STEP")),
         (["recompute", *WHO, "main", "--job", "report", "--yes"], with_word("STEP")),
         (["recompute", *WHO, "--job", "report", "--yes"], with_word("STEP")),
-        (["recompute", "main", "--job", "report"], "there is no terminal to ask on; say --yes"),
-        (["recompute", "main", "--job", "report", "--wait", "--yes"], "is for one Job only"),
-        (["recompute", *WHO, "main", "--downstream", "--yes"], "cannot be had with a step"),
-        (["recompute", *WHO, "main", "--timeout", "3"], "is for --wait only"),
+        (["recompute", "main", "--job", "report"], "cannot ask for confirmation without a terminal"),
+        (["recompute", "main", "--job", "report", "--wait", "--yes"], "works for a single job only"),
+        (["recompute", *WHO, "main", "--downstream", "--yes"], "cannot be combined with a step"),
+        (["recompute", *WHO, "main", "--timeout", "3"], "requires --wait"),
         (["force", "SUCCESS"], with_word("SUCCESS|FAILED")),
         (["force", *WHO], with_word("SUCCESS|FAILED")),
         (["force", *WHO, "KILLED"], "'KILLED' must be one of SUCCESS, FAILED"),
         (["force", "KILLED", "--job", "report", "--yes"], "'KILLED' must be one of SUCCESS, FAILED"),
-        (["force", *WHO, "SUCCESS", "--step", "main", "--downstream"], "cannot be had with a step"),
-        (["force", *WHO, "SUCCESS", "--index", "0"], "needs the --step"),
-        (["force", "SUCCESS", "--state", "FAILED"], "there is no terminal to ask on; say --yes"),
+        (["force", *WHO, "SUCCESS", "--step", "main", "--downstream"], "cannot be combined with a step"),
+        (["force", *WHO, "SUCCESS", "--index", "0"], "requires --step"),
+        (["force", "SUCCESS", "--state", "FAILED"], "cannot ask for confirmation without a terminal"),
         (["delete"], FILTERS),
-        (["delete", "--job", "report"], "there is no terminal to ask on; say --yes"),
+        (["delete", "--job", "report"], "cannot ask for confirmation without a terminal"),
         (["priority", *WHO], with_word("N")),
         (["priority", *WHO, "high"], "'high' must be an integer"),
         (["priority", "high", "--job", "report", "--yes"], "'high' must be an integer"),
         (["priority", "5", "--job", "report", "--yes", "--dryrun"], with_word("N")),
         (["priority", "--job", "report", "--yes", "--dryrun"], "'--dryrun' must be an integer"),
-        (["change"], "there is nothing to change: give at least one of --priority, --group"),
-        (["change", *WHO, "--step", "main", "--reason", "r"], "there is nothing to change"),
+        (["change"], "nothing to change: give at least one of --priority, --group"),
+        (["change", *WHO, "--step", "main", "--reason", "r"], "nothing to change"),
         (["change", "--retries", "3"], FILTERS),
         (["change", *WHO, "--retries", "-1"], "--retries"),
         (["change", *WHO, "--max-tasks", "0"], "--max-tasks"),
         (["change", *WHO, "--timeout", "0"], "--timeout"),
         (["change", *WHO, "--priority", "high"], "--priority"),
-        (["change", "--job", "report", "--retries", "3"], "there is no terminal to ask on; say --yes"),
-        (["change", *WHO, "--step", "a", "--retries", "3", "--downstream"], "cannot be had with a step"),
+        (["change", "--job", "report", "--retries", "3"], "cannot ask for confirmation without a terminal"),
+        (["change", *WHO, "--step", "a", "--retries", "3", "--downstream"], "cannot be combined with a step"),
     ],
 )
 def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, command: list[str], words: str) -> None:
@@ -232,7 +231,7 @@ def test_waiting_for_a_new_run(api: FakeApi, run: Run, command: list[str]) -> No
     result = run(*command, "--wait")
     assert result.exit_code == 0
     assert result.stdout.startswith("report t1 SUCCESS\n")
-    assert result.stderr.splitlines()[0] == "shardmill: run 2 of report/t1 has begun"
+    assert result.stderr.splitlines()[0] == "shardmill: started run 2 of report/t1"
     assert "step main RUNNING (0 of 4 tasks)" in result.stderr
     api.on("GET", JOB, *looks)
     assert json.loads(run(*command, "--wait", "--json").stdout)["state"] == "SUCCESS"
@@ -263,13 +262,12 @@ def test_a_last_word_is_behind_both_names_or_alone_beside_a_filter(
     words: list[str], of_job: str | None, states: list[JobState] | None
 ) -> None:
     job_name, trigger, last = [*words, None, None, None][:3]
-    choice = Choice(job_name=job_name, trigger=trigger, of_job=of_job, states=states)
-    word = LastWord("step_name", "STEP", str)
+    selection = Selection(job_name, trigger, of_job, states)
     if len(words) != (1 if of_job or states else 3):
         with pytest.raises(typer.BadParameter, match="give either JOB, TRIGGER and STEP, or STEP and"):
-            word.taken(choice, last)
+            selection.take_argument(last, "STEP", str)
         return
-    rest, value = word.taken(choice, last)
+    rest, value = selection.take_argument(last, "STEP", str)
     assert value == words[-1]
     assert [each for each in (rest.job_name, rest.trigger) if each] == words[:-1]
     rest.check()
@@ -277,32 +275,32 @@ def test_a_last_word_is_behind_both_names_or_alone_beside_a_filter(
 
 @given(st.lists(st.integers(0, 10**9 - 1), min_size=1, max_size=20))
 def test_indexes_come_out_as_they_went_in(numbers: list[int]) -> None:
-    assert indexes(",".join(map(str, numbers))) == sorted(set(numbers))
+    assert parse_indexes(",".join(map(str, numbers))) == sorted(set(numbers))
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 50)), min_size=1, max_size=10))
 def test_ranges_are_what_is_in_them(ranges: list[tuple[int, int]]) -> None:
     text = ", ".join(f"{first}-{first + more}" for first, more in ranges)
     wanted = {number for first, more in ranges for number in range(first, first + more + 1)}
-    assert indexes(text) == sorted(wanted)
+    assert parse_indexes(text) == sorted(wanted)
 
 
 @given(st.text(max_size=12))
 def test_any_text_is_indexes_or_refused(text: str) -> None:
     try:
-        found = indexes(text)
+        found = parse_indexes(text)
     except typer.BadParameter:
         return
-    assert 0 < len(found) <= MOST
+    assert 0 < len(found) <= MAX_INDEXES
     assert found == sorted(set(found))
 
 
 def test_as_many_indexes_as_the_api_takes() -> None:
-    assert len(indexes(f"1-{MOST}")) == MOST
+    assert len(parse_indexes(f"1-{MAX_INDEXES}")) == MAX_INDEXES
     with pytest.raises(typer.BadParameter, match="more than"):
-        indexes(f"0-{MOST}")
+        parse_indexes(f"0-{MAX_INDEXES}")
     with pytest.raises(typer.BadParameter, match="more than"):
-        indexes(f"1-{MOST},0")
+        parse_indexes(f"1-{MAX_INDEXES},0")
 
 
 # History
@@ -320,7 +318,7 @@ def test_the_history_is_a_table(api: FakeApi, run: Run) -> None:
     )
     lines = fine(run("history", *WHO)).splitlines()
     assert [[cell.strip() for cell in line.split("  ") if cell] for line in lines] == [
-        ["TIME", "RUN", "STEP", "STATE", "BY", "REASON"],
+        ["TIME", "RUN", "STEP", "STATE", "USER", "REASON"],
         ["2026-11-16T02:17:19Z", "1", "-", "INIT", "admin", "-"],
         ["2026-11-16T02:17:19Z", "1", "main", "FAILED", "shardmill", "2 tasks failed"],
         ["2026-11-16T02:17:19Z", "2", "-", "INIT", "bob", "fixed"],

@@ -80,7 +80,7 @@ def test_without_definitions_there_is_nothing_to_draw(api: FakeApi, run: Run) ->
     api.on("GET", GRAPH, graph([]))
     result = run("graph", "--jobs")
     assert (result.exit_code, result.stdout) == (0, "\n")
-    assert result.stderr == "shardmill: there is no definition yet\n"
+    assert result.stderr == "shardmill: no definitions found; save one with: shardmill define FILE\n"
 
 
 def tree(edges: Edges) -> list[str]:
@@ -134,9 +134,9 @@ def test_dependencies_are_listed(api: FakeApi, run: Run) -> None:
     assert cells(fine(run("dependencies", "report", "t1"))) == [
         ["PARENT", "TRIGGER", "DATA TIME", "STATE", "STRATEGY"],
         ["ledger", "20260105", "2026-01-05T00:00:00Z", "SUCCESS", "all"],
-        ["rates", "-", "2026-01-05T04:00:00Z", "not there yet", "last:2"],
+        ["rates", "-", "2026-01-05T04:00:00Z", "not submitted", "last:2"],
         ["rates", "x", "2026-01-05T05:00:00Z", "FAILED", "all"],
-        ["mail", "-", "-", "not there yet", "any"],
+        ["mail", "-", "-", "not submitted", "any"],
     ]
     found = json.loads(fine(run("dependencies", "report", "t1", "--json")))
     assert [each["preStatus"] for each in found] == [1, 0, 0, 0]
@@ -157,7 +157,7 @@ def test_a_job_that_waits_for_very_many_runs_shows_some(api: FakeApi, run: Run) 
     api.on("GET", f"{JOB}/dependencies", page(*[parent_run()] * 50))
     lines = fine(run("job", "report", "t1")).splitlines()
     assert sum(line.startswith("ledger") for line in lines) == 20
-    assert lines[-1] == "… and 30 more: shardmill dependencies report t1"
+    assert lines[-1] == "… and 30 more; to list all, run: shardmill dependencies report t1"
 
 
 def test_only_a_waiting_job_is_asked_for_it(api: FakeApi, run: Run) -> None:
@@ -179,4 +179,4 @@ def test_a_job_is_shown_even_if_its_dependencies_cannot_be_read(api: FakeApi, ru
     api.on("GET", JOB, job("WAITING"))
     result = run("job", "report", "t1")
     assert (result.exit_code, result.stdout.splitlines()[0]) == (0, "report t1 WAITING")
-    assert "which runs it waits for cannot be read: there is no" in result.stderr
+    assert "cannot read the dependencies of the job: there is no" in result.stderr

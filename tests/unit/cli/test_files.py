@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.cli import output
-from shardmill.cli.download import names
-from shardmill.cli.render.bars import shown_transfers
+from shardmill.cli.download import target_names
+from shardmill.cli.render.bars import transfer_progress
 from shardmill.client import BadFile
 from shardmill.client import http as client_http
 from shardmill.engine.files import split
@@ -92,16 +92,16 @@ def a_terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
 
 
 def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    with shown_transfers() as silent:
+    with transfer_progress() as silent:
         assert silent is None
     with a_terminal(monkeypatch) as screen:
-        with shown_transfers() as show:
+        with transfer_progress() as show:
             assert show
             show("fetching [a]\x1b.txt", 500, 2_000)
             show("fetching [a]\x1b.txt", 2_000, 2_000)
             show("fetching b", 0, 0)
         assert "fetching b" in screen.getvalue()
-        with shown_transfers(wanted=False) as unwanted:
+        with transfer_progress(enabled=False) as unwanted:
             assert unwanted is None
 
 
@@ -126,9 +126,9 @@ def test_files_are_chosen_by_step_and_name(api: FakeApi, run: Run) -> None:
     api.on("GET", FILES, page())
     result = run("files", "report", "t1", "--step", "main", "--name", "part-*")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "shardmill: the Job report/t1 has no files that 'part-*' fits of step 'main'\n"
+    assert result.stderr == "shardmill: job report/t1 has no files matching 'part-*' in step 'main'\n"
     assert api.seen[-1].query == {"step": "main", "name": "part-*", "limit": "200"}
-    assert run("files", "report", "t1").stderr == "shardmill: the Job report/t1 has no files\n"
+    assert run("files", "report", "t1").stderr == "shardmill: job report/t1 has no files\n"
     assert json.loads(fine(run("files", "report", "t1", "--json"))) == []
 
 
@@ -219,21 +219,21 @@ def test_one_task_is_chosen(store: FakeStore, run: Run) -> None:
     missing = run("get", "report", "t1", "log.txt", "--step", "main", "--index", "7")
     assert missing.exit_code == 3
     assert missing.stderr == (
-        "shardmill: the Job report/t1 has no file that 'log.txt' fits of step 'main' of the task 7; "
-        "`shardmill files report t1` lists those there are\n"
+        "shardmill: job report/t1 has no file matching 'log.txt' in step 'main' of task 7; "
+        "to list its files, run: shardmill files report t1\n"
     )
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "3 files fit 'log.txt': choose with --step and --index, or --join"),
-        (["--to", "one"], "3 files fit"),
-        (["--to", "-"], "3 files fit"),
-        (["--join"], "it is the one file to write"),
-        (["--join", "--to", "out/"], "it is the one file to write"),
+        ([], "3 files match 'log.txt': select one with --step and --index, concatenate them with --join"),
+        (["--to", "one"], "3 files match"),
+        (["--to", "-"], "3 files match"),
+        (["--join"], "must be a single file, or -, with --join"),
+        (["--join", "--to", "out/"], "must be a single file, or -, with --join"),
         (["--join", "--to", "-", "--json"], "cannot be standard output"),
-        (["--to", ""], "is a path"),
+        (["--to", ""], "must be a path"),
     ],
 )
 def test_what_is_not_clear_is_refused(
@@ -272,7 +272,7 @@ FILE = st.builds(
 @given(st.lists(FILE, max_size=8, unique_by=lambda file: (file.step_name, file.index, file.name)))
 def test_every_file_has_a_place_of_its_own(files: list[JobFile]) -> None:
     try:
-        found = names(files)
+        found = target_names(files)
     except BadFile:
         assert any("/" in file.name for file in files)  # a file and a folder of one name
         return
@@ -295,7 +295,7 @@ def test_files_come_with_a_job_and_are_sent_once(store: FakeStore, run: Run, tmp
     assert fine(run(*command)) == "report t1 INIT\n"
     again = run(*command)
     assert again.exit_code == 0
-    assert "the same request again" in again.stderr
+    assert "already exists with an identical request" in again.stderr
     first, second = (each for each in store.api.seen if each.path == "/v1/jobs")
     assert first.body == second.body
     sha256 = hashlib.sha256(b"a = book").hexdigest()
@@ -306,8 +306,8 @@ def test_files_come_with_a_job_and_are_sent_once(store: FakeStore, run: Run, tmp
 @pytest.mark.parametrize(
     ("files", "code", "words"),
     [
-        (["text.txt"], 2, "'text.txt' must be NAME=PATH"),
-        (["a=x", "a=y"], 2, "'a' is given twice"),
+        (["text.txt"], 2, "'text.txt' must have the form NAME=PATH"),
+        (["a=x", "a=y"], 2, "'a' is given more than once"),
         (["a=missing"], 1, "cannot read missing: No such file or directory"),
         (["a=."], 1, ". is a folder: pack it into one file first, for example with tar"),
         (["../a=book.txt"], 1, "/files/0/name: '../a' must be a path inside the work folder"),

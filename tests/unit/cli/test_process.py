@@ -151,7 +151,7 @@ def interrupted(api: FakeApi, *arguments: str) -> str:
 def test_ctrl_c_while_waiting_says_that_the_job_goes_on(api: FakeApi) -> None:
     api.on("GET", JOB, job("RUNNING", step()))
     said = interrupted(api, "watch", "report", "t1")
-    assert "the Job goes on; see it with: shardmill watch report t1" in said
+    assert "the job continues; to keep watching it, run: shardmill watch report t1" in said
 
 
 BACKFILL = ["schedule", "backfill", "report", "nightly", "--time", "2026-01-01", "--wait"]
@@ -162,8 +162,8 @@ def test_ctrl_c_leaves_a_backfill_running_and_says_how_to_stop_it(api: FakeApi) 
     api.on("GET", "/v1/schedules/report/nightly/backfills/2", backfill(running=1))
     said = interrupted(api, *BACKFILL).splitlines()
     assert said[-2:] == [
-        "shardmill: the backfill goes on; stop it with: shardmill schedule stop report nightly 2",
-        "shardmill: see it with: shardmill schedule backfills report nightly",
+        "shardmill: the backfill continues; to stop it, run: shardmill schedule stop report nightly 2",
+        "shardmill: to see its progress, run: shardmill schedule backfills report nightly",
     ]
     assert {each.method for each in api.seen[1:]} <= {"GET"}
 
@@ -235,7 +235,7 @@ def test_on_a_terminal_one_is_asked_and_what_is_done_to_many_has_a_live_bar(api:
     with api.served() as url:
         env = environment(url, TERM="xterm-256color", COLUMNS="100")
         code, seen = on_a_terminal("kill", "--job", "report", env=env, typed="n\n")
-        assert (code, "kill 3 Jobs (3 of report)? [y/N]" in seen) == (1, True)
+        assert (code, "kill 3 jobs (3 of report)? [y/N]" in seen) == (1, True)
         assert {each.method for each in api.seen} == {"GET"}
         code, seen = on_a_terminal("kill", "--job", "report", env=env, typed="y\n")
     assert code == 1
@@ -363,7 +363,7 @@ def test_counters_that_cannot_be_served_are_said(api: FakeApi) -> None:
         port = url.rpartition(":")[2]
         found = run("worker", "--once", "--metrics-port", port, env=environment(url))
     assert found.returncode == 1
-    assert found.stderr.startswith(f"shardmill: the counters cannot be served on port {port}: ")
+    assert found.stderr.startswith(f"shardmill: cannot serve metrics on port {port}: ")
     assert api.seen == []
 
 

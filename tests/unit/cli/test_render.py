@@ -18,12 +18,18 @@ from rich.console import Console
 
 from shardmill import engine
 from shardmill.cli import output
-from shardmill.cli.parsing import moment, params, span, span_text, step_params
-from shardmill.cli.render import graph, progress
-from shardmill.cli.render.hints import IN_COMMANDS, in_commands, without_routes
+from shardmill.cli.hints import REWRITES, with_commands, without_routes
+from shardmill.cli.parsing import (
+    format_duration,
+    parse_duration,
+    parse_moment,
+    parse_params,
+    parse_step_params,
+)
+from shardmill.cli.render import progress, step_graph
 from shardmill.cli.render.logs import JsonLine, TextLine
-from shardmill.cli.render.progress import Changes, Running, bars, chosen
-from shardmill.cli.render.worker_tasks import lines
+from shardmill.cli.render.progress import RunningTasks, StateChanges, job_bars, visible_steps
+from shardmill.cli.render.worker_tasks import task_lines
 from shardmill.client import Client, ServerError
 from shardmill.engine.jobs.submit import request_of
 from shardmill.local import prices
@@ -44,25 +50,25 @@ STEP = st.from_regex(r"[_a-zA-Z][_a-zA-Z0-9-]{0,9}", fullmatch=True)
 
 @given(st.dictionaries(NAME, TEXT))
 def test_params_come_out_as_they_went_in(values: dict[str, str]) -> None:
-    assert params([f"{name}={value}" for name, value in values.items()]) == values
+    assert parse_params([f"{name}={value}" for name, value in values.items()]) == values
 
 
 @given(st.dictionaries(STEP, st.dictionaries(NAME, TEXT, min_size=1)))
 def test_step_params_come_out_as_they_went_in(values: dict[str, dict[str, str]]) -> None:
     given_ = [f"{step}.{name}={value}" for step, own in values.items() for name, value in own.items()]
-    assert step_params(given_) == values
+    assert parse_step_params(given_) == values
 
 
 @given(TEXT.filter(lambda text: "=" not in text.lstrip("=") or text.startswith("=")))
 def test_what_is_no_assignment_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        params([text])
+        parse_params([text])
 
 
 @given(st.lists(TEXT))
 def test_any_text_is_params_or_refused(texts: list[str]) -> None:
     try:
-        found = params(texts)
+        found = parse_params(texts)
     except typer.BadParameter:
         return
     assert [f"{name}={value}" for name, value in found.items()] == texts
@@ -71,7 +77,7 @@ def test_any_text_is_params_or_refused(texts: list[str]) -> None:
 @given(st.lists(TEXT))
 def test_any_text_is_step_params_or_refused(texts: list[str]) -> None:
     try:
-        found = step_params(texts)
+        found = parse_step_params(texts)
     except typer.BadParameter:
         return
     flat = [f"{step}.{name}={value}" for step, own in found.items() for name, value in own.items()]
@@ -90,14 +96,14 @@ def test_any_text_is_step_params_or_refused(texts: list[str]) -> None:
     ],
 )
 def test_a_date_begins_in_its_zone_and_a_time_is_what_it_is(text: str, zone: str, begins: str) -> None:
-    assert moment(text).begins(zone).isoformat() == begins
+    assert parse_moment(text).to_utc(zone).isoformat() == begins
 
 
 @given(st.one_of(TEXT, st.from_regex(r"\d{4}-?\d\d-?\d\d(T\d\d:\d\d(Z|[+-]\d\d:\d\d)?)?", fullmatch=True)))
 def test_any_text_is_a_moment_or_refused(text: str) -> None:
     try:
-        found = moment(text)
-        began = found.begins("Pacific/Kiritimati")
+        found = parse_moment(text)
+        began = found.to_utc("Pacific/Kiritimati")
     except typer.BadParameter:
         return
     assert found.text == text
@@ -106,13 +112,13 @@ def test_any_text_is_a_moment_or_refused(text: str) -> None:
 
 @given(st.integers(0, 10 * 366 * 86_400))
 def test_a_span_comes_out_as_it_went_in(seconds: int) -> None:
-    assert span(span_text(seconds)) == span(str(seconds)) == seconds
+    assert parse_duration(format_duration(seconds)) == parse_duration(str(seconds)) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "m", "-1", "1.5h", "1h30m", "1 h", "1w", "\u0661h", "9" * 13, "3661d"])
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        span(text)
+        parse_duration(text)
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> list[str]:
@@ -154,7 +160,7 @@ DIAMOND = define(
 
 
 def test_a_graph_as_text_goes_from_cause_to_effect() -> None:
-    assert graph.text(DIAMOND).splitlines() == [
+    assert step_graph.text(DIAMOND).splitlines() == [
         "j",
         "phase 0",
         "  a \u00d712 noop",
@@ -167,14 +173,14 @@ def test_a_graph_as_text_goes_from_cause_to_effect() -> None:
 
 
 def test_a_graph_in_mermaid() -> None:
-    lines = graph.mermaid(DIAMOND).splitlines()
+    lines = step_graph.mermaid(DIAMOND).splitlines()
     assert lines[0] == "flowchart LR"
     assert '    s1["a \u00d712"]' in lines
     assert lines[-5:] == ["  s2 --> s0", "  s3 --> s0", "  s1 --> s2", "  s1 --> s3", "  p0 -.-> p1"]
 
 
 def test_a_graph_for_graphviz() -> None:
-    lines = graph.dot(DIAMOND).splitlines()
+    lines = step_graph.dot(DIAMOND).splitlines()
     assert lines[0] == 'digraph "j" {'
     assert '  "a" -> "c"' in lines
     assert lines[-2:] == ['  "d" -> "clean" [style=dashed, ltail=cluster_0, lhead=cluster_1]', "}"]
@@ -187,7 +193,7 @@ def test_every_step_is_drawn_after_those_it_waits_for(waits: list[list[int]]) ->
         for at, own in enumerate(waits)
     ]
     steps.reverse()
-    order = [step.step_name for step in graph.in_order(define(*steps).steps)]
+    order = [step.step_name for step in step_graph.topological_order(define(*steps).steps)]
     assert sorted(order) == sorted(each["stepName"] for each in steps)
     for each in steps:
         for before in each["dependentSteps"]:
@@ -198,7 +204,7 @@ def test_two_thousand_steps_are_drawn() -> None:
     chain = define(
         *({"stepName": f"s{n}", "dependentSteps": [f"s{n - 1}"] if n else []} for n in range(2000))
     )
-    for draw in graph.FORMATS.values():
+    for draw in step_graph.FORMATS.values():
         assert "s1999" in draw(chain)
 
 
@@ -208,15 +214,15 @@ def steps_of(*states: str) -> list[Step]:
 
 def test_what_runs_is_shown_first_where_room_is_scarce() -> None:
     steps = steps_of("SUCCESS", "SUCCESS", "FAILED", "RUNNING", "READY", "WAITING", "WAITING")
-    assert chosen(steps, 7) == steps
-    assert [each.index for each in chosen(steps, 4)] == [2, 3, 4]
-    assert [each.index for each in chosen(steps, 5)] == [2, 3, 4, 5]
+    assert visible_steps(steps, 7) == steps
+    assert [each.index for each in visible_steps(steps, 4)] == [2, 3, 4]
+    assert [each.index for each in visible_steps(steps, 5)] == [2, 3, 4, 5]
 
 
 def test_bars_say_how_many_steps_are_not_shown() -> None:
     shown = Job.model_validate(job("RUNNING", *(step(f"s{at}", "WAITING", index=at) for at in range(50))))
     console = Console(file=io.StringIO(), width=100)
-    console.print(bars(shown, 10, {}))
+    console.print(job_bars(shown, 10, {}))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "41 more steps" in text
     assert len(text.splitlines()) == 11
@@ -225,7 +231,7 @@ def test_bars_say_how_many_steps_are_not_shown() -> None:
 def test_bars_take_any_name_literally() -> None:
     shown = Job.model_validate(job("RUNNING", step("[red]x[/red]", counts={"FAILED": 2})))
     console = Console(file=io.StringIO(), width=100)
-    console.print(bars(shown, 10, {}))
+    console.print(job_bars(shown, 10, {}))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "[red]x[/red]" in text
     assert "2 failed" in text
@@ -244,22 +250,22 @@ def drawn(shown: Any) -> list[str]:
 def test_running_tasks_stand_below_their_step_as_far_as_there_is_room() -> None:
     shown = Job.model_validate(job("RUNNING", step("a"), step("b", "WAITING", index=1)))
     told = [{"percent": 42.4, "message": "half [red]x\x1b[2J"}, {"message": "soon"}, {"percent": 100}]
-    lines = drawn(bars(shown, 10, {"a": tasks_at(*told)}))
+    lines = drawn(job_bars(shown, 10, {"a": tasks_at(*told)}))
     assert [line.split()[0] for line in lines] == ["report/t1", "a", "task", "task", "task", "b"]
     assert lines[2].rstrip().endswith("42% half [red]x [2J")
     assert (lines[3].split(), lines[4].split()[-1]) == (["task", "1", "soon"], "100%")
-    assert len(drawn(bars(shown, 3, {"a": tasks_at(*told)}))) == 4
-    assert len(drawn(bars(shown, 2, {"a": tasks_at(*told)}))) == 3
+    assert len(drawn(job_bars(shown, 3, {"a": tasks_at(*told)}))) == 4
+    assert len(drawn(job_bars(shown, 2, {"a": tasks_at(*told)}))) == 3
 
 
 def test_what_a_job_waits_for_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     sentence = "a worker of group reports that can run java"
     shown = Job.model_validate(job("RUNNING", waitingFor=[sentence]))
-    changes = Changes()
+    changes = StateChanges()
     changes(shown)
     changes(shown)
-    assert capsys.readouterr().err.count(f"job report/t1 waits for: {sentence}\n") == 1
-    assert f"waits for: {sentence}" in drawn(bars(shown, 10, {}))
+    assert capsys.readouterr().err.count(f"job report/t1 is waiting for: {sentence}\n") == 1
+    assert f"waiting for: {sentence}" in drawn(job_bars(shown, 10, {}))
 
 
 class Asked:
@@ -280,12 +286,12 @@ class Asked:
 def test_only_running_steps_are_asked_for_tasks_and_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Task.model_validate(task(9, "RUNNING"))
     client = Asked(*tasks_at(*[{"percent": 1}] * 7), silent)
-    running = Running(cast(Client, client))
+    running = RunningTasks(cast(Client, client))
     shown = Job.model_validate(job("RUNNING", step("a"), step("b", "WAITING", index=1)))
     for _ in range(5):
         assert [each.rank for each in running.tasks(shown)["a"]] == [0, 1, 2, 3, 4]
     assert client.asked == ["a"]
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "REFRESH_SECONDS", 0.0)
     client.found = []
     assert running.tasks(shown) == {"a": []}
     assert running.tasks(Job.model_validate(job("SUCCESS", step("a", "SUCCESS")))) == {}
@@ -298,12 +304,12 @@ def held(rank: int, told: TaskProgress | None = None) -> Held:
 
 def test_a_worker_shows_a_line_for_each_task_it_runs() -> None:
     tasks = [held(1), held(2, TaskProgress(percent=50, message="half")), held(3)]
-    rows = drawn(lines(tasks, 100.0, 5))
+    rows = drawn(task_lines(tasks, 100.0, 5))
     assert rows[0].split() == ["balance/t1", "main", "1", "1.0", "s"]
     assert rows[1].split()[:5] == ["balance/t1", "main", "2", "2.0", "s"]
     assert rows[1].rstrip().endswith("50% half")
-    assert [row.strip() for row in drawn(lines(tasks, 100.0, 2))[1:]] == ["… and 2 more"]
-    assert drawn(lines([], 100.0, 5)) == ["waiting for tasks"]
+    assert [row.strip() for row in drawn(task_lines(tasks, 100.0, 2))[1:]] == ["… and 2 more"]
+    assert drawn(task_lines([], 100.0, 5)) == ["waiting for tasks"]
 
 
 def said(*arguments: Any, name: str = "shardmill.worker", **more: Any) -> dict[str, Any]:
@@ -371,12 +377,12 @@ def test_the_engine_logs_once_and_as_its_worker_does(form: str) -> None:
 
 
 def test_no_route_that_the_engine_names_reaches_people() -> None:
-    sources = Path(engine.__path__[0]).glob("*.py")
+    sources = Path(engine.__path__[0]).rglob("*.py")
     named = [line for file in sources for line in file.read_text().splitlines() if "/v1/" in line]
     assert named
     for line in named:
         text = re.sub(r"\{\w+\}", "a-name", line)
-        assert any("/v1/" not in in_commands(code, text) for code in IN_COMMANDS), text
+        assert any("/v1/" not in with_commands(code, text) for code in REWRITES), text
         assert "/v1/" not in without_routes(text)
 
 

@@ -92,11 +92,11 @@ def test_a_saved_schedule_is_shown_with_its_next_times(api: FakeApi, run: Run) -
     api.on("PUT", PATH, Reply(schedule(**more, triggerFormat="%Y%m%d"), 201))
     assert fine(run("schedule", "save", "report", "nightly", *CRON)).splitlines() == [
         "report nightly ON",
-        "  times      cron 30 4 * * *",
-        "  zone       Europe/Berlin",
+        "  expression cron 30 4 * * *",
+        "  timezone   Europe/Berlin",
         "  days       from 2026-01-01",
         "  overlap    allow",
-        "  catch-up   latest, 2h late at most",
+        "  catch-up   latest, at most 2h late",
         "  params     region=e u",
         "  trigger    %Y%m%d",
         "  version    3, saved 2026-11-16T02:17:19Z by admin",
@@ -117,8 +117,8 @@ def test_one_that_never_fires_again_says_so(api: FakeApi, run: Run) -> None:
     api.on("GET", PATH, once)
     api.on("GET", f"{PATH}/next", page(), page(when(NOW, "2026-11-16T02:17:19+00:00")))
     shown = fine(run("schedule", "show", "report", "nightly"))
-    assert "  times      at 2020-01-01T00:00:00Z\n" in shown
-    assert shown.endswith("  next       never again\n")
+    assert "  expression at 2020-01-01T00:00:00Z\n" in shown
+    assert shown.endswith("  next       never\n")
     assert fine(run("schedule", "show", "report", "nightly")).endswith("  next       2026-11-16T02:17:19Z\n")
 
 
@@ -161,10 +161,10 @@ def test_a_file_that_is_no_schedule_is_1_with_its_faults(api: FakeApi, run: Run,
         (["--cron", ""], "--cron must be a cron expression of 5 fields"),
         (["--cron", "0 0 31 2 *"], "--cron can never fire"),
         (["--every", "0"], "--every must be greater than or equal to 1"),
-        (["--every", "5x"], "'5x' must be seconds such as 900, or 15m, 2h or 1d"),
+        (["--every", "5x"], "'5x' must be a number of seconds such as 900, or 15m, 2h or 1d"),
         (["--every", "99999d"], "'99999d' is longer than ten years"),
         (["--at", "yesterday"], "'yesterday' must be a date"),
-        (["--at", "2026-01-01", "--timezone", "Mars/Olympus"], "the time zone 'Mars/Olympus' is not known"),
+        (["--at", "2026-01-01", "--timezone", "Mars/Olympus"], "unknown time zone 'Mars/Olympus'"),
         ([*CRON, "--timezone", "Mars/Olympus"], "--timezone must be an IANA time zone"),
         ([*CRON, "--start", "20260231"], "--start must be a date"),
         ([*CRON, "--start", "2026-02-01", "--end", "2026-01-01"], "endDate must not be before startDate"),
@@ -172,8 +172,8 @@ def test_a_file_that_is_no_schedule_is_1_with_its_faults(api: FakeApi, run: Run,
         ([*CRON, "--overlap", "maybe"], "'maybe'"),
         ([*CRON, "--catch-up", "some"], "'some'"),
         ([*CRON, "--max-lateness", "-1"], "'-1'"),
-        ([*CRON, "--param", "x"], "must be NAME=VALUE"),
-        ([*CRON, "--file", "x.yaml", "--off"], "cannot stand with --cron, --off"),
+        ([*CRON, "--param", "x"], "must have the form NAME=VALUE"),
+        ([*CRON, "--file", "x.yaml", "--off"], "cannot be combined with --cron, --off"),
     ],
 )
 def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, options: list[str], words: str) -> None:
@@ -204,7 +204,7 @@ def test_schedules_are_listed(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/schedules", page(schedule(history=[firing()]), off))
     api.on("GET", "/v1/schedules/report", page(off))
     lines = [line.split() for line in fine(run("schedule", "list")).splitlines()]
-    assert lines[0] == ["JOB", "SCHEDULE", "STATUS", "TIMES", "ZONE", "NEXT", "LAST"]
+    assert lines[0] == ["JOB", "SCHEDULE", "STATUS", "EXPRESSION", "TIMEZONE", "NEXT", "LAST"]
     cron = ["cron", "30", "4", "*", "*", "*", "Europe/Berlin"]
     last = ["2026-11-17T03:30:00Z", "started", "2026-11-16T02:17:19Z"]
     assert lines[1] == ["report", "nightly", "ON", *cron, *last]
@@ -245,7 +245,7 @@ def test_a_long_history_is_cut(api: FakeApi, run: Run) -> None:
     api.on("GET", PATH, schedule(history=[firing()] * 100))
     lines = fine(run("schedule", "show", "report", "nightly")).splitlines()
     assert sum("started" in line for line in lines) == 20
-    assert lines[-1] == "… and 80 more; with --json all of them"
+    assert lines[-1] == "… and 80 more; use --json to list all"
 
 
 def test_the_next_times_in_utc_and_local(api: FakeApi, run: Run) -> None:
@@ -323,7 +323,7 @@ def test_the_same_time_again_is_the_same_job(api: FakeApi, run: Run) -> None:
     api.on("POST", f"{PATH}:fire", Reply(job("SUCCESS"), 200))
     result = run("schedule", "fire", "report", "nightly")
     assert (result.exit_code, result.stdout) == (0, "report t1 SUCCESS\n")
-    assert "report/t1 exists already" in result.stderr
+    assert "report/t1 already exists" in result.stderr
 
 
 @pytest.mark.parametrize(("state", "code"), [("SUCCESS", 0), ("FAILED", 4), ("KILLED", 4)])

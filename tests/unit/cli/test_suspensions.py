@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.cli.render.hints import in_commands
+from shardmill.cli.hints import with_commands
 from shardmill.engine.errors import DefinitionSuspended
 from shardmill.model.actor import Actor, suspended_by
 from support.fake_api import NOW, FakeApi, Reply, Run, command_line, fine, listed, page, problem, saved
@@ -40,9 +40,9 @@ def run(api: FakeApi) -> Iterator[Run]:
         (
             ["groups", "suspend", "g"],
             {**GROUP, "suspended": WHY, "types": ["hive"]},
-            f"group g: pull, leases of 60 s, bound to hive, {SHOWN}\n",
+            f"group g: pull, lease 60 s, types hive, {SHOWN}\n",
         ),
-        (["groups", "resume", "g"], GROUP, "group g: pull, leases of 60 s\n"),
+        (["groups", "resume", "g"], GROUP, "group g: pull, lease 60 s\n"),
     ],
 )
 def test_one_is_suspended_and_resumed(
@@ -138,7 +138,7 @@ def test_a_new_version_of_a_suspended_definition_says_so(
 def test_a_suspended_group_is_shown_as_such(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/groups/g", {**GROUP, "suspended": WHY})
     api.on("GET", "/v1/workers", page())
-    assert fine(run("groups", "show", "g")).splitlines()[0] == f"group g: pull, leases of 60 s, {SHOWN}"
+    assert fine(run("groups", "show", "g")).splitlines()[0] == f"group g: pull, lease 60 s, {SHOWN}"
 
 
 # Words
@@ -147,7 +147,7 @@ def test_a_suspended_group_is_shown_as_such(api: FakeApi, run: Run) -> None:
 @given(st.from_regex(r"[_a-zA-Z][_a-zA-Z0-9-]{0,63}", fullmatch=True), st.text(max_size=40))
 def test_a_refused_start_says_how_to_resume(name: str, reason: str) -> None:
     refused = DefinitionSuspended(name, suspended_by(Actor("bob"), reason))
-    told = in_commands(refused.code, refused.detail)
+    told = with_commands(refused.code, refused.detail)
     assert told.endswith(f"until `shardmill definitions resume {name}`")
     assert suspended_by(Actor("bob"), reason) in told
 

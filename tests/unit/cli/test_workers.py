@@ -40,7 +40,7 @@ def test_groups_are_listed(api: FakeApi, run: Run) -> None:
 def test_a_group_is_shown_with_its_workers(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/groups/g", {**GROUP, "types": ["hive", "java"]})
     lines = fine(run("groups", "show", "g")).splitlines()
-    assert lines[0] == "group g: pull, leases of 60 s, bound to hive, java"
+    assert lines[0] == "group g: pull, lease 60 s, types hive, java"
     assert [line.split()[0] for line in lines[2:]] == ["WORKER", "w1", "host"]
     assert api.seen[-1].query["group"] == "g"
     assert json.loads(fine(run("groups", "show", "g", "--json")))["types"] == ["hive", "java"]
@@ -60,7 +60,7 @@ def test_only_what_is_given_is_sent_for_a_group(
     api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]
 ) -> None:
     api.on("PUT", "/v1/groups/g", Reply(GROUP, 201))
-    assert fine(run("groups", "add", "g", *options)) == "group g: pull, leases of 60 s\n"
+    assert fine(run("groups", "add", "g", *options)) == "group g: pull, lease 60 s\n"
     assert api.seen[-1].document == sent
     assert json.loads(fine(run("groups", "add", "g", *options, "--json")))["name"] == "g"
 
@@ -116,9 +116,9 @@ def test_a_worker_is_shown(api: FakeApi, run: Run) -> None:
     assert lines[0] == "w1 ONLINE suspended"
     shown = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:]}
     assert shown["id"] == "abcdefgh (session 1)"
-    assert (shown["where"], shown["user"]) == ("h, 1 core", "bob")
-    assert shown["serves"] == "for 1:01:40, idle for 0.0 s"
-    assert (shown["holds"], shown["notes"]) == ("x_0_1", "suspended by bob: dis k")
+    assert (shown["host"], shown["user"]) == ("h, 1 core", "bob")
+    assert shown["uptime"] == "1:01:40, idle for 0.0 s"
+    assert (shown["running"], shown["notes"]) == ("x_0_1", "suspended by bob: dis k")
     assert "domain" not in shown
     assert json.loads(fine(run("workers", "show", "w1", "--json")))["currentWork"] == ["x_0_1"]
 

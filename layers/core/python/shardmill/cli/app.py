@@ -1,4 +1,7 @@
-"""All the commands; what they need is imported when they run, so that --help is quick."""
+"""The `shardmill` application and the list of its commands.
+
+A command imports the client and other heavy packages when it runs, so that --help stays fast.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,17 @@ from shardmill.cli.commands import (
     files,
     groups,
     jobs,
+    logs,
     rerun,
     schedules,
     tasks,
     worker,
     workers,
 )
-from shardmill.cli.commands import control as control_module
-from shardmill.cli.commands import definitions as definitions_module
-from shardmill.cli.commands import files as files_module
-from shardmill.cli.exits import Commands
+from shardmill.cli.exits import CommandGroup
 
 app = typer.Typer(
-    cls=Commands,
+    cls=CommandGroup,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -39,8 +40,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         output.line(version("shardmill"))
@@ -49,11 +50,12 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def shardmill(
-    version: Annotated[  # noqa: ARG001  its callback has seen to it
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    version: Annotated[  # noqa: ARG001  handled by its callback
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Sharded batch jobs on AWS, or on this machine.
+    """Run sharded batch jobs on AWS or on this machine.
 
     \b
     Examples:
@@ -62,10 +64,16 @@ def shardmill(
       shardmill define examples/balance-report.yaml
       shardmill submit balance-report --wait
 
-    Data goes to standard output, messages to standard error; every command has --json.
+    Data is written to standard output, messages to standard error. Every command supports --json.
 
     \b
-    Exit codes: 0 fine, 1 other errors, 2 usage, 3 not found, 4 the job failed, 5 timed out
+    Exit codes:
+      0  success
+      1  error
+      2  invalid usage
+      3  not found
+      4  the job failed
+      5  timed out
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -82,9 +90,9 @@ for _command in (
     jobs.job,
     dependencies.dependencies,
     tasks.tasks,
-    tasks.logs,
+    logs.logs,
     files.files,
-    files_module.get,
+    files.get,
     jobs.watch,
     explain.history,
     control.suspend,
@@ -93,15 +101,16 @@ for _command in (
     rerun.rerun,
     rerun.recompute,
     change.change,
-    control_module.force,
-    control_module.delete,
-    control_module.why,
+    control.force,
+    control.delete,
+    explain.why,
     definitions.graph,
     worker.worker,
 ):
     app.command()(_command)
-app.command(context_settings={"ignore_unknown_options": True})(change.priority)  # -1 is a number
-app.add_typer(definitions_module.app, name="definitions")
+# A negative priority such as -1 is a value, not an option.
+app.command(context_settings={"ignore_unknown_options": True})(change.priority)
+app.add_typer(definitions.app, name="definitions")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(groups.app, name="groups")
 app.add_typer(workers.app, name="workers")

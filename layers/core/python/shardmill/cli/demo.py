@@ -1,4 +1,4 @@
-"""`shardmill demo`: a laptop cloud of its own, one Job on it from request to result, its price on AWS."""
+"""`shardmill demo`: run an example job in a temporary environment and estimate its cost on AWS."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from shardmill.cli import output
-from shardmill.cli.exits import INTERRUPTED, OTHER, tell
-from shardmill.cli.render.job import show_job, verdict
-from shardmill.cli.render.progress import shown_progress
+from shardmill.cli.exits import INTERRUPTED, OTHER, report_error
+from shardmill.cli.render.job import exit_code, show_job
+from shardmill.cli.render.progress import job_progress
 from shardmill.client import Client, ShardmillError
 from shardmill.local import prices
 from shardmill.local.dev import ROOT, Laptop, Stopped, laptop, stoppable
@@ -21,7 +21,7 @@ from shardmill.model.states import JobState
 
 EXAMPLE = ROOT / "examples" / "balance-report.yaml"
 RESULT_STEP = "merge_files"
-LAST_LINES = 10
+RESULT_LINES = 10
 TIMEOUT_SECONDS = 300.0
 
 
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def run_demo(as_json: bool) -> int:
-    """The exit code: 0 only if the job succeeded. What the demo made is removed, unless the cloud failed."""
+    """Run the demo; return 0 only if the job succeeds. Its folder is kept if the environment fails."""
     folder = Path(tempfile.mkdtemp(prefix="shardmill-demo-"))
     try:
         with stoppable(), laptop(None, folder / "state", workers=1, publish=False) as ready:
@@ -46,7 +46,7 @@ def run_demo(as_json: bool) -> int:
         output.message(str(failure))
         return OTHER
     except ShardmillError as error:
-        code = tell(error)
+        code = report_error(error)
     else:
         _show(outcome, as_json)
         code = outcome.code
@@ -59,23 +59,23 @@ def _run(ready: Laptop, folder: Path) -> Outcome:
         defined = client.define(EXAMPLE)
         start = time.monotonic()
         submitted = client.submit(defined.job_name, params={"folder": str(folder)})
-        with shown_progress(client) as show:
+        with job_progress(client) as show:
 
-            def look(job: Job) -> None:
+            def update(job: Job) -> None:
                 ready.tend()
                 show(job)
 
-            job = client.wait(submitted.job_name, submitted.trigger, TIMEOUT_SECONDS, look)
+            job = client.wait(submitted.job_name, submitted.trigger, TIMEOUT_SECONDS, update)
         seconds = time.monotonic() - start
         items = prices.bill(job, client.calls)
-        code = verdict(client, job)
+        code = exit_code(client, job)
         result = _result(client, job) if job.state is JobState.SUCCESS else []
     return Outcome(job, seconds, result, items, code)
 
 
 def _result(client: Client, job: Job) -> list[str]:
     text = "".join(client.logs(job.job_name, job.trigger, RESULT_STEP, 0))
-    return text.splitlines()[-LAST_LINES:]
+    return text.splitlines()[-RESULT_LINES:]
 
 
 def _show(outcome: Outcome, as_json: bool) -> None:
@@ -97,15 +97,15 @@ def _show(outcome: Outcome, as_json: bool) -> None:
         return
     show_job(outcome.job)
     if outcome.result:
-        output.line(f"\nThe result, as {RESULT_STEP} printed it:")
+        output.line(f"\nResult (last lines of {RESULT_STEP}):")
         for text in outcome.result:
             output.line(f"  {output.printable(text)}")
-    output.line(f"\nIt took {outcome.seconds:.1f} s from request to end.")
+    output.line(f"\nDuration: {outcome.seconds:.1f} s from submission to end.")
     output.line(
-        f"On AWS it would have cost about {usd:.6f} USD, without the machines of the workers "
-        f"(list prices of {prices.REGION}, {prices.AS_OF}):"
+        f"Estimated cost on AWS: {usd:.6f} USD, excluding the workers' machines "
+        f"(list prices for {prices.REGION} as of {prices.AS_OF}):"
     )
     output.table(
-        ("WHAT", "HOW MANY", "USD"),
+        ("ITEM", "QUANTITY", "USD"),
         ((item.what, f"{item.count:,.0f}", f"{item.usd:.7f}") for item in outcome.bill),
     )

@@ -1,4 +1,4 @@
-"""The command `shardmill`."""
+"""Entry point of the `shardmill` command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, if the packages it needs are there."""
+    """Run the command line; name the missing package if its extra is not installed."""
     try:
         from shardmill.cli.app import app
     except ModuleNotFoundError as error:

@@ -1,10 +1,15 @@
-"""The options that many commands share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import typer
+
+from shardmill.cli.parsing import Moment, parse_moment
+from shardmill.model.states import JobState
+
+# Connection and output
 
 Url = Annotated[
     str | None,
@@ -13,47 +18,114 @@ Url = Annotated[
         metavar="URL",
         envvar="SHARDMILL_URL",
         show_default=False,
-        help="Address of the API; without it, the running `shardmill dev`.",
+        help="URL of the API. Default: the running `shardmill dev`.",
     ),
 ]
 Token = Annotated[
     str | None,
     typer.Option(
-        "--token", metavar="TOKEN", envvar="SHARDMILL_TOKEN", show_default=False, help="The bearer token."
+        "--token",
+        metavar="TOKEN",
+        envvar="SHARDMILL_TOKEN",
+        show_default=False,
+        help="Bearer token for the API.",
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Even if that is refused otherwise.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="The name of the definition.")]
-Trigger = Annotated[str, typer.Argument(metavar="TRIGGER", help="The trigger of the run.")]
-ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The name of the schedule.")]
-StepName = Annotated[str, typer.Argument(metavar="STEP", help="The name of the step.")]
-OfJob = Annotated[
-    str | None, typer.Option("--job", metavar="JOB", show_default=False, help="Only of this definition.")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
+
+# Names
+
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job definition.")]
+Trigger = Annotated[str, typer.Argument(metavar="TRIGGER", help="Trigger that identifies the job.")]
+StepName = Annotated[str, typer.Argument(metavar="STEP", help="Name of the step.")]
+ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="ID of the schedule.")]
+
+# Selection of one job (JOB TRIGGER) or of many (a filter)
+
+OptionalJobName = Annotated[
+    str | None, typer.Argument(metavar="JOB", show_default=False, help="Name of the job definition.")
+]
+OptionalTrigger = Annotated[
+    str | None,
+    typer.Argument(metavar="TRIGGER", show_default=False, help="Trigger that identifies the job."),
+]
+JobFilter = Annotated[
+    str | None,
+    typer.Option("--job", metavar="JOB", show_default=False, help="Select jobs of this definition."),
+]
+StateFilter = Annotated[
+    list[JobState] | None,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        case_sensitive=False,
+        show_default=False,
+        help="Select jobs in this state, such as RUNNING. Repeatable.",
+    ),
+]
+Since = Annotated[
+    Moment | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        parser=parse_moment,
+        show_default=False,
+        help="Select jobs whose data time, or submission time if they have none, is at or after TIME.",
+    ),
+]
+Until = Annotated[
+    Moment | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        parser=parse_moment,
+        show_default=False,
+        help="Select jobs before TIME (exclusive). A date means 00:00 UTC.",
+    ),
+]
+Downstream = Annotated[
+    bool,
+    typer.Option(
+        "--downstream",
+        help="Include jobs with the same data time whose definitions depend on the selected ones.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the selected jobs without changing them.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
+
+# What to do, and how to wait for it
+
+Force = Annotated[bool, typer.Option("--force", help="Override the safety check.")]
+Reason = Annotated[
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", show_default=False, help="Reason, recorded in the notes and the history."
+    ),
+]
+SuspensionReason = Annotated[
+    str,
+    typer.Option(
+        "--reason",
+        metavar="TEXT",
+        show_default=False,
+        help="Reason, shown to users whose jobs are held back.",
+    ),
 ]
 Run = Annotated[
     int | None,
     typer.Option(
-        "--run", metavar="N", min=1, show_default="the present", help="An earlier run, before a rerun."
-    ),
-]
-Reason = Annotated[
-    str,
-    typer.Option(
-        "--reason", metavar="TEXT", show_default=False, help="Why; the notes and the history say it."
-    ),
-]
-HoldReason = Annotated[
-    str,
-    typer.Option(
-        "--reason", metavar="TEXT", show_default=False, help="Why; whoever has to wait is told of it."
+        "--run",
+        metavar="N",
+        min=1,
+        show_default="the current run",
+        help="Show an earlier run, from before a rerun.",
     ),
 ]
 Param = Annotated[
     list[str] | None,
-    typer.Option("--param", metavar="NAME=VALUE", show_default=False, help="A parameter; repeatable."),
+    typer.Option("--param", metavar="NAME=VALUE", show_default=False, help="Job parameter. Repeatable."),
 ]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit code 4 if it failed.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait for the job to end. Exits with code 4 if it fails.")]
 Timeout = Annotated[
     float | None,
     typer.Option(
@@ -61,13 +133,13 @@ Timeout = Annotated[
         metavar="SECONDS",
         min=0,
         show_default=False,
-        help="Stop waiting after this time (exit code 5); what was started goes on.",
+        help="Stop waiting after this many seconds and exit with code 5. The work itself continues.",
     ),
 ]
 
 
-def hand_down(ctx: typer.Context, url: str | None, token: str | None, as_json: bool) -> None:
-    """What stands before a subcommand counts for it."""
+def pass_to_subcommand(ctx: typer.Context, url: str | None, token: str | None, as_json: bool) -> None:
+    """Apply shared options given before a subcommand to the subcommand."""
     shared = {"url": url, "token": token, "as_json": as_json}
     given = {name: value for name, value in shared.items() if value}
     ctx.default_map = {str(ctx.invoked_subcommand): given}

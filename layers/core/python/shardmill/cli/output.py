@@ -1,4 +1,4 @@
-"""What commands print: data on standard output, messages on standard error."""
+"""Print data to standard output and messages to standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 
 T = TypeVar("T")
 
-SAMPLE = 200
+SAMPLE_ROWS = 200
 GAP = "  "
 _UNITS = ("kB", "MB", "GB", "TB")
 _COLOURS = {
@@ -45,27 +45,27 @@ def line(text: str = "") -> None:
 
 
 def json_document(value: Any) -> None:
-    """One JSON document, of a model or of plain values."""
+    """Print a model or plain values as one indented JSON document."""
     sys.stdout.write(_json(value, indent=2) + "\n")
 
 
 def json_line(value: Any) -> None:
-    """One of many JSON documents, each in its line, readable at once."""
+    """Print one line of JSON Lines and flush it, so that readers see it immediately."""
     sys.stdout.write(_json(value, indent=None) + "\n")
     sys.stdout.flush()
 
 
 def json_list(items: Iterable[Any]) -> None:
-    """One JSON array, printed while it comes, so that it may be longer than memory."""
-    before = "[\n"
+    """Print a JSON array item by item, so that it never has to fit into memory."""
+    separator = "[\n"
     for item in items:
-        sys.stdout.write(f"{before}{_json(item, indent=None)}")
-        before = ",\n"
-    sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
+        sys.stdout.write(f"{separator}{_json(item, indent=None)}")
+        separator = ",\n"
+    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
 def listing(items: Iterable[T], columns: Mapping[str, Callable[[T], object]], as_json: bool) -> None:
-    """A list for programs or for people, who see these columns of it."""
+    """Print items as a JSON array or as a table with these columns."""
     if as_json:
         json_list(items)
     else:
@@ -73,17 +73,17 @@ def listing(items: Iterable[T], columns: Mapping[str, Callable[[T], object]], as
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns as wide as the first rows need, printed while the rows come."""
+    """Print a table row by row; the first rows determine the widths of the columns."""
     texts: Iterator[list[str]] = ([cell(value) for value in row] for row in rows)
-    sample = list(islice(texts, SAMPLE))
+    sample = list(islice(texts, SAMPLE_ROWS))
     widths = [max(len(row[at]) for row in [list(headings), *sample]) for at in range(len(headings))]
-    line(paint(_joined(headings, widths), 1))
+    line(paint(_format_row(headings, widths), 1))
     for row in chain(sample, texts):
-        line(_joined(row, widths, colours=True))
+        line(_format_row(row, widths, colours=True))
 
 
-def facts(values: Mapping[str, object]) -> None:
-    """What is known of one thing, a line each; what is empty is left out."""
+def details(values: Mapping[str, object]) -> None:
+    """Print one line for each value that is not empty."""
     for name, value in values.items():
         if value not in (None, "", []):
             line(f"  {name:<10} {cell(value)}")
@@ -104,13 +104,13 @@ def cell(value: object) -> str:
 def seconds(duration: float) -> str:
     if duration < 60:
         return f"{duration:.1f} s"
-    minutes, left = divmod(round(duration), 60)
+    minutes, rest = divmod(round(duration), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{left:02d}" if hours else f"{minutes}:{left:02d} min"
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d} min"
 
 
 def size(number: int) -> str:
-    """So many bytes, in the unit that fits."""
+    """Format a number of bytes with a decimal unit."""
     if number < 1_000:
         return f"{number} B"
     amount, unit = number / 1_000, 0
@@ -119,16 +119,16 @@ def size(number: int) -> str:
     return f"{amount:.1f} {_UNITS[unit]}"
 
 
-def many(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def took(start: datetime | None, end: datetime | None) -> float | None:
+def elapsed(start: datetime | None, end: datetime | None) -> float | None:
     return (end - start).total_seconds() if start and end else None
 
 
 def printable(text: str) -> str:
-    """What others wrote, without what could move the cursor or spoil a table."""
+    """Replace control characters, which could move the cursor or break a table."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
@@ -144,7 +144,7 @@ def coloured(stream: IO[str]) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _joined(cells: Sequence[str], widths: Sequence[int], colours: bool = False) -> str:
+def _format_row(cells: Sequence[str], widths: Sequence[int], colours: bool = False) -> str:
     padded = [
         (paint_state(text) if colours else text) + " " * (width - len(text))
         for text, width in zip(cells, widths, strict=True)

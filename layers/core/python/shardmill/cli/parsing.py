@@ -1,4 +1,4 @@
-"""Times, dates and spans of time on the command line."""
+"""Parsers for option values: times, durations, parameters and task indexes."""
 
 from __future__ import annotations
 
@@ -14,116 +14,119 @@ import typer
 if TYPE_CHECKING:
     from shardmill.client import Client
 
-LONGEST_SPAN = 10 * 366 * 86_400  # as the API has it
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_SPAN = re.compile(r"(\d{1,12})([smhd]?)", re.ASCII)
+MAX_DURATION_SECONDS = 10 * 366 * 86_400  # the API's limit
+MAX_INDEXES = 10_000  # the API's limit
+
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_DURATION = re.compile(r"(\d{1,12})([smhd]?)", re.ASCII)
+_INDEX_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date or a time as somebody wrote it; what a date means depends on a zone."""
+    """A date or a time given by the user. A date becomes a time once its time zone is known."""
 
     text: str
     value: date
 
     @property
-    def is_day(self) -> bool:
+    def is_date(self) -> bool:
         return not isinstance(self.value, datetime)
 
-    def begins(self, zone: str) -> datetime:
-        """The time itself, or 00:00 of the date in that zone."""
+    def to_utc(self, timezone: str) -> datetime:
+        """Return the time, or 00:00 of the date in `timezone`, in UTC."""
         if isinstance(self.value, datetime):
             return self.value
         try:
-            return datetime.combine(self.value, time(), ZoneInfo(zone)).astimezone(UTC)
+            return datetime.combine(self.value, time(), ZoneInfo(timezone)).astimezone(UTC)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise typer.BadParameter(
-                f"the time zone {zone!r} is not known here; give {self.text} as a time with its offset"
+                f"unknown time zone {timezone!r}; give {self.text} as a time with a UTC offset instead"
             ) from None
         except OverflowError:
-            raise typer.BadParameter(f"{self.text} is too far away") from None
+            raise typer.BadParameter(f"{self.text} is out of range") from None
 
 
-def moment(text: str) -> Moment:
-    """A date, or a time, which is UTC if it has no offset."""
+def parse_moment(text: str) -> Moment:
+    """Parse an ISO 8601 date or time; a time without an offset is UTC."""
     try:
         return Moment(text, date.fromisoformat(text))
     except ValueError:
-        pass  # then it is a time
+        pass  # not a date: try a time
     try:
         found = datetime.fromisoformat(text)
         return Moment(text, found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{text!r} must be a date such as 2026-01-21, or a time such as 2026-01-21T04:30:00Z"
+            f"{text!r} must be a date such as 2026-01-21 or a time such as 2026-01-21T04:30:00Z"
         ) from None
 
 
-def instants(client: Client, job_name: str, schedule_id: str, moments: Iterable[Moment]) -> list[datetime]:
-    """When they are; the schedule is asked for its zone if that matters."""
-    wanted = list(moments)
-    in_zone = any(each.is_day for each in wanted)
-    zone = client.schedule(job_name, schedule_id).timezone if in_zone else "UTC"
-    return [each.begins(zone) for each in wanted]
+def resolve_moments(
+    client: Client, job_name: str, schedule_id: str, moments: Iterable[Moment]
+) -> list[datetime]:
+    """Convert to UTC; the schedule is read for its time zone only if one of the moments is a date."""
+    given = list(moments)
+    has_date = any(each.is_date for each in given)
+    timezone = client.schedule(job_name, schedule_id).timezone if has_date else "UTC"
+    return [each.to_utc(timezone) for each in given]
 
 
-def span(text: str) -> int:
-    """Seconds: 900, 900s, 15m, 2h or 1d."""
-    match = _SPAN.fullmatch(text)
+def parse_duration(text: str) -> int:
+    """Parse 900, 900s, 15m, 2h or 1d into seconds."""
+    match = _DURATION.fullmatch(text)
     if not match:
-        raise typer.BadParameter(f"{text!r} must be seconds such as 900, or 15m, 2h or 1d")
-    found = int(match[1]) * _UNITS[match[2] or "s"]
-    if found > LONGEST_SPAN:
+        raise typer.BadParameter(f"{text!r} must be a number of seconds such as 900, or 15m, 2h or 1d")
+    seconds = int(match[1]) * _UNIT_SECONDS[match[2] or "s"]
+    if seconds > MAX_DURATION_SECONDS:
         raise typer.BadParameter(f"{text!r} is longer than ten years")
-    return found
+    return seconds
 
 
-def span_text(seconds: int) -> str:
-    """In the largest unit that it is a multiple of."""
-    unit = next(unit for unit in "dhms" if seconds % _UNITS[unit] == 0)
-    return f"{seconds // _UNITS[unit]}{unit}" if seconds else "0s"
+def format_duration(seconds: int) -> str:
+    """Format seconds in the largest unit that divides them."""
+    unit = next(unit for unit in "dhms" if seconds % _UNIT_SECONDS[unit] == 0)
+    return f"{seconds // _UNIT_SECONDS[unit]}{unit}" if seconds else "0s"
 
 
-def params(given: Iterable[str], option: str = "--param", shape: str = "NAME=VALUE") -> dict[str, str]:
-    """Values are texts; a name may be given once."""
+def parse_params(given: Iterable[str], option: str = "--param", form: str = "NAME=VALUE") -> dict[str, str]:
+    """Parse NAME=VALUE pairs; a name given twice is an error."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{text!r} must be {shape}", param_hint=option)
+            raise typer.BadParameter(f"{text!r} must have the form {form}", param_hint=option)
         if name in found:
-            raise typer.BadParameter(f"{name!r} is given twice", param_hint=option)
+            raise typer.BadParameter(f"{name!r} is given more than once", param_hint=option)
         found[name] = value
     return found
 
 
-def step_params(given: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The values by step; the name of a step has no dot, that of a parameter may have some."""
+def parse_step_params(given: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Parse STEP.NAME=VALUE by step. Step names contain no dot; parameter names can."""
     option = "--step-param"
     by_step: dict[str, list[str]] = {}
     for text in given:
         step, dot, assignment = text.partition(".")
         if not dot or not step or "=" in step:
-            raise typer.BadParameter(f"{text!r} must be STEP.NAME=VALUE", param_hint=option)
+            raise typer.BadParameter(f"{text!r} must have the form STEP.NAME=VALUE", param_hint=option)
         by_step.setdefault(step, []).append(assignment)
-    return {step: params(assignments, option) for step, assignments in by_step.items()}
+    return {step: parse_params(assignments, option) for step, assignments in by_step.items()}
 
 
-MOST = 10_000  # as the API has it
-_PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
-
-
-def indexes(text: str) -> list[int]:
-    """Each of them once, in order."""
+def parse_indexes(text: str) -> list[int]:
+    """Parse task indexes and ranges such as 3,7-9 into a sorted list without duplicates."""
     found: set[int] = set()
     for part in text.split(","):
-        match = _PART.fullmatch(part.strip())
+        match = _INDEX_RANGE.fullmatch(part.strip())
         if not match:
-            raise typer.BadParameter(f"{text!r} must be indexes and ranges of them, such as 3,7-9")
+            raise typer.BadParameter(f"{text!r} must be a list of indexes and ranges such as 3,7-9")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise typer.BadParameter(f"the range {part.strip()} goes backwards")
-        found.update(range(first, min(last, first + MOST) + 1))
-        if len(found) > MOST:
-            raise typer.BadParameter(f"more than {MOST:,} tasks cannot be named; rerun their whole step")
+            raise typer.BadParameter(f"the range {part.strip()} ends before it starts")
+        found.update(range(first, min(last, first + MAX_INDEXES) + 1))
+        if len(found) > MAX_INDEXES:
+            raise typer.BadParameter(
+                f"more than {MAX_INDEXES:,} tasks cannot be selected; leave out --shards to rerun the step"
+            )
     return sorted(found)

@@ -1,5 +1,4 @@
-"""Waiting for what was started: a Job until its end, with its progress; Ctrl-C and the clock end only the
-waiting."""
+"""Wait for a job to end and show its progress. Ctrl-C or a timeout ends the waiting, not the job."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.exits import INTERRUPTED
-from shardmill.cli.render.job import show_job, verdict
+from shardmill.cli.render.job import exit_code, show_job
 
 if TYPE_CHECKING:
     from shardmill.client import Client, Submitted
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
 def check_timeout(wait: bool, timeout: float | None) -> None:
     if timeout is not None and not wait:
-        raise typer.BadParameter("is for --wait only", param_hint="--timeout")
+        raise typer.BadParameter("requires --wait", param_hint="--timeout")
 
 
 @contextlib.contextmanager
-def watched(as_json: bool, *goes_on: str) -> Iterator[None]:
-    """Says how what is waited for goes on, if somebody is tired of waiting."""
+def waiting(as_json: bool, *on_interrupt: str) -> Iterator[None]:
+    """Print the last state after a timeout with --json, and the messages `on_interrupt` after Ctrl-C."""
     from shardmill.client import WaitTimedOut
 
     try:
@@ -34,35 +33,37 @@ def watched(as_json: bool, *goes_on: str) -> Iterator[None]:
             output.json_document(error.job or error.backfill)
         raise
     except KeyboardInterrupt:
-        for sentence in goes_on:
-            output.message(sentence)
+        for text in on_interrupt:
+            output.message(text)
         raise typer.Exit(INTERRUPTED) from None
 
 
-def tell_run(client: Client, job: Submitted, wait: bool, timeout: float | None, as_json: bool) -> None:
-    """Show the Job that was asked for, at once or when it has ended."""
+def show_submitted(client: Client, job: Submitted, wait: bool, timeout: float | None, as_json: bool) -> None:
+    """Show a submitted job immediately, or, with `wait`, once it has ended."""
     name = f"{job.job_name}/{job.trigger}"
     if not job.new:
-        output.message(f"{name} exists already: this is the same request again")
+        output.message(f"{name} already exists with an identical request; no new job was created")
     if wait:
         if job.new:
             output.message(f"submitted {name}")
-        await_job(client, job.job_name, job.trigger, timeout, as_json)
+        wait_for_job(client, job.job_name, job.trigger, timeout, as_json)
     if as_json:
         output.json_document(job)
     else:
         output.line(f"{job.job_name} {job.trigger} {job.state.value}")
 
 
-def await_job(client: Client, job_name: str, trigger: str, timeout: float | None, as_json: bool) -> NoReturn:
-    """Show progress until the end, then the Job; ends the command."""
-    from shardmill.cli.render.progress import shown_progress
+def wait_for_job(
+    client: Client, job_name: str, trigger: str, timeout: float | None, as_json: bool
+) -> NoReturn:
+    """Show progress until the job ends, then the job; exit with its exit code."""
+    from shardmill.cli.render.progress import job_progress
 
-    goes_on = f"the Job goes on; see it with: shardmill watch {job_name} {trigger}"
-    with watched(as_json, goes_on), shown_progress(client) as show:
+    continues = f"the job continues; to keep watching it, run: shardmill watch {job_name} {trigger}"
+    with waiting(as_json, continues), job_progress(client) as show:
         found = client.wait(job_name, trigger, timeout, show)
     if as_json:
         output.json_document(found)
     else:
         show_job(found)
-    raise typer.Exit(verdict(client, found))
+    raise typer.Exit(exit_code(client, found))

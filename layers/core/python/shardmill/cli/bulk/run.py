@@ -1,4 +1,4 @@
-"""One thing done to many Jobs, each by itself: one that refuses does not keep the others from it."""
+"""Run a command for one job or for many. A refusal for one job does not affect the others."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.bulk.selection import Choice, chosen
+from shardmill.cli.bulk.job_command import JobCommand
+from shardmill.cli.bulk.selection import Selection, select_jobs
 from shardmill.cli.exits import OTHER
-from shardmill.cli.render.bars import Count, shown_counts
-from shardmill.cli.render.hints import in_commands
+from shardmill.cli.hints import with_commands
+from shardmill.cli.render.bars import Count, count_progress
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
-    from shardmill.cli.bulk.job_command import Order
     from shardmill.client import Client
     from shardmill.model.job import Job
 
 Outcome = dict[str, Any]
 
 SHOWN_NAMES = 5
-_DRY_COLUMNS: dict[str, Callable[[Job], object]] = {
+_SELECTED_COLUMNS: dict[str, Callable[[Job], object]] = {
     "JOB": lambda job: job.job_name,
     "TRIGGER": lambda job: job.trigger,
     "STATE": lambda job: job.state.value,
     "DATA TIME": lambda job: job.data_time,
     "SUBMITTED": lambda job: job.create_time,
-    "BY": lambda job: job.submit_user,
+    "USER": lambda job: job.submit_user,
 }
-_COLUMNS: dict[str, Callable[[Outcome], object]] = {
+_OUTCOME_COLUMNS: dict[str, Callable[[Outcome], object]] = {
     "JOB": lambda outcome: outcome["jobName"],
     "TRIGGER": lambda outcome: outcome["trigger"],
     "RUN": lambda outcome: outcome["run"],
@@ -41,65 +41,103 @@ _COLUMNS: dict[str, Callable[[Outcome], object]] = {
 }
 
 
-def check_asking(choice: Choice) -> None:
-    """Before anything is looked for: somebody has to be there to say yes."""
-    if not (choice.is_one or choice.dry_run or choice.yes or _is_terminal()):
+def run_job_command(
+    command: JobCommand,
+    selection: Selection,
+    *,
+    dry_run: bool,
+    yes: bool,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """Check the options, then run the command for the named job or for all selected jobs."""
+    from shardmill.client import Client
+
+    selection.check()
+    single = selection.single and not dry_run
+    if command.step is not None and selection.downstream:
         raise typer.BadParameter(
-            "there is no terminal to ask on; say --yes, after --dry-run has shown which Jobs it is for"
+            "cannot be combined with a step: other definitions have other steps", param_hint="--downstream"
         )
+    if command.single_only and not single:
+        raise typer.BadParameter("works for a single job only", param_hint=command.single_only)
+    if not (single or dry_run or yes or _is_terminal()):
+        raise typer.BadParameter(
+            "cannot ask for confirmation without a terminal; check the selection with --dry-run, "
+            "then repeat the command with --yes"
+        )
+    with Client(url, token) as client:
+        if single and selection.job_name is not None and selection.trigger is not None:
+            _run_for_one(client, command, selection.job_name, selection.trigger, as_json)
+            return
+        jobs = select_jobs(client, selection, command.default_states, command.oldest_first)
+        if not jobs:
+            output.message(f"no jobs to {command.verb} match the selection")
+        if dry_run:
+            output.listing(jobs, _SELECTED_COLUMNS, as_json)
+        else:
+            _run_for_many(client, command, jobs, yes, as_json)
 
 
-def carry_out(client: Client, order: Order, choice: Choice) -> None:
-    """Show the Jobs that were chosen, or ask, and do it to them; ends with 1 if any refused."""
-    jobs = chosen(client, choice, order.usual, order.oldest_first)
-    if not jobs:
-        output.message(f"there is no Job to {order.verb} among those chosen")
-    if choice.dry_run:
-        output.listing(jobs, _DRY_COLUMNS, choice.as_json)
-        return
-    if jobs and not choice.yes:
-        _ask(order.verb, jobs)
+def _run_for_one(client: Client, command: JobCommand, job_name: str, trigger: str, as_json: bool) -> None:
+    job = command.act(client, job_name, trigger)
+    if job is not None:
+        command.show(client, job, as_json)
+    elif as_json:
+        output.json_document({"jobName": job_name, "trigger": trigger, "deleted": True})
+    else:
+        output.message(f"{job_name} {trigger} deleted")
+
+
+def _run_for_many(client: Client, command: JobCommand, jobs: Sequence[Job], yes: bool, as_json: bool) -> None:
+    """Ask for confirmation, run the command, and exit with 1 if any job refused it."""
+    if jobs and not yes:
+        _confirm(command.verb, jobs)
     outcomes: list[Outcome] = []
     try:
-        _act(client, order, jobs, outcomes)
-    finally:  # also of what was interrupted people want to know how far it came
-        output.listing(outcomes, _COLUMNS, choice.as_json)
+        _run_each(client, command, jobs, outcomes)
+    finally:  # an interrupted command also lists what it has done
+        output.listing(outcomes, _OUTCOME_COLUMNS, as_json)
         if len(outcomes) < len(jobs):
-            output.message(f"{output.many(len(jobs) - len(outcomes), 'Job')} not asked to {order.verb}")
+            output.message(
+                f"stopped early: {command.verb} not attempted for "
+                f"{output.plural(len(jobs) - len(outcomes), 'job')}"
+            )
     if not all(outcome["done"] for outcome in outcomes):
         raise typer.Exit(OTHER)
 
 
-def _ask(verb: str, jobs: Sequence[Job]) -> None:
-    numbers = Counter(job.job_name for job in jobs)
-    names = [f"{number} of {name}" for name, number in numbers.most_common(SHOWN_NAMES)]
-    names += ["…"] if len(numbers) > SHOWN_NAMES else []
-    sys.stderr.write(f"{verb} {output.many(len(jobs), 'Job')} ({', '.join(names)})? [y/N] ")
+def _confirm(verb: str, jobs: Sequence[Job]) -> None:
+    counts = Counter(job.job_name for job in jobs)
+    names = [f"{count} of {name}" for name, count in counts.most_common(SHOWN_NAMES)]
+    names += ["…"] if len(counts) > SHOWN_NAMES else []
+    sys.stderr.write(f"{verb} {output.plural(len(jobs), 'job')} ({', '.join(names)})? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        output.message("nothing was done")
+        output.message("cancelled; no job was changed")
         raise typer.Exit(OTHER)
 
 
-def _act(client: Client, order: Order, jobs: Sequence[Job], outcomes: list[Outcome]) -> None:
+def _run_each(client: Client, command: JobCommand, jobs: Sequence[Job], outcomes: list[Outcome]) -> None:
     refused = 0
-    with shown_counts() as show:
-        for ended, job in enumerate(jobs, 1):
-            outcomes.append(_outcome(client, order, job))
+    with count_progress() as show:
+        for number, job in enumerate(jobs, 1):
+            outcomes.append(_attempt(client, command, job))
             refused += not outcomes[-1]["done"]
-            show(Count(order.verb, len(jobs), ended, {"done": ended - refused, "refused": refused}))
+            show(Count(command.verb, len(jobs), number, {"done": number - refused, "refused": refused}))
 
 
-def _outcome(client: Client, order: Order, job: Job) -> Outcome:
-    """What became of one; what would befall all the others too is raised."""
+def _attempt(client: Client, command: JobCommand, job: Job) -> Outcome:
+    """Run the command for one job. Errors that would affect every job, such as 403, are raised."""
     from shardmill.client import Conflict, Invalid, NotFound, ServerError, Throttled
 
     code = detail = None
     after: Job | None = job
     try:
-        after = order.act(client, job.job_name, job.trigger)
+        after = command.act(client, job.job_name, job.trigger)
     except (Conflict, Invalid, NotFound, ServerError, Throttled) as error:
-        code, detail = error.code, in_commands(error.code, error.detail)
+        code, detail = error.code, with_commands(error.code, error.detail)
         output.message(f"{job.job_name}/{job.trigger} refused: {detail}")
     return {
         "jobName": job.job_name,

@@ -1,17 +1,16 @@
-"""Which Jobs a command is for: the one named, or all that fit a filter, and those downstream of them."""
+"""Select the jobs that a command applies to: the named one, or all that match a filter."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.options import Json, OfJob, Token, Url
-from shardmill.cli.parsing import Moment, moment
+from shardmill.cli.parsing import Moment
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
@@ -19,151 +18,124 @@ if TYPE_CHECKING:
     from shardmill.model.definition.fields import JobGraph
     from shardmill.model.job import Job
 
+T = TypeVar("T")
+
 FILTER = "at least one of --job, --state, --since and --until"
 
-OneJob = Annotated[
-    str | None, typer.Argument(metavar="JOB", show_default=False, help="The name of the definition.")
-]
-OneTrigger = Annotated[
-    str | None, typer.Argument(metavar="TRIGGER", show_default=False, help="The trigger of the run.")
-]
-States = Annotated[
-    list[JobState] | None,
-    typer.Option(
-        "--state",
-        metavar="STATE",
-        case_sensitive=False,
-        show_default=False,
-        help="All Jobs in this state, such as RUNNING; repeatable.",
-    ),
-]
-Since = Annotated[
-    Moment | None,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        parser=moment,
-        show_default=False,
-        help="All Jobs whose dataTime, else the time they were submitted at, is this or later.",
-    ),
-]
-Until = Annotated[
-    Moment | None,
-    typer.Option(
-        "--until",
-        metavar="TIME",
-        parser=moment,
-        show_default=False,
-        help="The end, which is not included; a date is its 00:00 UTC.",
-    ),
-]
-Downstream = Annotated[
-    bool,
-    typer.Option(
-        "--downstream", help="Also the Jobs with the same dataTime whose definitions depend on theirs."
-    ),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the Jobs, and do nothing to them.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The arguments and options that select jobs."""
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
-    """Its fields are options of every command that is for one Job or for many."""
-
-    job_name: OneJob = None
-    trigger: OneTrigger = None
-    of_job: OfJob = None
-    states: States = None
-    since: Since = None
-    until: Until = None
-    downstream: Downstream = False
-    dry_run: DryRun = False
-    yes: Yes = False
-    url: Url = None
-    token: Token = None
-    as_json: Json = False
+    job_name: str | None = None
+    trigger: str | None = None
+    of_job: str | None = None
+    states: list[JobState] | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    downstream: bool = False
 
     @property
     def filtered(self) -> bool:
         return any(each is not None for each in (self.of_job, self.since, self.until)) or bool(self.states)
 
     @property
-    def is_one(self) -> bool:
-        """Whether it is one Job for certain, so that nothing has to be looked for."""
-        return not (self.filtered or self.downstream or self.dry_run)
+    def single(self) -> bool:
+        """Whether exactly one job is selected, by its name and trigger."""
+        return not (self.filtered or self.downstream)
+
+    def take_argument(self, value: T | None, metavar: str, parse: Callable[[str], T]) -> tuple[Selection, T]:
+        """Return the selection without the command's own last argument, and the value of that argument.
+
+        Next to a filter the argument stands alone, so that typer assigns it to JOB.
+        """
+        if self.filtered and self.job_name is not None and self.trigger is None:
+            return replace(self, job_name=None), parse(self.job_name)
+        if self.filtered or value is None:
+            raise typer.BadParameter(f"give either JOB, TRIGGER and {metavar}, or {metavar} and {FILTER}")
+        return self, value
 
     def check(self) -> None:
-        """A filter, or both names; a command without either would be for every Job there is."""
+        """Require a filter or a full name, so that no command applies to all jobs by accident."""
         named = [each for each in (self.job_name, self.trigger) if each is not None]
         if len(named) != (0 if self.filtered else 2):
             raise typer.BadParameter(f"give either JOB and TRIGGER, or {FILTER}")
         if self.of_job is not None:
             from shardmill.client.requests import word
 
-            word(self.of_job, "jobName")  # an empty one would be asked for as if there were none
-        if self.since and self.until and _time(self.until) <= _time(self.since):
-            raise typer.BadParameter("must be after --since; it is not included itself", param_hint="--until")
+            word(self.of_job, "jobName")  # an empty name would select the jobs of all definitions
+        if self.since and self.until and _in_utc(self.until) <= _in_utc(self.since):
+            raise typer.BadParameter("must be after --since; it is exclusive", param_hint="--until")
 
-    def fits(self, job: Job) -> bool:
+    def in_period(self, job: Job) -> bool:
         time = job.data_time or job.create_time
-        return (not self.since or time >= _time(self.since)) and (not self.until or time < _time(self.until))
+        return (not self.since or time >= _in_utc(self.since)) and (
+            not self.until or time < _in_utc(self.until)
+        )
 
 
-def chosen(client: Client, choice: Choice, usual: Collection[JobState], oldest_first: bool) -> list[Job]:
-    """The Jobs by their age, then those downstream; `usual`: in these states, where --state says nothing."""
-    if choice.job_name is not None and choice.trigger is not None:
-        found = [client.job(choice.job_name, choice.trigger)]
+def select_jobs(
+    client: Client, selection: Selection, default_states: Collection[JobState], oldest_first: bool
+) -> list[Job]:
+    """Return the selected jobs by age, followed by the downstream ones.
+
+    `default_states` apply if the selection has no --state.
+    """
+    if selection.job_name is not None and selection.trigger is not None:
+        found = [client.job(selection.job_name, selection.trigger)]
     else:
-        found = [job for job in _listed(client, choice.of_job, choice.states or usual) if choice.fits(job)]
+        listed = _list_jobs(client, selection.of_job, selection.states or default_states)
+        found = [job for job in listed if selection.in_period(job)]
     found.sort(key=lambda job: job.jid, reverse=not oldest_first)
-    if choice.downstream:
-        found += _downstream(client, found, usual)
-    once: dict[tuple[str, str], Job] = {}
-    for job in found:  # one that changes its state meanwhile may be listed twice
-        once.setdefault((job.job_name, job.trigger), job)
-    return list(once.values())
+    if selection.downstream:
+        found += _downstream_jobs(client, found, default_states)
+    unique: dict[tuple[str, str], Job] = {}
+    for job in found:  # a job whose state changes between two requests can be listed twice
+        unique.setdefault((job.job_name, job.trigger), job)
+    return list(unique.values())
 
 
-def below(graph: JobGraph, name: str) -> list[str]:
-    """The definitions that depend on another, directly or not, the nearest first."""
+def dependents(graph: JobGraph, name: str) -> list[str]:
+    """Return the definitions that depend on `name`, directly or indirectly, nearest first."""
     children: dict[str, list[str]] = {}
     for edge in graph.edges:
         children.setdefault(edge.parent, []).append(edge.child)
     found = [name]
     known = {name}
-    for upper in found:
-        new = [child for child in children.get(upper, ()) if child not in known]
+    for parent in found:
+        new = [child for child in children.get(parent, ()) if child not in known]
         found += new
         known.update(new)
     return found[1:]
 
 
-def _listed(client: Client, job_name: str | None, states: Collection[JobState]) -> list[Job]:
-    """Asked for by state, unless that would read the Jobs of one definition several times over."""
-    asked: Iterable[JobState | None] = [None] if job_name and len(states) > 1 else states
-    return [job for state in asked for job in client.jobs(job_name, state) if job.state in states]
+def _list_jobs(client: Client, job_name: str | None, states: Collection[JobState]) -> list[Job]:
+    """Query by state, except that several states of one definition are read with a single query."""
+    queries: Iterable[JobState | None] = [None] if job_name and len(states) > 1 else states
+    return [job for state in queries for job in client.jobs(job_name, state) if job.state in states]
 
 
-def _downstream(client: Client, jobs: Collection[Job], usual: Collection[JobState]) -> Iterator[Job]:
-    """Found by their dataTime; a Job that has none has nothing downstream."""
+def _downstream_jobs(client: Client, jobs: Collection[Job], states: Collection[JobState]) -> Iterator[Job]:
+    """Find jobs of dependent definitions by their data time."""
     times: dict[str, set[datetime]] = {}
     for job in jobs:
         if job.data_time:
             times.setdefault(job.job_name, set()).add(job.data_time)
-    timeless = sum(job.data_time is None for job in jobs)
-    if timeless:
-        output.message(f"{output.many(timeless, 'Job')} without a dataTime: nothing is downstream of that")
+    without_time = sum(job.data_time is None for job in jobs)
+    if without_time:
+        output.message(
+            f"{output.plural(without_time, 'job')} without a data time: --downstream does not apply"
+        )
     if not times:
         return
     graph = client.job_graph()
-    wanted: dict[str, set[datetime]] = {}
-    for upper, own in times.items():
-        for name in below(graph, upper):
-            wanted.setdefault(name, set()).update(own)
-    for name, any_of in wanted.items():
-        yield from (job for job in _listed(client, name, usual) if job.data_time in any_of)
+    times_by_dependent: dict[str, set[datetime]] = {}
+    for parent, own in times.items():
+        for name in dependents(graph, parent):
+            times_by_dependent.setdefault(name, set()).update(own)
+    for name, wanted in times_by_dependent.items():
+        yield from (job for job in _list_jobs(client, name, states) if job.data_time in wanted)
 
 
-def _time(moment: Moment) -> datetime:
-    return moment.begins("UTC")
+def _in_utc(moment: Moment) -> datetime:
+    return moment.to_utc("UTC")

@@ -1,4 +1,4 @@
-"""schedule backfill, backfills, stop"""
+"""schedule backfill, backfills, stop: run past times of a schedule."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.exits import JOB_FAILED
+from shardmill.cli.hints import without_routes
 from shardmill.cli.options import JobName, Json, ScheduleId, Timeout, Token, Url
-from shardmill.cli.output import message
-from shardmill.cli.parsing import Moment, instants, moment
-from shardmill.cli.render.bars import Count, shown_counts
-from shardmill.cli.render.hints import without_routes
-from shardmill.cli.wait import check_timeout, watched
+from shardmill.cli.parsing import Moment, parse_moment, resolve_moments
+from shardmill.cli.render.bars import Count, count_progress
+from shardmill.cli.wait import check_timeout, waiting
 
 if TYPE_CHECKING:
     from shardmill.client import Client
@@ -23,13 +22,17 @@ if TYPE_CHECKING:
 From = Annotated[
     Moment | None,
     typer.Option(
-        "--from", metavar="TIME", parser=moment, show_default=False, help="The first time, or its date."
+        "--from",
+        metavar="TIME",
+        parser=parse_moment,
+        show_default=False,
+        help="Start of the range (inclusive).",
     ),
 ]
 To = Annotated[
     Moment | None,
     typer.Option(
-        "--to", metavar="TIME", parser=moment, show_default=False, help="The end, which is not included."
+        "--to", metavar="TIME", parser=parse_moment, show_default=False, help="End of the range (exclusive)."
     ),
 ]
 Times = Annotated[
@@ -37,19 +40,25 @@ Times = Annotated[
     typer.Option(
         "--time",
         metavar="TIME",
-        parser=moment,
+        parser=parse_moment,
         show_default=False,
-        help="One of its times, or a date for all times of that day; repeatable.",
+        help="A time of the schedule, or a date for all its times on that day. Repeatable.",
     ),
 ]
 Parallel = Annotated[
-    int, typer.Option("--parallel", metavar="N", min=1, max=100, help="How many Jobs at once.")
+    int, typer.Option("--parallel", metavar="N", min=1, max=100, help="Maximum number of concurrent jobs.")
 ]
-Order = Annotated[Literal["asc", "desc"], typer.Option("--order", help="Oldest or newest first.")]
-Again = Annotated[bool, typer.Option("--force", help="Also the times whose Job succeeded already.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until all have ended; exit code 4 if any failed.")]
-Number = Annotated[
-    int, typer.Argument(metavar="NUMBER", min=1, max=999_999, help="The number of the backfill.")
+Order = Annotated[
+    Literal["asc", "desc"], typer.Option("--order", help="Run the oldest or the newest time first.")
+]
+RunSucceeded = Annotated[
+    bool, typer.Option("--force", help="Also run times whose job has already succeeded.")
+]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait for all jobs to end. Exits with code 4 if any fails.")
+]
+BackfillNumber = Annotated[
+    int, typer.Argument(metavar="NUMBER", min=1, max=999_999, help="Number of the backfill.")
 ]
 
 _COLUMNS: dict[str, Callable[[Backfill], object]] = {
@@ -62,7 +71,7 @@ _COLUMNS: dict[str, Callable[[Backfill], object]] = {
     "RUNNING": lambda backfill: backfill.running,
     "WAITING": lambda backfill: backfill.waiting,
     "STARTED": lambda backfill: backfill.create_time,
-    "BY": lambda backfill: backfill.submit_user,
+    "USER": lambda backfill: backfill.submit_user,
     "NOTES": lambda backfill: without_routes(backfill.notes),
 }
 
@@ -75,18 +84,18 @@ def backfill(
     times: Times = None,
     parallel: Parallel = 1,
     order: Order = "asc",
-    force: Again = False,
+    force: RunSucceeded = False,
     wait: Wait = False,
     timeout: Timeout = None,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Run past times of a schedule, one Job each.
+    """Run past times of a schedule, one job for each time.
 
-    All from --from on and before --to, which is not included itself, or those named with --time. A date
-    given to --from or --to is 00:00 of that day in the schedule's zone; a time without an offset is UTC.
-    Times whose Job succeeded are skipped.
+    Runs all times from --from (inclusive) to --to (exclusive), or those given with --time. For --from and
+    --to, a date means 00:00 in the schedule's time zone, and a time without an offset is UTC. Times whose job
+    has already succeeded are skipped.
 
     \b
     Examples:
@@ -99,8 +108,8 @@ def backfill(
     check_timeout(wait, timeout)
     bounds = _bounds(start, end, times)
     with Client(url, token) as client:
-        first, last = instants(client, job_name, schedule_id, bounds) or (None, None)
-        begun = client.backfill(
+        first, last = resolve_moments(client, job_name, schedule_id, bounds) or (None, None)
+        started = client.backfill(
             job_name,
             schedule_id,
             start=first,
@@ -111,17 +120,17 @@ def backfill(
             force=force,
         )
         if wait:
-            _wait(client, begun, timeout, as_json)
-    _tell(begun, as_json)
+            _wait(client, started, timeout, as_json)
+    _show(started, as_json)
 
 
 def _bounds(start: Moment | None, end: Moment | None, times: list[Moment] | None) -> list[Moment]:
-    """The two ends of a range; none if there are separate times."""
+    """Return the start and the end of the range, or nothing if single times are given."""
     given = [each for each in (start, end) if each]
     if len(given) != (0 if times else 2):
         raise typer.BadParameter("give either both --from and --to, or --time")
-    if start and end and start.is_day == end.is_day and end.value <= start.value:
-        raise typer.BadParameter("must be after --from; it is not included itself", param_hint="--to")
+    if start and end and start.is_date == end.is_date and end.value <= start.value:
+        raise typer.BadParameter("must be after --from; it is exclusive", param_hint="--to")
     return given
 
 
@@ -144,12 +153,12 @@ def backfills(
 def stop(
     job_name: JobName,
     schedule_id: ScheduleId,
-    number: Number,
+    number: BackfillNumber,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Stop a backfill: it starts no more Jobs; those that run go on.
+    """Stop a backfill: no more jobs start. Its running jobs continue.
 
     \b
     Examples:
@@ -158,36 +167,32 @@ def stop(
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        _tell(client.stop_backfill(job_name, schedule_id, number), as_json)
+        _show(client.stop_backfill(job_name, schedule_id, number), as_json)
 
 
-def _wait(client: Client, begun: Backfill, timeout: float | None, as_json: bool) -> NoReturn:
-    """Show progress until the end, then the backfill; ends the command."""
-    where = f"{begun.job_name} {begun.schedule_id}"
-    stop_it = f"the backfill goes on; stop it with: shardmill schedule stop {where} {begun.number}"
-    see_it = f"see it with: shardmill schedule backfills {where}"
-    with watched(as_json, stop_it, see_it), shown_counts() as show:
-        show(count(begun))
+def _wait(client: Client, started: Backfill, timeout: float | None, as_json: bool) -> NoReturn:
+    """Show progress until the backfill ends, then the backfill; exit with its exit code."""
+    where = f"{started.job_name} {started.schedule_id}"
+    how_to_stop = f"the backfill continues; to stop it, run: shardmill schedule stop {where} {started.number}"
+    how_to_see = f"to see its progress, run: shardmill schedule backfills {where}"
+    with waiting(as_json, how_to_stop, how_to_see), count_progress() as show:
+        show(count(started))
         found = client.wait_backfill(
-            begun.job_name,
-            begun.schedule_id,
-            begun.number,
+            started.job_name,
+            started.schedule_id,
+            started.number,
             timeout,
-            lambda seen: show(count(seen)),
+            lambda current: show(count(current)),
         )
-    _tell(found, as_json)
-    raise typer.Exit(verdict(found))
+    _show(found, as_json)
+    raise typer.Exit(exit_code(found))
 
 
-def _tell(backfill: Backfill, as_json: bool) -> None:
+def _show(backfill: Backfill, as_json: bool) -> None:
     if as_json:
         output.json_document(backfill)
     else:
         output.line(str(count(backfill)))
-
-
-if TYPE_CHECKING:
-    from shardmill.model.time.schedule import Backfill
 
 
 def count(backfill: Backfill) -> Count:
@@ -201,14 +206,14 @@ def count(backfill: Backfill) -> Count:
     return Count(name, backfill.total, backfill.success + backfill.failed + backfill.skipped, numbers)
 
 
-def verdict(backfill: Backfill) -> int:
-    """The exit code for a backfill that is over: 0 if each of its times was run or need not be."""
+def exit_code(backfill: Backfill) -> int:
+    """Return the exit code for an ended backfill: 0 if every time has succeeded or was skipped."""
     if backfill.success + backfill.skipped == backfill.total:
         return 0
-    left = backfill.total - count(backfill).ended
+    not_run = backfill.total - count(backfill).ended
     words = [f"{backfill.failed} failed"] if backfill.failed else []
-    words += [f"{left} did not run"] if left else []
+    words += [f"{not_run} not run"] if not_run else []
     notes = f": {without_routes(backfill.notes)}" if backfill.notes else ""
-    message(f"of {backfill.total} times {' and '.join(words)}{notes}")
-    message(f"see the Jobs with: shardmill jobs --job {backfill.job_name}")
+    output.message(f"{' and '.join(words)} of {output.plural(backfill.total, 'time')}{notes}")
+    output.message(f"to list the jobs, run: shardmill jobs --job {backfill.job_name}")
     return JOB_FAILED

@@ -1,4 +1,4 @@
-"""change, priority"""
+"""change, priority: change the settings of one job, or of all jobs that match a filter."""
 
 from __future__ import annotations
 
@@ -7,29 +7,45 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.bulk.job_command import Order, for_jobs, tell
-from shardmill.cli.commands.control import OPEN
-from shardmill.cli.options import Reason
+from shardmill.cli.bulk.job_command import JobCommand, show_state
+from shardmill.cli.bulk.run import run_job_command
+from shardmill.cli.bulk.selection import Selection
+from shardmill.cli.commands.control import ACTIVE
+from shardmill.cli.options import (
+    Downstream,
+    DryRun,
+    JobFilter,
+    Json,
+    OptionalJobName,
+    OptionalTrigger,
+    Reason,
+    Since,
+    StateFilter,
+    Token,
+    Until,
+    Url,
+    Yes,
+)
 
 if TYPE_CHECKING:
     from shardmill.client import Client
     from shardmill.model.job import Job
 
 
-def _whole(text: str) -> int:
+def _parse_integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} must be an integer, such as 10 or -1") from None
 
 
-OfStep = Annotated[
+ChangedStep = Annotated[
     str | None,
-    typer.Option("--step", metavar="STEP", show_default=False, help="Only of this step; else of all."),
+    typer.Option("--step", metavar="STEP", show_default=False, help="Change this step only, not all steps."),
 ]
 NewPriority = Annotated[
     int | None,
-    typer.Option("--priority", metavar="N", show_default=False, help="Any integer; the higher goes first."),
+    typer.Option("--priority", metavar="N", show_default=False, help="Priority; higher numbers run first."),
 ]
 NewGroups = Annotated[
     list[str] | None,
@@ -37,7 +53,7 @@ NewGroups = Annotated[
         "--group",
         metavar="GROUP",
         show_default=False,
-        help="A worker group to go to instead of those before; repeatable.",
+        help="Worker group that replaces the current groups. Repeatable.",
     ),
 ]
 MaxTasks = Annotated[
@@ -48,7 +64,7 @@ MaxTasks = Annotated[
         min=1,
         max=1_000_000,
         show_default=False,
-        help="How many tasks of a step may be alive at once.",
+        help="Maximum number of concurrent tasks of a step.",
     ),
 ]
 Retries = Annotated[
@@ -59,7 +75,7 @@ Retries = Annotated[
         min=0,
         max=1_000,
         show_default=False,
-        help="Attempts of a task after its first failure.",
+        help="Number of retries after a task's first failure.",
     ),
 ]
 TaskTimeout = Annotated[
@@ -70,29 +86,45 @@ TaskTimeout = Annotated[
         min=1,
         max=10 * 366 * 86_400,
         show_default=False,
-        help="The time that an attempt may take.",
+        help="Timeout of an attempt.",
     ),
 ]
 Priority = Annotated[
-    int, typer.Argument(metavar="N", parser=_whole, help="Any integer; the higher goes first.")
+    int | None,
+    typer.Argument(
+        metavar="N",
+        parser=_parse_integer,
+        show_default=False,
+        help="Priority; higher numbers run first.",
+    ),
 ]
 
 
-@for_jobs
 def change(
-    step: OfStep = None,
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    step: ChangedStep = None,
     priority: NewPriority = None,
     groups: NewGroups = None,
     max_tasks: MaxTasks = None,
     retries: Retries = None,
     timeout: TaskTimeout = None,
     reason: Reason = "",
-) -> Order:
-    """Change a Job that has not ended, or all that a filter chooses.
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Change the settings of a job that has not ended, or of all jobs that match a filter.
 
-    What waits follows at once: tasks move to other groups or lanes. What runs ends as it began. Later runs of
-    the Job keep the change; its definition is not touched. A filter without --state is for all Jobs that have
-    not ended.
+    The change applies to queued tasks immediately and to all later runs of the job. Running tasks are not
+    affected, nor is the definition. Without --state, a filter selects all jobs that have not ended.
 
     \b
     Examples:
@@ -100,18 +132,18 @@ def change(
       shardmill change balance-report 20200121 --step generate_files --retries 5 --timeout 600
       shardmill change --job balance-report --state RUNNING --max-tasks 20 --dry-run
     """
-    wish = {
+    settings = {
         "priority": priority,
         "groups": groups or None,
         "max tasks": max_tasks,
         "retries": retries,
         "timeout": timeout,
     }
-    words = [f"{name} {output.cell(value)}" for name, value in wish.items() if value is not None]
-    if not words:
+    changes = [f"{name} {output.cell(value)}" for name, value in settings.items() if value is not None]
+    if not changes:
         raise typer.BadParameter(
-            "there is nothing to change: give at least one of --priority, --group, --max-tasks, --retries "
-            "and --timeout"
+            "nothing to change: give at least one of --priority, --group, --max-tasks, --retries and "
+            "--timeout"
         )
 
     def act(client: Client, job_name: str, trigger: str) -> Job:
@@ -127,22 +159,38 @@ def change(
             reason=reason,
         )
 
-    changed = f", {f'step {step}' if step else 'all steps'}: {', '.join(words)}"
-    return Order(
+    summary = f", {f'step {step}' if step else 'all steps'}: {', '.join(changes)}"
+    command = JobCommand(
         verb="change",
-        usual=OPEN,
+        default_states=ACTIVE,
         act=act,
         step=step,
-        tell=lambda _client, job, as_json: tell(job, as_json, changed),
+        show=lambda _client, job, as_json: show_state(job, as_json, summary),
     )
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-@for_jobs
-def priority(number: Priority, reason: Reason = "") -> Order:
-    """Change how soon the tasks of a Job go out, or of all that a filter chooses.
+def priority(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    number: Priority = None,
+    reason: Reason = "",
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Change the priority of a job, or of all jobs that match a filter.
 
-    Of its tasks that are queued already, too. 10 and more is urgent, below 0 is for quiet hours. A filter
-    without --state is for all Jobs that have not ended.
+    The change also applies to queued tasks. Use 10 or more for urgent work and a negative number for
+    background work. Without --state, a filter selects all jobs that have not ended.
 
     \b
     Examples:
@@ -150,9 +198,12 @@ def priority(number: Priority, reason: Reason = "") -> Order:
       shardmill priority balance-report 20200121 -1
       shardmill priority 10 --job balance-report --since 2026-01-01 --downstream --dry-run
     """
-    return Order(
-        verb="prioritise",
-        usual=OPEN,
-        act=lambda client, job_name, trigger: client.set_priority(job_name, trigger, number, reason),
-        tell=lambda _client, job, as_json: tell(job, as_json, f" priority {job.priority}"),
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    selection, new_priority = selection.take_argument(number, "N", _parse_integer)
+    command = JobCommand(
+        verb="prioritize",
+        default_states=ACTIVE,
+        act=lambda client, job_name, trigger: client.set_priority(job_name, trigger, new_priority, reason),
+        show=lambda _client, job, as_json: show_state(job, as_json, f" priority {job.priority}"),
     )
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)

@@ -1,4 +1,4 @@
-"""suspend, resume, kill"""
+"""suspend, resume, kill, force, delete: control one job, or all jobs that match a filter."""
 
 from __future__ import annotations
 
@@ -7,37 +7,93 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardmill.cli import output
-from shardmill.cli.bulk.job_command import Order, for_jobs, tell
-from shardmill.cli.options import JobName, Json, Reason, Token, Trigger, Url
+from shardmill.cli.bulk.job_command import JobCommand, show_state
+from shardmill.cli.bulk.run import run_job_command
+from shardmill.cli.bulk.selection import Selection
+from shardmill.cli.options import (
+    Downstream,
+    DryRun,
+    JobFilter,
+    Json,
+    OptionalJobName,
+    OptionalTrigger,
+    Reason,
+    Since,
+    StateFilter,
+    Token,
+    Until,
+    Url,
+    Yes,
+)
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.client import Client
     from shardmill.model.job import Job
 
-LetFinish = Annotated[bool, typer.Option("--let-finish", help="Running tasks may end by themselves.")]
+
+class ForcedState(StrEnum):
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+
+
+def _parse_forced_state(text: str) -> ForcedState:
+    try:
+        return ForcedState(text.upper())
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} must be one of {', '.join(ForcedState)}") from None
+
+
+LetFinish = Annotated[bool, typer.Option("--let-finish", help="Let running tasks finish.")]
 OneStep = Annotated[
     str | None,
-    typer.Option("--step", metavar="STEP", show_default=False, help="Only this step; its Job goes on."),
+    typer.Option(
+        "--step", metavar="STEP", show_default=False, help="Apply to this step only; the job continues."
+    ),
 ]
 OneIndex = Annotated[
     int | None,
     typer.Option(
-        "--index", metavar="N", min=0, show_default=False, help="Only the task of --step with this index."
+        "--index",
+        metavar="N",
+        min=0,
+        show_default=False,
+        help="Apply to the task of --step with this index only.",
     ),
 ]
+EndState = Annotated[
+    ForcedState | None,
+    typer.Argument(
+        metavar="SUCCESS|FAILED", parser=_parse_forced_state, show_default=False, help="State to end with."
+    ),
+]
+Full = Annotated[bool, typer.Option("--full", help="Also delete all records, files and logs of the job.")]
 
-OPEN = tuple(state for state in JobState if not state.ended)
-_GOING = tuple(state for state in OPEN if state is not JobState.SUSPENDED)
+ACTIVE = tuple(state for state in JobState if not state.ended)
+_NOT_SUSPENDED = tuple(state for state in ACTIVE if state is not JobState.SUSPENDED)
+_ENDED = tuple(state for state in JobState if state.ended and state is not JobState.DELETED)
 
 
-@for_jobs
-def suspend(let_finish: LetFinish = False, reason: Reason = "") -> Order:
-    """Suspend a Job, or all that a filter chooses.
+def suspend(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    let_finish: LetFinish = False,
+    reason: Reason = "",
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Suspend a job, or all jobs that match a filter.
 
-    Nothing of it is leased any more; its running tasks are told to stop, and run again when it is resumed.
-    A filter without --state is for all that have not ended.
+    No further tasks of the job start. Running tasks are stopped, and run again after `shardmill resume`; with
+    --let-finish they finish. Without --state, a filter selects all jobs that have not ended.
 
     \b
     Examples:
@@ -45,37 +101,69 @@ def suspend(let_finish: LetFinish = False, reason: Reason = "") -> Order:
       shardmill suspend balance-report 20200121 --let-finish
       shardmill suspend --job balance-report --since 2026-01-01 --downstream --dry-run
     """
-    return Order(
+    command = JobCommand(
         verb="suspend",
-        usual=_GOING,
+        default_states=_NOT_SUSPENDED,
         act=lambda client, job_name, trigger: client.suspend(job_name, trigger, reason, let_finish),
     )
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-@for_jobs
-def resume(reason: Reason = "") -> Order:
-    """Let a suspended Job go on, or all that a filter chooses.
+def resume(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    reason: Reason = "",
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Resume a suspended job, or all that match a filter.
 
-    What has succeeded is kept. One that its own failure suspended gets a new run of what failed.
+    Completed work is kept. A job that was suspended because it failed starts a new run of its failed tasks.
 
     \b
     Examples:
-      shardmill resume balance-report 20200121 --reason "rates are mended"
+      shardmill resume balance-report 20200121 --reason "rates corrected"
       shardmill resume --job balance-report --yes
     """
-    return Order(
+    command = JobCommand(
         verb="resume",
-        usual=(JobState.SUSPENDED,),
+        default_states=(JobState.SUSPENDED,),
         act=lambda client, job_name, trigger: client.resume(job_name, trigger, reason),
         oldest_first=True,
     )
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-@for_jobs
-def kill(step: OneStep = None, index: OneIndex = None, reason: Reason = "") -> Order:
-    """End a Job, one of its steps or tasks, or all Jobs that a filter chooses.
+def kill(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    step: OneStep = None,
+    index: OneIndex = None,
+    reason: Reason = "",
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Kill a job, one of its steps or tasks, or all jobs that match a filter.
 
-    Workers stop what they run of it with their next heartbeat. A filter without --state is for all Jobs that
+    Workers stop the running tasks at their next heartbeat. Without --state, a filter selects all jobs that
     have not ended.
 
     \b
@@ -84,46 +172,46 @@ def kill(step: OneStep = None, index: OneIndex = None, reason: Reason = "") -> O
       shardmill kill balance-report 20200121 --step generate_files --index 3
       shardmill kill --job balance-report --state RUNNING --since 2026-01-01 --until 2026-02-01
     """
-    if index is not None and step is None:
-        raise typer.BadParameter("needs the --step that it is of", param_hint="--index")
+    _require_step(step, index)
 
-    def tell_killed(_client: Client, job: Job, as_json: bool) -> None:
-        """A running step ends when its tasks have, and so is not KILLED at once."""
+    def show_killed(_client: Client, job: Job, as_json: bool) -> None:
+        """Show the step too: its state stays RUNNING until its tasks have stopped."""
         found = next((each for each in job.steps if each.step_name == step), None)
-        tell(job, as_json, f", step {found.step_name} {found.state.value}" if found else "")
+        show_state(job, as_json, f", step {found.step_name} {found.state.value}" if found else "")
 
-    return Order(
+    command = JobCommand(
         verb="kill",
-        usual=OPEN,
+        default_states=ACTIVE,
         act=lambda client, job_name, trigger: client.kill(job_name, trigger, reason, step, index),
         step=step,
-        tell=tell_killed,
+        show=show_killed,
     )
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-class End(StrEnum):
-    SUCCESS = "SUCCESS"
-    FAILED = "FAILED"
+def force(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    end: EndState = None,
+    step: OneStep = None,
+    index: OneIndex = None,
+    reason: Reason = "",
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Force a job, a step or a task to SUCCESS or FAILED, or all jobs that match a filter.
 
-
-def _end(text: str) -> End:
-    try:
-        return End(text.upper())
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} must be one of {', '.join(End)}") from None
-
-
-Verdict = Annotated[End, typer.Argument(metavar="SUCCESS|FAILED", parser=_end, help="How it ends.")]
-_ENDED = tuple(state for state in JobState if state.ended and state is not JobState.DELETED)
-Full = Annotated[bool, typer.Option("--full", help="With all its rows, files and logs.")]
-
-
-@for_jobs
-def force(end: Verdict, step: OneStep = None, index: OneIndex = None, reason: Reason = "") -> Order:
-    """Force a Job, a step or a task to an end that you vouch for, or all Jobs that a filter chooses.
-
-    What waited for it moves on. What of it still runs is told to stop. A filter without --state is for all
-    Jobs that have not ended; with --state FAILED, those that failed are taken for done.
+    Running tasks are stopped, and dependent steps and jobs proceed. Without --state, a filter selects all
+    jobs that have not ended. Use SUCCESS with --state FAILED to accept failed jobs.
 
     \b
     Examples:
@@ -131,22 +219,39 @@ def force(end: Verdict, step: OneStep = None, index: OneIndex = None, reason: Re
       shardmill force balance-report 20200121 SUCCESS --step generate_files --index 3
       shardmill force SUCCESS --job balance-report --state FAILED --until 2026-01-01 --dry-run
     """
-    if index is not None and step is None:
-        raise typer.BadParameter("needs the --step that the task is of", param_hint="--index")
-    return Order(
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    selection, state = selection.take_argument(end, "SUCCESS|FAILED", _parse_forced_state)
+    _require_step(step, index)
+    command = JobCommand(
         verb="force",
-        usual=OPEN,
-        act=lambda client, job_name, trigger: client.force(job_name, trigger, end.value, reason, step, index),
+        default_states=ACTIVE,
+        act=lambda client, job_name, trigger: client.force(
+            job_name, trigger, state.value, reason, step, index
+        ),
         step=step,
     )
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-@for_jobs
-def delete(full: Full = False) -> Order:
-    """Delete a Job, or all that a filter chooses; one that runs is killed first.
+def delete(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    full: Full = False,
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a job, or all jobs that match a filter. A running job is killed first.
 
-    It is gone from all lists, and its trigger is free for another. A filter without --state is for all Jobs
-    that have ended.
+    A deleted job no longer appears in lists, and its trigger can be used again. Without --state, a filter
+    selects all jobs that have ended.
 
     \b
     Examples:
@@ -154,30 +259,16 @@ def delete(full: Full = False) -> Order:
       shardmill delete balance-report 20200121 --full
       shardmill delete --job balance-report --until 2025-01-01 --full --dry-run
     """
-    return Order(
+    command = JobCommand(
         verb="delete",
-        usual=_ENDED,
+        default_states=_ENDED,
         act=lambda client, job_name, trigger: client.delete_job(job_name, trigger, full=full),
         oldest_first=True,
     )
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-def why(
-    job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
-) -> None:
-    """Say why a Job is not finished, or what its end came from.
-
-    \b
-    Examples:
-      shardmill why balance-report 20200121
-      shardmill why balance-report 20200121 --json | jq -r .sentences[]
-    """
-    from shardmill.client import Client
-
-    with Client(url, token) as client:
-        told = client.explain(job_name, trigger)
-    if as_json:
-        output.json_document(told)
-        return
-    for sentence in told.sentences:
-        output.line(sentence)
+def _require_step(step: str | None, index: int | None) -> None:
+    if index is not None and step is None:
+        raise typer.BadParameter("requires --step", param_hint="--index")

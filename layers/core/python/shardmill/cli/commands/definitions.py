@@ -1,4 +1,4 @@
-"""validate, define, graph"""
+"""validate, define, graph, definitions: check, save, draw, list and suspend definitions."""
 
 from __future__ import annotations
 
@@ -10,33 +10,49 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.exits import OTHER
-from shardmill.cli.options import HoldReason, JobName, Json, Token, Url, hand_down
+from shardmill.cli.options import JobName, Json, SuspensionReason, Token, Url, pass_to_subcommand
 
 if TYPE_CHECKING:
-    from shardmill.model.definition.fields import JobDefine
+    from shardmill.model.definition.fields import JobDefine, ListedDefine, SavedDefine
     from shardmill.model.fault import Fault
 
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="A definition in JSON or YAML; - is standard input.")
-]
+File = Annotated[str, typer.Argument(metavar="FILE", help="Definition in JSON or YAML; - is standard input.")]
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE…", help="Definitions in JSON or YAML; - is standard input.")
 ]
-Drawn = Annotated[
+JobOrFile = Annotated[
     str | None,
-    typer.Argument(metavar="JOB|FILE", show_default=False, help="A saved definition, or a file with one."),
+    typer.Argument(metavar="JOB|FILE", show_default=False, help="Saved definition, or a definition file."),
 ]
 Jobs = Annotated[
-    bool, typer.Option("--jobs", help="Draw which definitions wait for which, with their schedules.")
+    bool, typer.Option("--jobs", help="Draw the dependencies between all definitions, with their schedules.")
 ]
-Format = Annotated[Literal["text", "mermaid", "dot"], typer.Option("--format", help="How to draw it.")]
+GraphFormat = Annotated[Literal["text", "mermaid", "dot"], typer.Option("--format", help="Output format.")]
 _SUFFIXES = {".json", ".yaml", ".yml"}
 
 
-def validate(file: File, as_json: Json = False) -> None:
-    """Check a definition; needs no server.
+def _describe(listed: ListedDefine) -> str:
+    """Return the description; that of a suspended definition starts with the suspension."""
+    suspended = f"({listed.suspended})" if listed.suspended else ""
+    return " ".join(filter(None, (suspended, listed.description)))
 
-    Says every fault at once, each with its JSON pointer.
+
+_COLUMNS: dict[str, Callable[[ListedDefine], object]] = {
+    "JOB": lambda listed: listed.job_name,
+    "VERSION": lambda listed: listed.version,
+    "STEPS": lambda listed: listed.step_count,
+    "UPDATED": lambda listed: listed.update_time,
+    "USER": lambda listed: listed.update_user,
+    "DESCRIPTION": _describe,
+}
+
+app = typer.Typer(invoke_without_command=True)
+
+
+def validate(file: File, as_json: Json = False) -> None:
+    """Check a definition without a server.
+
+    Reports all faults at once, each with its JSON pointer.
 
     \b
     Examples:
@@ -44,11 +60,11 @@ def validate(file: File, as_json: Json = False) -> None:
       shardmill validate job.json --json
       generate-job | shardmill validate -
     """
-    define, faults = _checked(file)
+    define, faults = _check_file(file)
     if as_json:
         output.json_document({"valid": not faults, "faults": [fault.model_dump() for fault in faults]})
     elif define:
-        output.line(f"{define.job_name} is valid: {_extent(define)}")
+        output.line(f"{define.job_name} is valid: {_size(define)}")
     if faults:
         if not as_json:
             raise _invalid(file, faults)
@@ -58,7 +74,7 @@ def validate(file: File, as_json: Json = False) -> None:
 def define(files: Files, url: Url = None, token: Token = None, as_json: Json = False) -> None:
     """Save definitions.
 
-    Each is saved as the next version of its name. All files are checked before the first is saved.
+    Each definition is saved as a new version. All files are checked before the first one is saved.
 
     \b
     Examples:
@@ -78,19 +94,19 @@ def define(files: Files, url: Url = None, token: Token = None, as_json: Json = F
             if as_json:
                 output.json_line(saved)
             else:
-                held = f"; {output.cell(saved.suspended)}" if saved.suspended else ""
-                output.line(f"{saved.job_name} version {saved.version} saved: {_extent(saved)}{held}")
+                suspended = f"; {output.cell(saved.suspended)}" if saved.suspended else ""
+                output.line(f"{saved.job_name} version {saved.version} saved: {_size(saved)}{suspended}")
 
 
 def graph(
-    name: Drawn = None,
+    name: JobOrFile = None,
     jobs: Jobs = False,
-    form: Format = "text",
+    form: GraphFormat = "text",
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the steps of a definition, or all definitions.
+    """Draw the steps of a definition, or the dependencies between all definitions.
 
     \b
     Examples:
@@ -99,19 +115,94 @@ def graph(
       shardmill graph balance-report --format dot | dot -Tsvg > graph.svg
       shardmill graph --jobs
     """
-    from shardmill.cli.render import graph as step_graph
+    from shardmill.cli.render import step_graph
 
     if jobs == (name is not None):
         raise typer.BadParameter("give either a definition or --jobs", param_hint="JOB|FILE")
     if name is None:
         found, text = _job_graph(form, url, token)
     else:
-        drawn = _define_of(name, url, token)
-        found, text = step_graph.graph(drawn), step_graph.FORMATS[form](drawn)
+        definition = _find_definition(name, url, token)
+        found, text = step_graph.nodes_and_edges(definition), step_graph.FORMATS[form](definition)
     if as_json:
         output.json_document({**found, "format": form, "text": text})
     else:
         output.line(text)
+
+
+@app.callback()
+def definitions(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+    """List the saved definitions, or suspend or resume one.
+
+    The description of a suspended definition starts with the user and the reason.
+
+    \b
+    Examples:
+      shardmill definitions
+      shardmill definitions --json | jq -r '.[] | select(.suspended) | .jobName'
+      shardmill definitions suspend balance-report --reason 'wrong source data'
+    """
+    from shardmill.client import Client
+
+    if ctx.invoked_subcommand:
+        pass_to_subcommand(ctx, url, token, as_json)
+        return
+    with Client(url, token) as client:
+        output.listing(client.definitions(), _COLUMNS, as_json)
+
+
+@app.command()
+def suspend(
+    job_name: JobName,
+    reason: SuspensionReason = "",
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Suspend a definition: no new jobs of it start.
+
+    Existing jobs continue. Its schedules pause, and handle missed times according to their --catch-up setting
+    when the definition is resumed.
+
+    \b
+    Examples:
+      shardmill definitions suspend balance-report
+      shardmill definitions suspend balance-report --reason 'wrong source data'
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        _show(client.suspend_definition(job_name, reason), as_json)
+
+
+@app.command()
+def resume(
+    job_name: JobName,
+    reason: SuspensionReason = "",
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Resume a suspended definition.
+
+    Its schedules handle missed times according to their --catch-up setting. Jobs that parent jobs would have
+    started during the suspension start now.
+
+    \b
+    Examples:
+      shardmill definitions resume balance-report
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        _show(client.resume_definition(job_name, reason), as_json)
+
+
+def _show(saved: SavedDefine, as_json: bool) -> None:
+    if as_json:
+        output.json_document(saved)
+    else:
+        output.line(f"{saved.job_name} version {saved.version} {output.cell(saved.suspended or 'resumed')}")
 
 
 def _job_graph(form: str, url: str | None, token: str | None) -> tuple[dict[str, Any], str]:
@@ -121,15 +212,15 @@ def _job_graph(form: str, url: str | None, token: str | None) -> tuple[dict[str,
     with Client(url, token) as client:
         found = client.job_graph()
     if not found.nodes:
-        output.message("there is no definition yet")
+        output.message("no definitions found; save one with: shardmill define FILE")
     return found.model_dump(mode="json"), definition_graph.FORMATS[form](found)
 
 
-def _define_of(name: str, url: str | None, token: str | None) -> JobDefine:
-    """A file if it looks like one: by its ending, a folder in its path, or because it is there."""
+def _find_definition(name: str, url: str | None, token: str | None) -> JobDefine:
+    """Read a file if the name has its suffix, contains a folder or exists; else a saved definition."""
     path = Path(name)
     if name == "-" or path.suffix.lower() in _SUFFIXES or len(path.parts) > 1 or path.is_file():
-        found, faults = _checked(name)
+        found, faults = _check_file(name)
         if not found:
             raise _invalid(name, faults)
         return found
@@ -139,7 +230,7 @@ def _define_of(name: str, url: str | None, token: str | None) -> JobDefine:
         return client.definition(name)
 
 
-def _checked(file: str) -> tuple[JobDefine | None, list[Fault]]:
+def _check_file(file: str) -> tuple[JobDefine | None, list[Fault]]:
     from shardmill.client.documents import load_document
     from shardmill.model.definition.validation import check_definition
 
@@ -149,100 +240,13 @@ def _checked(file: str) -> tuple[JobDefine | None, list[Fault]]:
 def _invalid(file: str, faults: list[Fault]) -> Exception:
     from shardmill.client import Invalid
 
-    number = output.many(len(faults), "fault")
-    return Invalid(f"{file} is not a valid definition: it has {number}", faults=faults)
+    number = output.plural(len(faults), "fault")
+    return Invalid(f"{file} is not a valid definition: {number}", faults=faults)
 
 
-def _extent(define: JobDefine) -> str:
+def _size(define: JobDefine) -> str:
     from shardmill.model.definition.fields import total
 
     totals = [total(step) for step in define.steps]
-    tasks = output.many(sum(each or 0 for each in totals), "task")
-    return f"{output.many(len(totals), 'step')}, {tasks}{' and more' if None in totals else ''}"
-
-
-if TYPE_CHECKING:
-    from shardmill.model.definition.fields import ListedDefine, SavedDefine
-
-
-def _described(listed: ListedDefine) -> str:
-    """Those that are suspended say so before anything else."""
-    held = f"({listed.suspended})" if listed.suspended else ""
-    return " ".join(filter(None, (held, listed.description)))
-
-
-_COLUMNS: dict[str, Callable[[ListedDefine], object]] = {
-    "JOB": lambda listed: listed.job_name,
-    "VERSION": lambda listed: listed.version,
-    "STEPS": lambda listed: listed.step_count,
-    "UPDATED": lambda listed: listed.update_time,
-    "BY": lambda listed: listed.update_user,
-    "DESCRIPTION": _described,
-}
-
-app = typer.Typer(invoke_without_command=True)
-
-
-@app.callback()
-def definitions(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the saved definitions, or suspend or resume one.
-
-    The description of one that is suspended begins with who did that and why.
-
-    \b
-    Examples:
-      shardmill definitions
-      shardmill definitions --json | jq -r '.[] | select(.suspended) | .jobName'
-      shardmill definitions suspend balance-report --reason 'the source is wrong'
-    """
-    from shardmill.client import Client
-
-    if ctx.invoked_subcommand:
-        hand_down(ctx, url, token, as_json)
-        return
-    with Client(url, token) as client:
-        output.listing(client.definitions(), _COLUMNS, as_json)
-
-
-@app.command()
-def suspend(
-    job_name: JobName, reason: HoldReason = "", url: Url = None, token: Token = None, as_json: Json = False
-) -> None:
-    """Let no new Jobs of a definition start.
-
-    Those that are there go on. Its schedules wait, and follow their catchUp when it is resumed.
-
-    \b
-    Examples:
-      shardmill definitions suspend balance-report
-      shardmill definitions suspend balance-report --reason 'the source is wrong'
-    """
-    from shardmill.client import Client
-
-    with Client(url, token) as client:
-        _tell(client.suspend_definition(job_name, reason), as_json)
-
-
-@app.command()
-def resume(
-    job_name: JobName, reason: HoldReason = "", url: Url = None, token: Token = None, as_json: Json = False
-) -> None:
-    """Let Jobs of a definition start again.
-
-    What its schedules missed they deal with as their catchUp says; what its parents started meanwhile, too.
-
-    \b
-    Examples:
-      shardmill definitions resume balance-report
-    """
-    from shardmill.client import Client
-
-    with Client(url, token) as client:
-        _tell(client.resume_definition(job_name, reason), as_json)
-
-
-def _tell(saved: SavedDefine, as_json: bool) -> None:
-    if as_json:
-        output.json_document(saved)
-    else:
-        output.line(f"{saved.job_name} version {saved.version} {output.cell(saved.suspended or 'resumed')}")
+    tasks = output.plural(sum(each or 0 for each in totals), "task")
+    return f"{output.plural(len(totals), 'step')}, {tasks}{' and more' if None in totals else ''}"

@@ -1,4 +1,4 @@
-"""dependencies, and what `job` shows of them"""
+"""dependencies: the jobs that a job waits for; also shown by `shardmill job`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from shardmill.client import Client
     from shardmill.model.job import DependencyStatus, Job
 
-SHOWN_RUNS = 20
+SHOWN_DEPENDENCIES = 20
 _COLUMNS: dict[str, Callable[[DependencyStatus], object]] = {
-    "PARENT": lambda run: run.pre_job,
-    "TRIGGER": lambda run: run.pre_trigger,
-    "DATA TIME": lambda run: run.data_time,
-    "STATE": lambda run: run.pre_state or "not there yet",
-    "STRATEGY": lambda run: run.strategy,
+    "PARENT": lambda dependency: dependency.pre_job,
+    "TRIGGER": lambda dependency: dependency.pre_trigger,
+    "DATA TIME": lambda dependency: dependency.data_time,
+    "STATE": lambda dependency: dependency.pre_state or "not submitted",
+    "STRATEGY": lambda dependency: dependency.strategy,
 }
 
 
 def dependencies(
     job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """List the runs of other jobs that a Job waits for.
+    """List the jobs that a job depends on.
 
-    Or waited for. One is done when it is SUCCESS; how many have to be says the strategy.
+    A dependency is met when its parent job is SUCCESS. The strategy says how many parent jobs must be.
 
     \b
     Examples:
@@ -40,19 +40,22 @@ def dependencies(
         output.listing(client.dependencies(job_name, trigger), _COLUMNS, as_json)
 
 
-def show_parents(client: Client, job: Job) -> None:
-    """The runs that a waiting Job waits for, those first that are not done."""
+def show_dependencies(client: Client, job: Job) -> None:
+    """Print the dependencies of a waiting job, unmet ones first."""
     from shardmill.client import ShardmillError
 
     try:
         found = client.dependencies(job.job_name, job.trigger)
     except ShardmillError as error:
-        output.message(f"which runs it waits for cannot be read: {error.detail}")
+        output.message(f"cannot read the dependencies of the job: {error.detail}")
         return
     if not found:
         return
     output.line()
-    output.listing(sorted(found, key=lambda run: run.pre_status)[:SHOWN_RUNS], _COLUMNS, as_json=False)
-    if len(found) > SHOWN_RUNS:
-        more = len(found) - SHOWN_RUNS
-        output.line(f"… and {more} more: shardmill dependencies {job.job_name} {job.trigger}")
+    unmet_first = sorted(found, key=lambda dependency: dependency.pre_status)
+    output.listing(unmet_first[:SHOWN_DEPENDENCIES], _COLUMNS, as_json=False)
+    hidden = len(found) - SHOWN_DEPENDENCIES
+    if hidden > 0:
+        output.line(
+            f"… and {hidden} more; to list all, run: shardmill dependencies {job.job_name} {job.trigger}"
+        )

@@ -1,4 +1,4 @@
-"""dev, demo"""
+"""dev, demo: run Shardmill on this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Port = Annotated[
         min=1,
         max=65_535,
         show_default=False,
-        help="Port on loopback; without it, a free one.",
+        help="Port to listen on, on loopback. Default: a free port.",
     ),
 ]
 State = Annotated[
@@ -26,21 +26,27 @@ State = Annotated[
         "--state",
         metavar="DIR",
         show_default=False,
-        help="Folder that keeps the state; without it, .shardmill.",
+        help="Folder for the state. Default: .shardmill.",
     ),
 ]
 Workers = Annotated[
     int,
-    typer.Option("--workers", metavar="N", min=0, max=64, help="Pull workers of 4 slots for group default."),
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=0,
+        max=64,
+        help="Number of workers to start for the group default, with 4 slots each.",
+    ),
 ]
-JsonReady = Annotated[bool, typer.Option("--json", help="Print one JSON line when ready.")]
+JsonReady = Annotated[bool, typer.Option("--json", help="Print a line of JSON when ready.")]
 
 
 def dev(port: Port = None, state: State = None, workers: Workers = 1, as_json: JsonReady = False) -> None:
     """Run Shardmill on this machine.
 
-    Starts a local AWS with this repository's template.yaml deployed to it, on loopback only, and runs until
-    Ctrl-C. Other commands find it by themselves.
+    Starts an AWS emulator on loopback, deploys this repository's template.yaml to it, and runs until Ctrl-C.
+    Other commands connect to it by default.
 
     \b
     Examples:
@@ -54,10 +60,10 @@ def dev(port: Port = None, state: State = None, workers: Workers = 1, as_json: J
 
 
 def demo(as_json: Json = False) -> None:
-    """Run an example job, with everything it needs.
+    """Run an example job from start to finish.
 
-    The balance-report job with 12 shards, on a laptop cloud of its own, which is stopped afterwards. Shows
-    live progress, the result, and what it would have cost on AWS. Exit code 0 only if it succeeded.
+    Starts a temporary environment like that of `shardmill dev` and runs the balance-report example with 12
+    shards. Shows the progress, the result and the estimated cost on AWS.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""history"""
+"""why, history: explain the state of a job and how it got there."""
 
 from __future__ import annotations
 
@@ -12,21 +12,42 @@ if TYPE_CHECKING:
     from shardmill.model.job import Transition
 
 _COLUMNS: dict[str, Callable[[Transition], object]] = {
-    "TIME": lambda each: each.time,
-    "RUN": lambda each: each.run,
-    "STEP": lambda each: each.step_name,
-    "STATE": lambda each: each.state,
-    "BY": lambda each: each.actor,
-    "REASON": lambda each: each.reason,
+    "TIME": lambda transition: transition.time,
+    "RUN": lambda transition: transition.run,
+    "STEP": lambda transition: transition.step_name,
+    "STATE": lambda transition: transition.state,
+    "USER": lambda transition: transition.actor,
+    "REASON": lambda transition: transition.reason,
 }
+
+
+def why(
+    job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """Explain why a job has not ended, or why it ended the way it did.
+
+    \b
+    Examples:
+      shardmill why balance-report 20200121
+      shardmill why balance-report 20200121 --json | jq -r .sentences[]
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        explanation = client.explain(job_name, trigger)
+    if as_json:
+        output.json_document(explanation)
+        return
+    for sentence in explanation.sentences:
+        output.line(sentence)
 
 
 def history(
     job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """List what happened to a Job and its steps, who did it and why.
+    """List the state changes of a job and its steps, with user and reason.
 
-    Of all its runs, in order; a line without a step is of the Job itself.
+    Covers all runs, oldest first. A row without a step is about the job itself.
 
     \b
     Examples:

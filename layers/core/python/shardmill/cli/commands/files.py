@@ -1,4 +1,4 @@
-"""get"""
+"""files, get: list and download the files of a job."""
 
 from __future__ import annotations
 
@@ -11,30 +11,91 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, Token, Trigger, Url
-from shardmill.cli.render.bars import shown_transfers
+from shardmill.cli.render.bars import transfer_progress
 
-FileName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The name of the file, or a pattern such as 'part-*.csv'.")
+if TYPE_CHECKING:
+    from shardmill.model.transfers import JobFile
+
+OfStep = Annotated[
+    str | None,
+    typer.Option("--step", metavar="STEP", show_default=False, help="Select files of this step only."),
 ]
 OfTask = Annotated[
     int | None,
     typer.Option(
-        "--index", metavar="N", min=0, show_default=False, help="Only those of the task with this index."
+        "--index",
+        metavar="N",
+        min=0,
+        show_default=False,
+        help="Select files of the task with this index only.",
     ),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="PATTERN",
+        show_default=False,
+        help="Select files whose name matches, such as 'part-*.csv'.",
+    ),
+]
+FileName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the file, or a pattern such as 'part-*.csv'.")
 ]
 To = Annotated[
     str | None,
     typer.Option(
         "--to",
         metavar="PATH",
-        show_default="this folder",
-        help="The file to write; or the folder, with / at its end; or - for standard output.",
+        show_default="the current folder",
+        help="File to write, folder to write into (ending with /), or - for standard output.",
     ),
 ]
-Join = Annotated[
-    bool, typer.Option("--join", help="Make one file of them all, in the order of steps and tasks.")
-]
-Overwrite = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Join = Annotated[bool, typer.Option("--join", help="Concatenate the files, in the order of steps and tasks.")]
+Overwrite = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+
+_SHOWN_DIGITS = 12
+_COLUMNS: dict[str, Callable[[JobFile], object]] = {
+    "STEP": lambda file: file.step_name,
+    "INDEX": lambda file: file.index,
+    "NAME": lambda file: file.name,
+    "SIZE": lambda file: output.size(file.size),
+    "SHA256": lambda file: file.sha256[:_SHOWN_DIGITS],
+}
+
+
+def files(
+    job_name: JobName,
+    trigger: Trigger,
+    step: OfStep = None,
+    name: Pattern = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """List the files of a job: its inputs, and the outputs of its successful tasks.
+
+    Files are listed in the order of steps and tasks. A file without a step is an input of the job. Use
+    `shardmill get` to download files.
+
+    \b
+    Examples:
+      shardmill files word-count book1
+      shardmill files word-count book1 --step count --name 'counts-*.txt'
+      shardmill files word-count book1 --json | jq 'map(.size) | add'
+    """
+    from shardmill.client import Client
+
+    with Client(url, token) as client:
+        found = client.files(job_name, trigger, step=step, name=name)
+        if as_json:
+            output.json_list(_as_json(file) for file in found)
+            return
+        first = next(found, None)
+        if first is None:
+            output.message(f"job {job_name}/{trigger} has no files{_filter_text(step, name)}")
+            return
+        output.listing(chain([first], found), _COLUMNS, as_json=False)
 
 
 def get(
@@ -50,11 +111,11 @@ def get(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch files of a Job.
+    """Download files of a job and print their paths.
 
-    A file appears under its name only when it is whole and its checksum right; one that breaks off goes on
-    where it was. Several files go into a folder (--to); those of the same name then into folders in it, named
-    by the index of their task. Prints where they are.
+    A file appears under its name only when it is complete and its checksum is verified. Interrupted downloads
+    are resumed. Several files are written into a folder (--to); files of the same name go into subfolders
+    named after the index of their task.
 
     \b
     Examples:
@@ -64,96 +125,38 @@ def get(
       shardmill get word-count book1 'counts-*.txt' --join --to all-counts.txt
       shardmill get balance-report 20200121 log.txt --step generate_files --index 3 --to log3.txt
     """
-    from shardmill.cli.download import STDOUT, Errand
+    from shardmill.cli.download import STDOUT, Download
     from shardmill.client import Client, NotFound
 
-    if to == "" or (to == STDOUT and as_json):
-        raise typer.BadParameter("is a path; with --json it cannot be standard output", param_hint="--to")
+    if to == "":
+        raise typer.BadParameter("must be a path, or - for standard output", param_hint="--to")
+    if to == STDOUT and as_json:
+        raise typer.BadParameter("cannot be standard output with --json", param_hint="--to")
     with Client(url, token) as client:
         listed = client.files(job_name, trigger, step=step, name=name)
         found = [file for file in listed if index is None or file.index == index]
         if not found:
             raise NotFound(
-                f"the Job {job_name}/{trigger} has no file{chosen(step, name, index)}; "
-                f"`shardmill files {job_name} {trigger}` lists those there are"
+                f"job {job_name}/{trigger} has no file{_filter_text(step, name, index)}; "
+                f"to list its files, run: shardmill files {job_name} {trigger}"
             )
-        with shown_transfers(wanted=to != STDOUT or not sys.stdout.isatty()) as progress:
-            errand = Errand(client, (job_name, trigger), force, progress)
-            fetched = errand.run(found, name, to, join)
+        with transfer_progress(enabled=to != STDOUT or not sys.stdout.isatty()) as progress:
+            download = Download(client, (job_name, trigger), force, progress)
+            downloaded = download.run(found, name, to, join)
         if as_json:
-            output.json_list({**plain(file), "path": str(path)} for file, path in fetched)
+            output.json_list({**_as_json(file), "path": str(path)} for file, path in downloaded)
         elif to != STDOUT:
-            for path in dict.fromkeys(path for _, path in fetched):
+            for path in dict.fromkeys(path for _, path in downloaded):
                 output.line(output.printable(str(path)))
 
 
-if TYPE_CHECKING:
-    from shardmill.model.transfers import JobFile
-
-OfStep = Annotated[
-    str | None, typer.Option("--step", metavar="STEP", show_default=False, help="Only those of this step.")
-]
-Pattern = Annotated[
-    str | None,
-    typer.Option(
-        "--name",
-        metavar="PATTERN",
-        show_default=False,
-        help="Only those that this name or pattern fits, such as 'part-*.csv'.",
-    ),
-]
-
-_SHORT = 12
-_COLUMNS: dict[str, Callable[[JobFile], object]] = {
-    "STEP": lambda file: file.step_name,
-    "INDEX": lambda file: file.index,
-    "NAME": lambda file: file.name,
-    "SIZE": lambda file: output.size(file.size),
-    "SHA256": lambda file: file.sha256[:_SHORT],
-}
-
-
-def files(
-    job_name: JobName,
-    trigger: Trigger,
-    step: OfStep = None,
-    name: Pattern = None,
-    url: Url = None,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
-    """List the files of a Job: those that came with it, and those that its tasks made.
-
-    In the order of steps and tasks; one without a step came with the Job. Only what a task made that
-    succeeded is there. `shardmill get` fetches them.
-
-    \b
-    Examples:
-      shardmill files word-count book1
-      shardmill files word-count book1 --step count --name 'counts-*.txt'
-      shardmill files word-count book1 --json | jq 'map(.size) | add'
-    """
-    from shardmill.client import Client
-
-    with Client(url, token) as client:
-        found = client.files(job_name, trigger, step=step, name=name)
-        if as_json:
-            output.json_list(plain(file) for file in found)
-            return
-        first = next(found, None)
-        if first is None:
-            output.message(f"the Job {job_name}/{trigger} has no files{chosen(step, name)}")
-            return
-        output.listing(chain([first], found), _COLUMNS, as_json=False)
-
-
-def plain(file: JobFile) -> dict[str, Any]:
-    """A file for programs; without its address, which whoever reads it could fetch it from."""
+def _as_json(file: JobFile) -> dict[str, Any]:
+    """Return the fields of a file, without its presigned URL, which would grant access to it."""
     return file.model_dump(mode="json", exclude={"url"})
 
 
-def chosen(step: str | None, name: str | None, index: int | None = None) -> str:
-    """How files were chosen, for a sentence that ends with it."""
-    named = f" that {name!r} fits" if name is not None else ""
-    of_step = f" of step {step!r}" if step is not None else ""
-    return named + of_step + ("" if index is None else f" of the task {index}")
+def _filter_text(step: str | None, name: str | None, index: int | None = None) -> str:
+    """Describe how files were selected, to end a sentence."""
+    matching = f" matching {name!r}" if name is not None else ""
+    of_step = f" in step {step!r}" if step is not None else ""
+    return matching + of_step + ("" if index is None else f" of task {index}")

@@ -1,4 +1,4 @@
-"""groups, groups show, add, suspend, resume, remove"""
+"""groups: list, show, create, change, suspend and remove worker groups."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.options import Force, HoldReason, Json, Token, Url, hand_down
+from shardmill.cli.options import Force, Json, SuspensionReason, Token, Url, pass_to_subcommand
 
 if TYPE_CHECKING:
     from shardmill.model.definition.fields import StepType
     from shardmill.model.worker import WorkerGroup
 
-GroupName = Annotated[str, typer.Argument(metavar="NAME", help="The name of the group.")]
-OneName = Annotated[
-    str | None, typer.Argument(metavar="NAME", show_default=False, help="The name of the group.")
+GroupName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.")]
+OptionalGroupName = Annotated[
+    str | None, typer.Argument(metavar="NAME", show_default=False, help="Name of the group.")
 ]
-Everything = Annotated[bool, typer.Option("--all", help="All groups, also those that are made later.")]
+AllGroups = Annotated[bool, typer.Option("--all", help="Apply to all groups, including future ones.")]
 LeaseSeconds = Annotated[
     int | None,
     typer.Option(
@@ -27,13 +27,15 @@ LeaseSeconds = Annotated[
         min=10,
         max=43_200,
         show_default="60; lambda: 900",
-        help="How long a silent worker keeps its tasks.",
+        help="Seconds until the tasks of an unresponsive worker are taken away.",
     ),
 ]
 Kind = Annotated[
     Literal["pull", "lambda"] | None,
     typer.Option(
-        "--kind", show_default="pull", help="Who serves it: workers that pull, or a function of AWS Lambda."
+        "--kind",
+        show_default="pull",
+        help="What runs its tasks: workers that pull them, or an AWS Lambda function.",
     ),
 ]
 Types = Annotated[
@@ -42,7 +44,7 @@ Types = Annotated[
         "--type",
         metavar="TYPE",
         show_default=False,
-        help="A step type bound to it: such steps go to it if they name no group; repeatable, '' for none.",
+        help="Step type that runs in this group unless the step names a group. Repeatable; '' removes all.",
     ),
 ]
 
@@ -60,7 +62,7 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """List the worker groups, or look after one; add also changes one that is there.
+    """List the worker groups, or manage one.
 
     \b
     Examples:
@@ -74,7 +76,7 @@ def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Js
     from shardmill.client import Client
 
     if ctx.invoked_subcommand:
-        hand_down(ctx, url, token, as_json)
+        pass_to_subcommand(ctx, url, token, as_json)
         return
     with Client(url, token) as client:
         output.listing(client.groups(), _COLUMNS, as_json)
@@ -97,7 +99,7 @@ def show(name: GroupName, url: Url = None, token: Token = None, as_json: Json = 
         if as_json:
             output.json_document(group)
             return
-        output.line(_told(group))
+        output.line(_summary(group))
         output.line()
         output.listing(client.workers(group.name), COLUMNS, as_json=False)
 
@@ -112,9 +114,9 @@ def add(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Make a worker group and its queues, or change one.
+    """Create a worker group and its queues, or change an existing one.
 
-    If there is one of this name, what is given is changed; its kind never is.
+    For an existing group, only the given settings change. The kind of a group cannot be changed.
 
     \b
     Examples:
@@ -126,17 +128,17 @@ def add(
 
     bound = _step_types(types)
     with Client(url, token) as client:
-        _tell(client.create_group(name, kind=kind, lease_seconds=lease_seconds, types=bound), as_json)
+        _show(client.create_group(name, kind=kind, lease_seconds=lease_seconds, types=bound), as_json)
 
 
-def _tell(group: WorkerGroup, as_json: bool) -> None:
+def _show(group: WorkerGroup, as_json: bool) -> None:
     if as_json:
         output.json_document(group)
     else:
-        output.line(_told(group))
+        output.line(_summary(group))
 
 
-def _tell_all(suspended: bool, as_json: bool) -> None:
+def _show_all(suspended: bool, as_json: bool) -> None:
     if as_json:
         output.json_document({"all": True, "suspended": suspended})
     else:
@@ -148,10 +150,10 @@ def _check_one(name: str | None, everything: bool) -> None:
         raise typer.BadParameter("give either the NAME of a group or --all")
 
 
-def _told(group: WorkerGroup) -> str:
-    types = f", bound to {', '.join(group.types)}" if group.types else ""
-    held = f", {output.cell(group.suspended)}" if group.suspended else ""
-    return f"group {group.name}: {group.kind}, leases of {group.lease_seconds} s{types}{held}"
+def _summary(group: WorkerGroup) -> str:
+    types = f", types {', '.join(group.types)}" if group.types else ""
+    suspended = f", {output.cell(group.suspended)}" if group.suspended else ""
+    return f"group {group.name}: {group.kind}, lease {group.lease_seconds} s{types}{suspended}"
 
 
 def _step_types(given: list[str] | None) -> list[StepType] | None:
@@ -162,27 +164,27 @@ def _step_types(given: list[str] | None) -> list[StepType] | None:
     known: dict[str, StepType] = {each: each for each in get_args(StepType)}
     for name in filter(None, given or ()):
         if name not in known:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(known)}", param_hint="--type")
+            raise typer.BadParameter(f"{name!r} must be one of {', '.join(known)}", param_hint="--type")
     return [known[name] for name in given if name] if given else None
 
 
 @app.command()
 def suspend(
-    name: OneName = None,
-    everything: Everything = False,
-    reason: HoldReason = "",
+    name: OptionalGroupName = None,
+    everything: AllGroups = False,
+    reason: SuspensionReason = "",
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Let nobody take tasks of a worker group, or of any.
+    """Suspend a worker group, or all groups: workers take no more tasks of it.
 
-    Tasks that run go on to their end; those that wait stay in their queues. New Jobs are accepted.
+    Running tasks finish, and queued tasks stay queued. New jobs are still accepted.
 
     \b
     Examples:
       shardmill groups suspend reports --reason maintenance
-      shardmill groups suspend --all --reason 'fire drill'
+      shardmill groups suspend --all --reason 'network outage'
     """
     from shardmill.client import Client
 
@@ -190,24 +192,24 @@ def suspend(
     with Client(url, token) as client:
         if name is None:
             client.suspend_all_groups(reason)
-            _tell_all(True, as_json)
+            _show_all(True, as_json)
         else:
-            _tell(client.suspend_group(name, reason), as_json)
+            _show(client.suspend_group(name, reason), as_json)
 
 
 @app.command()
 def resume(
-    name: OneName = None,
-    everything: Everything = False,
-    reason: HoldReason = "",
+    name: OptionalGroupName = None,
+    everything: AllGroups = False,
+    reason: SuspensionReason = "",
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Let tasks of a worker group be taken again, or, after suspend --all, of all.
+    """Resume a suspended worker group, or, with --all, undo `suspend --all`.
 
-    A group that was suspended by itself stays so with --all; one that is resumed by itself goes on only when
-    all are.
+    The two suspensions are independent: --all does not resume groups that were suspended by name, and a group
+    resumed by name stays suspended until --all is resumed too.
 
     \b
     Examples:
@@ -220,9 +222,9 @@ def resume(
     with Client(url, token) as client:
         if name is None:
             client.resume_all_groups(reason)
-            _tell_all(False, as_json)
+            _show_all(False, as_json)
         else:
-            _tell(client.resume_group(name, reason), as_json)
+            _show(client.resume_group(name, reason), as_json)
 
 
 @app.command()
@@ -231,7 +233,7 @@ def remove(
 ) -> None:
     """Remove a worker group and its queues.
 
-    Refused while Jobs need it, unless forced.
+    Fails while jobs need the group, unless --force is given; their steps then fail.
 
     \b
     Examples:

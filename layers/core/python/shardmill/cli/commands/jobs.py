@@ -1,4 +1,4 @@
-"""submit, jobs, job, watch"""
+"""submit, jobs, job, watch: submit jobs and follow them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.commands.dependencies import show_parents
-from shardmill.cli.options import JobName, Json, OfJob, Param, Run, Timeout, Token, Trigger, Url, Wait
-from shardmill.cli.parsing import params, step_params
-from shardmill.cli.render.bars import shown_transfers
-from shardmill.cli.render.job import show_job, verdict
-from shardmill.cli.wait import await_job, check_timeout, tell_run
+from shardmill.cli.commands.dependencies import show_dependencies
+from shardmill.cli.options import JobFilter, JobName, Json, Param, Run, Timeout, Token, Trigger, Url, Wait
+from shardmill.cli.parsing import parse_params, parse_step_params
+from shardmill.cli.render.bars import transfer_progress
+from shardmill.cli.render.job import exit_code, show_job
+from shardmill.cli.wait import check_timeout, show_submitted, wait_for_job
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.client import Client
     from shardmill.model.job import Job
 
-OwnTrigger = Annotated[
+NewTrigger = Annotated[
     str | None,
     typer.Option(
-        "--trigger", metavar="TRIGGER", show_default=False, help="Names this run; without it, the time."
+        "--trigger",
+        metavar="TRIGGER",
+        show_default=False,
+        help="Trigger that identifies the job. Default: the current time.",
     ),
 ]
 StepParam = Annotated[
@@ -33,7 +36,7 @@ StepParam = Annotated[
         "--step-param",
         metavar="STEP.NAME=VALUE",
         show_default=False,
-        help="A parameter of one step; repeatable.",
+        help="Parameter of one step. Repeatable.",
     ),
 ]
 Files = Annotated[
@@ -42,32 +45,32 @@ Files = Annotated[
         "--file",
         metavar="NAME=PATH",
         show_default=False,
-        help="A file that comes with the Job, for the steps that read NAME; repeatable.",
+        help="File to upload as the input NAME of the job. Repeatable.",
     ),
 ]
 State = Annotated[
     JobState | None,
-    typer.Option("--state", case_sensitive=False, show_default=False, help="Only in this state."),
+    typer.Option("--state", case_sensitive=False, show_default=False, help="List jobs in this state only."),
 ]
 User = Annotated[
     str | None,
-    typer.Option("--user", metavar="USER", show_default=False, help="Only those this user submitted."),
+    typer.Option("--user", metavar="USER", show_default=False, help="List jobs submitted by this user only."),
 ]
-Most = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Maximum number of jobs to list.")]
 
 _COLUMNS: dict[str, Callable[[Job], object]] = {
     "JOB": lambda job: job.job_name,
     "TRIGGER": lambda job: job.trigger,
     "STATE": lambda job: job.state.value,
     "SUBMITTED": lambda job: job.create_time,
-    "TOOK": lambda job: output.took(job.create_time, job.completed_time),
-    "BY": lambda job: job.submit_user,
+    "DURATION": lambda job: output.elapsed(job.create_time, job.completed_time),
+    "USER": lambda job: job.submit_user,
 }
 
 
 def submit(
     job_name: JobName,
-    trigger: OwnTrigger = None,
+    trigger: NewTrigger = None,
     param: Param = None,
     step_param: StepParam = None,
     file: Files = None,
@@ -77,9 +80,10 @@ def submit(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Ask for a run of a definition. The same request again gives the same Job.
+    """Submit a job.
 
-    A --file is uploaded, unless the same content is there already, and becomes the input of that name.
+    Submitting an identical request again returns the existing job. A --file is uploaded, unless its content
+    already exists in the store, and becomes the job input of that name.
 
     \b
     Examples:
@@ -91,12 +95,12 @@ def submit(
     from shardmill.client import Client
 
     check_timeout(wait, timeout)
-    job_params, steps = params(param or ()), step_params(step_param or ())
-    files = params(file or (), "--file", "NAME=PATH")
+    job_params, steps = parse_params(param or ()), parse_step_params(step_param or ())
+    files = parse_params(file or (), "--file", "NAME=PATH")
     with Client(url, token) as client:
-        with shown_transfers() as progress:
+        with transfer_progress() as progress:
             job = client.submit(job_name, trigger, job_params, steps, files=files, progress=progress)
-        tell_run(client, job, wait, timeout, as_json)
+        show_submitted(client, job, wait, timeout, as_json)
 
 
 def watch(
@@ -107,10 +111,10 @@ def watch(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Watch a Job until it has ended.
+    """Watch a job until it ends.
 
-    Shows a live progress bar for each step; with --json, one line for every change. Exit code 4 if it
-    failed, 5 if the time was over.
+    Shows a live progress bar for each step, or, with --json, one line for every change. Exits with code 4 if
+    the job fails and with code 5 after --timeout.
 
     \b
     Examples:
@@ -121,21 +125,21 @@ def watch(
 
     with Client(url, token) as client:
         if as_json:
-            _watch_lines(client, job_name, trigger, timeout)
+            _watch_as_json(client, job_name, trigger, timeout)
         else:
-            await_job(client, job_name, trigger, timeout, as_json=False)
+            wait_for_job(client, job_name, trigger, timeout, as_json=False)
 
 
 def jobs(
-    job_name: OfJob = None,
+    job_name: JobFilter = None,
     state: State = None,
     user: User = None,
-    limit: Most = 50,
+    limit: Limit = 50,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List Jobs, newest first.
+    """List jobs, newest first.
 
     \b
     Examples:
@@ -158,10 +162,10 @@ def job(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show a Job and its steps.
+    """Show a job and its steps.
 
-    Of one that waits for other jobs, also which runs of them it waits for. With --run, the steps as they were
-    in that run; what it says of the Job itself is of the present.
+    Also lists the dependencies of a job that waits for other jobs. With --run, shows the steps of an earlier
+    run; the fields of the job itself are always the current ones.
 
     \b
     Examples:
@@ -178,15 +182,16 @@ def job(
             return
         show_job(found)
         if found.state is JobState.WAITING and run is None:
-            show_parents(client, found)
+            show_dependencies(client, found)
 
 
-def _watch_lines(client: Client, job_name: str, trigger: str, timeout: float | None) -> NoReturn:
-    before: list[Job] = []
+def _watch_as_json(client: Client, job_name: str, trigger: str, timeout: float | None) -> NoReturn:
+    last: Job | None = None
 
     def show(found: Job) -> None:
-        if before != [found]:
+        nonlocal last
+        if found != last:
             output.json_line(found)
-            before[:] = [found]
+            last = found
 
-    raise typer.Exit(verdict(client, client.wait(job_name, trigger, timeout, show)))
+    raise typer.Exit(exit_code(client, client.wait(job_name, trigger, timeout, show)))

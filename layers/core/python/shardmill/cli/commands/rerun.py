@@ -1,4 +1,4 @@
-"""rerun, recompute"""
+"""rerun, recompute: run parts of one job again, or of all jobs that match a filter."""
 
 from __future__ import annotations
 
@@ -7,82 +7,132 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.bulk.job_command import Order, for_jobs, tell
-from shardmill.cli.options import Reason, StepName, Timeout, Wait
-from shardmill.cli.parsing import indexes
-from shardmill.cli.wait import await_job, check_timeout
+from shardmill.cli.bulk.job_command import JobCommand, show_state
+from shardmill.cli.bulk.run import run_job_command
+from shardmill.cli.bulk.selection import Selection
+from shardmill.cli.options import (
+    Downstream,
+    DryRun,
+    JobFilter,
+    Json,
+    OptionalJobName,
+    OptionalTrigger,
+    Reason,
+    Since,
+    StateFilter,
+    Timeout,
+    Token,
+    Until,
+    Url,
+    Wait,
+    Yes,
+)
+from shardmill.cli.parsing import parse_indexes
+from shardmill.cli.wait import check_timeout, wait_for_job
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.client import Client
     from shardmill.model.job import Job
 
-Everything = Annotated[bool, typer.Option("--all", help="All of it, not only what failed.")]
+Everything = Annotated[bool, typer.Option("--all", help="Rerun all tasks, not only those that failed.")]
 Steps = Annotated[
     list[str] | None,
     typer.Option(
         "--step",
         metavar="STEP",
         show_default=False,
-        help="This step, and below it what has not succeeded; repeatable.",
+        help="Rerun this step, and the steps downstream of it that have not succeeded. Repeatable.",
     ),
 ]
 Shards = Annotated[
     str | None,
     typer.Option(
-        "--shards", metavar="3,7-9", show_default=False, help="Only these tasks of --step, by their indexes."
+        "--shards", metavar="3,7-9", show_default=False, help="Rerun these task indexes of --step only."
     ),
+]
+OptionalStepName = Annotated[
+    str | None, typer.Argument(metavar="STEP", show_default=False, help="Name of the step.")
 ]
 
 
-@for_jobs
 def rerun(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
     everything: Everything = False,
     steps: Steps = None,
     shards: Shards = None,
     wait: Wait = False,
     timeout: Timeout = None,
     reason: Reason = "",
-) -> Order:
-    """Run what failed of a Job again, or other parts of it, or all Jobs that a filter chooses.
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Rerun the failed tasks of a job, other parts of it, or all jobs that match a filter.
 
-    That is a new run of it, in which the rest is kept. A filter without --state is for Jobs that FAILED, with
-    --all or --step also for those with SUCCESS; those that somebody killed or suspended have to be asked for.
+    Starts a new run of the job that keeps all other results. Without --state, a filter selects FAILED jobs,
+    and with --all or --step also SUCCESS jobs. Select KILLED or SUSPENDED jobs with --state.
 
     \b
     Examples:
       shardmill rerun balance-report 20200121 --wait
       shardmill rerun balance-report 20200121 --step generate_files --shards 3,7-9
-      shardmill rerun --job balance-report --since 2026-01-01 --reason "rates are mended" --yes
+      shardmill rerun --job balance-report --since 2026-01-01 --reason "rates corrected" --yes
     """
     check_timeout(wait, timeout)
     if everything and steps:
-        raise typer.BadParameter("is everything; leave out --step", param_hint="--all")
+        raise typer.BadParameter("cannot be combined with --step", param_hint="--all")
     if shards is not None and len(steps or ()) != 1:
-        raise typer.BadParameter("needs the one --step that they are of", param_hint="--shards")
-    ranks = [] if shards is None else indexes(shards)
+        raise typer.BadParameter("requires exactly one --step", param_hint="--shards")
+    indexes = [] if shards is None else parse_indexes(shards)
 
     def act(client: Client, job_name: str, trigger: str) -> Job:
         return client.rerun(
-            job_name, trigger, everything=everything, steps=steps or (), shards=ranks, reason=reason
+            job_name, trigger, everything=everything, steps=steps or (), shards=indexes, reason=reason
         )
 
-    return Order(
+    command = JobCommand(
         verb="rerun",
-        usual=(JobState.FAILED, *([JobState.SUCCESS] if everything or steps else [])),
+        default_states=(JobState.FAILED, *([JobState.SUCCESS] if everything or steps else [])),
         act=act,
         step=steps[0] if steps else None,
         oldest_first=True,
-        tell=lambda client, job, as_json: _tell_again(client, job, wait, timeout, as_json),
-        only_one="--wait" if wait else None,
+        show=lambda client, job, as_json: _show_new_run(client, job, wait, timeout, as_json),
+        single_only="--wait" if wait else None,
     )
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-@for_jobs
-def recompute(step_name: StepName, wait: Wait = False, timeout: Timeout = None, reason: Reason = "") -> Order:
-    """Run a step again and everything downstream of it, in a Job or in all that a filter chooses.
+def recompute(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    step_name: OptionalStepName = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    reason: Reason = "",
+    of_job: JobFilter = None,
+    states: StateFilter = None,
+    since: Since = None,
+    until: Until = None,
+    downstream: Downstream = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Rerun a step and all steps downstream of it, in a job or in all jobs that match a filter.
 
-    A filter without --state is for Jobs that FAILED or ended with SUCCESS.
+    Without --state, a filter selects FAILED and SUCCESS jobs.
 
     \b
     Examples:
@@ -90,21 +140,24 @@ def recompute(step_name: StepName, wait: Wait = False, timeout: Timeout = None, 
       shardmill recompute balance-report 20200121 merge_files --reason "new layout" --wait
       shardmill recompute merge_files --job balance-report --since 2026-01-01 --dry-run
     """
+    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    selection, step = selection.take_argument(step_name, "STEP", str)
     check_timeout(wait, timeout)
-    return Order(
+    command = JobCommand(
         verb="recompute",
-        usual=(JobState.FAILED, JobState.SUCCESS),
-        act=lambda client, job_name, trigger: client.recompute(job_name, trigger, step_name, reason),
-        step=step_name,
+        default_states=(JobState.FAILED, JobState.SUCCESS),
+        act=lambda client, job_name, trigger: client.recompute(job_name, trigger, step, reason),
+        step=step,
         oldest_first=True,
-        tell=lambda client, job, as_json: _tell_again(client, job, wait, timeout, as_json),
-        only_one="--wait" if wait else None,
+        show=lambda client, job, as_json: _show_new_run(client, job, wait, timeout, as_json),
+        single_only="--wait" if wait else None,
     )
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 
-def _tell_again(client: Client, job: Job, wait: bool, timeout: float | None, as_json: bool) -> None:
-    """Show the new run of a Job, at once or when it has ended."""
+def _show_new_run(client: Client, job: Job, wait: bool, timeout: float | None, as_json: bool) -> None:
+    """Show the new run of a job immediately, or, with `wait`, once it has ended."""
     if wait:
-        output.message(f"run {job.run} of {job.job_name}/{job.trigger} has begun")
-        await_job(client, job.job_name, job.trigger, timeout, as_json)
-    tell(job, as_json, f" run {job.run}")
+        output.message(f"started run {job.run} of {job.job_name}/{job.trigger}")
+        wait_for_job(client, job.job_name, job.trigger, timeout, as_json)
+    show_state(job, as_json, f" run {job.run}")

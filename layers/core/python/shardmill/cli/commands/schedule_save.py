@@ -1,4 +1,4 @@
-"""schedule save"""
+"""schedule save: create or replace a schedule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, Param, ScheduleId, Token, Url
-from shardmill.cli.parsing import Moment, moment, params, span
+from shardmill.cli.parsing import Moment, parse_duration, parse_moment, parse_params
 from shardmill.cli.render.schedule import show_schedule
 
 
@@ -16,11 +16,17 @@ def _text(option: str, metavar: str, help: str) -> Any:
     return typer.Option(option, metavar=metavar, show_default=False, help=help)
 
 
-Cron = Annotated[str | None, _text("--cron", "TEXT", "Five fields, or @daily and the like.")]
+Cron = Annotated[
+    str | None, _text("--cron", "TEXT", "Cron expression of five fields, or an alias such as @daily.")
+]
 Every = Annotated[
     int | None,
     typer.Option(
-        "--every", metavar="TIME", parser=span, show_default=False, help="Seconds, or such as 15m, 2h, 1d."
+        "--every",
+        metavar="DURATION",
+        parser=parse_duration,
+        show_default=False,
+        help="Interval: seconds, or 15m, 2h, 1d.",
     ),
 ]
 At = Annotated[
@@ -28,44 +34,48 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="TIME",
-        parser=moment,
+        parser=parse_moment,
         show_default=False,
-        help="Once; a date is its 00:00 in that zone.",
+        help="Fire once at this time. A date means 00:00 in --timezone.",
     ),
 ]
 Timezone = Annotated[
-    str | None, typer.Option("--timezone", metavar="ZONE", show_default="UTC", help="Such as Europe/Berlin.")
+    str | None,
+    typer.Option(
+        "--timezone", metavar="ZONE", show_default="UTC", help="IANA time zone, such as Europe/Berlin."
+    ),
 ]
-Start = Annotated[str | None, _text("--start", "DATE", "The first day on which it fires.")]
-End = Annotated[str | None, _text("--end", "DATE", "The last day on which it fires.")]
+Start = Annotated[str | None, _text("--start", "DATE", "First day on which the schedule fires.")]
+End = Annotated[str | None, _text("--end", "DATE", "Last day on which the schedule fires.")]
 Overlap = Annotated[
     Literal["allow", "skip", "queue", "replace"] | None,
-    typer.Option("--overlap", show_default="allow", help="If the Job before has not ended."),
+    typer.Option("--overlap", show_default="allow", help="What to do if the previous job has not ended."),
 ]
 CatchUp = Annotated[
     Literal["none", "latest", "all"] | None,
-    typer.Option("--catch-up", show_default="latest", help="Which of the times that were missed it fires."),
+    typer.Option("--catch-up", show_default="latest", help="Which missed times to fire."),
 ]
 MaxLateness = Annotated[
     int | None,
     typer.Option(
         "--max-lateness",
-        metavar="TIME",
-        parser=span,
+        metavar="DURATION",
+        parser=parse_duration,
         show_default=False,
-        help="Fire no time later than that: seconds, or such as 15m, 2h, 1d.",
+        help="Skip times that are missed by more than this: seconds, or 15m, 2h, 1d.",
     ),
 ]
 TriggerFormat = Annotated[
-    str | None, _text("--trigger-format", "FORMAT", "Triggers by the local time, such as %Y%m%d.")
+    str | None,
+    _text("--trigger-format", "FORMAT", "strftime format of the triggers, in local time, such as %Y%m%d."),
 ]
-Off = Annotated[bool, typer.Option("--off", help="Save it switched off.")]
+Off = Annotated[bool, typer.Option("--off", help="Save the schedule switched off.")]
 File = Annotated[
-    str | None, _text("--file", "FILE", "The whole schedule in JSON or YAML; - is standard input.")
+    str | None, _text("--file", "FILE", "Read the schedule from a JSON or YAML file; - is standard input.")
 ]
 
-# Where the fields of a schedule stand on the command line.
-_PLACES = {
+# The argument or option that sets each field.
+_OPTIONS = {
     "jobName": "JOB",
     "scheduleId": "ID",
     "cron": "--cron",
@@ -103,10 +113,10 @@ def save(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Save a schedule of a definition.
+    """Create or replace a schedule of a definition.
 
-    As a whole: what is not given has its default, also if there was such a schedule. Exactly one of --cron,
-    --every, --at and --file. Shows the schedule and its next three times.
+    Requires exactly one of --cron, --every, --at and --file. Replaces an existing schedule completely:
+    options that are not given return to their defaults. Shows the saved schedule and its next three times.
 
     \b
     Examples:
@@ -117,22 +127,22 @@ def save(
     """
     from shardmill.client import Client
 
-    given = {
+    values = {
         "cron": cron,
         "everySeconds": every,
-        "at": at and at.begins(timezone or "UTC").isoformat(),
+        "at": at and at.to_utc(timezone or "UTC").isoformat(),
         "timezone": timezone,
         "startDate": start,
         "endDate": end,
         "overlap": overlap,
         "catchUp": catch_up,
         "maxLatenessSeconds": max_lateness,
-        "params": params(param or ()) or None,
+        "params": parse_params(param or ()) or None,
         "triggerFormat": trigger_format,
         "status": 0 if off else None,
     }
-    fields = {name: value for name, value in given.items() if value is not None}
-    document = _checked(fields, job_name, schedule_id) if file is None else _loaded(file, fields)
+    fields = {name: value for name, value in values.items() if value is not None}
+    document = _validate(fields, job_name, schedule_id) if file is None else _load(file, fields)
     with Client(url, token) as client:
         saved = client.save_schedule(job_name, schedule_id, document)
         if as_json:
@@ -141,25 +151,27 @@ def save(
             show_schedule(client, saved)
 
 
-def _loaded(file: str, fields: dict[str, Any]) -> Any:
-    """What a file says; the server judges it."""
+def _load(file: str, fields: dict[str, Any]) -> Any:
+    """Read the document from a file; the server validates it."""
     from shardmill.client.documents import load_document
 
     if fields:
-        named = ", ".join(_PLACES[name] for name in fields)
-        raise typer.BadParameter(f"is the whole schedule and cannot stand with {named}", param_hint="--file")
+        named = ", ".join(_OPTIONS[name] for name in fields)
+        raise typer.BadParameter(
+            f"defines the whole schedule and cannot be combined with {named}", param_hint="--file"
+        )
     return load_document(file)
 
 
-def _checked(fields: dict[str, Any], job_name: str, schedule_id: str) -> dict[str, Any]:
-    """What the options say, if it can be a schedule."""
+def _validate(fields: dict[str, Any], job_name: str, schedule_id: str) -> dict[str, Any]:
+    """Return the fields if they form a valid schedule; report all faults at once otherwise."""
     from shardmill.model.time.schedule import check_schedule
 
     if sum(name in fields for name in ("cron", "everySeconds", "at")) != 1:
         raise typer.BadParameter("give exactly one of --cron, --every, --at and --file")
     _, faults = check_schedule(fields, job_name, schedule_id)
     if faults:
-        places = (_PLACES.get(fault.pointer.split("/")[1]) if fault.pointer else "" for fault in faults)
-        told = (f"{place} {fault.message}".strip() for place, fault in zip(places, faults, strict=True))
-        raise typer.BadParameter("; ".join(told))
+        options = (_OPTIONS.get(fault.pointer.split("/")[1]) if fault.pointer else "" for fault in faults)
+        texts = (f"{option} {fault.message}".strip() for option, fault in zip(options, faults, strict=True))
+        raise typer.BadParameter("; ".join(texts))
     return fields

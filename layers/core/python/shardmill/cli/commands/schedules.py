@@ -1,4 +1,4 @@
-"""schedule save, list, show, next, on, off, delete, fire, backfill, backfills, stop"""
+"""schedule: the command group, and its subcommands list, show, next, on, off, delete and fire."""
 
 from __future__ import annotations
 
@@ -9,23 +9,36 @@ import typer
 from shardmill.cli import output
 from shardmill.cli.commands.backfill import backfill, backfills, stop
 from shardmill.cli.commands.schedule_save import save
-from shardmill.cli.options import JobName, Json, Param, ScheduleId, Timeout, Token, Url, Wait, hand_down
-from shardmill.cli.parsing import Moment, instants, moment, params
+from shardmill.cli.options import (
+    JobName,
+    Json,
+    Param,
+    ScheduleId,
+    Timeout,
+    Token,
+    Url,
+    Wait,
+    pass_to_subcommand,
+)
+from shardmill.cli.parsing import Moment, parse_moment, parse_params, resolve_moments
 from shardmill.cli.render import schedule as schedule_view
-from shardmill.cli.wait import check_timeout, tell_run
+from shardmill.cli.wait import check_timeout, show_submitted
 
-OfJob = Annotated[
-    str | None, typer.Argument(metavar="JOB", show_default=False, help="Only of this definition.")
+OfDefinition = Annotated[
+    str | None,
+    typer.Argument(metavar="JOB", show_default=False, help="List the schedules of this definition only."),
 ]
-Count = Annotated[int, typer.Option("--count", metavar="N", min=1, max=1_000, help="How many.")]
+Count = Annotated[
+    int, typer.Option("--count", metavar="N", min=1, max=1_000, help="Number of times to show.")
+]
 After = Annotated[
     Moment | None,
     typer.Option(
         "--from",
         metavar="TIME",
-        parser=moment,
+        parser=parse_moment,
         show_default="now",
-        help="Those after this time; a date is its 00:00 in the schedule's zone.",
+        help="Show times after TIME. A date means 00:00 in the schedule's time zone.",
     ),
 ]
 DataTime = Annotated[
@@ -33,9 +46,9 @@ DataTime = Annotated[
     typer.Option(
         "--data-time",
         metavar="TIME",
-        parser=moment,
+        parser=parse_moment,
         show_default="now",
-        help="The time that the Job is for; a date is its 00:00 in the schedule's zone.",
+        help="Data time of the job. A date means 00:00 in the schedule's time zone.",
     ),
 ]
 
@@ -44,7 +57,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def schedule(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """Save schedules, see when and how they fire, fire and backfill them.
+    """Create, inspect, fire and backfill schedules.
 
     \b
     Examples:
@@ -54,7 +67,7 @@ def schedule(ctx: typer.Context, url: Url = None, token: Token = None, as_json: 
       shardmill schedule off balance-report nightly
       shardmill schedule backfill balance-report nightly --from 2026-01-01 --to 2026-02-01 --wait
     """
-    hand_down(ctx, url, token, as_json)
+    pass_to_subcommand(ctx, url, token, as_json)
 
 
 app.command()(save)
@@ -62,9 +75,9 @@ app.command()(save)
 
 @app.command("list")
 def list_schedules(
-    job_name: OfJob = None, url: Url = None, token: Token = None, as_json: Json = False
+    job_name: OfDefinition = None, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """List the schedules, all or those of a definition.
+    """List all schedules, or those of one definition.
 
     \b
     Examples:
@@ -81,9 +94,9 @@ def list_schedules(
 def show(
     job_name: JobName, schedule_id: ScheduleId, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Show a schedule, its next times and its last ones.
+    """Show a schedule, its next times and its latest firings.
 
-    What --json prints can be edited and saved again with `schedule save --file`.
+    The output of --json can be edited and saved with `shardmill schedule save --file`.
 
     \b
     Examples:
@@ -98,7 +111,7 @@ def show(
             output.json_document(found)
             return
         schedule_view.show_schedule(client, found)
-        schedule_view.show_history(found)
+        schedule_view.show_firings(found)
 
 
 @app.command("next")
@@ -111,9 +124,9 @@ def next_times(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Show the coming times of a schedule.
+    """Show the next times of a schedule.
 
-    In UTC and in its zone, also if it is off.
+    Shows them in UTC and in the schedule's time zone, even if the schedule is off.
 
     \b
     Examples:
@@ -123,7 +136,7 @@ def next_times(
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        [since] = instants(client, job_name, schedule_id, [after]) if after else [None]
+        [since] = resolve_moments(client, job_name, schedule_id, [after]) if after else [None]
         found = client.next_times(job_name, schedule_id, count, since)
     output.listing(found, schedule_view.TIME_COLUMNS, as_json)
 
@@ -134,7 +147,7 @@ def on(
 ) -> None:
     """Switch a schedule on.
 
-    What it does about the times that it missed says its catch-up.
+    Times that it missed while off are handled according to its --catch-up setting.
 
     \b
     Examples:
@@ -147,7 +160,7 @@ def on(
 def off(
     job_name: JobName, schedule_id: ScheduleId, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Switch a schedule off; Jobs that it started go on.
+    """Switch a schedule off. Its running jobs continue.
 
     \b
     Examples:
@@ -157,24 +170,24 @@ def off(
 
 
 def _switch(
-    job_name: str, schedule_id: str, wanted: bool, url: str | None, token: str | None, as_json: bool
+    job_name: str, schedule_id: str, on: bool, url: str | None, token: str | None, as_json: bool
 ) -> None:
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        found = client.switch_schedule(job_name, schedule_id, on=wanted)
+        found = client.switch_schedule(job_name, schedule_id, on=on)
     if as_json:
         output.json_document(found)
     else:
-        fires = f", next {output.cell(found.next_time)}" if found.next_time else ""
-        output.line(f"{found.job_name} {found.schedule_id} {schedule_view.status(found)}{fires}")
+        next_time = f", next {output.cell(found.next_time)}" if found.next_time else ""
+        output.line(f"{found.job_name} {found.schedule_id} {schedule_view.status(found)}{next_time}")
 
 
 @app.command()
 def delete(
     job_name: JobName, schedule_id: ScheduleId, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Delete a schedule; Jobs that it started go on.
+    """Delete a schedule. Its running jobs continue.
 
     \b
     Examples:
@@ -202,7 +215,7 @@ def fire(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Start a Job of a schedule now; its times stay as they are.
+    """Start a job of a schedule now, in addition to its regular times.
 
     \b
     Examples:
@@ -212,11 +225,11 @@ def fire(
     from shardmill.client import Client
 
     check_timeout(wait, timeout)
-    given = params(param or ())
+    job_params = parse_params(param or ())
     with Client(url, token) as client:
-        [time] = instants(client, job_name, schedule_id, [data_time]) if data_time else [None]
-        job = client.fire(job_name, schedule_id, time, given)
-        tell_run(client, job, wait, timeout, as_json)
+        [time] = resolve_moments(client, job_name, schedule_id, [data_time]) if data_time else [None]
+        job = client.fire(job_name, schedule_id, time, job_params)
+        show_submitted(client, job, wait, timeout, as_json)
 
 
 for _command in (backfill, backfills, stop):

@@ -1,4 +1,4 @@
-"""worker"""
+"""worker: run a pull worker on this machine."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ if TYPE_CHECKING:
     from shardmill.worker.transport.base import Transport
 
 Groups = Annotated[
-    list[str], typer.Option("--group", metavar="GROUP", help="A group whose tasks it takes; repeatable.")
+    list[str], typer.Option("--group", metavar="GROUP", help="Group to take tasks from. Repeatable.")
 ]
 Slots = Annotated[
-    int, typer.Option("--slots", metavar="N", min=1, max=1_000, help="How many tasks it runs at a time.")
+    int, typer.Option("--slots", metavar="N", min=1, max=1_000, help="Maximum number of concurrent tasks.")
 ]
-OwnName = Annotated[
+WorkerName = Annotated[
     str | None,
     typer.Option(
         "--name",
         metavar="NAME",
         show_default=False,
-        help="Its name, unique and kept over restarts; without it, made of host and process.",
+        help="Unique name, kept across restarts. Default: host name and process ID.",
     ),
 ]
 Apps = Annotated[
-    list[str], typer.Option("--app", metavar="COMMAND", help="A command it can run, * for any; repeatable.")
+    list[str],
+    typer.Option(
+        "--app", metavar="COMMAND", help="Command that the worker can run; * means any. Repeatable."
+    ),
 ]
 Aws = Annotated[
-    bool, typer.Option("--aws", help="Straight to AWS with its own credentials, instead of over HTTP.")
+    bool, typer.Option("--aws", help="Access AWS directly with AWS credentials instead of the HTTP API.")
 ]
 Grace = Annotated[
     float,
-    typer.Option(
-        "--grace", metavar="SECONDS", min=0, help="Time for running tasks to end when it is stopped."
-    ),
+    typer.Option("--grace", metavar="SECONDS", min=0, help="Time for running tasks to finish at shutdown."),
 ]
 WorkDir = Annotated[
     Path | None,
@@ -59,7 +60,7 @@ WorkDir = Annotated[
         exists=True,
         file_okay=False,
         show_default=False,
-        help="Where the work folders of tasks are made.",
+        help="Folder in which the work folders of tasks are created.",
     ),
 ]
 CacheDir = Annotated[
@@ -69,18 +70,18 @@ CacheDir = Annotated[
         metavar="DIR",
         file_okay=False,
         show_default="~/.cache/shardmill/predata",
-        help="Where reference data (predata) is kept for the tasks of all workers on this machine.",
+        help="Folder for cached reference data (predata), shared by all workers on this machine.",
     ),
 ]
 CacheMb = Annotated[
     int,
-    typer.Option("--cache-mb", metavar="MB", min=0, help="How much of it; what was not used longest goes."),
+    typer.Option("--cache-mb", metavar="MB", min=0, help="Maximum size of the cache. 0 disables it."),
 ]
-KeepWork = Annotated[bool, typer.Option("--keep-work", help="Keep the work folders of tasks.")]
-Once = Annotated[bool, typer.Option("--once", help="Stop when there is nothing to do.")]
+KeepWork = Annotated[bool, typer.Option("--keep-work", help="Keep the work folders of finished tasks.")]
+Once = Annotated[bool, typer.Option("--once", help="Exit when no more tasks are available.")]
 MaxTasks = Annotated[
     int | None,
-    typer.Option("--max-tasks", metavar="N", min=1, show_default=False, help="Stop after so many tasks."),
+    typer.Option("--max-tasks", metavar="N", min=1, show_default=False, help="Exit after this many tasks."),
 ]
 
 MaxLoad = Annotated[
@@ -90,7 +91,7 @@ MaxLoad = Annotated[
         metavar="LOAD",
         min=0,
         show_default=False,
-        help="Reject tasks while the load of this machine, of one minute, is higher.",
+        help="Reject tasks while the one-minute load average is higher.",
     ),
 ]
 MinDisk = Annotated[
@@ -100,12 +101,14 @@ MinDisk = Annotated[
         metavar="MB",
         min=0,
         show_default=False,
-        help="Reject tasks while less is free where the work folders are.",
+        help="Reject tasks while the work folder's disk has less free space.",
     ),
 ]
 SwitchUser = Annotated[
     bool,
-    typer.Option("--switch-user", help="Run each task as its executeUser; needs the right to do so."),
+    typer.Option(
+        "--switch-user", help="Run each task as its executeUser; requires the permission to switch users."
+    ),
 ]
 AllowHosts = Annotated[
     list[str] | None,
@@ -113,15 +116,15 @@ AllowHosts = Annotated[
         "--allow-host",
         metavar="HOST",
         show_default=False,
-        help="A host that http tasks may call and files come from by their url, such as "
-        "api.example.com or *.example.com:8443; repeatable.",
+        help="Host that http tasks may call and that files may be downloaded from by URL, such as "
+        "api.example.com or *.example.com:8443. Repeatable.",
     ),
 ]
 Domain = Annotated[
     str | None,
-    typer.Option("--domain", metavar="TEXT", show_default=False, help="The domain that it tells of itself."),
+    typer.Option("--domain", metavar="TEXT", show_default=False, help="Domain to register with."),
 ]
-Format = Annotated[LogFormat, typer.Option("--log-format", help="How it logs on standard error.")]
+Format = Annotated[LogFormat, typer.Option("--log-format", help="Format of log lines on standard error.")]
 MetricsPort = Annotated[
     int | None,
     typer.Option(
@@ -130,7 +133,7 @@ MetricsPort = Annotated[
         min=0,
         max=65_535,
         show_default=False,
-        help="Serve its counters to Prometheus on this port of 127.0.0.1; 0 picks one.",
+        help="Serve Prometheus metrics on this port of 127.0.0.1; 0 picks a free port.",
     ),
 ]
 
@@ -141,7 +144,7 @@ def _program(name: str, types: str) -> Any:
         metavar="PATH",
         envvar=f"SHARDMILL_{name.upper()}",
         show_default=False,
-        help=f"The program for {types} tasks; without it, the one on PATH.",
+        help=f"Program for {types} tasks. Default: the one on PATH.",
     )
 
 
@@ -154,7 +157,7 @@ Docker = Annotated[str | None, _program("docker", "docker")]
 def worker(
     groups: Groups = ["default"],  # noqa: B006  typer copies it
     slots: Slots = 1,
-    name: OwnName = None,
+    name: WorkerName = None,
     apps: Apps = ["*"],  # noqa: B006
     aws: Aws = False,
     grace: Grace = 10.0,
@@ -179,11 +182,11 @@ def worker(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Run tasks of worker groups.
+    """Run a worker that takes tasks from worker groups.
 
-    Takes them, runs them and reports, until Ctrl-C, SIGTERM or SIGHUP. Over HTTP it needs a token and nothing
-    else; with --aws, AWS credentials and the SHARDMILL_… settings of the deployment. On a terminal it shows
-    what it runs; with --json, one line for each task that starts or ends.
+    The worker takes, runs and reports tasks until Ctrl-C, SIGTERM or SIGHUP. Over HTTP it needs a token only;
+    with --aws it needs AWS credentials and the SHARDMILL_… settings of the deployment. On a terminal it shows
+    its running tasks; with --json it prints a line for each task that starts or ends.
 
     \b
     Examples:
@@ -199,9 +202,9 @@ def worker(
 
     name = name or f"{socket.gethostname()}-{os.getpid()}"
     _check(name, groups, apps, domain)
-    transport = _direct() if aws else _over_http(url, token)
+    transport = _direct_transport() if aws else _http_transport(url, token)
     log_to_stderr(log_format)
-    named = {"java": java, "hive": hive, "hadoop": hadoop, "docker": docker}
+    programs = {"java": java, "hive": hive, "hadoop": hadoop, "docker": docker}
     stop = threading.Event()
     code = run_worker(
         groups,
@@ -214,29 +217,29 @@ def worker(
         work_root=work_dir,
         once=once,
         max_tasks=max_tasks,
-        programs=own_programs(**{program: path for program, path in named.items() if path}),
+        programs=own_programs(**{program: path for program, path in programs.items() if path}),
         limits=Limits(max_load, min_disk),
         switch_user=switch_user,
         allow_hosts=allow_hosts or (),
-        cache=Cache(cache_dir or _own_cache(), cache_mb * 1_000_000) if cache_mb else None,
+        cache=Cache(cache_dir or _default_cache(), cache_mb * 1_000_000) if cache_mb else None,
         about={"domain": domain} if domain else None,
-        progress=_Lines(stop) if as_json else None,
+        progress=_JsonEvents(stop) if as_json else None,
         onlookers=_onlookers(metrics_port, live=log_format == "text" and not as_json and sys.stderr.isatty()),
         stop=stop,
     )
     raise typer.Exit(code)
 
 
-def _own_cache() -> Path:
+def _default_cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "shardmill" / "predata"
 
 
 def _onlookers(port: int | None, *, live: bool) -> list[Onlooker]:
-    from shardmill.cli.render.worker_tasks import shown_tasks
+    from shardmill.cli.render.worker_tasks import live_tasks
 
     metrics = [] if port is None else [partial(_metrics, port)]
-    return [*metrics, shown_tasks] if live else [*metrics]
+    return [*metrics, live_tasks] if live else [*metrics]
 
 
 def _metrics(port: int, worker: PullWorker) -> AbstractContextManager[object]:
@@ -245,7 +248,9 @@ def _metrics(port: int, worker: PullWorker) -> AbstractContextManager[object]:
     try:
         return Metrics(port, worker.figures)
     except OSError as error:
-        output.message(f"the counters cannot be served on port {port}: {error.strerror}; see --metrics-port")
+        output.message(
+            f"cannot serve metrics on port {port}: {error.strerror}; choose another --metrics-port"
+        )
         raise typer.Exit(OTHER) from None
 
 
@@ -263,15 +268,15 @@ def _check(name: str, groups: list[str], apps: list[str], domain: str | None) ->
         raise typer.BadParameter(first["msg"], param_hint=option) from None
 
 
-class _Lines:
-    """A JSON line for everything that happens to a task; when nobody reads them, the worker stops."""
+class _JsonEvents:
+    """Prints a JSON line for each task event; stops the worker when standard output is closed."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
         self._lock = threading.Lock()
 
     def __call__(self, event: str, lease: Lease, result: Result | None) -> None:
-        said = {
+        line = {
             "event": event,
             "taskId": lease.task_id,
             "attempt": lease.attempt,
@@ -281,15 +286,15 @@ class _Lines:
             "index": lease.sharding.index,
         }
         if result:
-            said |= {"outcome": result.outcome, "exitCode": result.exit_code, "reason": result.reason}
+            line |= {"outcome": result.outcome, "exitCode": result.exit_code, "reason": result.reason}
         with self._lock:
             try:
-                output.json_line(said)
+                output.json_line(line)
             except BrokenPipeError:
                 self._stop.set()
 
 
-def _over_http(url: str | None, token: str | None) -> Transport:
+def _http_transport(url: str | None, token: str | None) -> Transport:
     from shardmill.client.connection import connection
     from shardmill.worker.transport.http import HttpTransport
 
@@ -297,8 +302,8 @@ def _over_http(url: str | None, token: str | None) -> Transport:
     return HttpTransport(found.url, found.token)
 
 
-def _direct() -> Transport:
-    """By the settings in the environment, or those of the running `dev`."""
+def _direct_transport() -> Transport:
+    """Use the settings in the environment, or those of the running `shardmill dev`."""
     from shardmill.aws.settings import SettingMissing, Settings
     from shardmill.local.session import find_session
     from shardmill.worker.transport.direct import DirectTransport

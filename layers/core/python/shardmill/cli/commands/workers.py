@@ -1,4 +1,4 @@
-"""workers, workers show, drain, suspend, resume, forget"""
+"""workers: list, show, drain, suspend, resume and remove workers."""
 
 from __future__ import annotations
 
@@ -8,34 +8,37 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.options import Force, Json, Token, Url, hand_down
+from shardmill.cli.options import Force, Json, Token, Url, pass_to_subcommand
 
 if TYPE_CHECKING:
     from shardmill.client import Client
     from shardmill.model.worker import Worker
 
-WorkerName = Annotated[str, typer.Argument(metavar="NAME", help="The name or the id of the worker.")]
-Reason = Annotated[
+WorkerName = Annotated[str, typer.Argument(metavar="NAME", help="Name or ID of the worker.")]
+NotesReason = Annotated[
     str | None,
     typer.Option(
-        "--reason", metavar="TEXT", show_default=False, help="Why; it stands in the worker's notes."
+        "--reason", metavar="TEXT", show_default=False, help="Reason, recorded in the worker's notes."
     ),
 ]
 OfGroup = Annotated[
-    str | None, typer.Option("--group", metavar="GROUP", show_default=False, help="Only of this group.")
+    str | None,
+    typer.Option("--group", metavar="GROUP", show_default=False, help="List workers of this group only."),
 ]
 Status = Annotated[
     Literal["OFFLINE", "DRAINING", "DISCONNECTED", "ONLINE"] | None,
-    typer.Option("--status", case_sensitive=False, show_default=False, help="Only of this status."),
+    typer.Option(
+        "--status", case_sensitive=False, show_default=False, help="List workers with this status only."
+    ),
 ]
 Busy = Annotated[
     bool | None,
-    typer.Option("--busy/--idle", show_default=False, help="Only those that hold tasks, or hold none."),
+    typer.Option("--busy/--idle", show_default=False, help="List workers with or without tasks only."),
 ]
 App = Annotated[
     str | None,
     typer.Option(
-        "--app", metavar="COMMAND", show_default=False, help="Only those that can run this command."
+        "--app", metavar="COMMAND", show_default=False, help="List workers that can run this command only."
     ),
 ]
 
@@ -43,12 +46,12 @@ COLUMNS: dict[str, Callable[[Worker], object]] = {
     "WORKER": lambda worker: worker.name,
     "GROUPS": lambda worker: worker.groups,
     "STATUS": lambda worker: worker.status.name,
-    "DOING": lambda worker: worker.activity,
+    "ACTIVITY": lambda worker: worker.activity,
     "SLOTS": lambda worker: worker.slots,
     "TASKS": lambda worker: worker.remain_tasks,
     "DONE": lambda worker: worker.total_completed,
     "FAILED": lambda worker: worker.total_failed,
-    "SEEN": lambda worker: worker.update_time,
+    "LAST SEEN": lambda worker: worker.update_time,
 }
 
 app = typer.Typer(invoke_without_command=True)
@@ -65,7 +68,7 @@ def workers(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List the workers that have registered, or look after one.
+    """List the registered workers, or manage one.
 
     \b
     Examples:
@@ -81,7 +84,7 @@ def workers(
     if ctx.invoked_subcommand:
         if (group, status, busy, with_app) != (None, None, None, None):
             raise typer.BadParameter(f"{ctx.invoked_subcommand} takes no filter; it is for the list only")
-        hand_down(ctx, url, token, as_json)
+        pass_to_subcommand(ctx, url, token, as_json)
         return
     with Client(url, token) as client:
         found = client.workers(group, WorkerStatus[status] if status else None, busy=busy, app=with_app)
@@ -90,7 +93,7 @@ def workers(
 
 @app.command()
 def show(name: WorkerName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """Show a worker and what it does.
+    """Show a worker and its current tasks.
 
     \b
     Examples:
@@ -109,9 +112,9 @@ def show(name: WorkerName, url: Url = None, token: Token = None, as_json: Json =
 
 @app.command()
 def drain(
-    name: WorkerName, reason: Reason = None, url: Url = None, token: Token = None, as_json: Json = False
+    name: WorkerName, reason: NotesReason = None, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Let a worker finish what it holds, take nothing new, and leave.
+    """Drain a worker: it finishes its tasks, takes no new ones and exits.
 
     \b
     Examples:
@@ -121,31 +124,31 @@ def drain(
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        _tell(client.drain_worker(_id(client, name), reason), as_json)
+        _show_status(client.drain_worker(_id(client, name), reason), as_json)
 
 
 @app.command()
 def suspend(
-    name: WorkerName, reason: Reason = None, url: Url = None, token: Token = None, as_json: Json = False
+    name: WorkerName, reason: NotesReason = None, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Let a worker take nothing new until it is resumed.
+    """Suspend a worker: it takes no new tasks until it is resumed.
 
-    What it holds it finishes.
+    It finishes the tasks that it has.
 
     \b
     Examples:
       shardmill workers suspend host-17
-      shardmill workers suspend host-17 --reason 'its disk is full'
+      shardmill workers suspend host-17 --reason 'disk full'
     """
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        _tell(client.suspend_worker(_id(client, name), reason), as_json)
+        _show_status(client.suspend_worker(_id(client, name), reason), as_json)
 
 
 @app.command()
 def resume(name: WorkerName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """Let a worker take tasks again that was suspended, or drained and is still there.
+    """Resume a worker that is suspended, or that is draining and has not exited.
 
     \b
     Examples:
@@ -154,16 +157,16 @@ def resume(name: WorkerName, url: Url = None, token: Token = None, as_json: Json
     from shardmill.client import Client
 
     with Client(url, token) as client:
-        _tell(client.resume_worker(_id(client, name)), as_json)
+        _show_status(client.resume_worker(_id(client, name)), as_json)
 
 
 @app.command()
 def forget(
     name: WorkerName, force: Force = False, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Remove a worker that is gone from the list.
+    """Remove a worker from the list.
 
-    Refused unless it is OFFLINE or DISCONNECTED; with --force, a worker that lives ends.
+    Fails unless the worker is OFFLINE or DISCONNECTED. With --force, a worker that is still running exits.
 
     \b
     Examples:
@@ -185,23 +188,23 @@ def _id(client: Client, name: str) -> str:
     return client.find_worker(name).id
 
 
-def _tell(worker: Worker, as_json: bool) -> None:
+def _show_status(worker: Worker, as_json: bool) -> None:
     if as_json:
         output.json_document(worker)
     else:
-        held = output.many(worker.remain_tasks, "task")
-        output.line(f"{output.cell(worker.name)} {worker.status.name} {worker.activity}, holds {held}")
+        tasks = output.plural(worker.remain_tasks, "task")
+        output.line(f"{output.cell(worker.name)} {worker.status.name} {worker.activity}, holds {tasks}")
 
 
 def _show(worker: Worker) -> None:
     name, status = output.paint(output.cell(worker.name), 1), output.paint_state(worker.status.name)
     output.line(f"{name} {status} {worker.activity}")
-    where = f"{worker.host or 'an unknown host'}{f':{worker.port}' if worker.port else ''}"
-    output.facts(
+    host = f"{worker.host or 'an unknown host'}{f':{worker.port}' if worker.port else ''}"
+    output.details(
         {
             "id": f"{worker.id} (session {worker.session})",
             "groups": worker.groups,
-            "where": f"{where}, {output.many(worker.cores, 'core')}",
+            "host": f"{host}, {output.plural(worker.cores, 'core')}",
             "user": worker.user,
             "domain": worker.domain,
             "instance": " ".join(filter(None, (worker.instance_id, worker.instance_type))),
@@ -210,10 +213,10 @@ def _show(worker: Worker) -> None:
             "slots": worker.slots,
             "tasks": f"{worker.total_checkout} taken, {worker.total_completed} done, "
             f"{worker.total_failed} failed, in {output.seconds(worker.compute_time)}",
-            "serves": f"for {output.seconds(worker.serve_time)}, idle for {output.seconds(worker.idle_time)}",
-            "seen": f"{output.cell(worker.update_time)}, beats every {worker.heartbeat_seconds} s",
+            "uptime": f"{output.seconds(worker.serve_time)}, idle for {output.seconds(worker.idle_time)}",
+            "last seen": f"{output.cell(worker.update_time)}, heartbeat every {worker.heartbeat_seconds} s",
             "notes": worker.notes,
-            "holds": worker.current_work,
-            "skips": worker.skip_work,
+            "running": worker.current_work,
+            "skip list": worker.skip_work,
         }
     )

@@ -1,4 +1,4 @@
-"""How far something is that has many parts: a live bar on a terminal, lines elsewhere."""
+"""Progress of counted work and of file transfers: a live bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from shardmill.cli.output import message, printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-LINES = 20  # that it is worth where nobody watches
+    from shardmill.client.transfer import Progress
+
+MAX_LINES = 20
 _STYLES = {"done": "green", "failed": "red", "refused": "red", "skipped": "dim", "running": "cyan"}
-_BAD = ("failed", "refused")
-_NEWS = (*_BAD, "running")
+_FAILURES = ("failed", "refused")
+_REPORTED = (*_FAILURES, "running")
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many of the parts, in words; `ended` of them need nothing more."""
+    """How many of `total` items have which outcome; `ended` of them are finished."""
 
     name: str
     total: int
@@ -29,39 +31,40 @@ class Count:
     numbers: Mapping[str, int]
 
     def __str__(self) -> str:
-        told = ", ".join(f"{number} {word}" for word, number in self.numbers.items())
-        return f"{self.name}: {told} of {self.total}"
+        numbers = ", ".join(f"{number} {word}" for word, number in self.numbers.items())
+        return f"{self.name}: {numbers} of {self.total}"
 
-    def any_of(self, words: tuple[str, ...]) -> list[str]:
+    def present(self, words: tuple[str, ...]) -> list[str]:
+        """Return those of `words` whose number is not zero."""
         return [word for word in words if self.numbers.get(word)]
 
 
 @contextlib.contextmanager
-def shown_counts() -> Iterator[Callable[[Count], None]]:
-    """Gives what is to be called with each new count; prints on standard error."""
+def count_progress() -> Iterator[Callable[[Count], None]]:
+    """Yield a function that shows a new count on standard error."""
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
-        yield Lines()
+        yield CountLines()
         return
     from shardmill.cli.render.progress import live
 
-    with live(bar) as show:
+    with live(count_bar) as show:
         yield show
 
 
-class Lines:
-    """Says it again when a twentieth more has ended, at the first failure, and at the end."""
+class CountLines:
+    """Prints a line for every twentieth of the work, at the first failure and at the end."""
 
     def __init__(self) -> None:
-        self._said: object = None
+        self._printed: object = None
 
     def __call__(self, count: Count) -> None:
-        news = (count.name, count.ended * LINES // max(1, count.total), count.any_of(_NEWS))
-        if news != self._said:
-            self._said = news
+        stage = (count.name, count.ended * MAX_LINES // max(1, count.total), count.present(_REPORTED))
+        if stage != self._printed:
+            self._printed = stage
             message(str(count))
 
 
-def bar(count: Count, _room: int = 2) -> RenderableType:
+def count_bar(count: Count, _room: int = 2) -> RenderableType:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -75,7 +78,7 @@ def bar(count: Count, _room: int = 2) -> RenderableType:
             width=40,
             style="bright_black",
             complete_style="cyan",
-            finished_style="red" if count.any_of(_BAD) else "green",
+            finished_style="red" if count.present(_FAILURES) else "green",
         ),
         f"{count.ended}/{count.total}",
         *(
@@ -86,30 +89,26 @@ def bar(count: Count, _room: int = 2) -> RenderableType:
     return Group(Text(count.name, style="bold", no_wrap=True), grid)
 
 
-if TYPE_CHECKING:
-    from shardmill.client.transfer import Progress
-
-
 @contextlib.contextmanager
-def shown_transfers(*, wanted: bool = True) -> Iterator[Progress | None]:
-    """Gives what is to be called with the bytes that went; nothing of it stays on the screen."""
-    if not (wanted and sys.stderr.isatty()):
+def transfer_progress(*, enabled: bool = True) -> Iterator[Progress | None]:
+    """Yield a function that shows the bytes transferred, or None without a terminal."""
+    if not (enabled and sys.stderr.isatty()):
         yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bars
 
-    doing = TextColumn("{task.description}", markup=False)
-    columns = (doing, BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    description = TextColumn("{task.description}", markup=False)
+    columns = (description, BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task("", total=None, visible=False)
-        before = ""
+        current = ""
 
         def show(what: str, done: int, total: int) -> None:
-            nonlocal before
-            if what != before:
-                before = what
+            nonlocal current
+            if what != current:
+                current = what
                 bars.reset(bar, description=printable(what), total=total, visible=True)
             bars.update(bar, completed=done)
 

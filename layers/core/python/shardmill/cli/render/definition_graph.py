@@ -1,4 +1,4 @@
-"""The graph of definitions, by which of them waits for which, as text, Mermaid or Graphviz."""
+"""Draw the dependencies between definitions as text, Mermaid or Graphviz."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from shardmill.model.definition.fields import JobGraph, JobNode
 
 
 def text(graph: JobGraph) -> str:
-    """Every definition below those that it waits for; where it is met again, only its name."""
+    """Draw each definition below those that it depends on; a repeated one is drawn by its name only."""
     nodes = {node.job_name: node for node in graph.nodes}
     children: dict[str, list[str]] = {}
     for edge in graph.edges:
         children.setdefault(edge.parent, []).append(edge.child)
-    waiting = {edge.child for edge in graph.edges if edge.child != edge.parent}
-    roots = [name for name in nodes if name not in waiting]
+    dependent = {edge.child for edge in graph.edges if edge.child != edge.parent}
+    roots = [name for name in nodes if name not in dependent]
     drawn: set[str] = set()
     lines: list[str] = []
-    left = [(0, name) for name in reversed([*roots, *nodes])]  # the latter for what has no beginning
-    while left:
-        depth, name = left.pop()
+    stack = [(0, name) for name in reversed([*roots, *nodes])]  # `nodes` again for cycles, which have no root
+    while stack:
+        depth, name = stack.pop()
         if name not in drawn:
             lines.append("  " * depth + _label(nodes[name]))
-            left += [(depth + 1, child) for child in reversed(children.get(name, []))]
+            stack += [(depth + 1, child) for child in reversed(children.get(name, []))]
             drawn.add(name)
         elif depth:
             lines.append("  " * depth + name)

@@ -1,4 +1,4 @@
-"""A Job for people to read, and what its end means for the exit code."""
+"""Show a job and its steps, explain its failure, and map its state to an exit code."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ TAIL_LINES = 10
 
 def show_job(job: Job) -> None:
     output.line(f"{output.paint(f'{job.job_name} {job.trigger}', 1)} {output.paint_state(job.state.value)}")
-    output.facts(
+    output.details(
         {
             "id": f"{job.id} (jid {job.jid}, run {job.run}, definition version {job.definition_version})",
             "submitted": f"{output.cell(job.create_time)} by {output.cell(job.submit_user)}",
             "started": job.started_time,
             "ended": job.completed_time,
-            "took": output.took(job.create_time, job.completed_time),
+            "duration": output.elapsed(job.create_time, job.completed_time),
             "deadline": output.cell(job.deadline) + (" (late)" if job.late else "") if job.deadline else "",
             "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
             "notes": "" if job.notes in job.waiting_for else job.notes,
         }
     )
     for what in waits_for(job):
-        output.facts({"waits for": what})
+        output.details({"waits for": what})
     if job.steps:
         output.line()
         output.table(
-            ("STEP", "STATE", "TASKS", "DONE", "FAILED", "TOOK", "NOTES"), (_row(step) for step in job.steps)
+            ("STEP", "STATE", "TASKS", "DONE", "FAILED", "DURATION", "NOTES"),
+            (_row(step) for step in job.steps),
         )
 
 
 def waits_for(job: Job) -> list[str]:
-    """What keeps a Job from going on; some of the API's sentences say themselves that it waits."""
+    """Return what the job waits for, without the prefix that some of the API's sentences have."""
     return [sentence.removeprefix("waits for ") for sentence in job.waiting_for]
 
 
@@ -50,24 +51,24 @@ def _row(step: Step) -> tuple[object, ...]:
         step.total_work,
         step.total_work - step.remain_work,
         step.counts.get(TaskState.FAILED, 0),
-        output.took(step.started_time, step.completed_time),
+        output.elapsed(step.started_time, step.completed_time),
         step.notes,
     )
 
 
-def verdict(client: Client, job: Job) -> int:
-    """The exit code for a Job that is over; a failure is explained on standard error."""
+def exit_code(client: Client, job: Job) -> int:
+    """Return the exit code for an ended job; explain a failure on standard error."""
     if job.state is JobState.SUCCESS:
         return 0
-    output.message(f"the Job {job.job_name}/{job.trigger} is {job.state.value}")
+    output.message(f"job {job.job_name}/{job.trigger} is {job.state.value}")
     failed = next((step for step in job.steps if step.state is StepState.FAILED), None)
     if failed:
-        explain(client, job, failed)
+        _explain_failure(client, job, failed)
     return JOB_FAILED
 
 
-def explain(client: Client, job: Job, step: Step) -> None:
-    """Show the first failed task of a step: why, and the last it said."""
+def _explain_failure(client: Client, job: Job, step: Step) -> None:
+    """Show the reason and the end of the standard error of the step's first failed task."""
     from shardmill.client import ShardmillError
 
     try:
@@ -77,11 +78,11 @@ def explain(client: Client, job: Job, step: Step) -> None:
         index = failed.sharding.index
         task = client.task(job.job_name, job.trigger, step.step_name, index)
     except ShardmillError as error:
-        output.message(f"why step {step.step_name} failed cannot be read: {error.detail}")
+        output.message(f"cannot read why step {step.step_name} failed: {error.detail}")
         return
-    why = task.message or task.reason or "no reason is known"
+    why = task.message or task.reason or "unknown reason"
     output.message(f"task {index} of step {step.step_name} failed: {why}")
     for text in (task.stderr or "").splitlines()[-TAIL_LINES:]:
         output.message(f"  {text}")
     where = f"{job.job_name} {job.trigger} {step.step_name} {index}"
-    output.message(f"more with: shardmill logs {where} --stderr")
+    output.message(f"for the full log, run: shardmill logs {where} --stderr")

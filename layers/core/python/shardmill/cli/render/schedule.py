@@ -1,4 +1,4 @@
-"""Schedules for people to read: when they fire, how they fared, when they fire next."""
+"""Show schedules, their next times and their past firings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shardmill.cli import output
-from shardmill.cli.parsing import span_text
-from shardmill.cli.render.hints import without_routes
+from shardmill.cli.hints import without_routes
+from shardmill.cli.parsing import format_duration
 
 if TYPE_CHECKING:
     from shardmill.client import Client
@@ -20,8 +20,8 @@ COLUMNS: dict[str, Callable[[SavedSchedule], object]] = {
     "JOB": lambda schedule: schedule.job_name,
     "SCHEDULE": lambda schedule: schedule.schedule_id,
     "STATUS": lambda schedule: status(schedule),
-    "TIMES": lambda schedule: _times(schedule),
-    "ZONE": lambda schedule: schedule.timezone,
+    "EXPRESSION": lambda schedule: _expression(schedule),
+    "TIMEZONE": lambda schedule: schedule.timezone,
     "NEXT": lambda schedule: schedule.next_time,
     "LAST": lambda schedule: _last(schedule),
 }
@@ -36,61 +36,62 @@ def status(schedule: SavedSchedule) -> str:
 
 
 def show_schedule(client: Client, schedule: SavedSchedule) -> None:
-    """Its fields and its next times, also if it is off."""
+    """Print the fields of a schedule and its next times, even if it is off."""
     name = f"{schedule.job_name} {schedule.schedule_id}"
     output.line(f"{output.paint(name, 1)} {output.paint_state(status(schedule))}")
     days = (
         f"{word} {day}" for word, day in (("from", schedule.start_date), ("to", schedule.end_date)) if day
     )
     late = schedule.max_lateness_seconds
-    output.facts(
+    output.details(
         {
-            "times": _times(schedule),
-            "zone": schedule.timezone,
+            "expression": _expression(schedule),
+            "timezone": schedule.timezone,
             "days": " ".join(days),
             "overlap": schedule.overlap,
-            "catch-up": schedule.catch_up + ("" if late is None else f", {span_text(late)} late at most"),
+            "catch-up": schedule.catch_up
+            + ("" if late is None else f", at most {format_duration(late)} late"),
             "params": " ".join(f"{name}={value}" for name, value in schedule.params.items()),
             "trigger": schedule.trigger_format,
             "version": f"{schedule.version}, saved {output.cell(schedule.update_time)} "
             f"by {output.cell(schedule.update_user)}",
         }
     )
-    coming = client.next_times(schedule.job_name, schedule.schedule_id, SHOWN_TIMES)
-    for when in coming:
+    upcoming = client.next_times(schedule.job_name, schedule.schedule_id, SHOWN_TIMES)
+    for when in upcoming:
         local = "" if schedule.timezone == "UTC" else f" (local {when.local})"
-        output.facts({"next": f"{output.cell(when.utc)}{local}"})
-    if not coming:
-        output.facts({"next": "never again"})
+        output.details({"next": f"{output.cell(when.utc)}{local}"})
+    if not upcoming:
+        output.details({"next": "never"})
 
 
-def show_history(schedule: SavedSchedule) -> None:
-    """The last firings, newest first."""
+def show_firings(schedule: SavedSchedule) -> None:
+    """Print the latest firings, newest first."""
     if not schedule.history:
         return
     columns: dict[str, Callable[[Firing], object]] = {
-        "TIME": _span,
+        "TIME": _period,
         "OUTCOME": lambda firing: firing.outcome,
         "JOB": lambda firing: f"{schedule.job_name}/{firing.trigger}" if firing.job_id else None,
         "REASON": lambda firing: without_routes(firing.reason or ""),
     }
     output.line()
     output.listing(schedule.history[:SHOWN_FIRINGS], columns, as_json=False)
-    more = len(schedule.history) - SHOWN_FIRINGS
-    if more > 0:
-        output.line(f"… and {more} more; with --json all of them")
+    hidden = len(schedule.history) - SHOWN_FIRINGS
+    if hidden > 0:
+        output.line(f"… and {hidden} more; use --json to list all")
 
 
-def _span(firing: Firing) -> str:
+def _period(firing: Firing) -> str:
     until = f" to {output.cell(firing.until)}" if firing.until else ""
     return f"{output.cell(firing.time)}{until}"
 
 
-def _times(schedule: SavedSchedule) -> str:
+def _expression(schedule: SavedSchedule) -> str:
     if schedule.cron is not None:
         return f"cron {schedule.cron}"
     if schedule.every_seconds is not None:
-        return f"every {span_text(schedule.every_seconds)}"
+        return f"every {format_duration(schedule.every_seconds)}"
     return f"at {output.cell(schedule.at)}"
 
 

@@ -1,4 +1,4 @@
-"""What a worker runs, live on a terminal: a line for each task."""
+"""Live view of the tasks that a worker runs, one line per task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from shardmill.cli.output import cell, seconds
-from shardmill.cli.render.progress import task_bar, told
+from shardmill.cli.render.progress import progress_text, task_bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from shardmill.worker.inflight import Held
     from shardmill.worker.pull_worker import PullWorker
 
-_LEAST_LINES = 3
-_BAR = 20
+_MIN_LINES = 3
+_BAR_WIDTH = 20
 
 
 @contextlib.contextmanager
-def shown_tasks(worker: PullWorker) -> Iterator[None]:
-    """Below what is logged meanwhile; nothing of it stays on the screen."""
+def live_tasks(worker: PullWorker) -> Iterator[None]:
+    """Show the running tasks below the log lines; the view disappears at the end."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True)
 
-    def look() -> RenderableType:
-        return lines(worker.running(), time.monotonic(), max(_LEAST_LINES, console.height // 2))
+    def draw() -> RenderableType:
+        return task_lines(worker.running(), time.monotonic(), max(_MIN_LINES, console.height // 2))
 
-    with Live(console=console, get_renderable=look, refresh_per_second=4, transient=True):
+    with Live(console=console, get_renderable=draw, refresh_per_second=4, transient=True):
         yield
 
 
-def lines(running: Sequence[Held], now: float, room: int) -> RenderableType:
-    """As many tasks as there is room for, those that run longest first."""
+def task_lines(running: Sequence[Held], now: float, room: int) -> RenderableType:
+    """Draw as many tasks as fit, longest-running first."""
     from rich.table import Table
     from rich.text import Text
 
@@ -51,9 +51,9 @@ def lines(running: Sequence[Held], now: float, room: int) -> RenderableType:
     for held in shown:
         lease = held.lease
         name = f"{lease.job_name}/{lease.trigger} {lease.step_name} {lease.sharding.index}"
-        took = seconds(max(0.0, now - (held.began or now)))
+        elapsed = seconds(max(0.0, now - (held.began or now)))
         progress = held.live.progress
-        grid.add_row(Text(cell(name)), took, task_bar(progress, _BAR), Text(told(progress)))
+        grid.add_row(Text(cell(name)), elapsed, task_bar(progress, _BAR_WIDTH), Text(progress_text(progress)))
     if len(shown) < len(running):
         grid.add_row(Text(f"… and {len(running) - len(shown)} more", style="dim"))
     return grid

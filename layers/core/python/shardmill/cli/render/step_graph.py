@@ -1,4 +1,4 @@
-"""The graph of a definition's steps as text, Mermaid or Graphviz."""
+"""Draw the steps of a definition as text, Mermaid or Graphviz."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any
 
 from shardmill.model.definition.fields import JobDefine, StepDefine, total, upstream_of
 
-TIMES = "\u00d7"
+_TIMES_SIGN = "\u00d7"
 
 
-def graph(define: JobDefine) -> dict[str, Any]:
-    """Nodes and edges, for programs."""
+def nodes_and_edges(define: JobDefine) -> dict[str, Any]:
+    """Return the graph as JSON values."""
     nodes = [
         {"stepName": step.step_name, "type": step.type, "tasks": total(step), "phase": step.phase}
         for step in define.steps
     ]
-    edges = [{"from": before, "to": step.step_name} for step in define.steps for before in _before(step)]
+    edges = [{"from": before, "to": step.step_name} for step in define.steps for before in upstream_of(step)]
     return {"jobName": define.job_name, "nodes": nodes, "edges": edges}
 
 
 def text(define: JobDefine) -> str:
-    """Every step below those that it waits for."""
+    """Draw each step below the steps that it depends on."""
     lines = [define.job_name]
     phases = _phases(define)
     for phase, steps in phases:
         if len(phases) > 1:
             lines.append(f"phase {phase}")
         depths: dict[str, int] = {}
-        for step in in_order(steps):
+        for step in topological_order(steps):
             depth = depths[step.step_name] = max(
-                (depths[b] + 1 for b in _before(step) if b in depths), default=0
+                (depths[b] + 1 for b in upstream_of(step) if b in depths), default=0
             )
-            after = f"  after {', '.join(_before(step))}" if step.dependent_steps else ""
+            after = f"  after {', '.join(upstream_of(step))}" if step.dependent_steps else ""
             lines.append(f"{'  ' * (depth + 1)}{_label(step)} {step.type}{after}")
     return "\n".join(lines)
 
@@ -49,9 +49,9 @@ def mermaid(define: JobDefine) -> str:
         else:
             lines += [f"  subgraph p{phase}[phase {phase}]", *(f"    {node}" for node in nodes), "  end"]
     lines += [
-        f"  {ids[before]} --> {ids[step.step_name]}" for step in define.steps for before in _before(step)
+        f"  {ids[before]} --> {ids[step.step_name]}" for step in define.steps for before in upstream_of(step)
     ]
-    lines += [f"  p{earlier} -.-> p{later}" for earlier, later in _gates(phases)]
+    lines += [f"  p{earlier} -.-> p{later}" for earlier, later in _phase_edges(phases)]
     return "\n".join(lines)
 
 
@@ -65,12 +65,12 @@ def dot(define: JobDefine) -> str:
         else:
             inside = [f'    label="phase {phase}"', *(f"    {node}" for node in nodes)]
             lines += [f"  subgraph cluster_{phase} {{", *inside, "  }"]
-    lines += [f'  "{before}" -> "{step.step_name}"' for step in define.steps for before in _before(step)]
+    lines += [f'  "{before}" -> "{step.step_name}"' for step in define.steps for before in upstream_of(step)]
     firsts = {phase: steps[0].step_name for phase, steps in phases}
     lines += [
         f'  "{firsts[earlier]}" -> "{firsts[later]}" '
         f"[style=dashed, ltail=cluster_{earlier}, lhead=cluster_{later}]"
-        for earlier, later in _gates(phases)
+        for earlier, later in _phase_edges(phases)
     ]
     return "\n".join([*lines, "}"])
 
@@ -78,30 +78,26 @@ def dot(define: JobDefine) -> str:
 FORMATS: dict[str, Callable[[JobDefine], str]] = {"text": text, "mermaid": mermaid, "dot": dot}
 
 
-def in_order(steps: list[StepDefine]) -> Iterator[StepDefine]:
-    """Each step after those that it waits for, otherwise as the document has them."""
+def topological_order(steps: list[StepDefine]) -> Iterator[StepDefine]:
+    """Yield each step after those that it depends on, otherwise in document order."""
     names = {step.step_name for step in steps}
-    left = {step.step_name: {name for name in _before(step) if name in names} for step in steps}
-    waiters: dict[str, list[StepDefine]] = {}
+    pending = {step.step_name: {name for name in upstream_of(step) if name in names} for step in steps}
+    dependents: dict[str, list[StepDefine]] = {}
     for step in steps:
-        for name in left[step.step_name]:
-            waiters.setdefault(name, []).append(step)
-    ready = [step for step in reversed(steps) if not left[step.step_name]]
+        for name in pending[step.step_name]:
+            dependents.setdefault(name, []).append(step)
+    ready = [step for step in reversed(steps) if not pending[step.step_name]]
     while ready:
         step = ready.pop()
         yield step
-        for waiter in reversed(waiters.get(step.step_name, [])):
-            left[waiter.step_name].discard(step.step_name)
-            if not left[waiter.step_name]:
-                ready.append(waiter)
-
-
-def _before(step: StepDefine) -> list[str]:
-    return upstream_of(step)
+        for dependent in reversed(dependents.get(step.step_name, [])):
+            pending[dependent.step_name].discard(step.step_name)
+            if not pending[dependent.step_name]:
+                ready.append(dependent)
 
 
 def _label(step: StepDefine) -> str:
-    return f"{step.step_name} {TIMES}{total(step) or '?'}"
+    return f"{step.step_name} {_TIMES_SIGN}{total(step) or '?'}"
 
 
 def _phases(define: JobDefine) -> list[tuple[int, list[StepDefine]]]:
@@ -109,7 +105,7 @@ def _phases(define: JobDefine) -> list[tuple[int, list[StepDefine]]]:
     return [(phase, list(steps)) for phase, steps in groupby(by_phase, key=lambda step: step.phase)]
 
 
-def _gates(phases: list[tuple[int, list[StepDefine]]]) -> list[tuple[int, int]]:
-    """A later phase starts when the earlier is over, whatever its outcome."""
+def _phase_edges(phases: list[tuple[int, list[StepDefine]]]) -> list[tuple[int, int]]:
+    """A phase starts when the previous one has ended, whatever its outcome."""
     numbers = [phase for phase, _ in phases]
     return list(pairwise(numbers))

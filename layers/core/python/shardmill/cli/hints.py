@@ -1,21 +1,21 @@
-"""What the API tells programs to do, in the words of the command line."""
+"""Rewrite advice in API errors, which names routes, into advice that names commands."""
 
 from __future__ import annotations
 
 import re
 
-_MAKE_GROUP = re.compile(r"PUT /v1/groups/([\w.-]+)"), r"`shardmill groups add \1`"
-# By the code of a problem or fault.
-IN_COMMANDS = {
+_CREATE_GROUP = re.compile(r"PUT /v1/groups/([\w.-]+)"), r"`shardmill groups add \1`"
+# Pattern and replacement, by the code of the problem or fault.
+REWRITES = {
     "definition-not-found": (re.compile(r"PUT /v1/definitions/[\w.-]+"), "`shardmill define FILE`"),
-    "group-not-found": _MAKE_GROUP,
-    "unknown-group": _MAKE_GROUP,
+    "group-not-found": _CREATE_GROUP,
+    "unknown-group": _CREATE_GROUP,
     "schedule-not-found": (
         re.compile(r"PUT /v1/schedules/([\w.-]+)/([\w.-]+)"),
         r"`shardmill schedule save \1 \2 --cron …`",
     ),
     "definition-suspended": (
-        re.compile(r"(?s)(the definition '([\w-]+)' was .*; no new Jobs of it start until )it is resumed$"),
+        re.compile(r"(?s)(the definition '([\w-]+)' .*\buntil )it is resumed$"),
         r"\1`shardmill definitions resume \2`",
     ),
     "group-in-use": (re.compile(r"delete it with force\b"), "remove it with --force"),
@@ -27,21 +27,22 @@ IN_COMMANDS = {
     "worker-alive": (re.compile(r"\bor force it:"), "or use --force:"),
     "worker-not-found": (
         re.compile(r"register with POST /v1/workers\b"),
-        "`shardmill workers` lists those there are",
+        "`shardmill workers` lists the registered workers",
     ),
 }
 
 
-def in_commands(code: str, text: str) -> str:
-    if code not in IN_COMMANDS:
+def with_commands(code: str, text: str) -> str:
+    """Replace the route or flag that an error with this code suggests by the matching command."""
+    if code not in REWRITES:
         return text
-    pattern, words = IN_COMMANDS[code]
-    return pattern.sub(words, text)
+    pattern, replacement = REWRITES[code]
+    return pattern.sub(replacement, text)
 
 
 def without_routes(text: str) -> str:
-    """A text that has no code with it, such as the reason that a firing was refused for."""
-    for pattern, words in IN_COMMANDS.values():
+    """Replace every known route in a text without a code, such as the reason of a refused firing."""
+    for pattern, replacement in REWRITES.values():
         if "/v1/" in pattern.pattern:
-            text = pattern.sub(words, text)
+            text = pattern.sub(replacement, text)
     return text
