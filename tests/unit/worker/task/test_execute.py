@@ -65,8 +65,8 @@ def test_a_noop_is_done_without_a_process_or_a_folder(shop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("lease", "reason"),
     [
-        (a_lease("shell", {"a": 1}), "the content of a shell task must be text"),
-        (a_lease("shell"), "the content of a shell task must be text"),
+        (a_lease("shell", {"a": 1}), "the content of a shell task must be a string"),
+        (a_lease("shell"), "the content of a shell task must be a string"),
         (a_lease("python", "report"), "the content of a python task must be module:function, not 'report'"),
         (a_lease("command"), "a task of type command needs a command with a name"),
         (

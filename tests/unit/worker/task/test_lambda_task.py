@@ -97,7 +97,7 @@ def test_a_function_gets_the_task_and_its_answer_is_the_output(handlers: Handler
         (
             "no name!",
             "failed-permanent",
-            "the content of a lambda task must be the name or ARN of a function",
+            "the content of a lambda task must be the name or ARN of a Lambda function",
         ),
         ({}, "failed-permanent", "the content of a lambda task at /function: is required"),
     ],

@@ -34,7 +34,7 @@ _MESSAGES = {
     "model_attributes_type": "must be an object",
     "dict_type": "must be an object",
     "list_type": "must be a list",
-    "string_type": "must be text",
+    "string_type": "must be a string",
 }
 
 

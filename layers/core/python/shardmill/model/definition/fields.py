@@ -43,7 +43,7 @@ def type_of(step: Mapping[str, Any]) -> Any:
 def _content(value: Any) -> Any:
     if value is None or isinstance(value, (str, dict)):
         return value
-    raise PydanticCustomError("bad-type", "must be text or an object")
+    raise PydanticCustomError("bad-type", "must be a string or an object")
 
 
 def _tolerance(value: Any) -> int | str:
