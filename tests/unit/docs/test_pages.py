@@ -1,0 +1,84 @@
+"""The pages of docs/: links, examples, and statements that the code can confirm."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from shardmill.engine import downstream
+from shardmill.engine.jobs import deadlines
+from shardmill.engine.running import finish
+from shardmill.engine.schedules import fire
+from shardmill.model.time.timetable import Timetable
+from support.diary import at
+from support.paths import PROJECT
+
+DOCS = PROJECT / "docs"
+GUIDES = [*sorted(DOCS.glob("*.md")), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
+PAGES = [*GUIDES, *sorted((DOCS / "decisions").glob("*.md"))]
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(PROJECT))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_to_existing_pages_and_headings(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=page_name)
+def test_a_page_shows_an_example_within_its_first_ten_lines(page: Path) -> None:
+    assert any(line.startswith("```") for line in page.read_text().splitlines()[:10])
+
+
+def test_the_index_lists_every_decision_record() -> None:
+    index = (DOCS / "decisions" / "README.md").read_text()
+    listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", index)
+    assert listed == sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
+
+
+def examples() -> list[list[str]]:
+    text = (DOCS / "schedules.md").read_text()
+    table = text[text.index("<!-- examples:begin -->") : text.index("<!-- examples:end -->")]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    return [[cell.strip("` ") for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize(("cron", "zone", "after", "times"), examples())
+def test_the_documented_clock_changes(cron: str, zone: str, after: str, times: str) -> None:
+    table, moment = Timetable(cron=cron, timezone=zone), at(after)
+    for wanted in times.split(", "):
+        found = table.after(moment)
+        assert found == at(wanted)
+        moment = found
+
+
+def test_all_clock_change_examples_are_found() -> None:
+    assert len(examples()) == 9
+
+
+def test_every_event_is_documented() -> None:
+    text = (DOCS / "events.md").read_text()
+    documented = set(re.findall(r"^\| `([A-Z][\w ]+)` \|", text, re.MULTILINE))
+    kinds = {
+        finish.JOB_ENDED,
+        finish.JOB_SUSPENDED,
+        finish.STEP_ENDED,
+        deadlines.JOB_LATE,
+        fire.SCHEDULE_SKIPPED,
+        downstream.CHILD_REFUSED,
+    }
+    assert documented == kinds
