@@ -14,6 +14,7 @@ from support.diary import at
 from support.paths import PROJECT
 
 DOCS = PROJECT / "docs"
+PACKAGE = PROJECT / "layers" / "core" / "python" / "shardmill"
 GUIDES = [*sorted(DOCS.glob("*.md")), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
 PAGES = [*GUIDES, *sorted((DOCS / "decisions").glob("*.md"))]
 
@@ -37,6 +38,12 @@ def test_links_lead_to_existing_pages_and_headings(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_paths_of_source_files_exist(page: Path) -> None:
+    for path in re.findall(r"`(\w+/[\w./]+\.(?:py|json|yaml))`", page.read_text()):
+        assert any((root / path).exists() for root in (PROJECT, PACKAGE, PACKAGE.parent)), path
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=page_name)
