@@ -1,14 +1,19 @@
 """The pages of docs/: links, examples, and statements that the code can confirm."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import yaml
 
 from shardmill.engine import downstream
+from shardmill.engine.errors import MillError
 from shardmill.engine.jobs import deadlines
 from shardmill.engine.running import finish
 from shardmill.engine.schedules import fire
+from shardmill.model.definition.fields import StepType, type_of
 from shardmill.model.time.timetable import Timetable
 from support.diary import at
 from support.paths import PROJECT
@@ -89,3 +94,25 @@ def test_every_event_is_documented() -> None:
         downstream.CHILD_REFUSED,
     }
     assert documented == kinds
+
+
+def test_every_step_type_is_documented_and_has_an_example() -> None:
+    text = (DOCS / "workers.md").read_text()
+    documented = re.findall(r"^\| `(\w+)` \|", text[text.index("## Choose a step type") :], re.MULTILINE)
+    example = yaml.safe_load((PROJECT / "examples" / "task-types.yaml").read_text())
+    types = set(get_args(StepType))
+    assert types <= set(documented)
+    assert types == {type_of(step) for step in example["steps"]}
+
+
+def problem_codes(error: type[MillError]) -> Iterator[str]:
+    """The codes of the classes that are raised, not of those that only group others."""
+    yield from () if error.code in ("error", "invalid", "not-found") else (error.code,)
+    for kind in error.__subclasses__():
+        yield from problem_codes(kind)
+
+
+def test_every_problem_code_is_documented() -> None:
+    text = (DOCS / "reference.md").read_text()
+    documented = set(re.findall(r"`([a-z-]+)`", text[text.index("## Handle errors") :]))
+    assert set(problem_codes(MillError)) - documented == set()
