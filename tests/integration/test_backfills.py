@@ -119,7 +119,7 @@ def test_two_that_go_on_at_once_start_nothing_twice(diary: Diary) -> None:
         diary.end(f"2026-01-0{day} 03:00")
     now = diary.play.hands.clock()
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda _: backfill.go_on(diary.mill, ("play", "s", 1), now, new_id), range(6)))
+        list(pool.map(lambda _: backfill.advance(diary.mill, ("play", "s", 1), now, new_id), range(6)))
     assert numbers(look(diary)) == (5, 1, 2, 2, 0, 0)
     assert diary.jobs() == [f"2026-01-0{day} 03:00" for day in range(1, 5)]
 

@@ -67,7 +67,7 @@ def test_a_task_nobody_can_run_is_shown_and_runs_at_once_when_somebody_can(play:
     play.define(COMMAND)
     play.submit()
     opened(play)
-    play.mill.recent_crews.forget("default")
+    play.mill.recent_workers.discard("default")
     assert wrong.take() == []
     [sentence] = play.job()["waitingFor"]
     assert "no live worker of group default runs '/opt/bin/blast'" in sentence

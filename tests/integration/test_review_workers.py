@@ -70,7 +70,7 @@ def test_a_deleted_group_does_not_hold_up_reports(play: Play) -> None:
     play.submit()
     held = play.take(1)
     play.mill.groups.delete("gone")  # and not its queues: moto cannot bear messages of a queue that is gone
-    play.mill.recent_groups.forget("gone")
+    play.mill.recent_groups.discard("gone")
     assert [each.status for each in play.hands.report(held)] == ["ok"]
     play.tick(minutes=3)
     assert [each.status for each in play.hands.report(held)] == ["already"]
@@ -95,7 +95,7 @@ def test_a_job_whose_start_failed_after_it_got_its_slot_starts_later(
     with monkeypatch.context() as patched:
         patched.setattr(concurrency, "start_roots", fails)
         with pytest.raises(ConnectionError):
-            concurrency.give_back(play.mill, one, play.hands.clock())
+            concurrency.release_slot(play.mill, one, play.hands.clock())
     play.tick(minutes=2)
     assert play.job("two")["state"] == "QUEUED"
     for trigger in ("one", "two", "three"):

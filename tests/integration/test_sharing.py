@@ -251,7 +251,7 @@ def test_a_job_that_ends_between_the_try_and_the_note_starts_the_waiting_one(
     def meanwhile(job_name: str, jid: int, job_id: str) -> None:
         holder = play.mill.jobs.find("play", "one")
         assert holder is not None
-        concurrency.give_back(play.mill, holder, play.hands.clock())
+        concurrency.release_slot(play.mill, holder, play.hands.clock())
         ended.append(holder)
         note(job_name, jid, job_id)
 

@@ -616,7 +616,7 @@ class Laws(RuleBasedStateMachine):
     def acting(self, later: int = 0) -> Iterator[None]:
         """Something happens, some seconds later; then the rows are as the model says."""
         self.clock.ms += later * 1000 + 1
-        self.mill.recent_crews.forget(GROUP)
+        self.mill.recent_workers.discard(GROUP)
         yield
         self._compare_tasks()
         self._compare_workers()

@@ -26,7 +26,7 @@ from shardmill.engine.control import change, delete, force, rerun, suspend
 from shardmill.engine.errors import Conflict, MillError, NotFound
 from shardmill.engine.groups import groups
 from shardmill.engine.jobs.submit import submit
-from shardmill.engine.mill import CREW_CACHE_MS, GROUP_CACHE_MS, STEP_CACHE_MS, Mill, Recent
+from shardmill.engine.mill import GROUP_CACHE_MS, STEP_CACHE_MS, WORKER_CACHE_MS, Mill, TtlCache
 from shardmill.engine.orchestrate import act
 from shardmill.engine.repair import end_failed_execution
 from shardmill.engine.running import kill
@@ -146,9 +146,9 @@ class Race:
         """What a process of its own works with: it remembers what it read itself."""
         return replace(
             self._mill,
-            recent_steps=Recent(STEP_CACHE_MS),
-            recent_groups=Recent(GROUP_CACHE_MS),
-            recent_crews=Recent(CREW_CACHE_MS),
+            recent_steps=TtlCache(STEP_CACHE_MS),
+            recent_groups=TtlCache(GROUP_CACHE_MS),
+            recent_workers=TtlCache(WORKER_CACHE_MS),
         )
 
     def begin(self, document: dict[str, Any]) -> None:

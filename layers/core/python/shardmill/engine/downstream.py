@@ -22,7 +22,7 @@ CHILD_REFUSED = "Child Refused"
 NewId = Callable[[], str]
 
 
-def ended(mill: Mill, job_id: str, run: int, now: int, new_id: NewId) -> bool:
+def job_ended(mill: Mill, job_id: str, run: int, now: int, new_id: NewId) -> bool:
     """A Job ended, says the bus; False if it runs again, or everybody knows."""
     job = mill.jobs.get(job_id)
     if not job or job.run != run or not job.state.ended or not job.heirs_pending:
@@ -72,7 +72,7 @@ def _go_on(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
         backfill,  # cron is imported only for those who have to do with schedules
     )
 
-    backfill.go_on(mill, (job.job_name, job.schedule_id, job.backfill), now, new_id)
+    backfill.advance(mill, (job.job_name, job.schedule_id, job.backfill), now, new_id)
 
 
 def _start_child(mill: Mill, parent: JobRow, name: str, now: int, new_id: NewId) -> None:

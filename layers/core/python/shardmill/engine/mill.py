@@ -26,10 +26,10 @@ from shardmill.store.slots import Slots
 from shardmill.store.table import Table
 from shardmill.store.workers import Workers
 
-LOOK_AGAIN_MS = 60_000  # how soon the tick looks at a Job again
+RECHECK_MS = 60_000  # how soon the tick looks at a Job again
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 5_000
-CREW_CACHE_MS = 3_000
+WORKER_CACHE_MS = 3_000
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Mill:
     machines: Machines
     bus: Bus
     files: Files
-    recent_steps: Recent[tuple[str, int, int], StepRow]
-    recent_groups: Recent[str, GroupRow]
-    recent_crews: Recent[str, list[WorkerRow]]
+    recent_steps: TtlCache[tuple[str, int, int], StepRow]
+    recent_groups: TtlCache[str, GroupRow]
+    recent_workers: TtlCache[str, list[WorkerRow]]
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
@@ -70,9 +70,9 @@ class Mill:
             machines=Machines(clients.stepfunctions(), settings.job_machine, settings.step_machine),
             bus=Bus(clients.events(), settings.bus),
             files=Files(clients.s3(), settings.bucket),
-            recent_steps=Recent(STEP_CACHE_MS),
-            recent_groups=Recent(GROUP_CACHE_MS),
-            recent_crews=Recent(CREW_CACHE_MS),
+            recent_steps=TtlCache(STEP_CACHE_MS),
+            recent_groups=TtlCache(GROUP_CACHE_MS),
+            recent_workers=TtlCache(WORKER_CACHE_MS),
         )
 
     def start_step(self, step: StepRow) -> None:
@@ -92,7 +92,7 @@ V = TypeVar("V")
 _MOST = 2_000
 
 
-class Recent(Generic[K, V]):
+class TtlCache(Generic[K, V]):
     def __init__(self, keep_ms: int) -> None:
         self._keep_ms = keep_ms
         self._rows: dict[K, tuple[int, V]] = {}
@@ -118,5 +118,5 @@ class Recent(Generic[K, V]):
             known |= found
         return known
 
-    def forget(self, key: K) -> None:
+    def discard(self, key: K) -> None:
         self._rows.pop(key, None)

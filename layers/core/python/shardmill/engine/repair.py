@@ -9,7 +9,7 @@ from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observability import logger
 from shardmill.engine.control import delete
 from shardmill.engine.jobs import dependencies
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import close_step, concurrency, finish, kill
 from shardmill.engine.running.finish import announce
 from shardmill.engine.running.recover import recover_run
@@ -26,7 +26,7 @@ def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str
     """Look at every Job that is due; how many there were, and how many could not be mended now."""
     looked, failed = 0, 0
     for job_id, seen in list(islice(mill.jobs.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
-        if not mill.jobs.look_again(job_id, seen=seen, due=now + LOOK_AGAIN_MS):
+        if not mill.jobs.look_again(job_id, seen=seen, due=now + RECHECK_MS):
             continue
         looked += 1
         try:
@@ -55,7 +55,7 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
 
             downstream.notify_dependents(mill, job, now, new_id)
         else:
-            delete.forget(mill, job, now)
+            delete.delete_expired(mill, job, now)
     elif job.state in (JobState.INIT, JobState.WAITING):
         _repair_start(mill, job, now)
     elif job.state in (JobState.QUEUED, JobState.RUNNING):
@@ -67,9 +67,9 @@ def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
         dependencies.check_dependencies(mill, job, now)
         return
     if job.replaces:
-        kill.replace(mill, job, now)
+        kill.kill_replaced(mill, job, now)
     if job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
-        concurrency.look_again(mill, job, now)
+        concurrency.recheck(mill, job, now)
     else:
         mill.machines.start_job(job.id, job.run)
         _plan_again(mill, job, now)

@@ -18,7 +18,7 @@ def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     """
     result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0, "late": 0, "looked": 0, "failed": 0}
     broken = 0
-    for part in (_fire, _go_on, _see_what_is_late, repair_due_jobs):
+    for part in (_fire, _advance_backfills, _handle_deadlines, repair_due_jobs):
         try:
             result |= part(mill, now, new_id)
         except Exception:
@@ -35,17 +35,17 @@ def _fire(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     return fire_due(mill, now, new_id)
 
 
-def _go_on(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
+def _advance_backfills(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     if next(mill.schedules.due_backfills(now), None):
-        from shardmill.engine.schedules.backfill import look_at_due
+        from shardmill.engine.schedules.backfill import advance_due
 
-        look_at_due(mill, now, new_id)
+        advance_due(mill, now, new_id)
     return {}
 
 
-def _see_what_is_late(mill: Mill, now: int, _: NewId) -> dict[str, int]:
+def _handle_deadlines(mill: Mill, now: int, _: NewId) -> dict[str, int]:
     if not next(mill.deadlines.due(now, limit=1), None):
         return {}
-    from shardmill.engine.jobs.deadlines import look_at_deadlines  # few minutes have a deadline in them
+    from shardmill.engine.jobs.deadlines import handle_missed_deadlines  # few minutes have a deadline in them
 
-    return look_at_deadlines(mill, now)
+    return handle_missed_deadlines(mill, now)

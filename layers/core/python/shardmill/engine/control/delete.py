@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardmill.engine.errors import JobBusy
 from shardmill.engine.files import keys
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import kill
 from shardmill.model.blocks import set_count
 from shardmill.model.history import ENGINE
@@ -20,7 +20,7 @@ def delete(mill: Mill, job: JobRow, actor: str, now: int, *, full: bool) -> None
         job = kill.kill(mill, job, actor, "deleted", now)
     elif job.event_pending:
         kill.end_steps(mill, job, actor, now)  # a kill may have come no further than the Job
-    due = now + LOOK_AGAIN_MS if full else None
+    due = now + RECHECK_MS if full else None
     if not mill.jobs.hide(job, actor=actor, now=now, due=due, purge=full):
         present = mill.jobs.get(job.id)
         if present and present.state is not JobState.DELETED:
@@ -58,7 +58,7 @@ def expired(job: JobRow, now: int) -> bool:
     return job.completed_time + job.retention_days * 86_400_000 <= now
 
 
-def forget(mill: Mill, job: JobRow, now: int) -> None:
+def delete_expired(mill: Mill, job: JobRow, now: int) -> None:
     """What the tick does: go on with a purge, or begin that of a Job whose time is over."""
     if job.purge:
         purge(mill, job)

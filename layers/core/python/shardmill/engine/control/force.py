@@ -7,7 +7,7 @@ from typing import Any
 from shardmill.engine.errors import JobEnded, StepEnded
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import close_step, kill
-from shardmill.engine.running.finish import announce, cut_short
+from shardmill.engine.running.finish import announce, end_early
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard
 from shardmill.model.states import JobState, StepState, TaskState
@@ -21,7 +21,7 @@ def _notes(state: str, actor: Actor, reason: str) -> str:
 def force_job(mill: Mill, job: JobRow, state: JobState, actor: Actor, reason: str, now: int) -> JobRow:
     """End a Job as somebody says, also one that has ended otherwise."""
     sources = tuple(each for each in JobState if each not in (state, JobState.DELETED))
-    forced = cut_short(
+    forced = end_early(
         mill, job, state, sources, _notes(state, actor, reason), now, actor=actor.name, tell=False
     )
     present = forced or mill.jobs.get(job.id)
@@ -48,8 +48,8 @@ def force_step(
     present = forced or mill.jobs.step(*step.key) or step
     if present.state is not state:
         raise StepEnded(f"step {step.name!r} has ended as {present.state}")
-    kill.clear(mill, present)
-    close_step.over(mill, job, present, now)
+    kill.end_tasks(mill, present)
+    close_step.finish_step(mill, job, present, now)
 
 
 def force_task(
@@ -61,6 +61,6 @@ def force_task(
 
     def forced(shard: Shard) -> Shard:
         attempt = shard.attempt + (shard.state is not TaskState.RUNNING)  # an end of its own, if none runs
-        return shard.evolve(state=state, attempt=attempt, span=kill.span(shard, now))
+        return shard.evolve(state=state, attempt=attempt, span=kill.elapsed_ms(shard, now))
 
     kill.end_task(mill, step, rank, forced, "forced", _notes(state, actor, reason), now)

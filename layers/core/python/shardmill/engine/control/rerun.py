@@ -13,7 +13,7 @@ from shardmill.engine.errors import Conflict, JobBusy, StepNotFound
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import kill
-from shardmill.engine.running.finish import cut_short
+from shardmill.engine.running.finish import end_early
 from shardmill.model.actor import Actor
 from shardmill.model.definition.fields import StepDefine, upstream_of
 from shardmill.model.definition.references import steps_read_by
@@ -79,7 +79,7 @@ def _end(mill: Mill, job: JobRow, actor: Actor, now: int) -> None:
     """
     if job.state is JobState.SUSPENDED and job.parked:
         notes, parked = f"ended by {actor.name}, to run again", (JobState.SUSPENDED,)
-        if not cut_short(mill, job, JobState.KILLED, parked, notes, now, actor=actor.name, tell=False):
+        if not end_early(mill, job, JobState.KILLED, parked, notes, now, actor=actor.name, tell=False):
             raise _changed(mill, job)
     kill.end_steps(mill, job, actor.name, now)
 

@@ -10,7 +10,7 @@ from shardmill.engine.control.rerun import Scope, rerun
 from shardmill.engine.errors import Busy, JobEnded
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.jobs.plan import plan
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import concurrency
 from shardmill.engine.running.finish import EVENT_GRACE_MS, announce
 from shardmill.engine.running.recover import recover_run
@@ -78,7 +78,7 @@ def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobR
         state,
         sources=(JobState.SUSPENDED,),
         now=now,
-        due=now + LOOK_AGAIN_MS,
+        due=now + RECHECK_MS,
         actor=actor.name,
         reason=reason or "resumed",
         event_pending=None,

@@ -34,7 +34,7 @@ def save(mill: Mill, name: str, request: GroupRequest, now: int) -> tuple[GroupR
             raise GroupFixed(f"group {name!r} is of kind {known.kind}; delete it first to change that")
         seconds = request.lease_seconds or known.lease_seconds
         changed = mill.groups.change(name, lease_seconds=seconds, types=request.types, now=now)
-        mill.recent_groups.forget(name)
+        mill.recent_groups.discard(name)
         return changed or known, False
     seconds = request.lease_seconds or least or DEFAULT_LEASE_SECONDS
     return _make(mill, name, kind, seconds, request.types or [], now)
@@ -83,7 +83,7 @@ def delete(mill: Mill, name: str, *, force: bool = False) -> None:
             "wait for them, or delete it with force, and their steps fail"
         )
     mill.groups.delete(name)
-    mill.recent_groups.forget(name)
+    mill.recent_groups.discard(name)
     if group.kind == "pull":
         mill.queues.remove(group.queues)
 
@@ -100,7 +100,7 @@ def resume(mill: Mill, name: str) -> GroupRow:
 def _hold(mill: Mill, name: str, why: str | None) -> GroupRow:
     read(mill, name)
     held = mill.groups.suspend(name, why)
-    mill.recent_groups.forget(name)
+    mill.recent_groups.discard(name)
     return held or read(mill, name)
 
 
@@ -116,7 +116,7 @@ def resume_all(mill: Mill) -> None:
 
 def _hold_all(mill: Mill, why: str | None) -> None:
     mill.groups.suspend_every(why)
-    mill.recent_groups.forget(EVERY_GROUP)
+    mill.recent_groups.discard(EVERY_GROUP)
 
 
 def set_up(mill: Mill, now: int) -> None:

@@ -84,8 +84,8 @@ def live_crew(mill: Mill, groups: Iterable[str], now: int, *, fresh: bool = Fals
     rows = group_rows(mill, groups, now)
     if fresh:
         for name in rows:
-            mill.recent_crews.forget(name)
-    crews = mill.recent_crews.get(rows, _read(mill), now)
+            mill.recent_workers.discard(name)
+    crews = mill.recent_workers.get(rows, _read(mill), now)
     alive = {
         worker.id: worker
         for name, crew in crews.items()
@@ -148,7 +148,7 @@ def missing(mill: Mill, step: StepRow, now: int) -> str:
         return f"step {step.name}: no live worker of {named} runs {need!r}{others}"
     absent = {
         f"{worker.name} ({_why_absent(worker)})"
-        for members in mill.recent_crews.get(working, _read(mill), now).values()
+        for members in mill.recent_workers.get(working, _read(mill), now).values()
         for worker in members
     }
     hint = f"; there are {', '.join(sorted(absent)[:5])}" if absent else ""

@@ -73,7 +73,7 @@ def _release(nodes: Sequence[StepRow], over: deque[StepRow]) -> None:
             if target.waiting or target.state.ended or target.kind == "end":
                 continue
             if target.kind == "gate":
-                if release.is_over(nodes, target):
+                if release.gate_open(nodes, target):
                     over.append(target)
             elif target.skipped_by_others:
                 target.state = StepState.SKIPPED

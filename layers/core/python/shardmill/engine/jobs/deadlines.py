@@ -10,7 +10,7 @@ from itertools import islice
 
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import Busy, JobEnded
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.finish import detail_of
 from shardmill.engine.running.kill import kill
 from shardmill.model.base import from_ms
@@ -23,11 +23,11 @@ MOST_A_TICK = 1_000
 _TRIES = 6
 
 
-def look_at_deadlines(mill: Mill, now: int) -> dict[str, int]:
+def handle_missed_deadlines(mill: Mill, now: int) -> dict[str, int]:
     """Deal with every deadline that has passed; how many Jobs were late. Raises if one could not be."""
     late, problem = 0, None
     for job_id, seen in list(islice(mill.deadlines.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
-        again = now + LOOK_AGAIN_MS
+        again = now + RECHECK_MS
         if not mill.deadlines.look_again(job_id, seen=seen, due=again):
             continue
         try:

@@ -17,7 +17,7 @@ from shardmill.aws.observability import logger
 from shardmill.engine.errors import (
     RequestInvalid,
 )
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.definition.fields import Dependency, JobDefine
 from shardmill.model.fault import Fault, fault
@@ -154,7 +154,7 @@ def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
     found = runs(mill, job)
     lacking = [run for each in found if not met(each) for run in each if not run.done]
     if not lacking:
-        if mill.jobs.dependencies_met(job, now=now, due=now + LOOK_AGAIN_MS):
+        if mill.jobs.dependencies_met(job, now=now, due=now + RECHECK_MS):
             mill.machines.start_job(job.id, job.run)
             mill.runs.forget_edges(job)
         return True
@@ -166,7 +166,7 @@ def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
         expire(mill, job, f"expired: {notes}", now)
         return True
     if notes != job.notes:
-        mill.jobs.note_waiting(job, notes, now=now, due=min(now + LOOK_AGAIN_MS, job.expires))
+        mill.jobs.note_waiting(job, notes, now=now, due=min(now + RECHECK_MS, job.expires))
     return False
 
 

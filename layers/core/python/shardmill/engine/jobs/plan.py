@@ -6,7 +6,7 @@ from shardmill.engine.errors import DefinitionNotFound
 from shardmill.engine.jobs.effective import _INHERITED, Bound, bound_groups, effective
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
-from shardmill.engine.running.kill import replace
+from shardmill.engine.running.kill import kill_replaced
 from shardmill.engine.running.start import start_roots
 from shardmill.model.base import from_ms
 from shardmill.model.definition.fields import JobDefine, StepDefine, upstream_of
@@ -34,7 +34,7 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
         changed = present is not None and present.changes != job.changes
         return changed and plan(mill, job_id, run, now)
     if job.replaces:
-        replace(mill, job, now)
+        kill_replaced(mill, job, now)
     if concurrency.may_start(mill, job, now):
         start_roots(mill, job, now, nodes)
     return True

@@ -38,11 +38,11 @@ def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepS
         state, changes = _judge(mill, step)
         closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
         step = closed or step_row(mill, job_id, run, index)
-    over(mill, job, step, now)
+    finish_step(mill, job, step, now)
     return step.state
 
 
-def over(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
+def finish_step(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
     """What follows from a step's end; all of it may be repeated."""
     fair_share.leave(mill, step)
     if job.run == step.run and not job.state.ended:
@@ -125,7 +125,7 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
         }
         state = StepState.TOLERATED if step.spec.get("canFail") else StepState.FAILED
         step = mill.jobs.move_step(step, state, now=now, **changes) or step_row(mill, job_id, run, index)
-    over(mill, job, step, now)
+    finish_step(mill, job, step, now)
 
 
 def _final_counts(mill: Mill, step: StepRow) -> dict[str, int]:

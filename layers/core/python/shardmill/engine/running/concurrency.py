@@ -7,7 +7,7 @@ whoever ends looks for notes after that: no turn is lost.
 
 from __future__ import annotations
 
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.start import start_roots
 from shardmill.engine.tasks.park import unpark_step
 from shardmill.model.states import JobState, StepState
@@ -72,12 +72,12 @@ def _note(mill: Mill, job: JobRow, notes: str, now: int) -> None:
         JobState.WAITING,
         sources=(JobState.INIT, JobState.WAITING),
         now=now,
-        due=now + LOOK_AGAIN_MS,
+        due=now + RECHECK_MS,
         notes=notes,
     )
 
 
-def give_back(mill: Mill, job: JobRow, now: int) -> None:
+def release_slot(mill: Mill, job: JobRow, now: int) -> None:
     """A Job is over, or suspended: its slot goes to those that wait longest, and its queue goes on."""
     if job.concurrency:
         mill.slots.give_back(job.job_name, [job.id])
@@ -89,7 +89,7 @@ def give_back(mill: Mill, job: JobRow, now: int) -> None:
                 _try(mill, waiting, now)
 
 
-def look_again(mill: Mill, job: JobRow, now: int) -> None:
+def recheck(mill: Mill, job: JobRow, now: int) -> None:
     """What the tick does for a Job that waits: slots of Jobs that are over are taken from them."""
     line = job.job_name
     if job.concurrency:
@@ -115,7 +115,7 @@ def start(mill: Mill, job: JobRow, now: int) -> None:
     nodes = mill.jobs.steps(job.id, job.run)
     start_roots(mill, job, now, nodes)
     if any(node.started_time for node in nodes):
-        due = now + LOOK_AGAIN_MS
+        due = now + RECHECK_MS
         mill.jobs.move(job.id, job.run, JobState.RUNNING, sources=(JobState.QUEUED,), now=now, due=due)
     for node in nodes:
         if node.state is StepState.SUSPENDED:

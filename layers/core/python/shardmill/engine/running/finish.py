@@ -13,7 +13,7 @@ from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 EVENT_GRACE_MS = 60_000
-HEIRS_GRACE_MS = 120_000
+DEPENDENTS_GRACE_MS = 120_000
 JOB_ENDED = "Job Ended"
 JOB_SUSPENDED = "Job Suspended"
 STEP_ENDED = "Step Ended"
@@ -48,11 +48,11 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
 
 def expire(mill: Mill, job: JobRow, notes: str, now: int) -> None:
     """End a Job that waited too long for others."""
-    cut_short(mill, job, JobState.FAILED, (JobState.WAITING,), notes, now)
+    end_early(mill, job, JobState.FAILED, (JobState.WAITING,), notes, now)
     mill.runs.forget_edges(job)
 
 
-def cut_short(
+def end_early(
     mill: Mill,
     job: JobRow,
     state: JobState,
@@ -92,10 +92,10 @@ def announce(mill: Mill, job: JobRow, now: int) -> None:
 
     Those who wait for it hear of it from the bus; if they do not, the tick tells them.
     """
-    concurrency.give_back(mill, job, now)
+    concurrency.release_slot(mill, job, now)
     kind = JOB_ENDED if job.state.ended else JOB_SUSPENDED
     mill.bus.publish(kind, detail_of(mill, job, kind, _since(job)))
-    mill.jobs.event_sent(job.id, job.run, due=now + HEIRS_GRACE_MS)
+    mill.jobs.event_sent(job.id, job.run, due=now + DEPENDENTS_GRACE_MS)
 
 
 def detail_of(mill: Mill, job: JobRow, kind: str, time: int) -> dict[str, Any]:
@@ -154,4 +154,4 @@ def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
     job = mill.jobs.get(job_id)
     if job and job.run == run:
         sources = (JobState.INIT, JobState.WAITING, JobState.QUEUED)
-        cut_short(mill, job, JobState.FAILED, sources, f"the job could not be planned: {cause}"[:1000], now)
+        end_early(mill, job, JobState.FAILED, sources, f"the job could not be planned: {cause}"[:1000], now)

@@ -9,7 +9,7 @@ from typing import Any
 from shardmill.engine.errors import Busy, JobEnded, StepEnded, TaskEnded
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import close_step
-from shardmill.engine.running.finish import announce, cut_short
+from shardmill.engine.running.finish import announce, end_early
 from shardmill.engine.tasks import completion, fair_share, park, window
 from shardmill.model.blocks import Block, Shard, block_of
 from shardmill.model.states import JobState, StepState, TaskState
@@ -27,7 +27,7 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
     The same again changes nothing, but finishes what a crash left.
     """
     notes = _notes(actor, reason)
-    killed = cut_short(mill, job, JobState.KILLED, _ALIVE, notes, now, actor=actor, tell=False)
+    killed = end_early(mill, job, JobState.KILLED, _ALIVE, notes, now, actor=actor, tell=False)
     present = killed or mill.jobs.get(job.id)
     if not present or present.state is not JobState.KILLED:
         state = present.state if present else JobState.DELETED
@@ -68,7 +68,7 @@ def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, n
         changes: dict[str, Any] = {"completed_time": now, "notes": notes, "kill": True, "stopping": True}
         killed = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, reason=reason, **changes)
         if killed:
-            close_step.over(mill, job, killed, now)
+            close_step.finish_step(mill, job, killed, now)
             return
     stopped = mill.jobs.stop_step(step, notes=notes, kill=True)
     if stopped:
@@ -85,7 +85,7 @@ def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, rea
         raise StepEnded(f"step {step.name!r} is {step.state}: none of its tasks can be killed now")
 
     def killed(shard: Shard) -> Shard:
-        return shard.evolve(state=TaskState.KILLED, span=span(shard, now))
+        return shard.evolve(state=TaskState.KILLED, span=elapsed_ms(shard, now))
 
     end_task(mill, step, rank, killed, "killed", _notes(actor, reason), now)
 
@@ -123,7 +123,7 @@ def end_task(
     raise Busy("too many change this task at once; ask again")
 
 
-def span(shard: Shard, now: int) -> int:
+def elapsed_ms(shard: Shard, now: int) -> int:
     """How long an attempt took that ends now."""
     return max(0, now - shard.time) if shard.state is TaskState.RUNNING else 0
 
@@ -132,10 +132,10 @@ def _kill_step(mill: Mill, step: StepRow, actor: str, now: int) -> None:
     if not step.state.ended:
         changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
         step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
-    clear(mill, step)
+    end_tasks(mill, step)
 
 
-def clear(mill: Mill, step: StepRow) -> None:
+def end_tasks(mill: Mill, step: StepRow) -> None:
     """End the tasks and the execution of a step that has ended by somebody's word."""
     if step.total:
         _end_tasks(mill, step)
@@ -171,7 +171,7 @@ def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
     raise Busy(f"too many change the tasks of step {step.name!r} at once; ask again")
 
 
-def replace(mill: Mill, job: JobRow, now: int) -> None:
+def kill_replaced(mill: Mill, job: JobRow, now: int) -> None:
     """A Job takes the place of another, and of those that that one had still to replace: they are killed."""
     chain: list[JobRow] = []
     job_id = job.replaces

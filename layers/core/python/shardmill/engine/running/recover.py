@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import lane_of
 from shardmill.engine.groups.matching import group_rows, need_of, served
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import changes, close_step, kill, release
 from shardmill.engine.running.finish import end_job
 from shardmill.engine.tasks import completion, fair_share, messages, park
@@ -18,12 +18,12 @@ QUIET_MS = 60_000
 def recover_run(mill: Mill, job: JobRow, now: int) -> None:
     """Have a Job that runs go on with whatever stands still."""
     if job.replaces:
-        kill.replace(mill, job, now)
+        kill.kill_replaced(mill, job, now)
     if job.unapplied:
         changes.apply_changes(mill, job, now)
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
-        mill.jobs.mark_running(job.id, job.run, now=now, due=now + LOOK_AGAIN_MS)
+        mill.jobs.mark_running(job.id, job.run, now=now, due=now + RECHECK_MS)
     for node in nodes:
         _recover_node(mill, job, nodes, node, now)
     if all(node.state.ended for node in nodes if node.kind == "step"):
@@ -42,7 +42,7 @@ def _recover_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, 
             release.release_dependents(mill, job, over, now)
         else:
             _fail_if_dead(mill, node, now)
-    elif node.state.ended or (node.kind == "gate" and not node.waiting and release.is_over(nodes, node)):
+    elif node.state.ended or (node.kind == "gate" and not node.waiting and release.gate_open(nodes, node)):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
             release.release_dependents(mill, job, node, now)
 

@@ -11,7 +11,7 @@ from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 
-def is_over(nodes: Sequence[StepRow], gate: StepRow) -> bool:
+def gate_open(nodes: Sequence[StepRow], gate: StepRow) -> bool:
     """Whether every step before a gate has ended.
 
     A gate waits for the last steps of its phase; those may end by somebody's word before what they wait for.
@@ -51,7 +51,7 @@ def release_dependents(mill: Mill, job: JobRow, finished: StepRow, now: int) -> 
 def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
     """Go on with a node that waits for nothing more; gives it back if it is over with that."""
     if node.kind == "gate":
-        return node if is_over(mill.jobs.steps(job.id, job.run), node) else None
+        return node if gate_open(mill.jobs.steps(job.id, job.run), node) else None
     if node.kind == "end":
         end_job(mill, job, now)
     elif node.state.ended:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -15,7 +15,7 @@ from shardmill.store.rows import JobRow, StepRow
 def start_roots(mill: Mill, job: JobRow, now: int, nodes: Iterable[StepRow] | None = None) -> None:
     """Move a Job to QUEUED and start its first steps; harmless if it is repeated."""
     fresh = (JobState.INIT, JobState.WAITING)
-    due = now + LOOK_AGAIN_MS
+    due = now + RECHECK_MS
     if not mill.jobs.move(job.id, job.run, JobState.QUEUED, sources=fresh, now=now, due=due, notes=None):
         present = mill.jobs.get(job.id)
         if not present or present.state not in (JobState.QUEUED, JobState.RUNNING):

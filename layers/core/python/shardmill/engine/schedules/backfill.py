@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import BackfillNotFound, Busy, MillError
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.schedules import fire, manage
 from shardmill.model.actor import Actor
 from shardmill.model.base import from_ms, to_ms
@@ -52,8 +52,8 @@ def begin(
             parallel=request.parallel,
             force=request.force,
         )
-        if mill.schedules.add_backfill(backfill, due=now + LOOK_AGAIN_MS):
-            return go_on(mill, _key(backfill), now, new_id) or backfill
+        if mill.schedules.add_backfill(backfill, due=now + RECHECK_MS):
+            return advance(mill, _key(backfill), now, new_id) or backfill
     raise Busy(f"too many backfills of the schedule {row.id!r} at once; ask again")
 
 
@@ -134,7 +134,7 @@ class _Visit:
             self.notes = f"the last that failed: {job.trigger} ({job.state})" if job else "a Job was removed"
 
 
-def go_on(mill: Mill, key: Key, now: int, new_id: NewId) -> BackfillRow | None:
+def advance(mill: Mill, key: Key, now: int, new_id: NewId) -> BackfillRow | None:
     """See which Jobs of a backfill have ended and start the next; the backfill as it is then."""
     for _ in range(_TRIES):
         backfill = mill.schedules.backfill(*key)
@@ -148,7 +148,7 @@ def go_on(mill: Mill, key: Key, now: int, new_id: NewId) -> BackfillRow | None:
         open_ = bool(visit.running) or (more and state == "RUNNING")
         changed = mill.schedules.change_backfill(
             backfill,
-            due=now + LOOK_AGAIN_MS if open_ else None,
+            due=now + RECHECK_MS if open_ else None,
             state=state,
             at=visit.at,
             running=visit.running,
@@ -258,7 +258,7 @@ def stop(mill: Mill, key: Key, actor: Actor, now: int) -> BackfillRow:
         backfill = read(mill, key)
         if backfill.state != "RUNNING":
             return backfill
-        due = now + LOOK_AGAIN_MS if backfill.running else None
+        due = now + RECHECK_MS if backfill.running else None
         notes = f"stopped by {actor.name}"
         changed = mill.schedules.change_backfill(
             backfill, due=due, state="STOPPED", notes=notes, update_time=now
@@ -275,12 +275,12 @@ def read(mill: Mill, key: Key) -> BackfillRow:
     return backfill
 
 
-def look_at_due(mill: Mill, now: int, new_id: NewId) -> int:
+def advance_due(mill: Mill, now: int, new_id: NewId) -> int:
     """What the tick does: go on with each backfill that nothing has moved for a while; how many."""
     due = list(mill.schedules.due_backfills(now))
     for key in due:
         try:
-            go_on(mill, key, now, new_id)
+            advance(mill, key, now, new_id)
         except Exception:
             logger.exception("could not go on with a backfill", extra={"action": "backfill", "key": key})
     return len(due)

@@ -26,7 +26,7 @@ def make_room(mill: Mill, step: StepRow, now: int) -> StepRow:
     giant = step.window > LEAST_WINDOW
     _enter(mill, step)
     for name in step.groups:
-        mill.recent_groups.forget(name)
+        mill.recent_groups.discard(name)
     others = _giants(mill, step, now)
     for other in others:
         _resize(mill, other, min(other.window, _shared_window(mill, other, now)), now)

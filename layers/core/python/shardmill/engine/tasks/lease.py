@@ -14,7 +14,7 @@ from shardmill.aws.observability import logger
 from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine.groups import matching
 from shardmill.engine.groups.matching import Taker
-from shardmill.engine.mill import LOOK_AGAIN_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import completion, unmatched
 from shardmill.engine.tasks import messages as task_messages
@@ -129,7 +129,7 @@ def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, 
     steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
     doubtful = {t.step_key for t in tickets if t.step_key in steps and not _meant(steps[t.step_key], t)}
     for key in doubtful:
-        mill.recent_steps.forget(key)
+        mill.recent_steps.discard(key)
     return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if doubtful else steps
 
 
@@ -280,7 +280,7 @@ def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
     if step.state is not StepState.READY:
         return
     if step.root:
-        mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + LOOK_AGAIN_MS)
+        mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + RECHECK_MS)
     mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
     step.state = StepState.RUNNING
 

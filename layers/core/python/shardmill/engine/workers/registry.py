@@ -102,7 +102,7 @@ def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
 def _appears(mill: Mill, worker: WorkerRow, now: int) -> None:
     """A worker takes tasks from now on: those that waited for one like it are sent."""
     for group in worker.groups:
-        mill.recent_crews.forget(group)
+        mill.recent_workers.discard(group)
     if worker.takes_tasks:
         wake_stuck(mill, worker, now)
 
@@ -146,7 +146,7 @@ def _decide(mill: Mill, worker_id: str, **changes: object) -> WorkerRow:
     if not worker:
         raise _unknown(worker_id)
     for group in worker.groups:
-        mill.recent_crews.forget(group)
+        mill.recent_workers.discard(group)
     return worker
 
 
@@ -268,7 +268,7 @@ def _to_drop(
                 continue
         elif step and place.key not in woken:
             woken.add(place.key)
-            mill.recent_steps.forget(place.key)  # what it hears of now it does not lease by an older look
+            mill.recent_steps.discard(place.key)  # what it hears of now it does not lease by an older look
             completion.wake(mill, step)  # it may have been told to stop before it had a token
         yield place.task.task_id
 
