@@ -1,4 +1,4 @@
-"""Tells the webhooks and topics that a definition names what became of a Job."""
+"""Delivers notifications about Jobs to the webhooks and SNS topics that their definitions name."""
 
 from typing import Any
 
@@ -6,13 +6,17 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import now_ms
-from shardmill.aws.observability import logger
+from shardmill.aws.observability import BATCH, count, logger, observed
 from shardmill.engine.mill import mill
 from shardmill.engine.notify import deliver
 from shardmill.worker.webhook import post
 
 
+@observed(BATCH)
 def handler(event: dict[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    kept = deliver(mill(), event["Records"], post, now_ms())
-    logger.info("notified", extra={"action": "notify", "records": len(event["Records"]), "kept": len(kept)})
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in kept]}
+    failed = deliver(mill(), event["Records"], post, now_ms())
+    if failed:
+        count(NotificationsRetried=len(failed))
+    extra = {"action": "deliver-notifications", "records": len(event["Records"]), "failed": len(failed)}
+    logger.info("delivered notifications", extra=extra)
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}

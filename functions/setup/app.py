@@ -1,20 +1,21 @@
-"""Custom resource: makes what a stack needs at run time, and removes what was made then."""
+"""CloudFormation custom resource: creates the built-in worker groups, deletes all queues with the stack."""
 
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import now_ms
-from shardmill.aws.custom_resource import answered
-from shardmill.aws.observability import logger
+from shardmill.aws.custom_resource import responds_to_cloudformation
+from shardmill.aws.observability import logger, observed
 from shardmill.engine.groups import groups
 from shardmill.engine.mill import mill
 
 
-@answered
+@observed("RequestId", request="RequestType")
+@responds_to_cloudformation
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     if event["RequestType"] == "Delete":
         groups.tear_down(mill())
     else:
         groups.set_up(mill(), now_ms())
-    logger.info("set up", extra={"action": "setup", "request": event["RequestType"]})
+    logger.info("custom resource done", extra={"action": "custom-resource"})

@@ -1,20 +1,21 @@
-"""Submits a Job for any EventBridge rule, or for `sam local invoke`: a JobRequest, alone or as `detail`."""
+"""Submits a Job for an EventBridge rule or `sam local invoke`: a JobRequest, alone or as `detail`."""
 
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.aws.clock import new_id, now_ms
-from shardmill.aws.observability import logger
+from shardmill.aws.observability import EVENT, logger, observed
 from shardmill.engine.jobs.submit import request_of, submit
 from shardmill.engine.mill import mill
 from shardmill.engine.views.jobs import summary
 from shardmill.model.actor import Actor
 
 
+@observed(EVENT)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     request, trigger, source = request_of(event, context.aws_request_id)
     submitted = submit(mill(), request, Actor(source), now=now_ms(), new_id=new_id, default_trigger=trigger)
     extra = {"action": "submit", "jobId": submitted.job.id, "new": submitted.new}
-    logger.info("submitted", extra=extra)
+    logger.info("submitted a job", extra=extra)
     return {"new": submitted.new, "job": summary(submitted.job).model_dump(mode="json")}

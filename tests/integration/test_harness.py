@@ -57,7 +57,7 @@ def handler(event, context):
     return {"items": [{"n": 0}, {"n": 1}]}
 """,
     "tick": "def handler(event, context):\n    return event['time']\n",
-    "settle": """
+    "execution_failed": """
 import boto3, os
 def handler(event, context):
     boto3.client("dynamodb").put_item(

@@ -95,7 +95,7 @@ class Cloud:
         for execution in self.executions():
             arn = execution["executionArn"]
             if execution["status"] in _UNHAPPY_ENDS and arn not in self.settled:
-                self.invoke("settle", self._status_change(arn))
+                self.invoke("execution_failed", self._status_change(arn))
                 self.settled.add(arn)
                 told.append(arn)
         return told

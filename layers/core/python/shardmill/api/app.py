@@ -19,7 +19,7 @@ from shardmill.engine.errors import MethodNotAllowed, MillError, NoSuchPath
 def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one event of the HTTP API."""
     method, path = event["requestContext"]["http"]["method"], event["rawPath"]
-    extra = {"action": "http", "method": method, "path": path, "requestId": context.aws_request_id}
+    extra = {"action": "http-request", "method": method, "path": path, "requestId": context.aws_request_id}
     try:
         route = find_route(method, path)
         request_checks.check(event, route)

@@ -1,4 +1,4 @@
-"""CloudFormation's custom resources: whatever happens, CloudFormation gets an answer."""
+"""The protocol of CloudFormation's custom resources."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shardmill.aws.observability import logger
 Handler = Callable[[dict[str, Any], LambdaContext], None]
 
 
-def answered(handler: Handler) -> Handler:
-    """Tell CloudFormation how a handler went: one that is not told waits for an hour."""
+def responds_to_cloudformation(handler: Handler) -> Handler:
+    """Report the result of a handler to CloudFormation, which otherwise waits for an hour."""
 
     @wraps(handler)
     def wrapped(event: dict[str, Any], context: LambdaContext) -> None:
@@ -24,7 +24,7 @@ def answered(handler: Handler) -> Handler:
         try:
             handler(event, context)
         except Exception as error:
-            logger.exception("a custom resource failed")
+            logger.exception("the custom resource failed", extra={"action": "custom-resource"})
             status, reason = "FAILED", f"{type(error).__name__}: {error}"
         body = {
             "Status": status,
@@ -35,10 +35,12 @@ def answered(handler: Handler) -> Handler:
             "LogicalResourceId": event["LogicalResourceId"],
         }
         data = json.dumps(body).encode()
-        answer = urllib3.PoolManager().request(
+        response = urllib3.PoolManager().request(
             "PUT", event["ResponseURL"], body=data, headers={"content-type": ""}
         )
-        if answer.status >= 300:
-            raise RuntimeError(f"CloudFormation did not take the answer: {answer.status}")
+        if response.status >= 300:
+            raise RuntimeError(
+                f"CloudFormation rejected the response of the custom resource: {response.status}"
+            )
 
     return wrapped
