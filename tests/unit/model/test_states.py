@@ -1,4 +1,4 @@
-"""The moves between states: one table, drawn in the docs from that table."""
+"""The transitions between states, and the diagrams of them in docs/reference.md."""
 
 from shardmill.model.states import JOB_MOVES, STEP_MOVES, TASK_MOVES, JobState, StepState, TaskState
 from support.paths import PROJECT
@@ -7,7 +7,7 @@ REFERENCE = PROJECT / "docs" / "reference.md"
 BEGIN, END = "<!-- states:begin -->", "<!-- states:end -->"
 
 
-def drawing() -> str:
+def diagrams() -> str:
     parts = []
     for title, moves in (("Job", JOB_MOVES), ("Step", STEP_MOVES), ("Task", TASK_MOVES)):
         lines = [f"  {a} --> {b}" for a, targets in moves.items() for b in sorted(targets)]
@@ -15,7 +15,7 @@ def drawing() -> str:
     return "\n\n".join(parts)
 
 
-def test_every_state_has_its_moves_and_an_ended_step_or_task_stays_so() -> None:
+def test_every_state_is_in_its_table_and_ended_steps_and_tasks_have_no_transitions() -> None:
     assert set(JOB_MOVES) == set(JobState)
     assert set(STEP_MOVES) == set(StepState)
     assert set(TASK_MOVES) == set(TaskState)
@@ -23,7 +23,7 @@ def test_every_state_has_its_moves_and_an_ended_step_or_task_stays_so() -> None:
     assert all(not TASK_MOVES[state] for state in TaskState if state.ended)
 
 
-def test_the_docs_draw_the_table() -> None:
+def test_the_documented_diagrams_match_the_tables() -> None:
     text = REFERENCE.read_text()
-    drawn = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip()
-    assert drawn == drawing()
+    documented = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip()
+    assert documented == diagrams()
