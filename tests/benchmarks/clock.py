@@ -16,11 +16,11 @@ from botocore.config import Config
 from benchmarks.result import Result
 from shardmill.aws.clock import new_id
 from shardmill.engine.schedules.due import fire_all
-from support.diary import Diary, ms
-from support.faults import Faults
+from support.aws_rules.faults import Faults
 from support.laptop import Laptop, start_laptop
-from support.moto_cloud import moto_cloud
-from support.play import Play
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.schedule_clock import ScheduleClock, ms
 
 
 def measure(folder: Path) -> Iterator[Result]:
@@ -47,12 +47,12 @@ class _Starts:
 def _calls(schedules: int) -> float:
     """What a chunk of schedules that are due together costs, a firing."""
     with moto_cloud() as cloud, Faults(rules=False) as faults:
-        play = Play(cloud)
-        play.define({"stepName": "a"})
+        runner = JobRunner(cloud)
+        runner.define({"stepName": "a"})
         for number in range(schedules):
-            Diary(play).save("2026-01-01 00:00", schedule_id=f"s{number}", cron="0 1 * * *")
+            ScheduleClock(runner).save("2026-01-01 00:00", schedule_id=f"s{number}", cron="0 1 * * *")
         starts = _Starts()
-        mill = replace(play.mill, machines=starts)  # type: ignore[arg-type]
+        mill = replace(runner.mill, machines=starts)  # type: ignore[arg-type]
         now = ms("2026-01-01 01:00")
         faults.meter.reset()
         assert fire_all(mill, list(mill.schedules.due(now)), now, new_id)["fired"] == schedules

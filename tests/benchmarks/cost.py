@@ -9,9 +9,9 @@ from random import Random
 from benchmarks.result import Result
 from shardmill.engine.groups.matching import Taker
 from shardmill.engine.tasks.lease import lease
-from support.faults import Faults
-from support.moto_cloud import moto_cloud
-from support.play import Play
+from support.aws_rules.faults import Faults
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.job_runner import JobRunner
 
 USD_PER_MILLION = {"sqs": 0.40, "write": 0.625, "read": 0.125}
 
@@ -37,12 +37,12 @@ def measure(_: Path) -> Iterator[Result]:
 def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
     """Run a no-op step with ten tasks a batch; calls, write units and USD a million tasks."""
     with moto_cloud() as cloud, Faults(weigh=True, rules=False) as faults:
-        play = Play(cloud)
-        play.define({"stepName": "a", "sharding": shards, "maxTaskCount": shards})
-        play.submit()
-        cloud.run_until(lambda: play.job()["steps"] and play.row(0).token, 60)
+        runner = JobRunner(cloud)
+        runner.define({"stepName": "a", "sharding": shards, "maxTaskCount": shards})
+        runner.submit()
+        cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token, 60)
         messages = []
-        while found := play.hands.receive():
+        while found := runner.worker.receive():
             messages += found
         order = Random(7) if scattered else None
         if order:
@@ -51,8 +51,8 @@ def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
         faults.meter.reset()
         for at in range(0, len(messages), 10):
             batch = messages[at : at + 10]
-            leases = lease(play.mill, Taker.of(play.hands.worker), batch, play.hands.clock())
-            play.hands.report(leases, count_now=False)  # it goes along with a heartbeat
+            leases = lease(runner.mill, Taker.of(runner.worker.row), batch, runner.worker.clock())
+            runner.worker.report(leases, count_now=False)  # it goes along with a heartbeat
         sends = -(-shards // 10)
         calls = faults.meter.calls
         sqs = sum(count for name, count in calls.items() if name.startswith("sqs.")) + receives + sends

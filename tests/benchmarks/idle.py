@@ -13,9 +13,9 @@ from shardmill.local.prices import USD_PER_MILLION
 from shardmill.model.worker import MAX_WAIT_SECONDS
 from shardmill.worker.run import run_worker
 from shardmill.worker.transport.direct import DirectTransport
-from support.cloud import Cloud
-from support.faults import Faults
-from support.moto_cloud import moto_cloud
+from support.aws_rules.faults import Faults
+from support.moto.cloud import Cloud
+from support.moto.moto_cloud import moto_cloud
 
 HOURS_A_MONTH = 730
 LEASE_GB = 0.25

@@ -14,8 +14,8 @@ import pytest
 
 from e2e.test_dev import wait_for_end
 from shardmill.local.deploy import STACK, Endpoint
+from support.fakes.webhook_receiver import receiver
 from support.laptop import START_SECONDS, Laptop, Process
-from support.receiver import receiver
 from support.waits import run_until
 
 DRIVER = """

@@ -8,8 +8,8 @@ import hmac
 
 import pytest
 
+from support.fakes.webhook_receiver import receiver
 from support.laptop import Laptop
-from support.receiver import receiver
 from support.waits import run_until
 
 pytestmark = pytest.mark.xdist_group("waiting")  # for ticks and heartbeats, beside the busy ones

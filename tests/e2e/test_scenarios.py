@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from shardmill.aws.queues import Ticket
-from support.cloud import Cloud
 from support.laptop import Laptop
-from support.stage import Stage, laptop_stage, moto_stage
+from support.moto.cloud import Cloud
+from support.scenarios.stage import Stage, laptop_stage, moto_stage
 
 
 @pytest.fixture(params=["moto", "laptop"])

@@ -10,7 +10,7 @@ from e2e.test_workers import group
 from shardmill.engine.workers.registry import worker_id
 from support.laptop import Laptop
 from support.processes import running_commands
-from support.stage import Stage, laptop_stage
+from support.scenarios.stage import Stage, laptop_stage
 
 WAIT_ONCE = 'test "$SHARDMILL_ATTEMPT" -gt 1 || sleep 600'
 

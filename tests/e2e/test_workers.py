@@ -9,7 +9,7 @@ import pytest
 
 from support.laptop import Laptop
 from support.processes import descendants
-from support.stage import laptop_stage
+from support.scenarios.stage import laptop_stage
 
 
 def group(laptop: Laptop, name: str, lease_seconds: int = 10) -> str:

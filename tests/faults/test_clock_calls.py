@@ -9,12 +9,12 @@ from itertools import count
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from support.call import ProcessKilled
-from support.diary import Diary, ms
-from support.faults import How, Rerun, everywhere_once
-from support.lambda_server import FunctionError
-from support.moto_cloud import moto_cloud
-from support.play import Play
+from support.aws_rules.call import ProcessKilled
+from support.aws_rules.faults import How, Rerun, everywhere_once
+from support.fakes.lambda_server import FunctionError
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.schedule_clock import ScheduleClock, ms
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
 HOWS: tuple[How, ...] = ("before", "after", "crash")
@@ -38,20 +38,20 @@ def test_each_time_of_a_schedule_has_its_job(part: int) -> None:
 
 def _each_time_once(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
-        play = Play(cloud)
-        play.define({"stepName": "a"})
-        diary = Diary(play)
-        diary.save("2026-01-01 00:00", cron="0 1,2 * * *", catchUp="all", overlap="queue")
+        runner = JobRunner(cloud)
+        runner.define({"stepName": "a"})
+        schedules = ScheduleClock(runner)
+        schedules.save("2026-01-01 00:00", cron="0 1,2 * * *", catchUp="all", overlap="queue")
         with run.armed(), suppress(*FAULTS):
-            diary.tick("2026-01-01 02:00")
+            schedules.tick("2026-01-01 02:00")
         minutes = count(1)
         cloud.run_until(
-            lambda: {diary.state(time) for time in TIMES} == {"QUEUED", "WAITING"},
+            lambda: {schedules.state(time) for time in TIMES} == {"QUEUED", "WAITING"},
             30,
-            meanwhile=lambda: diary.tick(f"2026-01-01 02:{next(minutes) % 60:02d}"),
+            meanwhile=lambda: schedules.tick(f"2026-01-01 02:{next(minutes) % 60:02d}"),
         )
-        assert diary.jobs() == TIMES
-        assert diary.outcomes() == [(time, "started") for time in TIMES]
+        assert schedules.jobs() == TIMES
+        assert schedules.outcomes() == [(time, "started") for time in TIMES]
         assert len(cloud.executions("job")) == 2
     return True
 
@@ -64,22 +64,22 @@ def test_each_parent_has_its_child(part: int) -> None:
 
 def _one_child(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
-        play = Play(cloud)
-        play.define({"stepName": "a"}, name="parent")
-        play.define({"stepName": "a"}, name="child", dependencies=["parent"])
-        play.submit("t", "parent", dataTime="2026-01-01T00:00:00Z")
-        play.run(trigger="t", name="parent")
+        runner = JobRunner(cloud)
+        runner.define({"stepName": "a"}, name="parent")
+        runner.define({"stepName": "a"}, name="child", dependencies=["parent"])
+        runner.submit("t", "parent", dataTime="2026-01-01T00:00:00Z")
+        runner.run(trigger="t", name="parent")
         with run.armed(), suppress(*FAULTS):
             cloud.tell_dependency()
         minutes = count(2)
         place = ("child", ms("2026-01-01 00:00"), ms("2026-01-01 00:01"))
         cloud.run_until(
-            lambda: [play.mill.jobs.get(job_id) for _, job_id in play.mill.runs.between(*place)],
+            lambda: [runner.mill.jobs.get(job_id) for _, job_id in runner.mill.runs.between(*place)],
             30,
-            meanwhile=lambda: play.tick(next(minutes)),
+            meanwhile=lambda: runner.tick(next(minutes)),
         )
-        [(_, child_id)] = play.mill.runs.between(*place)
+        [(_, child_id)] = runner.mill.runs.between(*place)
         trigger = "20260101T000000Z"
-        assert play.run(trigger=trigger, name="child")["state"] == "SUCCESS"
+        assert runner.run(trigger=trigger, name="child")["state"] == "SUCCESS"
         assert [e["name"] for e in cloud.executions("job") if child_id in e["name"]] == [f"{child_id}-r1"]
     return True

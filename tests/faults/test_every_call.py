@@ -8,13 +8,13 @@ from itertools import count
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from support.call import Call, ProcessKilled
-from support.cloud import Cloud
-from support.faults import How, Rerun, everywhere_once
-from support.hands import Hands
-from support.lambda_server import FunctionError
-from support.moto_cloud import moto_cloud
-from support.play import Play
+from support.aws_rules.call import Call, ProcessKilled
+from support.aws_rules.faults import How, Rerun, everywhere_once
+from support.fakes.lambda_server import FunctionError
+from support.moto.cloud import Cloud
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_worker import ManualWorker
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
 HOWS: tuple[How, ...] = ("before", "after", "crash")
@@ -26,8 +26,8 @@ REQUEST = {"jobName": "play", "trigger": "t1"}
 class Relay:
     """A worker that dies of any fault and is followed by another; its clock runs a minute a lease."""
 
-    def __init__(self, play: Play) -> None:
-        self.play = play
+    def __init__(self, runner: JobRunner) -> None:
+        self.runner = runner
         self.minutes = 0.0
         self.lives = 0
         self.submitted = False
@@ -37,39 +37,39 @@ class Relay:
         self.minutes += 0.2
         with suppress(*FAULTS):
             if not self.submitted:
-                self.submitted = self.play.cloud.http("POST", "/v1/jobs", REQUEST).status in (200, 202)
+                self.submitted = self.runner.cloud.http("POST", "/v1/jobs", REQUEST).status in (200, 202)
         try:
-            self.play.work()
+            self.runner.work()
         except FAULTS:
             self._reborn()
         with suppress(*FAULTS):
-            self.play.tick(self.minutes)
+            self.runner.tick(self.minutes)
         with suppress(*FAULTS):
-            self.play.cloud.settle()
+            self.runner.cloud.settle()
 
     def announced(self) -> set[str]:
         """The states told on the bus, the tick having had its chance: twice is allowed, never is not."""
         self.minutes += 2
-        self.play.tick(self.minutes)
-        events = [event for event in self.play.cloud.published() if event["source"] == "shardmill"]
+        self.runner.tick(self.minutes)
+        events = [event for event in self.runner.cloud.published() if event["source"] == "shardmill"]
         self.told |= {event["detail"]["state"] for event in events}
         return self.told
 
     def _reborn(self) -> None:
         with suppress(*FAULTS):
             self.lives += 1
-            self.play.hands = Hands(self.play.mill, f"life-{self.lives}", ["quick"])
+            self.runner.worker = ManualWorker(self.runner.mill, f"life-{self.lives}", ["quick"])
 
 
-def prepare(cloud: Cloud) -> Play:
-    play = Play(cloud)
-    play.quick_group()
-    play.define(
+def prepare(cloud: Cloud) -> JobRunner:
+    runner = JobRunner(cloud)
+    runner.quick_group()
+    runner.define(
         {"stepName": "a", "sharding": 3, "maxTaskCount": 2},
         {"stepName": "b", "dependentStep": "a"},
         workerGroup="quick",
     )
-    return play
+    return runner
 
 
 @pytest.mark.timeout(600)
@@ -91,11 +91,11 @@ def test_nothing_is_lost(part: int) -> None:
 
 def _survives(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
-        play = prepare(cloud)
-        relay = Relay(play)
+        runner = prepare(cloud)
+        relay = Relay(runner)
         with run.armed():
-            cloud.run_until(lambda: relay.submitted and play.ended(), 60, meanwhile=relay.act)
-        job = play.job()
+            cloud.run_until(lambda: relay.submitted and runner.ended(), 60, meanwhile=relay.act)
+        job = runner.job()
         assert job["state"] == "SUCCESS", job["notes"]
         assert [step["counts"] for step in job["steps"]] == [{"SUCCESS": 3}, {"SUCCESS": 1}]
         assert len(cloud.http("GET", "/v1/jobs").json["items"]) == 1

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from support.call import Call, ProcessKilled
-from support.cloud import Cloud
-from support.faults import Rerun, everywhere_once
-from support.lambda_server import FunctionError
-from support.moto_cloud import moto_cloud
-from support.play import Play
-from support.porter import Porter, place
+from support.aws_rules.call import Call, ProcessKilled
+from support.aws_rules.faults import Rerun, everywhere_once
+from support.fakes.lambda_server import FunctionError
+from support.moto.cloud import Cloud
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.file_worker import FileWorker, place
+from support.scenarios.job_runner import JobRunner
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
 TEXT = b"".join(b"line %d\n" % number for number in range(30))
@@ -41,9 +41,9 @@ JOIN = {
 class Carrier:
     """Asks until it is answered, and carries the files of whatever it can lease."""
 
-    def __init__(self, play: Play) -> None:
-        self.play = play
-        self.porter = Porter(play)
+    def __init__(self, runner: JobRunner) -> None:
+        self.runner = runner
+        self.file_worker = FileWorker(runner)
         self.minutes = 0.0
         self.accepted = False
 
@@ -52,24 +52,24 @@ class Carrier:
         with suppress(*FAULTS, AssertionError):
             if not self.accepted:
                 self._submit()
-        for lease in self.play.hands.take():
+        for lease in self.runner.worker.take():
             with suppress(*FAULTS, AssertionError):  # it is lost then, and comes back after its lease
-                data = b"".join(self.porter.fetch(lease).values())
+                data = b"".join(self.file_worker.fetch(lease).values())
                 name = "all" if lease.step_name == "join" else f"part-{lease.sharding.index}"
-                self.porter.end(lease, {name: data})
+                self.file_worker.end(lease, {name: data})
         with suppress(*FAULTS):
-            self.play.tick(self.minutes)
+            self.runner.tick(self.minutes)
 
     def _submit(self) -> None:
         wish = {"size": len(TEXT), "sha256": hashlib.sha256(TEXT).hexdigest()}
-        answer = self.play.cloud.http("POST", "/v1/uploads", wish)
+        answer = self.runner.cloud.http("POST", "/v1/uploads", wish)
         assert answer.status == 200
         upload = answer.json
         if not upload["present"]:
-            self.porter.s3.put_object(**place(upload["url"]), Body=TEXT)
+            self.file_worker.s3.put_object(**place(upload["url"]), Body=TEXT)
         files = [{"name": "text", "upload": upload["upload"], "size": len(TEXT)}]
         request: dict[str, Any] = {"jobName": "play", "trigger": "t1", "files": files}
-        self.accepted = self.play.cloud.http("POST", "/v1/jobs", request).status in (200, 202)
+        self.accepted = self.runner.cloud.http("POST", "/v1/jobs", request).status in (200, 202)
 
 
 def chosen(call: Call) -> bool:
@@ -93,20 +93,20 @@ def test_files_come_through(how: Any) -> None:
 
 def _survives(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
-        play = _prepared(cloud)
-        carrier = Carrier(play)
+        runner = _prepared(cloud)
+        carrier = Carrier(runner)
         with run.armed():
-            cloud.run_until(lambda: carrier.accepted and play.ended(), 60, meanwhile=carrier.act)
-        job = play.job()
+            cloud.run_until(lambda: carrier.accepted and runner.ended(), 60, meanwhile=carrier.act)
+        job = runner.job()
         assert job["state"] == "SUCCESS", job["notes"]
-        [joined] = carrier.porter.listed(name="all")
-        assert carrier.porter.read(joined["url"]) == TEXT
-        assert len(carrier.porter.listed(step="part")) == 3
+        [joined] = carrier.file_worker.listed(name="all")
+        assert carrier.file_worker.read(joined["url"]) == TEXT
+        assert len(carrier.file_worker.listed(step="part")) == 3
     return True
 
 
-def _prepared(cloud: Cloud) -> Play:
-    play = Play(cloud)
-    play.quick_group()
-    play.define(COUNT, JOIN, workerGroup="quick")
-    return play
+def _prepared(cloud: Cloud) -> JobRunner:
+    runner = JobRunner(cloud)
+    runner.quick_group()
+    runner.define(COUNT, JOIN, workerGroup="quick")
+    return runner

@@ -1,9 +1,9 @@
 import pytest
 
-from support.cloud import Cloud
-from support.play import Play
+from support.moto.cloud import Cloud
+from support.scenarios.job_runner import JobRunner
 
 
 @pytest.fixture
-def play(cloud: Cloud) -> Play:
-    return Play(cloud)
+def runner(cloud: Cloud) -> JobRunner:
+    return JobRunner(cloud)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from support.cloud import Cloud
-from support.play import Play
+from support.moto.cloud import Cloud
+from support.scenarios.job_runner import JobRunner
 
 STEP = {"steps": [{"stepName": "a"}]}
 
@@ -186,59 +186,59 @@ def _pages(cloud: Cloud, path: str, limit: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 50])
-def test_pages_show_everything_once(play: Play, limit: int) -> None:
+def test_pages_show_everything_once(runner: JobRunner, limit: int) -> None:
     for name in ("a", "b", "c"):
-        play.define({"stepName": "s", "sharding": 5}, name=name)
+        runner.define({"stepName": "s", "sharding": 5}, name=name)
     for trigger in ("t1", "t2"):
-        play.submit(trigger, name="a")
-    play.run(name="a")
-    play.run(trigger="t2", name="a")
-    play.submit("t3", name="b")
-    play.run(trigger="t3", name="b")
-    assert [found["jobName"] for found in _pages(play.cloud, "/v1/definitions", limit)] == ["a", "b", "c"]
-    assert [job["trigger"] for job in _pages(play.cloud, "/v1/jobs", limit)] == ["t3", "t2", "t1"]
-    assert [job["trigger"] for job in _pages(play.cloud, "/v1/jobs?jobName=a", limit)] == ["t2", "t1"]
-    assert [job["trigger"] for job in _pages(play.cloud, "/v1/jobs?state=SUCCESS", limit)] == [
+        runner.submit(trigger, name="a")
+    runner.run(name="a")
+    runner.run(trigger="t2", name="a")
+    runner.submit("t3", name="b")
+    runner.run(trigger="t3", name="b")
+    assert [found["jobName"] for found in _pages(runner.cloud, "/v1/definitions", limit)] == ["a", "b", "c"]
+    assert [job["trigger"] for job in _pages(runner.cloud, "/v1/jobs", limit)] == ["t3", "t2", "t1"]
+    assert [job["trigger"] for job in _pages(runner.cloud, "/v1/jobs?jobName=a", limit)] == ["t2", "t1"]
+    assert [job["trigger"] for job in _pages(runner.cloud, "/v1/jobs?state=SUCCESS", limit)] == [
         "t3",
         "t2",
         "t1",
     ]
-    assert _pages(play.cloud, "/v1/jobs?state=FAILED", limit) == []
-    assert len(_pages(play.cloud, "/v1/jobs?submitUser=admin", limit)) == 3
-    tasks = _pages(play.cloud, "/v1/jobs/a/t1/steps/s/tasks", limit)
+    assert _pages(runner.cloud, "/v1/jobs?state=FAILED", limit) == []
+    assert len(_pages(runner.cloud, "/v1/jobs?submitUser=admin", limit)) == 3
+    tasks = _pages(runner.cloud, "/v1/jobs/a/t1/steps/s/tasks", limit)
     assert [task["rank"] for task in tasks] == [0, 1, 2, 3, 4]
-    assert {group["name"] for group in _pages(play.cloud, "/v1/groups", limit)} == {"default", "lambda"}
+    assert {group["name"] for group in _pages(runner.cloud, "/v1/groups", limit)} == {"default", "lambda"}
 
 
-def test_groups_are_made_changed_and_removed_with_their_queues(play: Play) -> None:
-    made = play.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 30})
+def test_groups_are_made_changed_and_removed_with_their_queues(runner: JobRunner) -> None:
+    made = runner.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 30})
     assert (made.status, made.json["kind"], made.json["leaseSeconds"]) == (201, "pull", 30)
-    row = play.mill.groups.get("g1")
+    row = runner.mill.groups.get("g1")
     assert row is not None
     assert len(row.queues) == 3
     assert all(len(url.rsplit("/", 1)[1]) <= 80 for url in row.queues)
-    assert play.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 40}).status == 200
-    assert play.cloud.http("PUT", "/v1/groups/g1", {"kind": "lambda"}).json["code"] == "group-fixed"
-    assert play.cloud.http("DELETE", "/v1/groups/default").json["code"] == "group-fixed"
-    assert play.cloud.http("PUT", "/v1/groups/1bad", {}).status == 422
-    assert play.cloud.http("DELETE", "/v1/groups/g1").status == 204
-    assert play.cloud.http("GET", "/v1/groups/g1").status == 404
-    again = play.cloud.http("PUT", "/v1/groups/g1", {})
+    assert runner.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 40}).status == 200
+    assert runner.cloud.http("PUT", "/v1/groups/g1", {"kind": "lambda"}).json["code"] == "group-fixed"
+    assert runner.cloud.http("DELETE", "/v1/groups/default").json["code"] == "group-fixed"
+    assert runner.cloud.http("PUT", "/v1/groups/1bad", {}).status == 422
+    assert runner.cloud.http("DELETE", "/v1/groups/g1").status == 204
+    assert runner.cloud.http("GET", "/v1/groups/g1").status == 404
+    again = runner.cloud.http("PUT", "/v1/groups/g1", {})
     assert again.status == 201
-    newer = play.mill.groups.get("g1")
+    newer = runner.mill.groups.get("g1")
     assert newer is not None
     assert not set(newer.queues) & set(row.queues)
 
 
-def test_the_worker_protocol_over_http(play: Play) -> None:
-    http = play.cloud.http
+def test_the_worker_protocol_over_http(runner: JobRunner) -> None:
+    http = runner.cloud.http
     worker = http("POST", "/v1/workers", {"name": "w1", "groups": ["default"], "slots": 2}).json
     assert worker["status"] == 3
-    play.define({"stepName": "a", "sharding": 2})
-    play.submit()
+    runner.define({"stepName": "a", "sharding": 2})
+    runner.submit()
     lease = {"workerId": worker["id"], "session": worker["session"], "max": 10, "waitSeconds": 5}
     leases: list[dict[str, Any]] = []
-    play.cloud.run_until(
+    runner.cloud.run_until(
         lambda: len(leases) == 2,
         meanwhile=lambda: leases.extend(http("POST", "/v1/work:lease", lease).json["items"]),
     )
@@ -251,7 +251,7 @@ def test_the_worker_protocol_over_http(play: Play) -> None:
     ]
     done = http("POST", "/v1/work:report", {"workerId": worker["id"], "results": results})
     assert [item["status"] for item in done.json["items"]] == ["ok", "ok"]
-    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
     stale = http("POST", f"/v1/workers/{worker['id']}:heartbeat", {"session": worker["session"] + 1})
     assert (stale.status, stale.json["code"]) == (409, "stale-session")
     unknown = http("POST", "/v1/work:report", {"workerId": "nobody", "results": results})

@@ -10,159 +10,159 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from shardmill.engine.control import change as change_module
 from shardmill.model.actor import Actor
-from support.faults import Faults, How
-from support.hands import Hands
-from support.play import Play, fail_shards
+from support.aws_rules.faults import Faults, How
+from support.scenarios.job_runner import JobRunner, fail_shards
+from support.scenarios.manual_worker import ManualWorker
 
 ME = Actor("me")
 
 
-def change(play: Play, status: int = 200, *, action: str = "change", **wish: Any) -> Any:
-    answer = play.cloud.http("POST", f"/v1/jobs/play/t1:{action}", wish)
+def change(runner: JobRunner, status: int = 200, *, action: str = "change", **wish: Any) -> Any:
+    answer = runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}", wish)
     assert answer.status == status, answer
     return answer.json
 
 
 @pytest.fixture
-def other(play: Play) -> Hands:
-    play.cloud.http("PUT", "/v1/groups/other", {})
-    return Hands(play.mill, "other", ["other"])
+def other(runner: JobRunner) -> ManualWorker:
+    runner.cloud.http("PUT", "/v1/groups/other", {})
+    return ManualWorker(runner.mill, "other", ["other"])
 
 
-def test_what_waits_moves_to_another_group(play: Play, other: Hands) -> None:
-    play.define({"stepName": "a", "sharding": 5}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    held = play.take(2)
-    change(play, action="group", workerGroups=["other"], reason="more memory")
-    play.later(3)
-    assert play.hands.take() == []
-    play.hands.report(held)
-    other.clock = play.hands.clock
-    play.hands = other
-    job = play.run()
+def test_what_waits_moves_to_another_group(runner: JobRunner, other: ManualWorker) -> None:
+    runner.define({"stepName": "a", "sharding": 5}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    held = runner.take(2)
+    change(runner, action="group", workerGroups=["other"], reason="more memory")
+    runner.later(3)
+    assert runner.worker.take() == []
+    runner.worker.report(held)
+    other.clock = runner.worker.clock
+    runner.worker = other
+    job = runner.run()
     assert (job["state"], job["workerGroups"]) == ("SUCCESS", ["other"])
-    by_worker = [task["worker"] == other.worker.id for task in play.step_tasks("a")]
+    by_worker = [task["worker"] == other.row.id for task in runner.step_tasks("a")]
     assert sorted(by_worker) == [False, False, True, True, True]
-    history = play.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
+    history = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
     assert "changed workerGroups to other: more memory" in [each["reason"] for each in history]
 
 
-def test_one_step_is_changed_and_the_others_are_not(play: Play, other: Hands) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    change(play, stepName="b", workerGroups=["other"], failedRetries=4, timeoutSeconds=60, priority=11)
-    play.cloud.run_until(lambda: play.states() == {"a": "READY", "b": "WAITING"}, 10)
-    a, b = play.row(0), play.row(1)
+def test_one_step_is_changed_and_the_others_are_not(runner: JobRunner, other: ManualWorker) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    change(runner, stepName="b", workerGroups=["other"], failedRetries=4, timeoutSeconds=60, priority=11)
+    runner.cloud.run_until(lambda: runner.states() == {"a": "READY", "b": "WAITING"}, 10)
+    a, b = runner.row(0), runner.row(1)
     assert (a.groups, a.priority, a.spec["failedRetries"]) == (["default"], 1, 0)
     assert (b.groups, b.priority, b.spec["failedRetries"], b.spec["timeoutSeconds"]) == (["other"], 11, 4, 60)
-    assert play.job()["priority"] == 1
+    assert runner.job()["priority"] == 1
 
 
-def test_a_window_grows_and_shrinks(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 40, "maxTaskCount": 2})
-    play.submit()
-    held = play.take(2)
-    assert play.hands.take() == []
-    change(play, maxTaskCount=10)
-    play.later(3)
-    held += play.take(8)
-    assert play.hands.take() == []
-    change(play, maxTaskCount=3)
-    play.later(6)
-    play.hands.report(held)
-    alive = play.take(3)
-    assert play.hands.take() == []
-    play.hands.report(alive)
-    assert play.run()["state"] == "SUCCESS"
+def test_a_window_grows_and_shrinks(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 40, "maxTaskCount": 2})
+    runner.submit()
+    held = runner.take(2)
+    assert runner.worker.take() == []
+    change(runner, maxTaskCount=10)
+    runner.later(3)
+    held += runner.take(8)
+    assert runner.worker.take() == []
+    change(runner, maxTaskCount=3)
+    runner.later(6)
+    runner.worker.report(held)
+    alive = runner.take(3)
+    assert runner.worker.take() == []
+    runner.worker.report(alive)
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_retries_are_given_to_a_job_that_fails(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 2, "failedInterval": 0})
-    play.submit()
-    held = play.take(2)
-    change(play, failedRetries=1)
-    play.later(3)
-    play.hands.report(held, "failed")
-    play.later(5)
-    assert play.run()["state"] == "SUCCESS"
-    assert [task["attempt"] for task in play.step_tasks("a")] == [2, 2]
+def test_retries_are_given_to_a_job_that_fails(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 2, "failedInterval": 0})
+    runner.submit()
+    held = runner.take(2)
+    change(runner, failedRetries=1)
+    runner.later(3)
+    runner.worker.report(held, "failed")
+    runner.later(5)
+    assert runner.run()["state"] == "SUCCESS"
+    assert [task["attempt"] for task in runner.step_tasks("a")] == [2, 2]
 
 
-def test_a_shorter_limit_is_for_what_is_leased_from_then_on(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 2, "maxTaskCount": 1, "timeoutSeconds": 600})
-    play.submit()
-    [held] = play.take(1)
+def test_a_shorter_limit_is_for_what_is_leased_from_then_on(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 2, "maxTaskCount": 1, "timeoutSeconds": 600})
+    runner.submit()
+    [held] = runner.take(1)
     assert held.timeout_seconds == 600
-    change(play, timeoutSeconds=5)
-    play.later(60)  # longer than the new limit, and seen: the attempt still has the time it was promised
-    assert play.hands.beat([held]) == []
-    play.hands.report([held])
-    [second] = play.take(1)
+    change(runner, timeoutSeconds=5)
+    runner.later(60)  # longer than the new limit, and seen: the attempt still has the time it was promised
+    assert runner.worker.beat([held]) == []
+    runner.worker.report([held])
+    [second] = runner.take(1)
     assert second.timeout_seconds == 5
-    play.hands.report([second])
-    assert play.run()["state"] == "SUCCESS"
+    runner.worker.report([second])
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_job_that_waits_and_its_next_run_have_what_was_asked(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 2}, concurrency=1)
-    play.submit("t0")
-    play.cloud.run_until(lambda: play.job("t0")["state"] == "QUEUED", 10)
-    play.submit("t1")
-    change(play, failedRetries=3, priority=5)
-    play.run(trigger="t0")
-    play.cloud.run_until(lambda: play.job()["state"] == "QUEUED", 10)
-    assert (play.row(0).spec["failedRetries"], play.row(0).priority) == (3, 5)
-    assert play.run(fail_shards(1))["state"] == "FAILED"
-    assert play.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
-    play.cloud.run_until(lambda: len(play.job()["steps"]) == 1, 10)
-    assert play.row(0).spec["failedRetries"] == 3
-    assert play.run()["state"] == "SUCCESS"
+def test_a_job_that_waits_and_its_next_run_have_what_was_asked(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 2}, concurrency=1)
+    runner.submit("t0")
+    runner.cloud.run_until(lambda: runner.job("t0")["state"] == "QUEUED", 10)
+    runner.submit("t1")
+    change(runner, failedRetries=3, priority=5)
+    runner.run(trigger="t0")
+    runner.cloud.run_until(lambda: runner.job()["state"] == "QUEUED", 10)
+    assert (runner.row(0).spec["failedRetries"], runner.row(0).priority) == (3, 5)
+    assert runner.run(fail_shards(1))["state"] == "FAILED"
+    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    runner.cloud.run_until(lambda: len(runner.job()["steps"]) == 1, 10)
+    assert runner.row(0).spec["failedRetries"] == 3
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_what_was_asked_of_all_goes_before_what_one_step_was_given(play: Play) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    change(play, stepName="b", failedRetries=1)
-    change(play, failedRetries=2)
-    change(play, stepName="a", failedRetries=3)
-    play.cloud.run_until(lambda: "a" in play.states(), 10)
-    assert [play.row(index).spec["failedRetries"] for index in (0, 1)] == [3, 2]
+def test_what_was_asked_of_all_goes_before_what_one_step_was_given(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    change(runner, stepName="b", failedRetries=1)
+    change(runner, failedRetries=2)
+    change(runner, stepName="a", failedRetries=3)
+    runner.cloud.run_until(lambda: "a" in runner.states(), 10)
+    assert [runner.row(index).spec["failedRetries"] for index in (0, 1)] == [3, 2]
 
 
-def test_nonsense_changes_nothing(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    assert change(play, 422)["code"] == "invalid-request"
-    assert change(play, 422, failedRetries=-1)["faults"][0]["pointer"] == "/failedRetries"
-    missing = change(play, 422, workerGroups=["default", "nope"])
+def test_nonsense_changes_nothing(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    assert change(runner, 422)["code"] == "invalid-request"
+    assert change(runner, 422, failedRetries=-1)["faults"][0]["pointer"] == "/failedRetries"
+    missing = change(runner, 422, workerGroups=["default", "nope"])
     assert missing["faults"][0]["pointer"] == "/workerGroups/1"
-    assert change(play, 404, stepName="nope", priority=1)["code"] == "step-not-found"
-    play.run()
-    assert change(play, 409, priority=3)["code"] == "job-ended"
+    assert change(runner, 404, stepName="nope", priority=1)["code"] == "step-not-found"
+    runner.run()
+    assert change(runner, 409, priority=3)["code"] == "job-ended"
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("call", range(4))
 def test_a_change_that_was_broken_off_is_finished_by_the_tick(
-    play: Play, faults: Faults, call: int, how: How
+    runner: JobRunner, faults: Faults, call: int, how: How
 ) -> None:
-    play.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    play.cloud.run_until(lambda: play.states() == {"a": "READY", "b": "WAITING"}, 10)
-    job = play.mill.jobs.find("play", "t1")
+    runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states() == {"a": "READY", "b": "WAITING"}, 10)
+    job = runner.mill.jobs.find("play", "t1")
     assert job
     faults.fail("dynamodb", "UpdateItem", how=how, nth=call + 1)
     with suppress(ClientError, EndpointConnectionError, ReadTimeoutError):
-        change_module.change(play.mill, job, {"failed_retries": 2}, ME, play.hands.clock())
+        change_module.change(runner.mill, job, {"failed_retries": 2}, ME, runner.worker.clock())
     faults.relent()
-    play.tick(2)
-    changed = play.mill.jobs.find("play", "t1")
+    runner.tick(2)
+    changed = runner.mill.jobs.find("play", "t1")
     assert changed
     assert not changed.unapplied
     assert (
-        play.row(0).spec["failedRetries"]
-        == play.row(1).spec["failedRetries"]
+        runner.row(0).spec["failedRetries"]
+        == runner.row(1).spec["failedRetries"]
         == (2 if changed.changes else 0)
     )
-    play.later(120)
-    assert play.run()["state"] == "SUCCESS"
+    runner.later(120)
+    assert runner.run()["state"] == "SUCCESS"

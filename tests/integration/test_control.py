@@ -13,291 +13,299 @@ from shardmill.engine.control import suspend
 from shardmill.engine.running import kill
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState
-from support.call import ProcessKilled
-from support.faults import Faults
-from support.play import Play
+from support.aws_rules.call import ProcessKilled
+from support.aws_rules.faults import Faults
+from support.scenarios.job_runner import JobRunner
 
 ME = Actor("me")
 
 
-def act(play: Play, action: str, body: Any = None, trigger: str = "t1", status: int = 200) -> dict[str, Any]:
-    answer = play.cloud.http("POST", f"/v1/jobs/play/{trigger}:{action}", body)
+def act(
+    runner: JobRunner, action: str, body: Any = None, trigger: str = "t1", status: int = 200
+) -> dict[str, Any]:
+    answer = runner.cloud.http("POST", f"/v1/jobs/play/{trigger}:{action}", body)
     assert answer.status == status, answer
     told: dict[str, Any] = answer.json
     return told
 
 
-def counts(play: Play, step: int = 0) -> dict[str, int]:
-    found: dict[str, int] = play.job()["steps"][step]["counts"]
+def counts(runner: JobRunner, step: int = 0) -> dict[str, int]:
+    found: dict[str, int] = runner.job()["steps"][step]["counts"]
     return found
 
 
-def left_over(play: Play) -> list[str]:
+def left_over(runner: JobRunner) -> list[str]:
     """The messages that could still start something, once workers know what has changed."""
-    play.later(3)
-    return [lease.task_id for lease in play.hands.take()]
+    runner.later(3)
+    return [lease.task_id for lease in runner.worker.take()]
 
 
-def test_a_suspended_job_is_parked_and_goes_on_where_it_was(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 20}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    held = play.take(10)
-    play.hands.report(held[:4])
-    told = act(play, "suspend", {"reason": "wrong data"})
+def test_a_suspended_job_is_parked_and_goes_on_where_it_was(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 20}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    held = runner.take(10)
+    runner.worker.report(held[:4])
+    told = act(runner, "suspend", {"reason": "wrong data"})
     assert (told["state"], told["notes"]) == ("SUSPENDED", "suspended by admin: wrong data")
-    assert play.states() == {"a": "SUSPENDED", "b": "WAITING"}
-    assert counts(play) == {"SUCCESS": 4, "RUNNING": 6, "SUSPENDED": 10}
-    assert sorted(play.hands.beat(held[4:])) == sorted(lease.task_id for lease in held[4:])
-    play.hands.report(held[4:], "failed", reason="discarded")
-    assert counts(play) == {"SUCCESS": 4, "SUSPENDED": 16}
-    assert left_over(play) == []
-    assert act(play, "resume")["state"] == "RUNNING"
-    job = play.run()
-    assert (job["state"], counts(play), counts(play, 1)) == ("SUCCESS", {"SUCCESS": 20}, {"SUCCESS": 1})
-    assert all(task["failed"] == 0 for task in play.step_tasks("a"))
+    assert runner.states() == {"a": "SUSPENDED", "b": "WAITING"}
+    assert counts(runner) == {"SUCCESS": 4, "RUNNING": 6, "SUSPENDED": 10}
+    assert sorted(runner.worker.beat(held[4:])) == sorted(lease.task_id for lease in held[4:])
+    runner.worker.report(held[4:], "failed", reason="discarded")
+    assert counts(runner) == {"SUCCESS": 4, "SUSPENDED": 16}
+    assert left_over(runner) == []
+    assert act(runner, "resume")["state"] == "RUNNING"
+    job = runner.run()
+    assert (job["state"], counts(runner), counts(runner, 1)) == ("SUCCESS", {"SUCCESS": 20}, {"SUCCESS": 1})
+    assert all(task["failed"] == 0 for task in runner.step_tasks("a"))
 
 
-def test_running_tasks_may_finish(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    held = play.take(2)
-    act(play, "suspend", {"letFinish": True})
-    assert play.hands.beat(held) == []
-    assert [each.status for each in play.hands.report(held)] == ["ok", "ok"]
-    assert counts(play) == {"SUCCESS": 2, "SUSPENDED": 1}
-    act(play, "resume")
-    assert play.run()["state"] == "SUCCESS"
+def test_running_tasks_may_finish(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    held = runner.take(2)
+    act(runner, "suspend", {"letFinish": True})
+    assert runner.worker.beat(held) == []
+    assert [each.status for each in runner.worker.report(held)] == ["ok", "ok"]
+    assert counts(runner) == {"SUCCESS": 2, "SUSPENDED": 1}
+    act(runner, "resume")
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_step_whose_last_task_ends_meanwhile_closes_and_the_next_waits_for_the_resume(play: Play) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    held = play.take(1)
-    act(play, "suspend", {"letFinish": True})
-    play.hands.report(held)
-    play.cloud.run_until(lambda: play.states()["a"] == "SUCCESS")
-    assert play.states()["b"] == "WAITING"
-    play.tick(minutes=5)
-    assert (play.job()["state"], play.states()["b"]) == ("SUSPENDED", "WAITING")
-    act(play, "resume")
-    assert play.run()["state"] == "SUCCESS"
+def test_a_step_whose_last_task_ends_meanwhile_closes_and_the_next_waits_for_the_resume(
+    runner: JobRunner,
+) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    held = runner.take(1)
+    act(runner, "suspend", {"letFinish": True})
+    runner.worker.report(held)
+    runner.cloud.run_until(lambda: runner.states()["a"] == "SUCCESS")
+    assert runner.states()["b"] == "WAITING"
+    runner.tick(minutes=5)
+    assert (runner.job()["state"], runner.states()["b"]) == ("SUSPENDED", "WAITING")
+    act(runner, "resume")
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_job_that_ends_while_it_is_suspended_ends_when_it_is_resumed(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    held = play.take(1)
-    act(play, "suspend", {"letFinish": True})
-    play.hands.report(held)
-    play.cloud.run_until(lambda: play.states()["a"] == "SUCCESS")
-    assert play.job()["state"] == "SUSPENDED"
-    act(play, "resume")
-    assert play.job()["state"] == "SUCCESS"
+def test_a_job_that_ends_while_it_is_suspended_ends_when_it_is_resumed(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    held = runner.take(1)
+    act(runner, "suspend", {"letFinish": True})
+    runner.worker.report(held)
+    runner.cloud.run_until(lambda: runner.states()["a"] == "SUCCESS")
+    assert runner.job()["state"] == "SUSPENDED"
+    act(runner, "resume")
+    assert runner.job()["state"] == "SUCCESS"
 
 
-def test_suspending_twice_and_resuming_twice_is_the_same_as_once(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    play.take(1)
-    assert [act(play, "suspend")["state"] for _ in range(2)] == ["SUSPENDED"] * 2
-    assert [act(play, "resume")["state"] for _ in range(2)] == ["RUNNING"] * 2
-    states = [each["state"] for each in play.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]]
+def test_suspending_twice_and_resuming_twice_is_the_same_as_once(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.take(1)
+    assert [act(runner, "suspend")["state"] for _ in range(2)] == ["SUSPENDED"] * 2
+    assert [act(runner, "resume")["state"] for _ in range(2)] == ["RUNNING"] * 2
+    states = [each["state"] for each in runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]]
     assert states.count("SUSPENDED") == 2  # the Job's and the step's
 
 
-def test_a_job_suspended_before_it_was_planned_starts_when_resumed(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a"})
+def test_a_job_suspended_before_it_was_planned_starts_when_resumed(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"})
     faults.fail("stepfunctions", "StartExecution", how="before")
-    play.submit()
-    assert act(play, "suspend")["state"] == "SUSPENDED"
-    play.tick(minutes=3)
-    assert play.job()["state"] == "SUSPENDED"
-    act(play, "resume")
-    assert play.run()["state"] == "SUCCESS"
+    runner.submit()
+    assert act(runner, "suspend")["state"] == "SUSPENDED"
+    runner.tick(minutes=3)
+    assert runner.job()["state"] == "SUSPENDED"
+    act(runner, "resume")
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_suspended_job_gives_its_slot_and_waits_for_one_again(play: Play) -> None:
-    play.define({"stepName": "a"}, concurrency=1)
-    play.submit("t1")
-    play.cloud.run_until(lambda: play.job("t1")["state"] == "QUEUED")
-    play.submit("t2")
-    play.cloud.run_until(lambda: play.job("t2")["state"] == "WAITING")
-    act(play, "suspend", trigger="t1")
-    play.cloud.run_until(lambda: play.job("t2")["state"] == "QUEUED")
-    assert act(play, "resume", trigger="t1")["state"] == "WAITING"
-    assert play.run(trigger="t2")["state"] == "SUCCESS"
-    assert play.run(trigger="t1")["state"] == "SUCCESS"
+def test_a_suspended_job_gives_its_slot_and_waits_for_one_again(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, concurrency=1)
+    runner.submit("t1")
+    runner.cloud.run_until(lambda: runner.job("t1")["state"] == "QUEUED")
+    runner.submit("t2")
+    runner.cloud.run_until(lambda: runner.job("t2")["state"] == "WAITING")
+    act(runner, "suspend", trigger="t1")
+    runner.cloud.run_until(lambda: runner.job("t2")["state"] == "QUEUED")
+    assert act(runner, "resume", trigger="t1")["state"] == "WAITING"
+    assert runner.run(trigger="t2")["state"] == "SUCCESS"
+    assert runner.run(trigger="t1")["state"] == "SUCCESS"
 
 
-def test_an_ended_job_is_not_suspended_and_says_how_it_ended(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    play.run()
+def test_an_ended_job_is_not_suspended_and_says_how_it_ended(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.run()
     for action in ("suspend", "resume", "kill"):
-        told = act(play, action, status=409)
+        told = act(runner, action, status=409)
         assert (told["code"], "SUCCESS" in told["detail"]) == ("job-ended", True)
 
 
 @pytest.mark.parametrize("nth", range(1, 5))
 @pytest.mark.parametrize("how", ["before", "after", "crash"])
-def test_a_suspension_that_breaks_off_is_finished_by_the_tick(play: Play, nth: int, how: Any) -> None:
-    play.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
-    play.submit()
-    held = play.take(1)
-    play.cloud.run_until(lambda: all(play.row(at).token for at in (0, 1)))
-    job = play.mill.jobs.find("play", "t1")
+def test_a_suspension_that_breaks_off_is_finished_by_the_tick(runner: JobRunner, nth: int, how: Any) -> None:
+    runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
+    runner.submit()
+    held = runner.take(1)
+    runner.cloud.run_until(lambda: all(runner.row(at).token for at in (0, 1)))
+    job = runner.mill.jobs.find("play", "t1")
     assert job is not None
     with Faults() as faults, suppress(ClientError, BotoCoreError, ProcessKilled):
         faults.fail("dynamodb", "UpdateItem", nth=nth, how=how)
-        suspend.suspend(play.mill, job, ME, "", play.hands.clock(), let_finish=False)
-    if play.job()["state"] == "SUSPENDED":
-        play.tick(minutes=3)
-        assert play.states() == {"a": "SUSPENDED", "b": "SUSPENDED"}
-        present = play.mill.jobs.find("play", "t1")
+        suspend.suspend(runner.mill, job, ME, "", runner.worker.clock(), let_finish=False)
+    if runner.job()["state"] == "SUSPENDED":
+        runner.tick(minutes=3)
+        assert runner.states() == {"a": "SUSPENDED", "b": "SUSPENDED"}
+        present = runner.mill.jobs.find("play", "t1")
         assert present is not None
         assert not present.event_pending
-        act(play, "resume")
-    play.hands.report(held)
-    assert play.run()["state"] == "SUCCESS"
+        act(runner, "resume")
+    runner.worker.report(held)
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_suspend_and_resume_at_once_agree_in_the_end(play: Play) -> None:
-    play.define(*({"stepName": f"s{n}", "sharding": 3} for n in range(4)))
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and all(play.row(at).token for at in range(4)))
-    job = play.mill.jobs.find("play", "t1")
+def test_suspend_and_resume_at_once_agree_in_the_end(runner: JobRunner) -> None:
+    runner.define(*({"stepName": f"s{n}", "sharding": 3} for n in range(4)))
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and all(runner.row(at).token for at in range(4)))
+    job = runner.mill.jobs.find("play", "t1")
     assert job is not None
-    now = play.hands.clock()
+    now = runner.worker.clock()
 
     def one(number: int) -> None:
-        present = play.mill.jobs.get(job.id)
+        present = runner.mill.jobs.get(job.id)
         assert present is not None
         if number % 2:
-            suspend.resume(play.mill, present, ME, "", now)
+            suspend.resume(runner.mill, present, ME, "", now)
         else:
-            suspend.suspend(play.mill, present, ME, "", now, let_finish=False)
+            suspend.suspend(runner.mill, present, ME, "", now, let_finish=False)
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(one, range(12)))
-    play.tick(minutes=3)
-    present = play.mill.jobs.get(job.id)
+    runner.tick(minutes=3)
+    present = runner.mill.jobs.get(job.id)
     assert present is not None
     suspended = present.state is JobState.SUSPENDED
-    assert {row.state.value == "SUSPENDED" for row in map(play.row, range(4))} == {suspended}
-    act(play, "resume")
-    play.tick(minutes=6)
-    assert play.run()["state"] == "SUCCESS"
+    assert {row.state.value == "SUSPENDED" for row in map(runner.row, range(4))} == {suspended}
+    act(runner, "resume")
+    runner.tick(minutes=6)
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_killed_job_is_over_at_once_and_nothing_of_it_is_left(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 20}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    held = play.take(3)
-    play.hands.report(held[:1])
-    told = act(play, "kill", {"reason": "enough"})
+def test_a_killed_job_is_over_at_once_and_nothing_of_it_is_left(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 20}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    held = runner.take(3)
+    runner.worker.report(held[:1])
+    told = act(runner, "kill", {"reason": "enough"})
     assert (told["state"], told["notes"]) == ("KILLED", "killed by admin: enough")
-    assert play.states() == {"a": "KILLED", "b": "KILLED"}
-    assert counts(play) == {"SUCCESS": 1, "KILLED": 19}
-    assert sorted(play.hands.beat(held[1:])) == sorted(lease.task_id for lease in held[1:])
-    assert {each.status for each in play.hands.report(held[1:])} == {"stale-attempt"}
-    assert left_over(play) == []
-    assert counts(play) == {"SUCCESS": 1, "KILLED": 19}
-    assert play.cloud.executions(status="RUNNING") == []
-    assert play.cloud.settle() == [e["executionArn"] for e in play.cloud.executions(status="ABORTED")]
-    assert act(play, "kill")["state"] == "KILLED"
-    assert play.job()["state"] == "KILLED"
+    assert runner.states() == {"a": "KILLED", "b": "KILLED"}
+    assert counts(runner) == {"SUCCESS": 1, "KILLED": 19}
+    assert sorted(runner.worker.beat(held[1:])) == sorted(lease.task_id for lease in held[1:])
+    assert {each.status for each in runner.worker.report(held[1:])} == {"stale-attempt"}
+    assert left_over(runner) == []
+    assert counts(runner) == {"SUCCESS": 1, "KILLED": 19}
+    assert runner.cloud.executions(status="RUNNING") == []
+    assert runner.cloud.settle() == [e["executionArn"] for e in runner.cloud.executions(status="ABORTED")]
+    assert act(runner, "kill")["state"] == "KILLED"
+    assert runner.job()["state"] == "KILLED"
 
 
 @pytest.mark.parametrize("nth", range(1, 7))
 @pytest.mark.parametrize("how", ["after", "crash"])
-def test_a_kill_that_breaks_off_is_finished_by_the_tick(play: Play, nth: int, how: Any) -> None:
-    play.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
-    play.submit()
-    held = play.take(1)
-    play.cloud.run_until(lambda: all(play.row(at).token for at in (0, 1)))
-    job = play.mill.jobs.find("play", "t1")
+def test_a_kill_that_breaks_off_is_finished_by_the_tick(runner: JobRunner, nth: int, how: Any) -> None:
+    runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
+    runner.submit()
+    held = runner.take(1)
+    runner.cloud.run_until(lambda: all(runner.row(at).token for at in (0, 1)))
+    job = runner.mill.jobs.find("play", "t1")
     assert job is not None
     with Faults() as faults, suppress(ClientError, BotoCoreError, ProcessKilled):
         faults.fail("dynamodb", "UpdateItem", nth=nth, how=how)
-        kill.kill(play.mill, job, "me", "", play.hands.clock())
-    play.tick(minutes=3)
-    assert (play.job()["state"], play.states()) == ("KILLED", {"a": "KILLED", "b": "KILLED"})
-    assert [step["counts"] for step in play.job()["steps"]] == [{"KILLED": 3}, {"KILLED": 1}]
-    assert play.hands.beat(held) == [held[0].task_id]
-    assert left_over(play) == []
-    play.cloud.run_until(lambda: not play.cloud.executions(status="RUNNING"))
+        kill.kill(runner.mill, job, "me", "", runner.worker.clock())
+    runner.tick(minutes=3)
+    assert (runner.job()["state"], runner.states()) == ("KILLED", {"a": "KILLED", "b": "KILLED"})
+    assert [step["counts"] for step in runner.job()["steps"]] == [{"KILLED": 3}, {"KILLED": 1}]
+    assert runner.worker.beat(held) == [held[0].task_id]
+    assert left_over(runner) == []
+    runner.cloud.run_until(lambda: not runner.cloud.executions(status="RUNNING"))
 
 
-def test_a_killed_step_spoils_what_depends_on_it_and_no_more(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 5}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c"})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    act(play, "kill", {"stepName": "a"})
-    job = play.run()
-    assert (job["state"], play.states()) == ("FAILED", {"a": "KILLED", "b": "SKIPPED", "c": "SUCCESS"})
-    assert counts(play) == {"KILLED": 5}
+def test_a_killed_step_spoils_what_depends_on_it_and_no_more(runner: JobRunner) -> None:
+    runner.define(
+        {"stepName": "a", "sharding": 5}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c"}
+    )
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    act(runner, "kill", {"stepName": "a"})
+    job = runner.run()
+    assert (job["state"], runner.states()) == ("FAILED", {"a": "KILLED", "b": "SKIPPED", "c": "SUCCESS"})
+    assert counts(runner) == {"KILLED": 5}
     assert "killed by admin" in job["notes"]
 
 
-def test_a_step_that_waits_can_be_killed(play: Play) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"])
-    act(play, "kill", {"stepName": "b"})
-    assert play.run()["state"] == "FAILED"
-    assert play.states() == {"a": "SUCCESS", "b": "KILLED"}
+def test_a_step_that_waits_can_be_killed(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"])
+    act(runner, "kill", {"stepName": "b"})
+    assert runner.run()["state"] == "FAILED"
+    assert runner.states() == {"a": "SUCCESS", "b": "KILLED"}
 
 
 @pytest.mark.parametrize(("action", "wish"), [("kill", {}), ("force", {"state": "SUCCESS"})])
 def test_a_phase_is_not_over_while_a_step_before_an_ended_one_runs(
-    play: Play, action: str, wish: Any
+    runner: JobRunner, action: str, wish: Any
 ) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "phase": 1})
-    play.submit()
-    [held] = play.take(1)
-    act(play, action, {"stepName": "b", **wish})
-    play.tick(2)
-    assert play.states()["c"] == "WAITING"
-    assert not play.ended()
-    play.hands.report([held])
-    play.run()
-    assert play.states()["a"] == play.states()["c"] == "SUCCESS"
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "phase": 1})
+    runner.submit()
+    [held] = runner.take(1)
+    act(runner, action, {"stepName": "b", **wish})
+    runner.tick(2)
+    assert runner.states()["c"] == "WAITING"
+    assert not runner.ended()
+    runner.worker.report([held])
+    runner.run()
+    assert runner.states()["a"] == runner.states()["c"] == "SUCCESS"
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_one_task_is_killed(play: Play, leased: bool) -> None:
-    play.define({"stepName": "a", "sharding": 3, "maxTaskCount": 3 if leased else 1, "toleratedFailures": 1})
-    play.submit()
-    held = play.take(1)
+def test_one_task_is_killed(runner: JobRunner, leased: bool) -> None:
+    runner.define(
+        {"stepName": "a", "sharding": 3, "maxTaskCount": 3 if leased else 1, "toleratedFailures": 1}
+    )
+    runner.submit()
+    held = runner.take(1)
     index = held[0].sharding.index if leased else 2
-    act(play, "kill", {"stepName": "a", "index": index})
-    assert play.task("a", index)["state"] == "KILLED"
-    assert play.hands.beat(held) == ([held[0].task_id] if leased else [])
-    assert [each.status for each in play.hands.report(held)] == ["stale-attempt" if leased else "ok"]
-    job = play.run()
-    assert (job["state"], counts(play)) == ("FAILED", {"SUCCESS": 2, "KILLED": 1})
+    act(runner, "kill", {"stepName": "a", "index": index})
+    assert runner.task("a", index)["state"] == "KILLED"
+    assert runner.worker.beat(held) == ([held[0].task_id] if leased else [])
+    assert [each.status for each in runner.worker.report(held)] == ["stale-attempt" if leased else "ok"]
+    job = runner.run()
+    assert (job["state"], counts(runner)) == ("FAILED", {"SUCCESS": 2, "KILLED": 1})
 
 
-def test_nonsense_is_refused(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    assert act(play, "kill", {"index": 3}, status=422)["faults"][0]["code"] == "missing-field"
-    assert act(play, "kill", {"stepName": "x"}, status=404)["code"] == "step-not-found"
-    assert act(play, "kill", {"stepName": "a", "index": 9}, status=404)["code"] == "task-not-found"
-    assert act(play, "suspend", {"why": "x"}, status=422)["faults"][0]["code"] == "unknown-field"
-    assert act(play, "suspend", trigger="none", status=404)["code"] == "job-not-found"
+def test_nonsense_is_refused(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    assert act(runner, "kill", {"index": 3}, status=422)["faults"][0]["code"] == "missing-field"
+    assert act(runner, "kill", {"stepName": "x"}, status=404)["code"] == "step-not-found"
+    assert act(runner, "kill", {"stepName": "a", "index": 9}, status=404)["code"] == "task-not-found"
+    assert act(runner, "suspend", {"why": "x"}, status=422)["faults"][0]["code"] == "unknown-field"
+    assert act(runner, "suspend", trigger="none", status=404)["code"] == "job-not-found"
 
 
-def test_the_history_names_who_and_why(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    held = play.take(1)
-    act(play, "suspend", {"reason": "wait a moment"})
-    act(play, "resume", {"reason": "go"})
-    play.hands.report(held, "failed", reason="discarded")
-    play.run()
-    items = play.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
+def test_the_history_names_who_and_why(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    held = runner.take(1)
+    act(runner, "suspend", {"reason": "wait a moment"})
+    act(runner, "resume", {"reason": "go"})
+    runner.worker.report(held, "failed", reason="discarded")
+    runner.run()
+    items = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
     job = [(each["state"], each["actor"], each["reason"]) for each in items if not each["stepName"]]
     assert job == [
         ("INIT", "admin", "submitted"),

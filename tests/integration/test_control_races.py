@@ -10,9 +10,9 @@ import pytest
 from shardmill.engine.views.explain import history
 from shardmill.model.history import Change
 from shardmill.model.states import JobState, StepState
-from support.cloud import Cloud
-from support.interrupt import Interruption
-from support.race import Between, Deed, Event, Race, race_track
+from support.moto.cloud import Cloud
+from support.scenarios.interrupter import Interruption
+from support.scenarios.race import Between, Deed, Event, Race, race_track
 
 CHAIN = {"steps": [{"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"}]}
 PHASES = {

@@ -1,9 +1,9 @@
 """The environment of a command, as the task that a worker leases has it."""
 
-from support.play import Play
+from support.scenarios.job_runner import JobRunner
 
 
-def test_values_are_filled_in_for_each_task(play: Play) -> None:
+def test_values_are_filled_in_for_each_task(runner: JobRunner) -> None:
     environ = {
         "public": {
             "PART": "{{ shard.index }} of {{ shard.total }}",
@@ -12,12 +12,12 @@ def test_values_are_filled_in_for_each_task(play: Play) -> None:
         },
         "private": {"KEY": "{{ params.key }}/{{ job.trigger }}"},
     }
-    play.define(
+    runner.define(
         {"stepName": "a", "sharding": 2, "command": {"name": "./x", "environ": environ}},
         params={"date": "$(date)", "key": 7},
     )
-    play.submit()
-    leases = sorted(play.take(2), key=lambda lease: lease.sharding.index)
+    runner.submit()
+    leases = sorted(runner.take(2), key=lambda lease: lease.sharding.index)
     assert [lease.environ["PART"] for lease in leases] == ["0 of 2", "1 of 2"]
     for lease in leases:
         assert {name: lease.environ[name] for name in ("DATE", "X", "KEY")} == {
@@ -25,4 +25,4 @@ def test_values_are_filled_in_for_each_task(play: Play) -> None:
             "X": "} }}",
             "KEY": "7/t1",
         }
-    assert play.step("a")["command"]["environ"]["private"] == {"KEY": "********"}
+    assert runner.step("a")["command"]["environ"]["private"] == {"KEY": "********"}

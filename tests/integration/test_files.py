@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from shardmill.model.transfers import PART_BYTES
-from support.hands import Hands
-from support.play import Play
-from support.porter import Porter, md5s, place
+from support.scenarios.file_worker import FileWorker, md5s, place
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_worker import ManualWorker
 
 
 @pytest.fixture
-def porter(play: Play) -> Porter:
-    return Porter(play)
+def file_worker(runner: JobRunner) -> FileWorker:
+    return FileWorker(runner)
 
 
 def step(name: str, *after: str, **more: Any) -> dict[str, Any]:
@@ -27,12 +27,12 @@ MAKE = step(
 )
 
 
-def made(play: Play, porter: Porter) -> None:
+def made(runner: JobRunner, file_worker: FileWorker) -> None:
     """Three tasks of a step `make` have stored a part each, and a log of the same name."""
-    for lease in play.take(3):
+    for lease in runner.take(3):
         number = lease.sharding.index
         assert lease.prepare
-        porter.end(lease, {f"part-{number}.csv": b"%d\n" % number, "log": b"log %d" % number})
+        file_worker.end(lease, {f"part-{number}.csv": b"%d\n" % number, "log": b"log %d" % number})
 
 
 @pytest.mark.parametrize(
@@ -46,26 +46,28 @@ def made(play: Play, porter: Porter) -> None:
         ([{"name": "other", "optional": True}], {}),
     ],
 )
-def test_a_step_reads_what_its_origin_made(play: Play, porter: Porter, inputs: Any, found: Any) -> None:
-    play.define(MAKE, step("next", inputs=[{"origin": "make", **each} for each in inputs]))
-    play.submit()
-    made(play, porter)
-    [lease] = play.take(1)  # it waits for its origin without saying so
-    assert porter.fetch(lease) == found
-    play.hands.report([lease])
-    assert play.run()["state"] == "SUCCESS"
+def test_a_step_reads_what_its_origin_made(
+    runner: JobRunner, file_worker: FileWorker, inputs: Any, found: Any
+) -> None:
+    runner.define(MAKE, step("next", inputs=[{"origin": "make", **each} for each in inputs]))
+    runner.submit()
+    made(runner, file_worker)
+    [lease] = runner.take(1)  # it waits for its origin without saying so
+    assert file_worker.fetch(lease) == found
+    runner.worker.report([lease])
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_task_reads_the_file_of_the_same_task(play: Play, porter: Porter) -> None:
+def test_a_task_reads_the_file_of_the_same_task(runner: JobRunner, file_worker: FileWorker) -> None:
     out = [{"name": "out"}]
-    play.define(
+    runner.define(
         step("a", sharding=4, outputs=out), step("b", sharding=4, inputs=[{"name": "out", "origin": "a"}])
     )
-    play.submit()
-    for lease in play.take(4):
-        porter.end(lease, {"out": b"of %d" % lease.sharding.index})
-    for lease in play.take(4):
-        assert porter.fetch(lease) == {"out": b"of %d" % lease.sharding.index}
+    runner.submit()
+    for lease in runner.take(4):
+        file_worker.end(lease, {"out": b"of %d" % lease.sharding.index})
+    for lease in runner.take(4):
+        assert file_worker.fetch(lease) == {"out": b"of %d" % lease.sharding.index}
 
 
 @pytest.mark.parametrize(
@@ -80,154 +82,162 @@ def test_a_task_reads_the_file_of_the_same_task(play: Play, porter: Porter) -> N
     ],
 )
 def test_a_file_that_is_not_there_or_not_one_is_said(
-    play: Play, porter: Porter, file: Any, said: str
+    runner: JobRunner, file_worker: FileWorker, file: Any, said: str
 ) -> None:
-    play.define(MAKE, step("next", inputs=[{"origin": "make", **file}]))
-    play.submit()
-    made(play, porter)
-    [lease] = play.take(1)
-    refused = porter.ask(lease, 409, prepare=True)
+    runner.define(MAKE, step("next", inputs=[{"origin": "make", **file}]))
+    runner.submit()
+    made(runner, file_worker)
+    [lease] = runner.take(1)
+    refused = file_worker.ask(lease, 409, prepare=True)
     assert refused["code"] == "file-unavailable"
     assert said in refused["detail"]
 
 
-def test_only_the_attempt_that_counts_is_seen(play: Play, porter: Porter) -> None:
-    play.define(step("make", outputs=[{"name": "out"}], failedRetries=1, failedInterval=0))
-    play.submit()
-    [first] = play.take(1)
-    stored = porter.store(first, {"out": b"half"})
-    assert porter.listed() == []
-    play.hands.report([first], "failed", files=stored)
-    play.later(2)
-    [second] = play.take(1)
+def test_only_the_attempt_that_counts_is_seen(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(step("make", outputs=[{"name": "out"}], failedRetries=1, failedInterval=0))
+    runner.submit()
+    [first] = runner.take(1)
+    stored = file_worker.store(first, {"out": b"half"})
+    assert file_worker.listed() == []
+    runner.worker.report([first], "failed", files=stored)
+    runner.later(2)
+    [second] = runner.take(1)
     assert second.attempt == 2
-    porter.ask(first, 409, store=[{"name": "out", "size": 1, "md5s": md5s(b"x")}])
-    porter.end(second, {"out": b"whole"})
-    play.run()
-    [file] = porter.listed()
+    file_worker.ask(first, 409, store=[{"name": "out", "size": 1, "md5s": md5s(b"x")}])
+    file_worker.end(second, {"out": b"whole"})
+    runner.run()
+    [file] = file_worker.listed()
     assert (file["stepName"], file["index"], file["name"], file["attempt"]) == ("make", 0, "out", 2)
-    assert porter.read(file["url"]) == b"whole"
+    assert file_worker.read(file["url"]) == b"whole"
     assert file["sha256"] == hashlib.sha256(b"whole").hexdigest()
-    assert [each["name"] for each in play.task("make", 0)["files"]] == ["out"]
+    assert [each["name"] for each in runner.task("make", 0)["files"]] == ["out"]
 
 
-def test_a_worker_has_addresses_for_the_task_that_it_holds_only(play: Play, porter: Porter) -> None:
-    play.define(step("make", sharding=2, outputs=[{"name": "out"}]))
-    play.submit()
-    [mine, late] = play.take(2)
-    other = Hands(play.mill, "other")
+def test_a_worker_has_addresses_for_the_task_that_it_holds_only(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
+    runner.define(step("make", sharding=2, outputs=[{"name": "out"}]))
+    runner.submit()
+    [mine, late] = runner.take(2)
+    other = ManualWorker(runner.mill, "other")
     wish: dict[str, Any] = {"store": [{"name": "out", "size": 1, "md5s": md5s(b"x")}]}
-    assert porter.ask(mine, 409, worker=other.worker.id, **wish)["code"] == "stale-attempt"
-    play.hands.report([late])
-    assert porter.ask(late, 409, **wish)["code"] == "stale-attempt"
+    assert file_worker.ask(mine, 409, worker=other.row.id, **wish)["code"] == "stale-attempt"
+    runner.worker.report([late])
+    assert file_worker.ask(late, 409, **wish)["code"] == "stale-attempt"
     strange = [{"name": "passwd", "size": 1, "md5s": md5s(b"x")}]
-    assert porter.ask(mine, 403, store=strange)["code"] == "file-forbidden"
+    assert file_worker.ask(mine, 403, store=strange)["code"] == "file-forbidden"
     out = [{"name": "../out", "size": 1, "md5s": md5s(b"x")}]
-    assert porter.ask(mine, 422, store=out)["faults"][0]["pointer"] == "/store/0/name"
+    assert file_worker.ask(mine, 422, store=out)["faults"][0]["pointer"] == "/store/0/name"
     few = [{"name": "out", "size": 2 * PART_BYTES, "md5s": md5s(b"x")}]
-    assert "2 parts" in porter.ask(mine, 409, store=few)["detail"]
-    assert porter.ask(mine, 422)["faults"][0]["message"].startswith("asks for one of")
+    assert "2 parts" in file_worker.ask(mine, 409, store=few)["detail"]
+    assert file_worker.ask(mine, 422)["faults"][0]["message"].startswith("asks for one of")
 
 
-def test_a_large_output_is_stored_in_parts_and_can_be_gone_on_with(play: Play, porter: Porter) -> None:
-    play.define(step("make", outputs=[{"name": "big", "uploadName": "named"}]))
-    play.submit()
-    [lease] = play.take(1)
+def test_a_large_output_is_stored_in_parts_and_can_be_gone_on_with(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
+    runner.define(step("make", outputs=[{"name": "big", "uploadName": "named"}]))
+    runner.submit()
+    [lease] = runner.take(1)
     size = PART_BYTES + 10
     wish = [{"name": "named", "size": size, "md5s": [md5s(b"a")[0], md5s(b"b")[0]]}]
-    answers = [porter.ask(lease, store=wish)["stored"][0] for _ in range(2)]
+    answers = [file_worker.ask(lease, store=wish)["stored"][0] for _ in range(2)]
     assert answers[0]["uploadId"] == answers[1]["uploadId"]
     key = place(answers[0]["urls"][0])
     etags = [
-        porter.s3.upload_part(
+        file_worker.s3.upload_part(
             **key, UploadId=answers[0]["uploadId"], PartNumber=number, Body=b"x" * 6_000_000
         )["ETag"]
         for number in (1, 2)
     ]
     done = {"name": "named", "uploadId": answers[0]["uploadId"], "etags": etags}
     for _ in range(2):  # the answer to the first may be lost
-        porter.ask(lease, complete=done)
-    assert porter.s3.head_object(**key)["ContentLength"] == 12_000_000
+        file_worker.ask(lease, complete=done)
+    assert file_worker.s3.head_object(**key)["ContentLength"] == 12_000_000
     assert key["Key"].endswith(f"/{lease.attempt}/named")
 
 
-def test_a_job_reads_objects_but_not_those_of_other_jobs(play: Play, porter: Porter) -> None:
-    porter.s3.put_object(Bucket=porter.bucket, Key="data/mine.txt", Body=b"mine")
+def test_a_job_reads_objects_but_not_those_of_other_jobs(runner: JobRunner, file_worker: FileWorker) -> None:
+    file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/mine.txt", Body=b"mine")
     for area in ("files", "logs", "uploads"):
-        porter.s3.put_object(Bucket=porter.bucket, Key=f"{area}/somebody/else", Body=b"secret")
+        file_worker.s3.put_object(Bucket=file_worker.bucket, Key=f"{area}/somebody/else", Body=b"secret")
     where = {"bucket": "{{ params.bucket }}", "key": "{{ params.key }}"}
-    play.define(
-        step("read", inputs=[{"name": "in", "s3": where}]), params={"bucket": porter.bucket, "key": ""}
+    runner.define(
+        step("read", inputs=[{"name": "in", "s3": where}]), params={"bucket": file_worker.bucket, "key": ""}
     )
     for number, key in enumerate(
         ["data/mine.txt", "files/somebody/else", "logs/somebody/else", "uploads/somebody/else"]
     ):
-        play.submit(f"t{number}", params={"key": key})
-        [lease] = play.take(1)
+        runner.submit(f"t{number}", params={"key": key})
+        [lease] = runner.take(1)
         if number == 0:
-            assert porter.fetch(lease) == {"in": b"mine"}
+            assert file_worker.fetch(lease) == {"in": b"mine"}
         else:
-            assert porter.ask(lease, 403, prepare=True)["code"] == "file-forbidden"
+            assert file_worker.ask(lease, 403, prepare=True)["code"] == "file-forbidden"
 
 
-def test_a_plain_address_is_the_workers_to_judge(play: Play, porter: Porter) -> None:
+def test_a_plain_address_is_the_workers_to_judge(runner: JobRunner, file_worker: FileWorker) -> None:
     file = {"name": "in", "url": "https://example.com/{{ params.day }}.csv", "size": 7}
-    play.define(step("read", inputs=[file]), params={"day": "monday"})
-    play.submit()
-    [lease] = play.take(1)
-    [fetch] = porter.ask(lease, prepare=True)["prepared"]["files"]
+    runner.define(step("read", inputs=[file]), params={"day": "monday"})
+    runner.submit()
+    [lease] = runner.take(1)
+    [fetch] = file_worker.ask(lease, prepare=True)["prepared"]["files"]
     assert (fetch["url"], fetch["plain"], fetch["size"]) == ("https://example.com/monday.csv", True, 7)
 
 
-def test_reference_data_is_told_apart_by_what_the_store_knows(play: Play, porter: Porter) -> None:
-    porter.s3.put_object(Bucket=porter.bucket, Key="ref", Body=b"reference")
-    play.define(step("read", predata=[{"name": "ref", "s3": {"bucket": porter.bucket, "key": "ref"}}]))
-    play.submit()
-    [lease] = play.take(1)
-    [fetch] = porter.ask(lease, prepare=True)["prepared"]["files"]
+def test_reference_data_is_told_apart_by_what_the_store_knows(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
+    file_worker.s3.put_object(Bucket=file_worker.bucket, Key="ref", Body=b"reference")
+    runner.define(step("read", predata=[{"name": "ref", "s3": {"bucket": file_worker.bucket, "key": "ref"}}]))
+    runner.submit()
+    [lease] = runner.take(1)
+    [fetch] = file_worker.ask(lease, prepare=True)["prepared"]["files"]
     assert (fetch["kind"], fetch["size"]) == ("predata", 9)
     assert fetch["etag"].strip('"') == hashlib.md5(b"reference").hexdigest()
 
 
-def upload(play: Play, porter: Porter, data: bytes, **headers: str) -> dict[str, Any]:
+def upload(runner: JobRunner, file_worker: FileWorker, data: bytes, **headers: str) -> dict[str, Any]:
     wish = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    answer = play.cloud.http("POST", "/v1/uploads", wish)
+    answer = runner.cloud.http("POST", "/v1/uploads", wish)
     assert answer.status == 200, answer.json
     if not answer.json["present"]:
-        porter.s3.put_object(**place(answer.json["url"]), Body=data)
+        file_worker.s3.put_object(**place(answer.json["url"]), Body=data)
     told: dict[str, Any] = answer.json
     return told
 
 
-def test_files_come_with_a_job(play: Play, porter: Porter) -> None:
-    play.define(step("read", inputs=[{"name": "in.txt"}, {"name": "more", "optional": True}]))
-    told = upload(play, porter, b"hello")
+def test_files_come_with_a_job(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(step("read", inputs=[{"name": "in.txt"}, {"name": "more", "optional": True}]))
+    told = upload(runner, file_worker, b"hello")
     assert not told["present"]
-    assert upload(play, porter, b"hello")["present"]
+    assert upload(runner, file_worker, b"hello")["present"]
     files = [{"name": "in.txt", "upload": told["upload"], "size": 5}]
-    job = play.submit(files=files)
-    again = play.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
+    job = runner.submit(files=files)
+    again = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
     assert (again.status, again.json["id"]) == (200, job["id"])
-    porter.s3.delete_object(Bucket=porter.bucket, Key=f"uploads/{told['upload']}")  # the Job has its own
-    [lease] = play.take(1)
-    assert porter.fetch(lease) == {"in.txt": b"hello"}
-    play.hands.report([lease], "failed-permanent")
-    play.run()
-    assert [(each["name"], each.get("stepName")) for each in porter.listed()] == [("in.txt", None)]
-    assert play.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
-    [lease] = play.take(1)
-    assert porter.fetch(lease) == {"in.txt": b"hello"}
+    file_worker.s3.delete_object(
+        Bucket=file_worker.bucket, Key=f"uploads/{told['upload']}"
+    )  # the Job has its own
+    [lease] = runner.take(1)
+    assert file_worker.fetch(lease) == {"in.txt": b"hello"}
+    runner.worker.report([lease], "failed-permanent")
+    runner.run()
+    assert [(each["name"], each.get("stepName")) for each in file_worker.listed()] == [("in.txt", None)]
+    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    [lease] = runner.take(1)
+    assert file_worker.fetch(lease) == {"in.txt": b"hello"}
 
 
-def test_files_that_cannot_be_taken_change_nothing(play: Play, porter: Porter) -> None:
-    play.define(step("read", inputs=[{"name": "in.txt"}]))
+def test_files_that_cannot_be_taken_change_nothing(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(step("read", inputs=[{"name": "in.txt"}]))
 
     def refused(files: list[dict[str, Any]]) -> list[tuple[str, str]]:
-        answer = play.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
+        answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
         assert answer.status == 422, answer.json
         return [(each["pointer"], each["code"]) for each in answer.json["faults"]]
 
-    told = upload(play, porter, b"hello")
+    told = upload(runner, file_worker, b"hello")
     fine = {"name": "in.txt", "upload": told["upload"], "size": 5}
     assert refused([]) == [("/files", "missing-file")]
     assert refused([{**fine, "size": 6}]) == [("/files/0/size", "bad-value")]
@@ -236,74 +246,82 @@ def test_files_that_cannot_be_taken_change_nothing(play: Play, porter: Porter) -
     foreign = "0" * 16 + told["upload"][16:]
     assert refused([{**fine, "upload": foreign}]) == [("/files/0/upload", "unknown-upload")]
     assert refused([{**fine, "upload": "../x"}]) == [("/files/0/upload", "bad-value")]
-    assert play.cloud.http("GET", "/v1/jobs").json["items"] == []
+    assert runner.cloud.http("GET", "/v1/jobs").json["items"] == []
 
 
 def test_a_name_that_leaves_the_folder_is_refused_also_when_it_comes_from_a_value(
-    play: Play, porter: Porter
+    runner: JobRunner, file_worker: FileWorker
 ) -> None:
-    play.define(step("make", outputs=[{"name": "{{ params.name }}"}]), params={"name": "fine"})
-    answer = play.cloud.http(
+    runner.define(step("make", outputs=[{"name": "{{ params.name }}"}]), params={"name": "fine"})
+    answer = runner.cloud.http(
         "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"name": "../x"}}
     )
     assert (answer.status, answer.json["faults"][0]["code"]) == (422, "bad-template")
-    play.define(step("make", items=["/etc/passwd"], outputs=[{"name": "{{ item }}"}]))
-    play.submit()
-    [lease] = play.take(1)
-    assert "inside the work folder" in porter.ask(lease, 409, prepare=True)["detail"]
+    runner.define(step("make", items=["/etc/passwd"], outputs=[{"name": "{{ item }}"}]))
+    runner.submit()
+    [lease] = runner.take(1)
+    assert "inside the work folder" in file_worker.ask(lease, 409, prepare=True)["detail"]
 
 
-def test_a_task_that_cannot_be_made_fails_and_says_why(play: Play) -> None:
-    play.define(step("each", items=[{"name": "a"}, {}], content="x {{ item.name }}"))
-    play.submit()
-    leases = sorted(play.take(2), key=lambda lease: lease.sharding.index)
+def test_a_task_that_cannot_be_made_fails_and_says_why(runner: JobRunner) -> None:
+    runner.define(step("each", items=[{"name": "a"}, {}], content="x {{ item.name }}"))
+    runner.submit()
+    leases = sorted(runner.take(2), key=lambda lease: lease.sharding.index)
     assert leases[0].fault is None
     assert leases[1].fault is not None
     assert "{{ item.name }} has no value here" in leases[1].fault
 
 
-def test_a_kept_task_keeps_its_files(play: Play, porter: Porter) -> None:
-    play.define(MAKE, step("next", inputs=[{"name": "part-*.csv", "origin": "make"}]))
-    play.submit()
-    for lease in play.take(3):
+def test_a_kept_task_keeps_its_files(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(MAKE, step("next", inputs=[{"name": "part-*.csv", "origin": "make"}]))
+    runner.submit()
+    for lease in runner.take(3):
         number = lease.sharding.index
         if number == 1:
-            play.hands.report([lease], "failed-permanent")
+            runner.worker.report([lease], "failed-permanent")
         else:
-            porter.end(lease, {f"part-{number}.csv": b"old %d" % number})
-    play.run()
-    assert play.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
-    [again] = play.take(1)
-    porter.end(again, {"part-1.csv": b"new 1"})
-    [lease] = play.take(1)
-    assert porter.fetch(lease) == {"part-0.csv": b"old 0", "part-1.csv": b"new 1", "part-2.csv": b"old 2"}
-    play.hands.report([lease])
-    play.run()
-    assert [(each["index"], each["run"]) for each in porter.listed()] == [(0, 1), (1, 2), (2, 1)]
+            file_worker.end(lease, {f"part-{number}.csv": b"old %d" % number})
+    runner.run()
+    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    [again] = runner.take(1)
+    file_worker.end(again, {"part-1.csv": b"new 1"})
+    [lease] = runner.take(1)
+    assert file_worker.fetch(lease) == {
+        "part-0.csv": b"old 0",
+        "part-1.csv": b"new 1",
+        "part-2.csv": b"old 2",
+    }
+    runner.worker.report([lease])
+    runner.run()
+    assert [(each["index"], each["run"]) for each in file_worker.listed()] == [(0, 1), (1, 2), (2, 1)]
 
 
-def test_files_are_listed_page_by_page_and_go_with_the_job(play: Play, porter: Porter) -> None:
-    play.define(MAKE, step("other", outputs=[{"name": "x"}]))
-    play.submit()
-    for lease in play.take(4):
+def test_files_are_listed_page_by_page_and_go_with_the_job(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
+    runner.define(MAKE, step("other", outputs=[{"name": "x"}]))
+    runner.submit()
+    for lease in runner.take(4):
         number = lease.sharding.index
-        porter.end(
+        file_worker.end(
             lease, {"x": b"x"} if lease.step_name == "other" else {f"part-{number}.csv": b"c", "log": b"l"}
         )
-    play.run()
-    everything = [(each["stepName"], each["index"], each["name"]) for each in porter.listed(limit=2)]
+    runner.run()
+    everything = [(each["stepName"], each["index"], each["name"]) for each in file_worker.listed(limit=2)]
     logs = [("make", n, name) for n in range(3) for name in (f"part-{n}.csv", "log")]
     assert everything == [*logs, ("other", 0, "x")]
-    assert [each["name"] for each in porter.listed(step="other")] == ["x"]
-    assert [each["index"] for each in porter.listed(name="log", limit=1)] == [0, 1, 2]
-    assert play.cloud.http("GET", "/v1/jobs/play/t1/files?cursor=nonsense").status == 422
-    job_id = play.job()["id"]
-    assert play.cloud.http("DELETE", "/v1/jobs/play/t1?full=true").status == 204
-    left = porter.s3.list_objects_v2(Bucket=porter.bucket, Prefix=f"files/{job_id}/")
+    assert [each["name"] for each in file_worker.listed(step="other")] == ["x"]
+    assert [each["index"] for each in file_worker.listed(name="log", limit=1)] == [0, 1, 2]
+    assert runner.cloud.http("GET", "/v1/jobs/play/t1/files?cursor=nonsense").status == 422
+    job_id = runner.job()["id"]
+    assert runner.cloud.http("DELETE", "/v1/jobs/play/t1?full=true").status == 204
+    left = file_worker.s3.list_objects_v2(Bucket=file_worker.bucket, Prefix=f"files/{job_id}/")
     assert left["KeyCount"] == 0
 
 
-def test_secrets_are_resolved_for_the_holder_and_kept_nowhere(play: Play, porter: Porter) -> None:
+def test_secrets_are_resolved_for_the_holder_and_kept_nowhere(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
     import boto3
 
     ssm, manager = boto3.client("ssm"), boto3.client("secretsmanager")
@@ -311,18 +329,21 @@ def test_secrets_are_resolved_for_the_holder_and_kept_nowhere(play: Play, porter
     manager.create_secret(Name="shardmill/pass", SecretString="from-manager")
     private = {"A": "ssm:/shardmill/key", "B": "secretsmanager:shardmill/pass", "C": "plain"}
     command = {"name": "x", "environ": {"private": private}}
-    play.define({"stepName": "use", "command": command})
-    play.submit()
-    [lease] = play.take(1)
+    runner.define({"stepName": "use", "command": command})
+    runner.submit()
+    [lease] = runner.take(1)
     assert lease.prepare
     assert lease.environ["C"] == "plain"
     assert not {"A", "B"} & set(lease.environ)
-    assert porter.ask(lease, prepare=True)["prepared"]["environ"] == {"A": "from-ssm", "B": "from-manager"}
-    rows = play.cloud.clients.dynamodb.scan(TableName=play.cloud.table)["Items"]
+    assert file_worker.ask(lease, prepare=True)["prepared"]["environ"] == {
+        "A": "from-ssm",
+        "B": "from-manager",
+    }
+    rows = runner.cloud.clients.dynamodb.scan(TableName=runner.cloud.table)["Items"]
     assert "from-ssm" not in str(rows)
     assert "from-manager" not in str(rows)
     ssm.delete_parameter(Name="/shardmill/key")
-    refused = porter.ask(lease, 409, prepare=True)
+    refused = file_worker.ask(lease, 409, prepare=True)
     assert refused["code"] == "file-unavailable"
     assert "ssm:/shardmill/key cannot be read: ParameterNotFound" in refused["detail"]
 
@@ -338,7 +359,9 @@ def test_secrets_are_resolved_for_the_holder_and_kept_nowhere(play: Play, porter
         ({"inputs": [{"name": "x", "origin": "a"}]}, "/steps/0/inputs/0/origin"),
     ],
 )
-def test_nonsense_is_refused_when_the_definition_is_saved(play: Play, files: Any, pointer: str) -> None:
-    answer = play.cloud.http("PUT", "/v1/definitions/play", {"steps": [{"stepName": "a", **files}]})
+def test_nonsense_is_refused_when_the_definition_is_saved(
+    runner: JobRunner, files: Any, pointer: str
+) -> None:
+    answer = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [{"stepName": "a", **files}]})
     assert answer.status == 422
     assert pointer in [each["pointer"] for each in answer.json["faults"]]

@@ -13,23 +13,23 @@ from shardmill.aws.files import Files, Place
 from shardmill.engine.files.split import settle
 from shardmill.model.definition.fields import StepDefine
 from shardmill.model.transfers import MAX_STORED_BYTES, PART_BYTES
-from support.faults import Faults
-from support.play import Play
-from support.porter import Porter, md5s
+from support.aws_rules.faults import Faults
+from support.scenarios.file_worker import FileWorker, md5s
+from support.scenarios.job_runner import JobRunner
 
 
 @pytest.fixture
-def porter(play: Play) -> Porter:
-    return Porter(play)
+def file_worker(runner: JobRunner) -> FileWorker:
+    return FileWorker(runner)
 
 
 def step(name: str, *after: str, **more: Any) -> dict[str, Any]:
     return {"stepName": name, "content": "x", "dependentSteps": list(after), **more}
 
 
-def split_step(porter: Porter, data: bytes, **more: Any) -> dict[str, Any]:
-    porter.s3.put_object(Bucket=porter.bucket, Key="data/in", Body=data)
-    where = {"bucket": porter.bucket, "key": "data/in"}
+def split_step(file_worker: FileWorker, data: bytes, **more: Any) -> dict[str, Any]:
+    file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/in", Body=data)
+    where = {"bucket": file_worker.bucket, "key": "data/in"}
     files: dict[str, Any] = {
         "inputs": [{"name": "in-{{ params.day }}", "s3": where}],
         "partition": {"input": "in-{{ params.day }}", "index": "line"},
@@ -40,106 +40,110 @@ def split_step(porter: Porter, data: bytes, **more: Any) -> dict[str, Any]:
 LINES = b"".join(b"%04d\n" % number for number in range(100))
 
 
-def test_an_input_whose_name_is_a_template_is_split_too(play: Play, porter: Porter) -> None:
-    play.define(split_step(porter, LINES, sharding=4), params={"day": "monday"})
-    play.submit()
-    leases = sorted(play.take(4), key=lambda lease: lease.sharding.index)
-    parts = [porter.fetch(lease)["in-monday"] for lease in leases]
+def test_an_input_whose_name_is_a_template_is_split_too(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(split_step(file_worker, LINES, sharding=4), params={"day": "monday"})
+    runner.submit()
+    leases = sorted(runner.take(4), key=lambda lease: lease.sharding.index)
+    parts = [file_worker.fetch(lease)["in-monday"] for lease in leases]
     assert b"".join(parts) == LINES
     assert len(parts) == 4
 
 
-def test_the_number_of_parts_may_be_a_template(play: Play, porter: Porter) -> None:
-    play.define(split_step(porter, LINES, sharding="{{ params.parts }}"), params={"day": "d", "parts": 5})
-    play.submit()
-    play.take(5)
-    assert play.step("a")["totalWork"] == 5
+def test_the_number_of_parts_may_be_a_template(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(
+        split_step(file_worker, LINES, sharding="{{ params.parts }}"), params={"day": "d", "parts": 5}
+    )
+    runner.submit()
+    runner.take(5)
+    assert runner.step("a")["totalWork"] == 5
 
 
-def test_cuts_of_one_object_are_never_used_for_another(play: Play, porter: Porter) -> None:
+def test_cuts_of_one_object_are_never_used_for_another(runner: JobRunner, file_worker: FileWorker) -> None:
     """Two open the same step, and between their looks the object is changed: the one that is late loses."""
-    play.define(split_step(porter, LINES, sharding=4), params={"day": "d"})
-    play.submit()
-    play.cloud.run_until(lambda: play.states().get("a") == "READY", 10)
-    row = play.row(0)
+    runner.define(split_step(file_worker, LINES, sharding=4), params={"day": "d"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states().get("a") == "READY", 10)
+    row = runner.row(0)
     before = row.context["split"]
-    porter.s3.put_object(Bucket=porter.bucket, Key="data/in", Body=b"x\n" + LINES * 2)
-    late = play.row(0)
-    assert settle(play.mill, late, StepDefine.model_validate(late.spec), 4) == 4
+    file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/in", Body=b"x\n" + LINES * 2)
+    late = runner.row(0)
+    assert settle(runner.mill, late, StepDefine.model_validate(late.spec), 4) == 4
     assert late.context["split"]["cuts"] != before["cuts"]
-    leases = sorted(play.take(4), key=lambda lease: lease.sharding.index)
-    [first] = porter.ask(leases[0], prepare=True)["prepared"]["files"]
+    leases = sorted(runner.take(4), key=lambda lease: lease.sharding.index)
+    [first] = file_worker.ask(leases[0], prepare=True)["prepared"]["files"]
     assert (first["first"], first["end"], first["etag"]) == (0, 125, before["etag"])
 
 
 @pytest.mark.parametrize("call", ["head_object", "get_object"])
 def test_an_object_that_shardmill_may_not_read_is_said(
-    play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch, call: str
+    runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     def refuse(**_: Any) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, call)
 
     monkeypatch.setattr(clients.s3(), call, refuse)
-    play.define(split_step(porter, LINES, sharding=4), params={"day": "d"})
-    play.submit()
-    play.cloud.run_until(lambda: play.ended(), 10)
-    notes = play.step("a")["notes"]
-    assert f"s3://{porter.bucket}/data/in cannot be read (AccessDenied): the bucket must be" in notes
+    runner.define(split_step(file_worker, LINES, sharding=4), params={"day": "d"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.ended(), 10)
+    notes = runner.step("a")["notes"]
+    assert f"s3://{file_worker.bucket}/data/in cannot be read (AccessDenied): the bucket must be" in notes
 
 
-def test_a_bucket_that_cannot_be_is_said(play: Play, porter: Porter) -> None:
+def test_a_bucket_that_cannot_be_is_said(runner: JobRunner, file_worker: FileWorker) -> None:
     where = {"bucket": "no/../bucket", "key": "k"}
-    play.define(step("a", inputs=[{"name": "x", "s3": where}]))
-    play.submit()
-    [lease] = play.take(1)
-    refused = porter.ask(lease, 409, prepare=True)
+    runner.define(step("a", inputs=[{"name": "x", "s3": where}]))
+    runner.submit()
+    [lease] = runner.take(1)
+    refused = file_worker.ask(lease, 409, prepare=True)
     assert (refused["code"], refused["detail"]) == (
         "file-unavailable",
         "'no/../bucket' is no name of a bucket",
     )
 
 
-def test_a_task_never_reads_the_file_of_another_task_for_its_own(play: Play, porter: Porter) -> None:
+def test_a_task_never_reads_the_file_of_another_task_for_its_own(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
     """The second task of `a` failed, which is tolerated: the second of `b` has no input then."""
-    play.define(
+    runner.define(
         step("a", sharding=2, outputs=[{"name": "out"}], toleratedFailures=1),
         step("b", sharding=2, inputs=[{"name": "out", "origin": "a"}]),
     )
-    play.submit()
-    for lease in play.take(2):
+    runner.submit()
+    for lease in runner.take(2):
         if lease.sharding.index:
-            play.hands.report([lease], "failed-permanent")
+            runner.worker.report([lease], "failed-permanent")
         else:
-            porter.end(lease, {"out": b"of the first"})
-    first, second = sorted(play.take(2), key=lambda lease: lease.sharding.index)
-    assert porter.fetch(first) == {"out": b"of the first"}
-    assert porter.ask(second, 409, prepare=True)["detail"] == "step 'a' made no file 'out'"
+            file_worker.end(lease, {"out": b"of the first"})
+    first, second = sorted(runner.take(2), key=lambda lease: lease.sharding.index)
+    assert file_worker.fetch(first) == {"out": b"of the first"}
+    assert file_worker.ask(second, 409, prepare=True)["detail"] == "step 'a' made no file 'out'"
 
 
-def test_tasks_share_a_file_that_one_of_as_many_made(play: Play, porter: Porter) -> None:
-    play.define(
+def test_tasks_share_a_file_that_one_of_as_many_made(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(
         step("a", sharding=2, outputs=[{"name": "part-{{ shard.index }}"}]),
         step("b", sharding=2, inputs=[{"name": "part-0", "origin": "a"}]),
     )
-    play.submit()
-    for lease in play.take(2):
-        porter.end(lease, {f"part-{lease.sharding.index}": b"%d" % lease.sharding.index})
-    for lease in play.take(2):
-        assert porter.fetch(lease) == {"part-0": b"0"}
+    runner.submit()
+    for lease in runner.take(2):
+        file_worker.end(lease, {f"part-{lease.sharding.index}": b"%d" % lease.sharding.index})
+    for lease in runner.take(2):
+        assert file_worker.fetch(lease) == {"part-0": b"0"}
 
 
 @pytest.mark.parametrize("name", ["a[1].txt", "50% off+more #1?.txt", "ü/ß ö.csv", "*", "x'y\"z&<>.txt"])
-def test_odd_names_are_just_names(play: Play, porter: Porter, name: str) -> None:
-    play.define(
+def test_odd_names_are_just_names(runner: JobRunner, file_worker: FileWorker, name: str) -> None:
+    runner.define(
         step("a", outputs=[{"name": name}]),
         step("b", inputs=[{"name": name, "origin": "a"}]),
     )
-    play.submit()
-    [lease] = play.take(1)
-    porter.end(lease, {name: b"odd"})
-    [lease] = play.take(1)
-    assert porter.fetch(lease) == {name: b"odd"}
-    assert [file["name"] for file in porter.listed()] == [name]
+    runner.submit()
+    [lease] = runner.take(1)
+    file_worker.end(lease, {name: b"odd"})
+    [lease] = runner.take(1)
+    assert file_worker.fetch(lease) == {name: b"odd"}
+    assert [file["name"] for file in file_worker.listed()] == [name]
 
 
 @pytest.mark.parametrize(
@@ -154,32 +158,36 @@ def test_odd_names_are_just_names(play: Play, porter: Porter, name: str) -> None
         "data/../files/somebody/else",
     ],
 )
-def test_no_spelling_of_a_key_leads_to_another_job(play: Play, porter: Porter, key: str) -> None:
-    where = {"bucket": porter.bucket, "key": key.replace("{own}", "{{ job.id }}")}
-    play.define(step("read", inputs=[{"name": "in", "s3": where}]))
-    play.submit()
-    [lease] = play.take(1)
-    assert porter.ask(lease, 403, prepare=True)["code"] == "file-forbidden"
+def test_no_spelling_of_a_key_leads_to_another_job(
+    runner: JobRunner, file_worker: FileWorker, key: str
+) -> None:
+    where = {"bucket": file_worker.bucket, "key": key.replace("{own}", "{{ job.id }}")}
+    runner.define(step("read", inputs=[{"name": "in", "s3": where}]))
+    runner.submit()
+    [lease] = runner.take(1)
+    assert file_worker.ask(lease, 403, prepare=True)["code"] == "file-forbidden"
 
 
-def test_only_a_declared_output_is_completed_and_only_with_its_parts(play: Play, porter: Porter) -> None:
-    play.define(step("make", outputs=[{"name": "out"}]))
-    play.submit()
-    [lease] = play.take(1)
+def test_only_a_declared_output_is_completed_and_only_with_its_parts(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
+    runner.define(step("make", outputs=[{"name": "out"}]))
+    runner.submit()
+    [lease] = runner.take(1)
     done = {"name": "other", "uploadId": "u", "etags": ["e"]}
-    assert porter.ask(lease, 403, complete=done)["code"] == "file-forbidden"
+    assert file_worker.ask(lease, 403, complete=done)["code"] == "file-forbidden"
     wish = [{"name": "out", "size": PART_BYTES + 1, "md5s": [*md5s(b"a"), *md5s(b"b")]}]
-    upload = porter.ask(lease, store=wish)["stored"][0]["uploadId"]
-    refused = porter.ask(lease, 409, complete={"name": "out", "uploadId": upload, "etags": ["e", "f"]})
+    upload = file_worker.ask(lease, store=wish)["stored"][0]["uploadId"]
+    refused = file_worker.ask(lease, 409, complete={"name": "out", "uploadId": upload, "etags": ["e", "f"]})
     assert "cannot be joined (InvalidPart); store it again" in refused["detail"]
 
 
 def test_more_outputs_than_a_row_tells_of_are_refused_and_the_task_can_still_end(
-    play: Play, porter: Porter
+    runner: JobRunner, file_worker: FileWorker
 ) -> None:
-    play.define(step("make", outputs=[{"name": "out*"}]))
-    play.submit()
-    [lease] = play.take(1)
+    runner.define(step("make", outputs=[{"name": "out*"}]))
+    runner.submit()
+    [lease] = runner.take(1)
     known = {"size": 1, "sha256": "0" * 64}
     files = [{"name": f"out{number:03d}{'x' * 290}", **known} for number in range(1_000)]
     result = {
@@ -188,53 +196,55 @@ def test_more_outputs_than_a_row_tells_of_are_refused_and_the_task_can_still_end
         "outcome": "success",
         "receipt": lease.receipt,
     }
-    body = {"workerId": play.hands.worker.id, "results": [{**result, "files": files}]}
-    refused = play.cloud.http("POST", "/v1/work:report", body)
+    body = {"workerId": runner.worker.row.id, "results": [{**result, "files": files}]}
+    refused = runner.cloud.http("POST", "/v1/work:report", body)
     assert (refused.status, refused.json["code"]) == (413, "output-too-large")
     assert f"{MAX_STORED_BYTES} fit" in refused.json["faults"][0]["message"]
     few = files[: MAX_STORED_BYTES // 500]
-    body = {"workerId": play.hands.worker.id, "results": [{**result, "files": few, "output": "y" * 60_000}]}
-    assert play.cloud.http("POST", "/v1/work:report", body).status == 200
-    assert play.run()["state"] == "SUCCESS"
+    body = {"workerId": runner.worker.row.id, "results": [{**result, "files": few, "output": "y" * 60_000}]}
+    assert runner.cloud.http("POST", "/v1/work:report", body).status == 200
+    assert runner.run()["state"] == "SUCCESS"
 
 
 def test_a_step_upstream_is_looked_at_once_for_all_files_of_a_task(
-    play: Play, porter: Porter, faults: Faults
+    runner: JobRunner, file_worker: FileWorker, faults: Faults
 ) -> None:
     names = [f"f{number}" for number in range(20)]
-    play.define(
+    runner.define(
         step("a", sharding=2, outputs=[{"name": "f*"}]),
         step("b", inputs=[{"name": name, "origin": "a"} for name in names]),
     )
-    play.submit()
-    for lease in play.take(2):
+    runner.submit()
+    for lease in runner.take(2):
         half = names[lease.sharding.index :: 2]
-        porter.end(lease, {name: name.encode() for name in half})
-    [lease] = play.take(1)
+        file_worker.end(lease, {name: name.encode() for name in half})
+    [lease] = runner.take(1)
     faults.meter.calls.clear()
-    porter.ask(lease, prepare=True)
+    file_worker.ask(lease, prepare=True)
     assert faults.meter.calls["dynamodb.Query"] == 2, "the blocks of the step, and what they left"
-    assert porter.fetch(lease) == {name: name.encode() for name in names}
+    assert file_worker.fetch(lease) == {name: name.encode() for name in names}
 
 
 def test_more_files_than_an_answer_names_are_refused(
-    play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch
+    runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "MOST_ANSWERED_BYTES", 2_000)
-    play.define(
+    runner.define(
         step("a", sharding=3, outputs=[{"name": "out"}]),
         step("b", inputs=[{"name": "*/out", "origin": "a"}]),
     )
-    play.submit()
-    for lease in play.take(3):
-        porter.end(lease, {"out": b"x"})
-    [lease] = play.take(1)
-    assert "reads 3 files, more than one answer can name" in porter.ask(lease, 409, prepare=True)["detail"]
+    runner.submit()
+    for lease in runner.take(3):
+        file_worker.end(lease, {"out": b"x"})
+    [lease] = runner.take(1)
+    assert (
+        "reads 3 files, more than one answer can name" in file_worker.ask(lease, 409, prepare=True)["detail"]
+    )
 
 
-def test_a_file_is_read_once_by_a_step(play: Play) -> None:
+def test_a_file_is_read_once_by_a_step(runner: JobRunner) -> None:
     files = {"inputs": [{"name": "x"}], "predata": [{"name": "x"}]}
-    answer = play.cloud.http("PUT", "/v1/definitions/play", {"steps": [step("a", **files)]})
+    answer = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [step("a", **files)]})
     assert answer.status == 422
     assert ("/steps/0/predata/0/name", "duplicate-file") in [
         (each["pointer"], each["code"]) for each in answer.json["faults"]
@@ -242,13 +252,13 @@ def test_a_file_is_read_once_by_a_step(play: Play) -> None:
 
 
 def test_only_files_that_are_shown_are_signed(
-    play: Play, porter: Porter, monkeypatch: pytest.MonkeyPatch
+    runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play.define(step("a", sharding=3, outputs=[{"name": "f*"}]))
-    play.submit()
-    for lease in play.take(3):
-        porter.end(lease, {"f1": b"1", "f[2]": b"2"})
-    play.run()
+    runner.define(step("a", sharding=3, outputs=[{"name": "f*"}]))
+    runner.submit()
+    for lease in runner.take(3):
+        file_worker.end(lease, {"f1": b"1", "f[2]": b"2"})
+    runner.run()
     signed: list[Place] = []
     sign = Files.get_url
 
@@ -257,8 +267,8 @@ def test_only_files_that_are_shown_are_signed(
         return sign(files, place)
 
     monkeypatch.setattr(Files, "get_url", count)
-    assert [file["index"] for file in porter.listed(name="f[2]", limit=100)] == [0, 1, 2]
+    assert [file["index"] for file in file_worker.listed(name="f[2]", limit=100)] == [0, 1, 2]
     assert len(signed) == 3
     signed.clear()
-    assert len(porter.listed(limit=2)) == 6
+    assert len(file_worker.listed(limit=2)) == 6
     assert len(signed) == 6 + 2, "and one more at the end of each page, to see whether there is another"

@@ -15,11 +15,11 @@ from random import Random
 import pytest
 from botocore.exceptions import ClientError
 
-from support import moto_repairs
-from support.cloud import Cloud
-from support.faults import Faults, How, everywhere_once
-from support.lambda_server import FunctionError, load_handlers
-from support.moto_cloud import PROJECT, TOKEN, moto_cloud, shuffle_queues
+from support.aws_rules.faults import Faults, How, everywhere_once
+from support.fakes.lambda_server import FunctionError, load_handlers
+from support.moto import repairs
+from support.moto.cloud import Cloud
+from support.moto.moto_cloud import PROJECT, TOKEN, moto_cloud, shuffle_queues
 from support.waits import NeverHappened, run_until
 
 _FUNCTIONS = {
@@ -407,7 +407,7 @@ def test_too_much_state_ends_an_execution_whatever_it_catches(project: Path) -> 
 
 
 def test_moto_alone_still_catches_too_much_state(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moto_repairs, "errors_that_nothing_catches", nullcontext)
+    monkeypatch.setattr(repairs, "errors_that_nothing_catches", nullcontext)
     assert _end_of_too_much_state(project) == "SUCCEEDED None", "drop the repair"
 
 

@@ -14,9 +14,9 @@ from shardmill.model.states import TaskState
 from shardmill.store import keys
 from shardmill.store.table import Table
 from shardmill.store.update import Update
-from support.cloud import Cloud
-from support.faults import Faults
-from support.play import Play
+from support.aws_rules.faults import Faults
+from support.moto.cloud import Cloud
+from support.scenarios.job_runner import JobRunner
 
 LAMBDA_ANSWER_BYTES = 6 * 1024 * 1024
 TASKS = "/v1/jobs/play/t1/steps/a/tasks"
@@ -41,17 +41,17 @@ def items_of(cloud: Cloud, path: str) -> list[Any]:
     return [item for page in pages_of(cloud, path) for item in page["items"]]
 
 
-def opened(play: Play, **step: Any) -> None:
+def opened(runner: JobRunner, **step: Any) -> None:
     """A Job of one step `a` whose execution waits for its tasks."""
-    play.define({"stepName": "a", **step})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token, 30)
+    runner.define({"stepName": "a", **step})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token, 30)
 
 
-def test_large_items_make_short_pages(play: Play) -> None:
+def test_large_items_make_short_pages(runner: JobRunner) -> None:
     nasty = ('"\\\n\N{SNOWMAN}\N{GRINNING FACE}' * 40_000)[:100_000]
-    opened(play, sharding=100, params={"text": nasty})
-    found = pages_of(play.cloud, f"{TASKS}?limit=100")
+    opened(runner, sharding=100, params={"text": nasty})
+    found = pages_of(runner.cloud, f"{TASKS}?limit=100")
     assert [task["rank"] for page in found for task in page["items"]] == list(range(100))
     assert len(found) > 2
     assert all(page["items"] for page in found)
@@ -59,15 +59,15 @@ def test_large_items_make_short_pages(play: Play) -> None:
 
 @pytest.mark.parametrize("most", [1, 1_500])
 def test_every_list_is_cut_by_bytes_and_shows_everything_once(
-    play: Play, monkeypatch: pytest.MonkeyPatch, most: int
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(pagination, "MAX_BYTES", most)
     for name in ("play", "b", "c"):
-        play.define({"stepName": "a", "sharding": 5}, name=name, description="d" * 200)
-    play.define({"stepName": "a", "sharding": 5}, description="d" * 200)
+        runner.define({"stepName": "a", "sharding": 5}, name=name, description="d" * 200)
+    runner.define({"stepName": "a", "sharding": 5}, description="d" * 200)
     for trigger in ("t1", "t2", "t3"):
-        play.submit(trigger)
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).total)
+        runner.submit(trigger)
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).total)
     wanted: list[tuple[str, str, list[Any]]] = [
         ("/v1/definitions", "jobName", ["b", "c", "play"]),
         ("/v1/definitions/play/versions", "version", [2, 1]),
@@ -75,10 +75,10 @@ def test_every_list_is_cut_by_bytes_and_shows_everything_once(
         ("/v1/jobs?jobName=play", "trigger", ["t3", "t2", "t1"]),
         (TASKS, "rank", [0, 1, 2, 3, 4]),
         ("/v1/groups", "name", ["default", "lambda"]),
-        ("/v1/workers", "name", ["hands"]),
+        ("/v1/workers", "name", ["manual"]),
     ]
     for path, field, values in wanted:
-        found = pages_of(play.cloud, path)
+        found = pages_of(runner.cloud, path)
         assert [item[field] for page in found for item in page["items"]] == values
         assert all(page["items"] for page in found)
         for page in found:
@@ -108,13 +108,13 @@ def test_a_list_forgets_what_a_newer_version_leaves_out(cloud: Cloud) -> None:
     assert [each["description"] for each in versions] == [None, "old"]
 
 
-def test_a_cursor_belongs_to_its_list_and_its_filters(play: Play) -> None:
+def test_a_cursor_belongs_to_its_list_and_its_filters(runner: JobRunner) -> None:
     for name in ("play", "b"):
-        play.define({"stepName": "a", "sharding": 3}, name=name)
-        play.define({"stepName": "a", "sharding": 3}, name=name)
-        play.submit("t1", name)
-        play.submit("t2", name)
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).total)
+        runner.define({"stepName": "a", "sharding": 3}, name=name)
+        runner.define({"stepName": "a", "sharding": 3}, name=name)
+        runner.submit("t1", name)
+        runner.submit("t2", name)
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).total)
     lists = [
         "/v1/definitions?limit=1",
         "/v1/groups?limit=1",
@@ -126,11 +126,11 @@ def test_a_cursor_belongs_to_its_list_and_its_filters(play: Play) -> None:
         f"{TASKS}?limit=1&state=READY",
         "/v1/jobs/play/t2/steps/a/tasks?limit=1",
     ]
-    play.cloud.run_until(lambda: play.job("t2")["steps"] and play.row(0, "t2").total)
-    cursors = {path: play.cloud.http("GET", path).json["cursor"] for path in lists}
+    runner.cloud.run_until(lambda: runner.job("t2")["steps"] and runner.row(0, "t2").total)
+    cursors = {path: runner.cloud.http("GET", path).json["cursor"] for path in lists}
     for path in lists:
         for origin, cursor in cursors.items():
-            answer = play.cloud.http("GET", f"{path}&cursor={cursor}")
+            answer = runner.cloud.http("GET", f"{path}&cursor={cursor}")
             if origin == path:
                 assert answer.status == 200
                 assert len(answer.json["items"]) == 1
@@ -139,103 +139,105 @@ def test_a_cursor_belongs_to_its_list_and_its_filters(play: Play) -> None:
                 assert [fault["code"] for fault in answer.json["faults"]] == ["bad-cursor"]
 
 
-def test_a_limit_may_change_from_page_to_page(play: Play) -> None:
-    opened(play, sharding=5)
-    first = play.cloud.http("GET", f"{TASKS}?limit=2").json
-    rest = play.cloud.http("GET", f"{TASKS}?limit=50&cursor={first['cursor']}").json
+def test_a_limit_may_change_from_page_to_page(runner: JobRunner) -> None:
+    opened(runner, sharding=5)
+    first = runner.cloud.http("GET", f"{TASKS}?limit=2").json
+    rest = runner.cloud.http("GET", f"{TASKS}?limit=50&cursor={first['cursor']}").json
     assert [task["rank"] for task in rest["items"]] == [2, 3, 4]
     assert rest["cursor"] is None
 
 
 def test_a_filter_that_fits_seldom_looks_at_so_much_and_no_more(
-    play: Play, monkeypatch: pytest.MonkeyPatch, faults: Faults
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, faults: Faults
 ) -> None:
     monkeypatch.setattr(jobs, "MOST_TASKS_LOOKED_AT", 2 * BLOCK_SIZE)
     monkeypatch.setattr(jobs, "BLOCKS_AT_A_TIME", 2)
-    opened(play, sharding=8 * BLOCK_SIZE, maxTaskCount=1)
+    opened(runner, sharding=8 * BLOCK_SIZE, maxTaskCount=1)
     failed = 5 * BLOCK_SIZE + 1
-    play.mill.shards.change(play.row(0), 5, {failed: None}, {failed: DONE.evolve(state=TaskState.FAILED)})
+    runner.mill.shards.change(runner.row(0), 5, {failed: None}, {failed: DONE.evolve(state=TaskState.FAILED)})
     faults.meter.reset()
-    found = pages_of(play.cloud, f"{TASKS}?state=FAILED")
+    found = pages_of(runner.cloud, f"{TASKS}?state=FAILED")
     assert [task["rank"] for page in found for task in page["items"]] == [failed]
     assert [len(page["items"]) for page in found] == [0, 0, 1, 0]
     assert faults.meter.calls["dynamodb.BatchGetItem"] <= 2 * len(found)
 
 
 def test_jobs_of_a_user_are_looked_for_so_long_and_no_longer(
-    play: Play, monkeypatch: pytest.MonkeyPatch
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MOST_JOBS_LOOKED_AT", 2)
-    play.define({"stepName": "a"})
+    runner.define({"stepName": "a"})
     for trigger in ("t1", "t2", "t3", "t4", "t5"):
-        play.submit(trigger)
-    assert [page["items"] for page in pages_of(play.cloud, "/v1/jobs?submitUser=nobody")] == [[], [], []]
-    assert len(items_of(play.cloud, "/v1/jobs?submitUser=admin")) == 5
-    play.run()
-    ended = items_of(play.cloud, "/v1/jobs?jobName=play&state=SUCCESS&submitUser=admin")
+        runner.submit(trigger)
+    assert [page["items"] for page in pages_of(runner.cloud, "/v1/jobs?submitUser=nobody")] == [[], [], []]
+    assert len(items_of(runner.cloud, "/v1/jobs?submitUser=admin")) == 5
+    runner.run()
+    ended = items_of(runner.cloud, "/v1/jobs?jobName=play&state=SUCCESS&submitUser=admin")
     assert "t1" in [job["trigger"] for job in ended]
 
 
-def close_set(play: Play, number: int) -> None:
+def close_set(runner: JobRunner, number: int) -> None:
     """All of a set's blocks end, in the totals alone: nothing can be known of them from their rows."""
-    step, ends = play.row(0), {"success": SET_SIZE * BLOCK_SIZE}
+    step, ends = runner.row(0), {"success": SET_SIZE * BLOCK_SIZE}
     key = keys.block_set(step.job_id, step.run, step.index, number)
-    Table(play.cloud.clients.dynamodb, play.cloud.table).update(Update(key).remove("open").add(**ends))
-    play.mill.jobs.close_block(step, str(number), ends)
+    Table(runner.cloud.clients.dynamodb, runner.cloud.table).update(Update(key).remove("open").add(**ends))
+    runner.mill.jobs.close_block(step, str(number), ends)
 
 
-def test_closed_blocks_are_known_by_their_totals(play: Play, faults: Faults) -> None:
+def test_closed_blocks_are_known_by_their_totals(runner: JobRunner, faults: Faults) -> None:
     total = 3 * SET_SIZE * BLOCK_SIZE + 1
-    opened(play, sharding=total, maxTaskCount=10)
-    close_set(play, 0)
+    opened(runner, sharding=total, maxTaskCount=10)
+    close_set(runner, 0)
     block = Block(SET_SIZE, BLOCK_SIZE, dict.fromkeys(range(BLOCK_SIZE), DONE))
-    completion.close_block(play.mill, play.row(0), block)
+    completion.close_block(runner.mill, runner.row(0), block)
     done = (SET_SIZE + 1) * BLOCK_SIZE
     faults.meter.reset()
-    assert play.job()["steps"][0]["counts"] == {"SUCCESS": done, "READY": total - done}
+    assert runner.job()["steps"][0]["counts"] == {"SUCCESS": done, "READY": total - done}
     assert faults.meter.calls["dynamodb.Query"] <= 3  # the steps, and the two sets with many open blocks
     assert faults.meter.calls["dynamodb.BatchGetItem"] <= 2  # the sets, and the last block
-    assert play.step("a")["counts"] == {"SUCCESS": done, "READY": total - done}
+    assert runner.step("a")["counts"] == {"SUCCESS": done, "READY": total - done}
 
 
-def test_a_set_that_ended_in_other_states_is_not_read(play: Play, faults: Faults) -> None:
-    opened(play, sharding=SET_SIZE * BLOCK_SIZE + 1, maxTaskCount=10)
-    close_set(play, 0)
+def test_a_set_that_ended_in_other_states_is_not_read(runner: JobRunner, faults: Faults) -> None:
+    opened(runner, sharding=SET_SIZE * BLOCK_SIZE + 1, maxTaskCount=10)
+    close_set(runner, 0)
     faults.meter.reset()
-    found = pages_of(play.cloud, f"{TASKS}?state=READY")
+    found = pages_of(runner.cloud, f"{TASKS}?state=READY")
     assert [[task["rank"] for task in page["items"]] for page in found] == [[SET_SIZE * BLOCK_SIZE]]
     assert faults.meter.calls["dynamodb.BatchGetItem"] <= 2  # the sets, and the last block
-    assert pages_of(play.cloud, f"{TASKS}?state=FAILED") == [{"items": [], "cursor": None}]
+    assert pages_of(runner.cloud, f"{TASKS}?state=FAILED") == [{"items": [], "cursor": None}]
 
 
 @pytest.mark.parametrize("sharding", [1, 70, 20 * BLOCK_SIZE + 3])
-def test_counts_agree_with_the_tasks_at_every_moment(play: Play, sharding: int) -> None:
-    opened(play, sharding=sharding, toleratedFailures="100%", maxTaskCount=30)
+def test_counts_agree_with_the_tasks_at_every_moment(runner: JobRunner, sharding: int) -> None:
+    opened(runner, sharding=sharding, toleratedFailures="100%", maxTaskCount=30)
 
     def agree() -> None:
-        tasks = items_of(play.cloud, f"{TASKS}?limit=1000")
+        tasks = items_of(runner.cloud, f"{TASKS}?limit=1000")
         states = Counter(task["state"] for task in tasks)
-        assert play.job()["steps"][0]["counts"] == states
-        assert play.step("a")["counts"] == states
+        assert runner.job()["steps"][0]["counts"] == states
+        assert runner.step("a")["counts"] == states
         assert states.total() == sharding
 
     agree()
     outcomes: list[Callable[[], Any]] = [
-        lambda: play.hands.report(play.hands.take()),
-        lambda: play.hands.report(play.hands.take(), "failed-permanent"),
-        lambda: play.hands.take(),
+        lambda: runner.worker.report(runner.worker.take()),
+        lambda: runner.worker.report(runner.worker.take(), "failed-permanent"),
+        lambda: runner.worker.take(),
     ]
     for act in outcomes:
         act()
         agree()
 
 
-def test_counts_of_a_step_that_is_being_stopped(play: Play) -> None:
-    opened(play, sharding=130, failFast=True, maxTaskCount=10)
-    held = play.take(10)
-    play.hands.report(held[:1], "failed-permanent")
-    play.cloud.run_until(lambda: play.row(0).swept and play.job()["steps"][0]["counts"].get("KILLED") == 120)
-    assert play.job()["steps"][0]["counts"] == {"FAILED": 1, "RUNNING": 9, "KILLED": 120}
-    play.hands.report(held[1:])
-    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
-    assert play.job()["steps"][0]["counts"] == {"FAILED": 1, "SUCCESS": 9, "KILLED": 120}
+def test_counts_of_a_step_that_is_being_stopped(runner: JobRunner) -> None:
+    opened(runner, sharding=130, failFast=True, maxTaskCount=10)
+    held = runner.take(10)
+    runner.worker.report(held[:1], "failed-permanent")
+    runner.cloud.run_until(
+        lambda: runner.row(0).swept and runner.job()["steps"][0]["counts"].get("KILLED") == 120
+    )
+    assert runner.job()["steps"][0]["counts"] == {"FAILED": 1, "RUNNING": 9, "KILLED": 120}
+    runner.worker.report(held[1:])
+    runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
+    assert runner.job()["steps"][0]["counts"] == {"FAILED": 1, "SUCCESS": 9, "KILLED": 120}

@@ -17,12 +17,12 @@ from shardmill.aws.secrets import Secrets, SecretUnavailable
 from shardmill.engine import notify
 from shardmill.engine.running.finish import announce
 from shardmill.model.history import Change
-from support.cloud import Cloud
-from support.faults import Faults
-from support.moto_cloud import moto_cloud
-from support.play import Play, fail_shards
-from support.receiver import Got, Receiver, receiver
-from support.stack import ACCOUNT, REGION
+from support.aws_rules.faults import Faults
+from support.fakes.webhook_receiver import Got, Receiver, receiver
+from support.moto.cloud import Cloud
+from support.moto.moto_cloud import moto_cloud
+from support.moto.stack import ACCOUNT, REGION
+from support.scenarios.job_runner import JobRunner, fail_shards
 
 STEP = {"stepName": "a"}
 SECRET = "a secret of some length"
@@ -52,25 +52,25 @@ def genuine(got: Got, secret: str = SECRET) -> bool:
     return hmac.compare_digest(got.headers["webhook-signature"], f"v1,{wanted}")
 
 
-def serve(play: Play) -> int:
-    return play.cloud.serve_notify_queue()
+def serve(runner: JobRunner) -> int:
+    return runner.cloud.serve_notify_queue()
 
 
-def later(play: Play) -> int:
+def later(runner: JobRunner) -> int:
     """As if what is hidden had rested long enough."""
     [queue] = [
         each for each in sqs_backends[ACCOUNT][REGION].queues.values() if each.name.endswith("-notify")
     ]
     for message in queue._messages:
         message.change_visibility(0)
-    return serve(play)
+    return serve(runner)
 
 
-def test_a_webhook_hears_of_a_failure(play: Play, hook: Receiver) -> None:
-    play.define(STEP, notify=[webhook(hook, "failure")])
-    play.submit()
-    job = play.run(fail_shards(0))
-    serve(play)
+def test_a_webhook_hears_of_a_failure(runner: JobRunner, hook: Receiver) -> None:
+    runner.define(STEP, notify=[webhook(hook, "failure")])
+    runner.submit()
+    job = runner.run(fail_shards(0))
+    serve(runner)
     [got] = hook.got
     assert genuine(got)
     assert got.headers["content-type"] == "application/cloudevents+json"
@@ -84,84 +84,84 @@ def test_a_webhook_hears_of_a_failure(play: Play, hook: Receiver) -> None:
     assert SECRET not in got.body.decode()
 
 
-def test_each_hears_only_of_what_it_asked_for(play: Play) -> None:
+def test_each_hears_only_of_what_it_asked_for(runner: JobRunner) -> None:
     with receiver() as bad, receiver() as good, receiver() as both:
         notices = [webhook(bad, "failure"), webhook(good, "success"), webhook(both, "failure", "success")]
-        play.define(STEP, notify=notices)
-        play.submit("x")
-        play.run(fail_shards(0), trigger="x")
-        play.submit("y")
-        play.run(trigger="y")
-        serve(play)
+        runner.define(STEP, notify=notices)
+        runner.submit("x")
+        runner.run(fail_shards(0), trigger="x")
+        runner.submit("y")
+        runner.run(trigger="y")
+        serve(runner)
         heard = [[event["subject"] for event in each.events] for each in (bad, good, both)]
     assert heard == [["play/x"], ["play/y"], ["play/x", "play/y"]]
 
 
-def test_suspension_lateness_and_kill(play: Play, hook: Receiver) -> None:
-    play.define(STEP, notify=[webhook(hook)], deadlineSeconds=90, onDeadline="kill")
-    play.submit()
+def test_suspension_lateness_and_kill(runner: JobRunner, hook: Receiver) -> None:
+    runner.define(STEP, notify=[webhook(hook)], deadlineSeconds=90, onDeadline="kill")
+    runner.submit()
     for action in ("suspend", "resume", "suspend"):
-        assert play.cloud.http("POST", f"/v1/jobs/play/t1:{action}").status == 200
-    play.tick(3)
-    serve(play)
+        assert runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}").status == 200
+    runner.tick(3)
+    serve(runner)
     told = [(event["type"].rsplit(".", 1)[1], event["data"]["state"]) for event in hook.events]
     assert sorted(told) == [("ended", "KILLED"), ("late", "SUSPENDED"), *[("suspended", "SUSPENDED")] * 2]
     assert len({event["id"] for event in hook.events}) == 4
 
 
-def test_nobody_who_did_not_ask_costs_a_message(play: Play, hook: Receiver) -> None:
-    play.define(STEP, notify=[webhook(hook, "failure")])
-    play.submit()
-    play.run()
-    assert "notify" not in json.dumps([event["detail"] for event in play.cloud.published()])
-    assert serve(play) == 0
+def test_nobody_who_did_not_ask_costs_a_message(runner: JobRunner, hook: Receiver) -> None:
+    runner.define(STEP, notify=[webhook(hook, "failure")])
+    runner.submit()
+    runner.run()
+    assert "notify" not in json.dumps([event["detail"] for event in runner.cloud.published()])
+    assert serve(runner) == 0
 
 
-def test_an_event_of_another_stack_is_none_of_ours(play: Play, hook: Receiver) -> None:
-    play.define(STEP, notify=[webhook(hook)])
-    play.submit()
-    play.run()
-    [event] = [event for event in play.cloud.published() if event["detail-type"] == "Job Ended"]
-    serve(play)
+def test_an_event_of_another_stack_is_none_of_ours(runner: JobRunner, hook: Receiver) -> None:
+    runner.define(STEP, notify=[webhook(hook)])
+    runner.submit()
+    runner.run()
+    [event] = [event for event in runner.cloud.published() if event["detail-type"] == "Job Ended"]
+    serve(runner)
     entry = {"Source": "shardmill", "DetailType": "Job Ended"}
     foreign = json.dumps(event["detail"] | {"stack": "another"})
-    play.cloud.clients.events.put_events(Entries=[{**entry, "Detail": foreign}])
-    assert serve(play) == 0
-    play.cloud.clients.events.put_events(Entries=[{**entry, "Detail": json.dumps(event["detail"])}])
-    assert serve(play) == 2
+    runner.cloud.clients.events.put_events(Entries=[{**entry, "Detail": foreign}])
+    assert serve(runner) == 0
+    runner.cloud.clients.events.put_events(Entries=[{**entry, "Detail": json.dumps(event["detail"])}])
+    assert serve(runner) == 2
     assert len(hook.got) == 2
     assert len({event["id"] for event in hook.events}) == 1
 
 
 @pytest.mark.parametrize("status", [500, 404, 429, 301])
-def test_a_receiver_that_refuses_is_asked_again(play: Play, hook: Receiver, status: int) -> None:
+def test_a_receiver_that_refuses_is_asked_again(runner: JobRunner, hook: Receiver, status: int) -> None:
     with receiver() as fine:
         hook.answers, hook.location = [status, status], fine.url.replace("hook", "elsewhere")
-        play.define(STEP, notify=[webhook(hook), webhook(fine)])
-        play.submit()
-        play.run()
-        serve(play)
+        runner.define(STEP, notify=[webhook(hook), webhook(fine)])
+        runner.submit()
+        runner.run()
+        serve(runner)
         assert (len(hook.got), len(fine.got)) == (1, 1)
-        assert serve(play) == 0  # it rests
-        later(play)
-        assert later(play) == 1
-        assert later(play) == 0
+        assert serve(runner) == 0  # it rests
+        later(runner)
+        assert later(runner) == 1
+        assert later(runner) == 0
         assert (len(hook.got), [got.path for got in fine.got]) == (3, ["/hook"])
     assert len({got.headers["webhook-id"] for got in hook.got}) == 1
     assert len({got.body for got in hook.got}) == 1
     assert all(genuine(got) for got in hook.got)
 
 
-def test_who_never_answers_is_given_up(play: Play, hook: Receiver) -> None:
+def test_who_never_answers_is_given_up(runner: JobRunner, hook: Receiver) -> None:
     hook.answers = [500] * 100
-    play.define(STEP, notify=[webhook(hook)])
-    play.submit()
-    play.run()
+    runner.define(STEP, notify=[webhook(hook)])
+    runner.submit()
+    runner.run()
     for _ in range(notify.MOST_TRIES + 3):
-        later(play)
+        later(runner)
     assert len(hook.got) == notify.MOST_TRIES
-    url = play.cloud.environment["SHARDMILL_NOTIFY_QUEUE"] + "-dead"
-    [left] = play.cloud.clients.sqs.receive_message(QueueUrl=url)["Messages"]
+    url = runner.cloud.environment["SHARDMILL_NOTIFY_QUEUE"] + "-dead"
+    [left] = runner.cloud.clients.sqs.receive_message(QueueUrl=url)["Messages"]
     assert json.loads(left["Body"])["detail"]["trigger"] == "t1"
     assert SECRET not in left["Body"]
 
@@ -171,15 +171,15 @@ def test_it_rests_for_longer_each_time() -> None:
     assert waits == [10, 20, 40, 80, 160, 320, 640, 900, 900, 900, 900, 0]
 
 
-def test_a_topic_hears_too(play: Play, hook: Receiver) -> None:
-    sns, sqs = boto3.client("sns", region_name=REGION), play.cloud.clients.sqs
+def test_a_topic_hears_too(runner: JobRunner, hook: Receiver) -> None:
+    sns, sqs = boto3.client("sns", region_name=REGION), runner.cloud.clients.sqs
     topic = sns.create_topic(Name="shardmill-ops")["TopicArn"]
     url = sqs.create_queue(QueueName="ops")["QueueUrl"]
     sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=f"arn:aws:sqs:{REGION}:123456789012:ops")
-    play.define(STEP, notify=[{"sns": topic}, webhook(hook)])
-    play.submit()
-    play.run(fail_shards(0))
-    serve(play)
+    runner.define(STEP, notify=[{"sns": topic}, webhook(hook)])
+    runner.submit()
+    runner.run(fail_shards(0))
+    serve(runner)
     [message] = sqs.receive_message(QueueUrl=url)["Messages"]
     told = json.loads(message["Body"])
     assert told["Subject"] == "Job Ended: play/t1 is FAILED"
@@ -188,15 +188,15 @@ def test_a_topic_hears_too(play: Play, hook: Receiver) -> None:
     assert json.loads(told["Message"]) == hook.events[0]
 
 
-def test_secrets_are_read_where_they_are_kept(play: Play, hook: Receiver) -> None:
+def test_secrets_are_read_where_they_are_kept(runner: JobRunner, hook: Receiver) -> None:
     ssm, vault = (boto3.client(name, region_name=REGION) for name in ("ssm", "secretsmanager"))
     ssm.put_parameter(Name="/shardmill/hook", Value="from ssm", Type="SecureString")
     vault.create_secret(Name="shardmill/hook", SecretString="from the vault")
     references = ["ssm:/shardmill/hook", "secretsmanager:shardmill/hook"]
-    play.define(STEP, notify=[webhook(hook, secret=reference) for reference in references])
-    play.submit()
-    play.run()
-    serve(play)
+    runner.define(STEP, notify=[webhook(hook, secret=reference) for reference in references])
+    runner.submit()
+    runner.run()
+    serve(runner)
     assert len(hook.got) == 2
     assert {
         secret for got in hook.got for secret in ("from ssm", "from the vault") if genuine(got, secret)
@@ -206,15 +206,15 @@ def test_secrets_are_read_where_they_are_kept(play: Play, hook: Receiver) -> Non
     }
 
 
-def test_a_secret_that_is_not_there_yet_is_waited_for(play: Play, hook: Receiver) -> None:
-    play.define(STEP, notify=[webhook(hook, secret="ssm:/shardmill/later")])
-    play.submit()
-    play.run()
-    serve(play)
+def test_a_secret_that_is_not_there_yet_is_waited_for(runner: JobRunner, hook: Receiver) -> None:
+    runner.define(STEP, notify=[webhook(hook, secret="ssm:/shardmill/later")])
+    runner.submit()
+    runner.run()
+    serve(runner)
     assert hook.got == []
     ssm = boto3.client("ssm", region_name=REGION)
     ssm.put_parameter(Name="/shardmill/later", Value="now", Type="SecureString")
-    later(play)
+    later(runner)
     assert genuine(hook.got[0], "now")
 
 
@@ -225,28 +225,28 @@ def test_a_missing_secret_says_what_to_do(cloud: Cloud, reference: str) -> None:
     assert Secrets().resolve("plain") == "plain"
 
 
-def test_a_lost_event_is_told_by_the_tick(play: Play, hook: Receiver, faults: Faults) -> None:
+def test_a_lost_event_is_told_by_the_tick(runner: JobRunner, hook: Receiver, faults: Faults) -> None:
     faults.fail("events", "PutEvents", how="crash")
-    play.define(STEP, notify=[webhook(hook, "success")])
-    play.submit()
-    play.run()
-    play.tick(2)
-    serve(play)
+    runner.define(STEP, notify=[webhook(hook, "success")])
+    runner.submit()
+    runner.run()
+    runner.tick(2)
+    serve(runner)
     ids = {event["id"] for event in hook.events}
     assert len(ids) == 1
     assert 1 <= len(hook.got) <= 2
 
 
-def test_whatever_fails_on_the_way_is_tried_again(play: Play, hook: Receiver, faults: Faults) -> None:
-    play.define(STEP, notify=[webhook(hook), webhook(hook)])
-    play.submit()
-    play.run()
+def test_whatever_fails_on_the_way_is_tried_again(runner: JobRunner, hook: Receiver, faults: Faults) -> None:
+    runner.define(STEP, notify=[webhook(hook), webhook(hook)])
+    runner.submit()
+    runner.run()
     faults.fail("dynamodb", "GetItem", how="throttle")
-    serve(play)
+    serve(runner)
     faults.fail("sqs", "SendMessageBatch", how="after")
-    later(play)
+    later(runner)
     faults.relent()
-    while later(play):
+    while later(runner):
         pass
     assert len(hook.got) >= 2
     assert len({event["id"] for event in hook.events}) == 1
@@ -254,41 +254,41 @@ def test_whatever_fails_on_the_way_is_tried_again(play: Play, hook: Receiver, fa
 
 def test_this_machine_is_forbidden_unless_the_stack_allows_it(hook: Receiver) -> None:
     with moto_cloud() as cloud:
-        play = Play(cloud)
-        play.define(STEP, notify=[webhook(hook)])
-        play.submit()
-        play.run()
-        serve(play)
+        runner = JobRunner(cloud)
+        runner.define(STEP, notify=[webhook(hook)])
+        runner.submit()
+        runner.run()
+        serve(runner)
         assert hook.got == []
 
 
-def test_a_job_keeps_the_receivers_it_started_with(play: Play, hook: Receiver) -> None:
-    play.define(STEP, notify=[webhook(hook)])
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["state"] == "QUEUED")
-    play.define(STEP)
-    play.run()
-    serve(play)
+def test_a_job_keeps_the_receivers_it_started_with(runner: JobRunner, hook: Receiver) -> None:
+    runner.define(STEP, notify=[webhook(hook)])
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["state"] == "QUEUED")
+    runner.define(STEP)
+    runner.run()
+    serve(runner)
     assert [event["data"]["definitionVersion"] for event in hook.events] == [1]
 
 
-def test_told_again_an_end_has_the_same_time(play: Play) -> None:
+def test_told_again_an_end_has_the_same_time(runner: JobRunner) -> None:
     """A mark of lateness in the meantime changes nothing of it."""
-    play.define(STEP, notify=[{"sns": "arn:aws:sns:us-east-1:123456789012:x"}])
-    play.submit()
-    play.run()
-    job = play.mill.jobs.find("play", "t1")
+    runner.define(STEP, notify=[{"sns": "arn:aws:sns:us-east-1:123456789012:x"}])
+    runner.submit()
+    runner.run()
+    job = runner.mill.jobs.find("play", "t1")
     assert job is not None
-    play.cloud.published()
-    announce(play.mill, job, now_ms())
+    runner.cloud.published()
+    announce(runner.mill, job, now_ms())
     job.history.append(Change(now_ms() + 1000, job.state.value, job.run).encode())
     job.update_time += 5000
-    announce(play.mill, job, now_ms())
-    first, second = (event["detail"] for event in play.cloud.published())
+    announce(runner.mill, job, now_ms())
+    first, second = (event["detail"] for event in runner.cloud.published())
     assert first == second
 
 
-def test_clients_are_made_for_those_who_need_them(play: Play) -> None:
+def test_clients_are_made_for_those_who_need_them(runner: JobRunner) -> None:
     """Few functions send notices: the others start without these clients."""
     assert clients.dynamodb.cache_info().currsize == 1  # type: ignore[attr-defined]
     for client in (clients.sns, clients.ssm, clients.secretsmanager):

@@ -15,9 +15,9 @@ from shardmill.model.errors import Transient
 from shardmill.store.definitions import Definitions, VersionConflict
 from shardmill.store.shards import BlockChanged
 from shardmill.store.table import Contended, Throttled
-from support.cloud import Cloud
-from support.faults import Faults
-from support.play import Play
+from support.aws_rules.faults import Faults
+from support.moto.cloud import Cloud
+from support.scenarios.job_runner import JobRunner
 
 STEP = {"steps": [{"stepName": "a"}]}
 GONE = "/v1/definitions/gone"
@@ -155,9 +155,9 @@ def test_a_body_that_is_not_there_is_missing(cloud: Cloud) -> None:
         assert [fault["code"] for fault in answer.json["faults"]] == ["missing-field"]
 
 
-def test_a_group_that_is_not_there_is_a_fault_of_the_definition_s_name(play: Play) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b", "workerGroup": "ghost"})
-    answer = play.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
+def test_a_group_that_is_not_there_is_a_fault_of_the_definition_s_name(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "workerGroup": "ghost"})
+    answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
     assert answer.status == 422
     [fault] = answer.json["faults"]
     assert (fault["pointer"], fault["code"]) == ("/jobName", "unknown-group")

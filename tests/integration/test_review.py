@@ -14,13 +14,13 @@ from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.lease import lease as lease_messages
 from shardmill.model.states import JobState
 from shardmill.model.worker import HandedBack
-from support.faults import Faults
-from support.hands import Hands
-from support.lambda_server import FunctionError
-from support.play import Play, fail_shards
+from support.aws_rules.faults import Faults
+from support.fakes.lambda_server import FunctionError
+from support.scenarios.job_runner import JobRunner, fail_shards
+from support.scenarios.manual_worker import ManualWorker
 
 
-def test_releasing_twice_costs_no_more_than_once(play: Play, faults: Faults) -> None:
+def test_releasing_twice_costs_no_more_than_once(runner: JobRunner, faults: Faults) -> None:
     """Layers of four steps, each depending on all of the layer before: a repeat must not go every path."""
     layers: list[dict[str, Any]] = [{"stepName": "root"}]
     before = ["root"]
@@ -28,54 +28,54 @@ def test_releasing_twice_costs_no_more_than_once(play: Play, faults: Faults) -> 
         names = [f"s{depth}_{n}" for n in range(4)]
         layers += [{"stepName": name, "dependentSteps": before} for name in names]
         before = names
-    play.define(*layers)
-    play.submit()
-    job = play.run(fail_shards(0))
+    runner.define(*layers)
+    runner.submit()
+    job = runner.run(fail_shards(0))
     assert job["state"] == "FAILED"
-    row = play.mill.jobs.find("play", "t1")
+    row = runner.mill.jobs.find("play", "t1")
     assert row is not None
     row.state = JobState.RUNNING
     faults.meter.reset()
-    release.release_dependents(play.mill, row, play.row(0), play.hands.clock())
+    release.release_dependents(runner.mill, row, runner.row(0), runner.worker.clock())
     assert faults.meter.total_calls < 100
 
 
-def test_a_slow_twin_of_plan_does_not_wake_an_ended_job(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    job = play.run()
-    moved = play.mill.jobs.move(
+def test_a_slow_twin_of_plan_does_not_wake_an_ended_job(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    job = runner.run()
+    moved = runner.mill.jobs.move(
         job["id"], 1, JobState.QUEUED, sources=(JobState.INIT, JobState.WAITING), now=1, due=None
     )
     assert moved is None
-    assert plan.plan(play.mill, job["id"], 1, play.hands.clock()) is False
-    assert play.job()["state"] == "SUCCESS"
+    assert plan.plan(runner.mill, job["id"], 1, runner.worker.clock()) is False
+    assert runner.job()["state"] == "SUCCESS"
 
 
-def test_a_failed_job_does_not_become_a_success(play: Play) -> None:
+def test_a_failed_job_does_not_become_a_success(runner: JobRunner) -> None:
     from shardmill.engine.running.finish import end_job
 
-    play.define({"stepName": "a"})
-    play.submit()
-    play.run(fail_shards(0))
-    row = play.mill.jobs.find("play", "t1")
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.run(fail_shards(0))
+    row = runner.mill.jobs.find("play", "t1")
     assert row is not None
-    play.mill.jobs.move_step(play.row(0), play.row(0).state, now=1)
-    end_job(play.mill, row, play.hands.clock())
-    assert play.job()["state"] == "FAILED"
+    runner.mill.jobs.move_step(runner.row(0), runner.row(0).state, now=1)
+    end_job(runner.mill, row, runner.worker.clock())
+    assert runner.job()["state"] == "FAILED"
 
 
-def test_a_step_whose_execution_died_before_it_opened_fails(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b", "phase": 1})
+def test_a_step_whose_execution_died_before_it_opened_fails(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "phase": 1})
     faults.fail("lambda", "Invoke", when=lambda call: b'"open"' in _payload(call.params), times=10**6)
-    play.submit()
-    play.cloud.run_until(lambda: play.cloud.executions("step", "RUNNING"))
-    [step] = play.cloud.executions("step", "RUNNING")
-    play.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.cloud.executions("step", "RUNNING"))
+    [step] = runner.cloud.executions("step", "RUNNING")
+    runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
     faults.relent()
-    play.tick(minutes=3)
-    job = play.run()
-    assert (job["state"], play.states()) == ("FAILED", {"a": "FAILED", "b": "SUCCESS"})
+    runner.tick(minutes=3)
+    job = runner.run()
+    assert (job["state"], runner.states()) == ("FAILED", {"a": "FAILED", "b": "SUCCESS"})
 
 
 def _payload(params: dict[str, Any]) -> bytes:
@@ -83,63 +83,65 @@ def _payload(params: dict[str, Any]) -> bytes:
     return payload if isinstance(payload, bytes) else str(payload).encode()
 
 
-def test_deleting_a_stack_leaves_the_queues_of_its_namesakes(play: Play) -> None:
-    stack = play.mill.settings.stack
-    other = play.mill.queues.make_lanes(f"{stack}-prod", "default", 1, 60)
-    mine = set(play.mill.queues.of_stack(stack))
+def test_deleting_a_stack_leaves_the_queues_of_its_namesakes(runner: JobRunner) -> None:
+    stack = runner.mill.settings.stack
+    other = runner.mill.queues.make_lanes(f"{stack}-prod", "default", 1, 60)
+    mine = set(runner.mill.queues.of_stack(stack))
     assert len(mine) == 3
     assert not mine & set(other)
 
 
 @pytest.mark.parametrize("prog", ["", " ", "ok"])
-def test_a_task_that_cannot_be_made_never_becomes_a_job(play: Play, prog: str) -> None:
-    play.define({"stepName": "a", "command": {"name": "{{ params.prog }}"}}, params={"prog": "x"})
-    answer = play.cloud.http(
+def test_a_task_that_cannot_be_made_never_becomes_a_job(runner: JobRunner, prog: str) -> None:
+    runner.define({"stepName": "a", "command": {"name": "{{ params.prog }}"}}, params={"prog": "x"})
+    answer = runner.cloud.http(
         "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"prog": prog}}
     )
     assert answer.status == (422 if prog == "" else 202), answer.json
 
 
-def test_a_resend_that_broke_off_is_finished_though_the_lane_is_busy(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a", "sharding": 3})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    group = play.mill.groups.get("default")
+def test_a_resend_that_broke_off_is_finished_though_the_lane_is_busy(
+    runner: JobRunner, faults: Faults
+) -> None:
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    group = runner.mill.groups.get("default")
     assert group is not None
     for queue in group.queues:
-        play.cloud.clients.sqs.purge_queue(QueueUrl=queue)
+        runner.cloud.clients.sqs.purge_queue(QueueUrl=queue)
     fault = faults.fail("sqs", "SendMessageBatch", how="before")
-    play.tick(minutes=3)
+    runner.tick(minutes=3)
     assert fault.hits == 1
     strange = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
-    play.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange, DelaySeconds=600)
-    play.tick(minutes=5)
-    assert play.run()["state"] == "SUCCESS"
+    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange, DelaySeconds=600)
+    runner.tick(minutes=5)
+    assert runner.run()["state"] == "SUCCESS"
 
 
 def test_a_finished_block_whose_message_was_lost_is_closed_by_the_tick(
-    play: Play, monkeypatch: pytest.MonkeyPatch
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    held = play.take(1)
-    play.cloud.run_until(lambda: play.row(0).token)
+    runner.define({"stepName": "a"})
+    runner.submit()
+    held = runner.take(1)
+    runner.cloud.run_until(lambda: runner.row(0).token)
     with monkeypatch.context() as patch:
         patch.setattr(completion, "after_end", _die)
         with pytest.raises(InterruptedError):
-            play.hands.report(held)
-    for queue in play.mill.queues.of_stack(play.mill.settings.stack):
-        play.cloud.clients.sqs.purge_queue(QueueUrl=queue)
-    play.tick(minutes=3)
-    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+            runner.worker.report(held)
+    for queue in runner.mill.queues.of_stack(runner.mill.settings.stack):
+        runner.cloud.clients.sqs.purge_queue(QueueUrl=queue)
+    runner.tick(minutes=3)
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
 def _die(*_: object) -> None:
     raise InterruptedError
 
 
-def test_a_lambda_group_keeps_a_lease_as_long_as_a_function_runs(play: Play) -> None:
-    http = play.cloud.http
+def test_a_lambda_group_keeps_a_lease_as_long_as_a_function_runs(runner: JobRunner) -> None:
+    http = runner.cloud.http
     assert http("PUT", "/v1/groups/l2", {"kind": "lambda"}).json["leaseSeconds"] == 900
     assert http("PUT", "/v1/groups/lambda", {}).json["leaseSeconds"] == 900
     assert http("PUT", "/v1/groups/l2", {"leaseSeconds": 60}).status == 422
@@ -148,153 +150,153 @@ def test_a_lambda_group_keeps_a_lease_as_long_as_a_function_runs(play: Play) -> 
     assert (kept["leaseSeconds"], kept["types"]) == (600, ["hive"])
 
 
-def test_a_lease_that_the_sdk_wrote_twice_is_ours(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a", "sharding": 3})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    messages = play.hands.receive()
+def test_a_lease_that_the_sdk_wrote_twice_is_ours(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    messages = runner.worker.receive()
     faults.fail("dynamodb", "UpdateItem", how="repeat")
-    leases = lease_messages(play.mill, Taker.of(play.hands.worker), messages, play.hands.clock())
+    leases = lease_messages(runner.mill, Taker.of(runner.worker.row), messages, runner.worker.clock())
     assert [lease.attempt for lease in leases] == [1, 1, 1]
-    play.hands.report(leases)
-    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+    runner.worker.report(leases)
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_leases_survive_a_throttled_delete(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a", "sharding": 3})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    group = play.mill.groups.get("default")
+def test_leases_survive_a_throttled_delete(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    group = runner.mill.groups.get("default")
     assert group is not None
     strange = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
-    play.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange)
+    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange)
     fault = faults.fail("sqs", "DeleteMessageBatch", how="throttle")
-    leases = play.hands.take()
+    leases = runner.worker.take()
     assert (fault.hits, len(leases)) == (1, 3)
 
 
-def test_a_root_that_does_not_start_at_once_is_started_by_the_tick(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a"}, {"stepName": "b"})
+def test_a_root_that_does_not_start_at_once_is_started_by_the_tick(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b"})
     faults.fail("stepfunctions", "StartExecution", nth=3, how="throttle")
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    play.tick(minutes=2)
-    assert play.run()["state"] == "SUCCESS"
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    runner.tick(minutes=2)
+    assert runner.run()["state"] == "SUCCESS"
 
 
 @pytest.mark.parametrize(
     "entry", ["", "Z1", "Rx", "R1|1", "R1||w.1|-1", "R1||w.1|zz|-5", 7, None, ["R1"], "R-1||w.1|1"]
 )
-def test_forged_receipts_change_nothing(play: Play, entry: Any) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    [held] = play.take(1)
+def test_forged_receipts_change_nothing(runner: JobRunner, entry: Any) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    [held] = runner.take(1)
     receipt = json.dumps([1, "q", "h", entry])
     result = {"taskId": held.task_id, "attempt": 9, "outcome": "success", "receipt": receipt}
     for path, body in (
-        ("/v1/work:report", {"workerId": play.hands.worker.id, "results": [result]}),
+        ("/v1/work:report", {"workerId": runner.worker.row.id, "results": [result]}),
         (
             "/v1/work:release",
             {
-                "workerId": play.hands.worker.id,
+                "workerId": runner.worker.row.id,
                 "tasks": [{k: result[k] for k in ("taskId", "attempt", "receipt")}],
             },
         ),
     ):
-        answer = play.cloud.http("POST", path, body)
+        answer = runner.cloud.http("POST", path, body)
         assert answer.status in (200, 409), answer.json
-    assert play.task("a", 0)["state"] == "RUNNING"
+    assert runner.task("a", 0)["state"] == "RUNNING"
 
 
-def test_the_same_result_twice_in_one_report_counts_once(play: Play) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    held = play.take(1)
-    reported = play.hands.report([*held, *held], "failed-permanent", stderr="boom")
+def test_the_same_result_twice_in_one_report_counts_once(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    held = runner.take(1)
+    reported = runner.worker.report([*held, *held], "failed-permanent", stderr="boom")
     assert {item.status for item in reported} <= {"ok", "already"}
-    assert play.task("a", 0)["failed"] == 1
+    assert runner.task("a", 0)["failed"] == 1
 
 
-def test_a_step_whose_group_was_deleted_fails_instead_of_hanging(play: Play) -> None:
-    play.cloud.http("PUT", "/v1/groups/gone", {})
-    play.hands = Hands(play.mill, "gone", ["gone"])
-    play.define({"stepName": "a", "sharding": 3}, workerGroup="gone")
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
-    refused = play.cloud.http("DELETE", "/v1/groups/gone")
+def test_a_step_whose_group_was_deleted_fails_instead_of_hanging(runner: JobRunner) -> None:
+    runner.cloud.http("PUT", "/v1/groups/gone", {})
+    runner.worker = ManualWorker(runner.mill, "gone", ["gone"])
+    runner.define({"stepName": "a", "sharding": 3}, workerGroup="gone")
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    refused = runner.cloud.http("DELETE", "/v1/groups/gone")
     assert (refused.status, refused.json["code"]) == (409, "group-in-use")
-    assert play.cloud.http("DELETE", "/v1/groups/gone?force=true").status == 204
-    play.tick(minutes=3)
-    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
-    assert "gone" in play.job()["notes"]
+    assert runner.cloud.http("DELETE", "/v1/groups/gone?force=true").status == 204
+    runner.tick(minutes=3)
+    runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
+    assert "gone" in runner.job()["notes"]
 
 
-def test_a_step_that_is_cut_off_counts_its_tasks_truthfully(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 12})
-    play.submit()
-    play.hands.report(play.take(5))
-    play.cloud.run_until(lambda: play.row(0).token)
-    [step] = play.cloud.executions("step")
-    play.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
-    play.cloud.settle()
-    assert play.run()["steps"][0]["counts"] == {"SUCCESS": 5, "KILLED": 7}
+def test_a_step_that_is_cut_off_counts_its_tasks_truthfully(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 12})
+    runner.submit()
+    runner.worker.report(runner.take(5))
+    runner.cloud.run_until(lambda: runner.row(0).token)
+    [step] = runner.cloud.executions("step")
+    runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
+    runner.cloud.settle()
+    assert runner.run()["steps"][0]["counts"] == {"SUCCESS": 5, "KILLED": 7}
 
 
-def test_a_job_with_many_open_steps_is_read_in_a_few_calls(play: Play, faults: Faults) -> None:
-    play.define(*[{"stepName": f"s{n}"} for n in range(20)])
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and all(play.row(n).token for n in range(20)), 30)
+def test_a_job_with_many_open_steps_is_read_in_a_few_calls(runner: JobRunner, faults: Faults) -> None:
+    runner.define(*[{"stepName": f"s{n}"} for n in range(20)])
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and all(runner.row(n).token for n in range(20)), 30)
     faults.meter.reset()
-    play.job()
+    runner.job()
     assert faults.meter.total_calls <= 5
 
 
 @pytest.mark.parametrize("where", ["content", "params"])
-def test_what_does_not_fit_into_a_row_never_becomes_a_job(play: Play, where: str) -> None:
+def test_what_does_not_fit_into_a_row_never_becomes_a_job(runner: JobRunner, where: str) -> None:
     big = "x" * 400_000
     step = {"stepName": "a", "type": "shell", "content": big if where == "content" else "true"}
-    play.define(step)
+    runner.define(step)
     params = {"p": big} if where == "params" else {}
-    answer = play.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": params})
+    answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": params})
     assert answer.status == 422
     assert {fault["code"] for fault in answer.json["faults"]} <= {"step-too-large", "job-too-large"}
 
 
-def test_throttled_writes_are_errors_that_say_so(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a"})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
+def test_throttled_writes_are_errors_that_say_so(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
     faults.fail("dynamodb", "UpdateItem", how="throttle")
     with pytest.raises(ClientError, match="throughput"):
-        play.hands.take()
+        runner.worker.take()
 
 
-def test_a_task_handed_back_to_a_stopping_step_ends_at_once(play: Play) -> None:
-    play.define({"stepName": "f", "sharding": 3, "failFast": True})
-    play.submit()
-    held = play.take(3)
-    play.cloud.run_until(lambda: play.row(0).token)
-    play.hands.report(held[:1], "failed-permanent")
-    play.cloud.run_until(lambda: play.row(0).swept)
+def test_a_task_handed_back_to_a_stopping_step_ends_at_once(runner: JobRunner) -> None:
+    runner.define({"stepName": "f", "sharding": 3, "failFast": True})
+    runner.submit()
+    held = runner.take(3)
+    runner.cloud.run_until(lambda: runner.row(0).token)
+    runner.worker.report(held[:1], "failed-permanent")
+    runner.cloud.run_until(lambda: runner.row(0).swept)
     given = [HandedBack(task_id=h.task_id, attempt=h.attempt, receipt=h.receipt) for h in held[1:]]
-    hand_back(play.mill, play.hands.worker.id, given, play.hands.clock())
-    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
-    assert play.job()["steps"][0]["counts"] == {"FAILED": 1, "KILLED": 2}
+    hand_back(runner.mill, runner.worker.row.id, given, runner.worker.clock())
+    runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
+    assert runner.job()["steps"][0]["counts"] == {"FAILED": 1, "KILLED": 2}
 
 
 @pytest.mark.parametrize("kind", ["APPLICATION/JSON", "application/json; charset=utf-8"])
-def test_media_types_have_no_case(play: Play, kind: str) -> None:
+def test_media_types_have_no_case(runner: JobRunner, kind: str) -> None:
     body = json.dumps({"steps": [{"stepName": "a"}]}).encode()
-    assert play.cloud.http("PUT", "/v1/definitions/x", body, headers={"Content-Type": kind}).status == 201
+    assert runner.cloud.http("PUT", "/v1/definitions/x", body, headers={"Content-Type": kind}).status == 201
 
 
 @pytest.mark.parametrize("path", ["/v1/definitions/", "/v1/jobs/x/", "/v1/groups/", "/v1/workers/"])
-def test_endless_names_are_not_found(play: Play, path: str) -> None:
-    answer = play.cloud.http("GET", path + "x" * 4000)
+def test_endless_names_are_not_found(runner: JobRunner, path: str) -> None:
+    answer = runner.cloud.http("GET", path + "x" * 4000)
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
 @pytest.mark.parametrize("event", [5, None, [], {}, "x"])
-def test_the_submit_function_says_what_is_wrong(play: Play, event: Any) -> None:
+def test_the_submit_function_says_what_is_wrong(runner: JobRunner, event: Any) -> None:
     with pytest.raises(FunctionError, match="not valid: /"):
-        play.cloud.invoke("submit", event)
+        runner.cloud.invoke("submit", event)

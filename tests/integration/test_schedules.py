@@ -6,46 +6,48 @@ from typing import Any
 import pytest
 
 from shardmill.engine.schedules import due, fire
-from support.diary import Diary, at
-from support.play import Play
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.schedule_clock import ScheduleClock, at
 
 
 @pytest.fixture
-def diary(play: Play) -> Diary:
-    play.define({"stepName": "a"})
-    return Diary(play)
+def schedules(runner: JobRunner) -> ScheduleClock:
+    runner.define({"stepName": "a"})
+    return ScheduleClock(runner)
 
 
-def test_a_time_that_has_come_starts_one_job(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="30 4 * * *", params={"x": 1})
-    assert diary.tick("2026-01-01 04:29")["fired"] == 0
-    assert diary.tick("2026-01-01 04:30")["fired"] == 1
-    assert diary.tick("2026-01-01 04:31")["fired"] == 0
-    job = diary.end("2026-01-01 04:30")
+def test_a_time_that_has_come_starts_one_job(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="30 4 * * *", params={"x": 1})
+    assert schedules.tick("2026-01-01 04:29")["fired"] == 0
+    assert schedules.tick("2026-01-01 04:30")["fired"] == 1
+    assert schedules.tick("2026-01-01 04:31")["fired"] == 0
+    job = schedules.end("2026-01-01 04:30")
     assert job["trigger"] == "20260101T043000Z-s"
     assert (job["dataTime"], job["params"]) == ("2026-01-01T04:30:00.000Z", {"x": 1})
     assert (job["submitUser"], job["scheduleId"], job["state"]) == ("planner", "s", "SUCCESS")
-    [entry] = diary.history()
+    [entry] = schedules.history()
     assert (entry["outcome"], entry["jobId"], entry["trigger"]) == ("started", job["id"], job["trigger"])
-    assert diary.next() == "2026-01-02 04:30"
+    assert schedules.next() == "2026-01-02 04:30"
 
 
-def test_the_rule_of_each_minute_fires_them(diary: Diary) -> None:
-    diary.save(
+def test_the_rule_of_each_minute_fires_them(schedules: ScheduleClock) -> None:
+    schedules.save(
         "2026-01-01 00:00", at="2026-01-01T10:00:00Z", triggerFormat="run-%Y%m%d", timezone="Asia/Tokyo"
     )
-    assert diary.play.cloud.tick(at("2026-01-01 10:00"))["fired"] == 1
-    assert diary.job("2026-01-01 10:00").trigger == "run-20260101"
-    assert diary.next() is None
+    assert schedules.runner.cloud.tick(at("2026-01-01 10:00"))["fired"] == 1
+    assert schedules.job("2026-01-01 10:00").trigger == "run-20260101"
+    assert schedules.next() is None
 
 
-def test_many_ticks_at_once_start_each_time_once(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", everySeconds=600, catchUp="all")
+def test_many_ticks_at_once_start_each_time_once(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", everySeconds=600, catchUp="all")
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(diary.tick, ["2026-01-01 01:00"] * 8))
+        results = list(pool.map(schedules.tick, ["2026-01-01 01:00"] * 8))
     assert sum(result["fired"] for result in results) == 6
-    assert diary.jobs() == [f"2026-01-01 00:{minute}" for minute in range(10, 60, 10)] + ["2026-01-01 01:00"]
-    assert [outcome for _, outcome in diary.outcomes()] == ["started"] * 6
+    assert schedules.jobs() == [f"2026-01-01 00:{minute}" for minute in range(10, 60, 10)] + [
+        "2026-01-01 01:00"
+    ]
+    assert [outcome for _, outcome in schedules.outcomes()] == ["started"] * 6
 
 
 @pytest.mark.parametrize(
@@ -84,155 +86,160 @@ def test_many_ticks_at_once_start_each_time_once(diary: Diary) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("how", ["downtime", "pause"])
-def test_catching_up(diary: Diary, rules: dict[str, Any], outcomes: list[tuple[str, str]], how: str) -> None:
+def test_catching_up(
+    schedules: ScheduleClock, rules: dict[str, Any], outcomes: list[tuple[str, str]], how: str
+) -> None:
     schedule = {"cron": "0 */6 * * *", **rules}
-    diary.save("2026-01-01 00:00", **schedule)
+    schedules.save("2026-01-01 00:00", **schedule)
     if how == "pause":
-        diary.save("2026-01-01 00:10", **schedule, status=0)
-        assert diary.tick("2026-01-01 18:00")["due"] == 0
-        diary.save("2026-01-02 02:59", **schedule)
-    diary.tick("2026-01-02 03:00")
-    assert diary.outcomes() == outcomes
-    assert diary.next() == "2026-01-02 06:00"
-    assert diary.tick("2026-01-02 03:01")["fired"] == 0
+        schedules.save("2026-01-01 00:10", **schedule, status=0)
+        assert schedules.tick("2026-01-01 18:00")["due"] == 0
+        schedules.save("2026-01-02 02:59", **schedule)
+    schedules.tick("2026-01-02 03:00")
+    assert schedules.outcomes() == outcomes
+    assert schedules.next() == "2026-01-02 06:00"
+    assert schedules.tick("2026-01-02 03:01")["fired"] == 0
 
 
-def test_on_time_means_within_two_minutes(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", everySeconds=30, catchUp="none")
-    diary.tick("2026-01-01 00:04")
-    assert diary.outcomes() == [
+def test_on_time_means_within_two_minutes(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", everySeconds=30, catchUp="none")
+    schedules.tick("2026-01-01 00:04")
+    assert schedules.outcomes() == [
         ("2026-01-01 00:00:30 to 2026-01-01 00:01:30", "missed"),
         *((f"2026-01-01 00:{time}", "started") for time in ("02", "02:30", "03", "03:30", "04")),
     ]
 
 
-def test_a_clock_that_jumps_fires_nothing_twice(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
+def test_a_clock_that_jumps_fires_nothing_twice(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
     for now in ("2026-01-01 03:00", "2026-01-01 01:00", "2026-01-01 02:30", "2026-01-01 03:00"):
-        diary.tick(now)
-    assert diary.jobs() == ["2026-01-01 01:00", "2026-01-01 02:00", "2026-01-01 03:00"]
-    assert [outcome for _, outcome in diary.outcomes()] == ["started"] * 3
+        schedules.tick(now)
+    assert schedules.jobs() == ["2026-01-01 01:00", "2026-01-01 02:00", "2026-01-01 03:00"]
+    assert [outcome for _, outcome in schedules.outcomes()] == ["started"] * 3
 
 
-def test_a_long_backlog_is_worked_off_by_several_ticks(diary: Diary) -> None:
+def test_a_long_backlog_is_worked_off_by_several_ticks(schedules: ScheduleClock) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fire, "MOST_TIMES", 4)
-        diary.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
-        fired = [diary.tick("2026-01-01 10:00")["fired"] for _ in range(4)]
+        schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
+        fired = [schedules.tick("2026-01-01 10:00")["fired"] for _ in range(4)]
     assert fired == [4, 4, 2, 0]
 
 
-def test_a_schedule_whose_times_change_begins_anew_and_one_that_keeps_them_goes_on(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 6 * * *", catchUp="all")
-    diary.save("2026-01-01 12:00", cron="0 6 * * *", catchUp="all", params={"x": 2})
-    assert diary.next() == "2026-01-01 06:00"
-    diary.save("2026-01-01 12:00", cron="0 7 * * *", catchUp="all")
-    assert diary.next() == "2026-01-02 07:00"
+def test_a_schedule_whose_times_change_begins_anew_and_one_that_keeps_them_goes_on(
+    schedules: ScheduleClock,
+) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 6 * * *", catchUp="all")
+    schedules.save("2026-01-01 12:00", cron="0 6 * * *", catchUp="all", params={"x": 2})
+    assert schedules.next() == "2026-01-01 06:00"
+    schedules.save("2026-01-01 12:00", cron="0 7 * * *", catchUp="all")
+    assert schedules.next() == "2026-01-02 07:00"
 
 
-def test_overlap_allow(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 * * * *", overlap="allow")
-    diary.tick("2026-01-01 01:00")
-    diary.tick("2026-01-01 02:00")
-    assert [diary.end(f"2026-01-01 0{hour}:00")["state"] for hour in (1, 2)] == ["SUCCESS", "SUCCESS"]
+def test_overlap_allow(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="allow")
+    schedules.tick("2026-01-01 01:00")
+    schedules.tick("2026-01-01 02:00")
+    assert [schedules.end(f"2026-01-01 0{hour}:00")["state"] for hour in (1, 2)] == ["SUCCESS", "SUCCESS"]
 
 
-def test_overlap_skip_is_recorded_and_told(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 * * * *", overlap="skip")
-    diary.tick("2026-01-01 01:00")
-    diary.play.cloud.published()
-    diary.tick("2026-01-01 02:00")
-    diary.end("2026-01-01 01:00")
-    diary.tick("2026-01-01 03:00")
-    assert [outcome for _, outcome in diary.outcomes()] == ["started", "skipped", "started"]
-    assert "20260101T010000Z-s" in diary.history()[1]["reason"]
-    [told] = [e for e in diary.play.cloud.published() if e["detail-type"] == "Schedule Skipped"]
+def test_overlap_skip_is_recorded_and_told(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="skip")
+    schedules.tick("2026-01-01 01:00")
+    schedules.runner.cloud.published()
+    schedules.tick("2026-01-01 02:00")
+    schedules.end("2026-01-01 01:00")
+    schedules.tick("2026-01-01 03:00")
+    assert [outcome for _, outcome in schedules.outcomes()] == ["started", "skipped", "started"]
+    assert "20260101T010000Z-s" in schedules.history()[1]["reason"]
+    [told] = [e for e in schedules.runner.cloud.published() if e["detail-type"] == "Schedule Skipped"]
     assert (told["detail"]["time"], told["detail"]["outcome"]) == ("2026-01-01T02:00:00+00:00", "skipped")
 
 
-def test_overlap_queue_starts_each_when_the_one_before_has_ended(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 * * * *", overlap="queue")
+def test_overlap_queue_starts_each_when_the_one_before_has_ended(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="queue")
     for hour in (1, 2, 3):
-        diary.tick(f"2026-01-01 0{hour}:00")
-    diary.play.cloud.run_until(
+        schedules.tick(f"2026-01-01 0{hour}:00")
+    schedules.runner.cloud.run_until(
         lambda: (
-            [diary.state(f"2026-01-01 0{hour}:00") for hour in (1, 2, 3)] == ["QUEUED", "WAITING", "WAITING"]
+            [schedules.state(f"2026-01-01 0{hour}:00") for hour in (1, 2, 3)]
+            == ["QUEUED", "WAITING", "WAITING"]
         )
     )
-    waiting = diary.play.job(diary.job("2026-01-01 02:00").trigger)
+    waiting = schedules.runner.job(schedules.job("2026-01-01 02:00").trigger)
     assert waiting["waitingFor"] == ["waits for the previous Job of the schedule s to end"]
-    diary.end("2026-01-01 01:00")
-    assert diary.state("2026-01-01 03:00") == "WAITING"
-    diary.end("2026-01-01 02:00")
-    assert diary.end("2026-01-01 03:00")["state"] == "SUCCESS"
+    schedules.end("2026-01-01 01:00")
+    assert schedules.state("2026-01-01 03:00") == "WAITING"
+    schedules.end("2026-01-01 02:00")
+    assert schedules.end("2026-01-01 03:00")["state"] == "SUCCESS"
 
 
-def test_overlap_queue_and_concurrency_together(play: Play) -> None:
-    play.define({"stepName": "a"}, concurrency=1)
-    diary = Diary(play)
-    diary.save("2026-01-01 00:00", schedule_id="x", cron="0 * * * *", overlap="queue")
-    diary.save("2026-01-01 00:30", schedule_id="y", cron="5 * * * *", overlap="queue")
+def test_overlap_queue_and_concurrency_together(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, concurrency=1)
+    schedules = ScheduleClock(runner)
+    schedules.save("2026-01-01 00:00", schedule_id="x", cron="0 * * * *", overlap="queue")
+    schedules.save("2026-01-01 00:30", schedule_id="y", cron="5 * * * *", overlap="queue")
     times = ["2026-01-01 01:00", "2026-01-01 01:05", "2026-01-01 02:00", "2026-01-01 02:05"]
     for time in times:
-        diary.tick(time)
+        schedules.tick(time)
 
     def running() -> int:
-        return sum(diary.state(time) in ("QUEUED", "RUNNING") for time in times)
+        return sum(schedules.state(time) in ("QUEUED", "RUNNING") for time in times)
 
-    assert play.cloud.run_until(running) == 1
+    assert runner.cloud.run_until(running) == 1
     for time in times:
         assert running() <= 1
-        play.cloud.run_until(lambda time=time: diary.state(time) in ("QUEUED", "RUNNING"))  # type: ignore[misc]
-        assert diary.end(time)["state"] == "SUCCESS"
+        runner.cloud.run_until(lambda time=time: schedules.state(time) in ("QUEUED", "RUNNING"))  # type: ignore[misc]
+        assert schedules.end(time)["state"] == "SUCCESS"
 
 
-def test_overlap_replace_kills_the_one_before(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 * * * *", overlap="replace")
-    diary.tick("2026-01-01 01:00")
-    [held] = diary.play.take(1)
-    diary.tick("2026-01-01 02:00")
-    trigger = diary.job("2026-01-01 01:00").trigger
-    diary.play.cloud.run_until(lambda: diary.play.states(trigger) == {"a": "KILLED"})
-    old = diary.play.job(trigger)
+def test_overlap_replace_kills_the_one_before(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="replace")
+    schedules.tick("2026-01-01 01:00")
+    [held] = schedules.runner.take(1)
+    schedules.tick("2026-01-01 02:00")
+    trigger = schedules.job("2026-01-01 01:00").trigger
+    schedules.runner.cloud.run_until(lambda: schedules.runner.states(trigger) == {"a": "KILLED"})
+    old = schedules.runner.job(trigger)
     assert (old["steps"][0]["state"], old["steps"][0]["counts"]) == ("KILLED", {"KILLED": 1})
     assert old["notes"] == "killed by planner: replaced by play/20260101T020000Z-s"
-    diary.play.cloud.run_until(
-        lambda: not [e for e in diary.play.cloud.executions(status="RUNNING") if old["id"] in e["name"]]
+    schedules.runner.cloud.run_until(
+        lambda: not [e for e in schedules.runner.cloud.executions(status="RUNNING") if old["id"] in e["name"]]
     )
-    assert diary.play.hands.beat([held]) == [held.task_id]
-    assert [each.status for each in diary.play.hands.report([held])] == ["stale-attempt"]
-    assert diary.end("2026-01-01 02:00")["state"] == "SUCCESS"
-    assert diary.play.job(old["trigger"])["steps"][0]["counts"] == {"KILLED": 1}
+    assert schedules.runner.worker.beat([held]) == [held.task_id]
+    assert [each.status for each in schedules.runner.worker.report([held])] == ["stale-attempt"]
+    assert schedules.end("2026-01-01 02:00")["state"] == "SUCCESS"
+    assert schedules.runner.job(old["trigger"])["steps"][0]["counts"] == {"KILLED": 1}
 
 
-def test_a_trigger_that_exists_moves_the_schedule_on(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 * * * *", triggerFormat="%Y%m%d")
-    diary.play.submit("20260101")
-    diary.tick("2026-01-01 01:00")
-    diary.tick("2026-01-02 00:00")
-    assert [outcome for _, outcome in diary.outcomes()][::2] == ["exists", "started"]
-    assert diary.next() == "2026-01-02 01:00"
+def test_a_trigger_that_exists_moves_the_schedule_on(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 * * * *", triggerFormat="%Y%m%d")
+    schedules.runner.submit("20260101")
+    schedules.tick("2026-01-01 01:00")
+    schedules.tick("2026-01-02 00:00")
+    assert [outcome for _, outcome in schedules.outcomes()][::2] == ["exists", "started"]
+    assert schedules.next() == "2026-01-02 01:00"
 
 
-def test_a_job_that_cannot_run_is_recorded_as_refused(diary: Diary) -> None:
-    diary.play.define({"stepName": "a", "workerGroup": "nowhere"})
-    diary.save("2026-01-01 00:00", cron="0 * * * *")
-    diary.tick("2026-01-01 01:00")
-    [entry] = diary.history()
+def test_a_job_that_cannot_run_is_recorded_as_refused(schedules: ScheduleClock) -> None:
+    schedules.runner.define({"stepName": "a", "workerGroup": "nowhere"})
+    schedules.save("2026-01-01 00:00", cron="0 * * * *")
+    schedules.tick("2026-01-01 01:00")
+    [entry] = schedules.history()
     assert entry["outcome"] == "refused"
     assert "nowhere" in entry["reason"]
-    assert diary.next() == "2026-01-01 02:00"
+    assert schedules.next() == "2026-01-01 02:00"
 
 
-def test_many_that_are_due_together_are_handed_on(play: Play) -> None:
+def test_many_that_are_due_together_are_handed_on(runner: JobRunner) -> None:
     """The tick itself fires the first chunk; the rest goes through the queue, to a few functions."""
-    play.define({"stepName": "a"})
-    diary = Diary(play)
+    runner.define({"stepName": "a"})
+    schedules = ScheduleClock(runner)
     for number in range(23):
-        diary.save("2026-01-01 00:00", schedule_id=f"s{number:02d}", cron="0 1 * * *")
+        schedules.save("2026-01-01 00:00", schedule_id=f"s{number:02d}", cron="0 1 * * *")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(due, "CHUNK", 5)
-        assert diary.tick("2026-01-01 01:00") == {
+        assert schedules.tick("2026-01-01 01:00") == {
             "due": 23,
             "handed": 18,
             "fired": 5,
@@ -241,9 +248,9 @@ def test_many_that_are_due_together_are_handed_on(play: Play) -> None:
             "looked": 0,
             "failed": 0,
         }
-        assert play.cloud.serve_fire_queue() == 4
-    assert diary.jobs() == ["2026-01-01 01:00"] * 23
-    assert diary.tick("2026-01-01 01:01")["due"] == 0
+        assert runner.cloud.serve_fire_queue() == 4
+    assert schedules.jobs() == ["2026-01-01 01:00"] * 23
+    assert schedules.tick("2026-01-01 01:01")["due"] == 0
 
 
 @pytest.mark.parametrize(
@@ -267,16 +274,16 @@ def test_many_that_are_due_together_are_handed_on(play: Play) -> None:
     ids=str,
 )
 def test_bad_schedules_are_refused_each_with_its_code(
-    diary: Diary, document: dict[str, Any], code: str, pointer: str
+    schedules: ScheduleClock, document: dict[str, Any], code: str, pointer: str
 ) -> None:
-    answer = diary.play.cloud.http("PUT", "/v1/schedules/play/s", document)
+    answer = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", document)
     assert (answer.status, answer.json["code"]) == (422, code), answer
     assert [fault["pointer"] for fault in answer.json["faults"]] == [pointer]
-    assert diary.play.cloud.http("GET", "/v1/schedules/play/s").status == 404
+    assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s").status == 404
 
 
-def test_saved_read_listed_switched_and_deleted(diary: Diary) -> None:
-    http = diary.play.cloud.http
+def test_saved_read_listed_switched_and_deleted(schedules: ScheduleClock) -> None:
+    http = schedules.runner.cloud.http
     made = http("PUT", "/v1/schedules/play/nightly", {"cron": "@daily", "timezone": "Europe/Berlin"})
     assert (made.status, made.headers["etag"], made.json["version"]) == (201, '"v1"', 1)
     assert (made.json["status"], made.json["updateUser"]) == (1, "admin")
@@ -301,27 +308,27 @@ def test_saved_read_listed_switched_and_deleted(diary: Diary) -> None:
     assert http("PUT", "/v1/schedules/nothing/s", {"cron": "@daily"}).json["code"] == "definition-not-found"
 
 
-def test_the_coming_times(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="30 2 * * *", timezone="Europe/Berlin", status=0)
-    answer = diary.play.cloud.http("GET", "/v1/schedules/play/s/next?count=3&from=2026-03-28T00:00:00Z")
+def test_the_coming_times(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="30 2 * * *", timezone="Europe/Berlin", status=0)
+    answer = schedules.runner.cloud.http("GET", "/v1/schedules/play/s/next?count=3&from=2026-03-28T00:00:00Z")
     assert answer.json["items"] == [
         {"utc": "2026-03-28T01:30:00.000Z", "local": "2026-03-28T02:30:00+01:00"},
         {"utc": "2026-03-29T01:00:00.000Z", "local": "2026-03-29T03:00:00+02:00"},
         {"utc": "2026-03-30T00:30:00.000Z", "local": "2026-03-30T02:30:00+02:00"},
     ]
-    assert diary.play.cloud.http("GET", "/v1/schedules/play/s/next?count=0").status == 422
+    assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s/next?count=0").status == 422
 
 
-def test_fired_by_hand(diary: Diary) -> None:
-    diary.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip", params={"x": 1, "y": 1})
-    http = diary.play.cloud.http
+def test_fired_by_hand(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip", params={"x": 1, "y": 1})
+    http = schedules.runner.cloud.http
     wish = {"dataTime": "2026-05-05T00:00:00Z", "params": {"y": 2}}
     fired = http("POST", "/v1/schedules/play/s:fire", wish)
     assert (fired.status, fired.json["params"], fired.json["submitUser"]) == (202, {"x": 1, "y": 2}, "admin")
     assert http("POST", "/v1/schedules/play/s:fire", wish).status == 200
     blocked = http("POST", "/v1/schedules/play/s:fire")
     assert (blocked.status, blocked.json["code"]) == (409, "overlap")
-    assert diary.outcomes() == [("2026-05-05 00:00", "started")]
-    assert diary.next() == "2027-01-01 00:00"
-    diary.end("2026-05-05 00:00")
+    assert schedules.outcomes() == [("2026-05-05 00:00", "started")]
+    assert schedules.next() == "2027-01-01 00:00"
+    schedules.end("2026-05-05 00:00")
     assert http("POST", "/v1/schedules/play/s:fire").status == 202

@@ -18,70 +18,70 @@ from shardmill.model.blocks import Block, Shard, block_count, block_size
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
-from support.faults import Faults, How
-from support.hands import Hands
-from support.lambda_server import FunctionError
-from support.play import Play
+from support.aws_rules.faults import Faults, How
+from support.fakes.lambda_server import FunctionError
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_worker import ManualWorker
 
 
-def opened(play: Play, name: str = "play", trigger: str = "t1") -> None:
-    play.cloud.run_until(lambda: play.job(trigger, name)["steps"] and play.row(0, trigger, name).token)
+def opened(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
+    runner.cloud.run_until(lambda: runner.job(trigger, name)["steps"] and runner.row(0, trigger, name).token)
 
 
-def test_a_job_of_high_priority_gets_the_next_free_slot(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 60}, name="many", priority=1)
-    play.define({"stepName": "a"}, name="urgent", priority=10)
-    play.submit(name="many")
-    opened(play, "many")
-    play.submit(name="urgent")
-    opened(play, "urgent")
-    assert [held.job_name for held in play.hands.take(1)][:1] == ["urgent"]
+def test_a_job_of_high_priority_gets_the_next_free_slot(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 60}, name="many", priority=1)
+    runner.define({"stepName": "a"}, name="urgent", priority=10)
+    runner.submit(name="many")
+    opened(runner, "many")
+    runner.submit(name="urgent")
+    opened(runner, "urgent")
+    assert [held.job_name for held in runner.worker.take(1)][:1] == ["urgent"]
 
 
-def test_the_priority_of_a_queued_job_can_change(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 30}, {"stepName": "b", "dependentStep": "a"})
-    play.submit("first")
-    opened(play, trigger="first")
-    play.submit("second")
-    opened(play, trigger="second")
-    answer = play.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": 12})
+def test_the_priority_of_a_queued_job_can_change(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 30}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit("first")
+    opened(runner, trigger="first")
+    runner.submit("second")
+    opened(runner, trigger="second")
+    answer = runner.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": 12})
     assert (answer.status, answer.json["priority"]) == (200, 12)
-    assert [step["priority"] for step in play.job("second")["steps"]] == [12, 12]
-    first_ten = play.take(10)
+    assert [step["priority"] for step in runner.job("second")["steps"]] == [12, 12]
+    first_ten = runner.take(10)
     assert {held.trigger for held in first_ten} == {"second"}
-    play.hands.report(first_ten)
+    runner.worker.report(first_ten)
     for trigger in ("second", "first"):
-        assert play.run(trigger=trigger)["state"] == "SUCCESS"
-    taken = Counter((held.trigger, held.step_name, held.sharding.index) for held in play.leased)
+        assert runner.run(trigger=trigger)["state"] == "SUCCESS"
+    taken = Counter((held.trigger, held.step_name, held.sharding.index) for held in runner.leased)
     assert set(taken.values()) == {1}
-    ended = play.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": 1})
+    ended = runner.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": 1})
     assert (ended.status, ended.json["code"]) == (409, "job-ended")
-    wrong = play.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": "high"})
+    wrong = runner.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": "high"})
     assert (wrong.status, wrong.json["faults"][0]["pointer"]) == (422, "/priority")
 
 
-def test_a_priority_whose_messages_are_not_all_sent_is_made_good(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a", "sharding": 25})
-    play.submit()
-    opened(play)
+def test_a_priority_whose_messages_are_not_all_sent_is_made_good(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a", "sharding": 25})
+    runner.submit()
+    opened(runner)
     faults.fail("sqs", "SendMessageBatch", nth=2, how="throttle")
-    play.cloud.http("POST", "/v1/jobs/play/t1:priority", {"priority": 12})
-    assert play.row(0).resend
-    play.tick(minutes=2)
-    assert play.run()["state"] == "SUCCESS"
+    runner.cloud.http("POST", "/v1/jobs/play/t1:priority", {"priority": 12})
+    assert runner.row(0).resend
+    runner.tick(minutes=2)
+    assert runner.run()["state"] == "SUCCESS"
 
 
-def drain_until(play: Play, name: str) -> int:
+def drain_until(runner: JobRunner, name: str) -> int:
     """Work until a job has ended; how many tasks of others were taken meanwhile."""
     others = 0
 
     def work() -> None:
         nonlocal others
-        leases = play.hands.take()
-        play.hands.report(leases)
+        leases = runner.worker.take()
+        runner.worker.report(leases)
         others += sum(held.job_name != name for held in leases)
 
-    play.cloud.run_until(lambda: play.job(name=name)["state"] == "SUCCESS", 60, meanwhile=work)
+    runner.cloud.run_until(lambda: runner.job(name=name)["state"] == "SUCCESS", 60, meanwhile=work)
     return others
 
 
@@ -93,51 +93,53 @@ def least_window(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_small_job_does_not_wait_for_a_giant_one(
-    play: Play, least_window: int, monkeypatch: pytest.MonkeyPatch
+    runner: JobRunner, least_window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(play.mill.recent_steps, "_keep_ms", -1)  # or the old messages are good for 2 s more
-    play.define({"stepName": "a", "sharding": 120}, name="giant")
-    play.define({"stepName": "a", "sharding": 10}, name="small")
-    play.submit(name="giant")
-    opened(play, "giant")
-    play.hands.report(play.take(20))
-    play.submit(name="small")
-    opened(play, "small")
-    waited_for = drain_until(play, "small")
+    monkeypatch.setattr(runner.mill.recent_steps, "_keep_ms", -1)  # or the old messages are good for 2 s more
+    runner.define({"stepName": "a", "sharding": 120}, name="giant")
+    runner.define({"stepName": "a", "sharding": 10}, name="small")
+    runner.submit(name="giant")
+    opened(runner, "giant")
+    runner.worker.report(runner.take(20))
+    runner.submit(name="small")
+    opened(runner, "small")
+    waited_for = drain_until(runner, "small")
     assert waited_for <= 2 * least_window
-    assert play.row(0, name="giant").window == least_window
-    assert play.run(name="giant", timeout=50)["steps"][0]["counts"] == {"SUCCESS": 120}
-    group = play.mill.groups.get("default")
+    assert runner.row(0, name="giant").window == least_window
+    assert runner.run(name="giant", timeout=50)["steps"][0]["counts"] == {"SUCCESS": 120}
+    group = runner.mill.groups.get("default")
     assert group is not None
     assert group.giants == set()
 
 
 @pytest.mark.usefixtures("least_window")
-def test_two_giants_share_a_group(play: Play) -> None:
+def test_two_giants_share_a_group(runner: JobRunner) -> None:
     for name in ("one", "two"):
-        play.define({"stepName": "a", "sharding": 120}, name=name)
-        play.submit(name=name)
-        opened(play, name)
+        runner.define({"stepName": "a", "sharding": 120}, name=name)
+        runner.submit(name=name)
+        opened(runner, name)
     taken: list[Lease] = []
 
     def work() -> None:
-        leases = play.hands.take(4)
-        play.hands.report(leases)
+        leases = runner.worker.take(4)
+        runner.worker.report(leases)
         taken.extend(leases)
 
-    play.cloud.run_until(lambda: not play.row(0, name="one").resend, 30, meanwhile=lambda: play.hands.take(1))
-    play.cloud.run_until(lambda: len(taken) >= 60, 50, meanwhile=work)
+    runner.cloud.run_until(
+        lambda: not runner.row(0, name="one").resend, 30, meanwhile=lambda: runner.worker.take(1)
+    )
+    runner.cloud.run_until(lambda: len(taken) >= 60, 50, meanwhile=work)
     shares = Counter(held.job_name for held in taken[:60])
     assert min(shares["one"], shares["two"]) >= 15
 
 
-def test_max_task_count_holds_while_jobs_share(play: Play) -> None:
-    play.define({"stepName": "a", "sharding": 200, "maxTaskCount": 3}, name="giant")
-    play.define({"stepName": "a", "sharding": 2}, name="small")
+def test_max_task_count_holds_while_jobs_share(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 200, "maxTaskCount": 3}, name="giant")
+    runner.define({"stepName": "a", "sharding": 2}, name="small")
     for name in ("giant", "small"):
-        play.submit(name=name)
-        opened(play, name)
-    held = [each for _ in range(5) for each in play.hands.take()]
+        runner.submit(name=name)
+        opened(runner, name)
+    held = [each for _ in range(5) for each in runner.worker.take()]
     assert Counter(each.job_name for each in held) == {"giant": 3, "small": 2}
 
 
@@ -180,93 +182,93 @@ def test_a_step_sends_exactly_what_has_its_turn(data: st.DataObject) -> None:
 # concurrency
 
 
-def states(play: Play, name: str = "play") -> list[str]:
-    listed = play.cloud.http("GET", f"/v1/jobs?jobName={name}").json["items"]
+def states(runner: JobRunner, name: str = "play") -> list[str]:
+    listed = runner.cloud.http("GET", f"/v1/jobs?jobName={name}").json["items"]
     return [job["state"] for job in reversed(listed)]
 
 
-def test_no_more_jobs_of_a_definition_run_than_its_concurrency(play: Play) -> None:
-    play.define({"stepName": "a"}, concurrency=2)
+def test_no_more_jobs_of_a_definition_run_than_its_concurrency(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, concurrency=2)
     for number in range(5):
-        play.submit(f"t{number}")
-    play.cloud.run_until(lambda: states(play).count("WAITING") == 3)
-    assert "2 Jobs of play" in play.job("t4")["waitingFor"][0]
+        runner.submit(f"t{number}")
+    runner.cloud.run_until(lambda: states(runner).count("WAITING") == 3)
+    assert "2 Jobs of play" in runner.job("t4")["waitingFor"][0]
     most = 0
 
     def work() -> None:
         nonlocal most
-        held = play.hands.take()
+        held = runner.worker.take()
         most = max(most, len(held))
-        play.hands.report(held)
+        runner.worker.report(held)
 
-    play.cloud.run_until(lambda: states(play) == ["SUCCESS"] * 5, 60, meanwhile=work)
+    runner.cloud.run_until(lambda: states(runner) == ["SUCCESS"] * 5, 60, meanwhile=work)
     assert most <= 2
-    play.cloud.run_until(lambda: play.mill.slots.holders("play") == set())
-    assert play.mill.slots.waiting("play", limit=10) == []
+    runner.cloud.run_until(lambda: runner.mill.slots.holders("play") == set())
+    assert runner.mill.slots.waiting("play", limit=10) == []
 
 
 @pytest.mark.parametrize("how", ["throttle", "crash"])
 @pytest.mark.parametrize("nth", range(1, 9))
 def test_a_slot_is_not_lost_whatever_call_fails_when_a_job_ends(
-    play: Play, faults: Faults, nth: int, how: How
+    runner: JobRunner, faults: Faults, nth: int, how: How
 ) -> None:
-    play.define({"stepName": "a"}, concurrency=1)
-    play.submit("one")
-    play.cloud.run_until(lambda: states(play) == ["QUEUED"])
-    play.submit("two")
-    play.cloud.run_until(lambda: states(play) == ["QUEUED", "WAITING"])
-    held = play.take(1)
+    runner.define({"stepName": "a"}, concurrency=1)
+    runner.submit("one")
+    runner.cloud.run_until(lambda: states(runner) == ["QUEUED"])
+    runner.submit("two")
+    runner.cloud.run_until(lambda: states(runner) == ["QUEUED", "WAITING"])
+    held = runner.take(1)
     fault = faults.fail("dynamodb", nth=nth, how=how, when=lambda call: "SLOTS#play" in str(call.params))
-    play.hands.report(held)
+    runner.worker.report(held)
     minutes = count(2, 2)
 
     def work() -> None:
         with suppress(FunctionError):  # a tick that dies
-            play.tick(next(minutes))
-        play.hands.work()
+            runner.tick(next(minutes))
+        runner.worker.work()
 
-    play.cloud.run_until(lambda: states(play) == ["SUCCESS", "SUCCESS"], 50, meanwhile=work)
-    play.cloud.run_until(lambda: play.mill.slots.holders("play") == set(), meanwhile=work)
+    runner.cloud.run_until(lambda: states(runner) == ["SUCCESS", "SUCCESS"], 50, meanwhile=work)
+    runner.cloud.run_until(lambda: runner.mill.slots.holders("play") == set(), meanwhile=work)
     assert fault.hits == 1
 
 
-def test_the_tick_takes_slots_from_jobs_that_are_over(play: Play) -> None:
-    play.define({"stepName": "a"}, concurrency=1)
-    play.mill.slots.take("play", "00000000-0000-4000-8000-000000000000", most=1)
-    play.submit("one")
-    play.cloud.run_until(lambda: states(play) == ["WAITING"])
-    play.tick(minutes=2)
-    assert play.run(trigger="one")["state"] == "SUCCESS"
+def test_the_tick_takes_slots_from_jobs_that_are_over(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, concurrency=1)
+    runner.mill.slots.take("play", "00000000-0000-4000-8000-000000000000", most=1)
+    runner.submit("one")
+    runner.cloud.run_until(lambda: states(runner) == ["WAITING"])
+    runner.tick(minutes=2)
+    assert runner.run(trigger="one")["state"] == "SUCCESS"
 
 
 def test_a_job_that_ends_between_the_try_and_the_note_starts_the_waiting_one(
-    play: Play, monkeypatch: pytest.MonkeyPatch
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    play.define({"stepName": "a"}, concurrency=1)
-    play.submit("one")
-    play.cloud.run_until(lambda: states(play) == ["QUEUED"])
-    note = play.mill.slots.wait
+    runner.define({"stepName": "a"}, concurrency=1)
+    runner.submit("one")
+    runner.cloud.run_until(lambda: states(runner) == ["QUEUED"])
+    note = runner.mill.slots.wait
     ended: list[Any] = []
 
     def meanwhile(job_name: str, jid: int, job_id: str) -> None:
-        holder = play.mill.jobs.find("play", "one")
+        holder = runner.mill.jobs.find("play", "one")
         assert holder is not None
-        concurrency.release_slot(play.mill, holder, play.hands.clock())
+        concurrency.release_slot(runner.mill, holder, runner.worker.clock())
         ended.append(holder)
         note(job_name, jid, job_id)
 
-    monkeypatch.setattr(play.mill.slots, "wait", meanwhile)
-    play.submit("two")
-    play.cloud.run_until(lambda: ended and states(play)[1] == "QUEUED")
+    monkeypatch.setattr(runner.mill.slots, "wait", meanwhile)
+    runner.submit("two")
+    runner.cloud.run_until(lambda: ended and states(runner)[1] == "QUEUED")
 
 
-def test_hands_of_another_group_are_not_asked(play: Play) -> None:
+def test_hands_of_another_group_are_not_asked(runner: JobRunner) -> None:
     """A giant in one group does not shrink for a job of another."""
-    play.cloud.http("PUT", "/v1/groups/other", {})
-    Hands(play.mill, "other", ["other"])
-    play.define({"stepName": "a", "sharding": 200}, name="giant")
-    play.define({"stepName": "a"}, name="small", workerGroup="other")
+    runner.cloud.http("PUT", "/v1/groups/other", {})
+    ManualWorker(runner.mill, "other", ["other"])
+    runner.define({"stepName": "a", "sharding": 200}, name="giant")
+    runner.define({"stepName": "a"}, name="small", workerGroup="other")
     for name in ("giant", "small"):
-        play.submit(name=name)
-        opened(play, name)
-    assert play.row(0, name="giant").window == 200
+        runner.submit(name=name)
+        opened(runner, name)
+    assert runner.row(0, name="giant").window == 200

@@ -10,53 +10,55 @@ import pytest
 from shardmill.aws.clock import new_id
 from shardmill.engine.jobs.submit import Submitted, submit
 from shardmill.model.actor import Actor
-from support.faults import Faults
+from support.aws_rules.faults import Faults
 from support.paths import PROJECT
-from support.play import Play
+from support.scenarios.job_runner import JobRunner
 
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
 
 
-def test_fifty_simultaneous_requests_make_one_job_and_one_execution(play: Play, faults: Faults) -> None:
-    play.define({"stepName": "a"})
+def test_fifty_simultaneous_requests_make_one_job_and_one_execution(
+    runner: JobRunner, faults: Faults
+) -> None:
+    runner.define({"stepName": "a"})
     request = {"jobName": "play", "trigger": "t1", "params": {"x": 1}}
 
     def ask(_: int) -> Submitted:
-        return submit(play.mill, request, Actor("somebody"), now=play.hands.clock(), new_id=new_id)
+        return submit(runner.mill, request, Actor("somebody"), now=runner.worker.clock(), new_id=new_id)
 
     with ThreadPoolExecutor(25) as pool:
         answers = list(pool.map(ask, range(50)))
     assert sum(answer.new for answer in answers) == 1
     assert len({answer.job.id for answer in answers}) == 1
-    assert len(play.cloud.executions("job")) == 1
-    assert [job["trigger"] for job in play.cloud.http("GET", "/v1/jobs").json["items"]] == ["t1"]
+    assert len(runner.cloud.executions("job")) == 1
+    assert [job["trigger"] for job in runner.cloud.http("GET", "/v1/jobs").json["items"]] == ["t1"]
 
 
-def test_the_same_request_gives_the_same_job_and_other_content_is_refused(play: Play) -> None:
-    play.define({"stepName": "a", "params": {"p": 1}})
-    first = play.cloud.http(
+def test_the_same_request_gives_the_same_job_and_other_content_is_refused(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "params": {"p": 1}})
+    first = runner.cloud.http(
         "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"a": 1, "b": 2}}
     )
-    again = play.cloud.http(
+    again = runner.cloud.http(
         "POST", "/v1/jobs", {"params": {"b": 2, "a": 1}, "trigger": "t", "jobName": "play"}
     )
-    other = play.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"a": 1}})
+    other = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"a": 1}})
     assert (first.status, again.status, other.status) == (202, 200, 409)
     assert first.json["id"] == again.json["id"]
     assert other.json["code"] == "trigger-taken"
     assert first.headers["location"] == "/v1/jobs/play/t"
 
 
-def test_a_job_keeps_the_version_it_started_with(play: Play) -> None:
-    play.define({"stepName": "old", "sharding": 2})
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"])
-    play.define({"stepName": "new"})
-    assert play.run()["definitionVersion"] == 1
-    assert play.states() == {"old": "SUCCESS"}
-    play.submit("t2")
-    play.run(trigger="t2")
-    assert play.states("t2") == {"new": "SUCCESS"}
+def test_a_job_keeps_the_version_it_started_with(runner: JobRunner) -> None:
+    runner.define({"stepName": "old", "sharding": 2})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"])
+    runner.define({"stepName": "new"})
+    assert runner.run()["definitionVersion"] == 1
+    assert runner.states() == {"old": "SUCCESS"}
+    runner.submit("t2")
+    runner.run(trigger="t2")
+    assert runner.states("t2") == {"new": "SUCCESS"}
 
 
 @pytest.mark.parametrize(
@@ -78,38 +80,38 @@ def test_a_job_keeps_the_version_it_started_with(play: Play) -> None:
     ],
 )
 def test_bad_requests_name_the_field_and_change_nothing(
-    play: Play, request_: Any, status: int, code: str, pointers: list[str]
+    runner: JobRunner, request_: Any, status: int, code: str, pointers: list[str]
 ) -> None:
-    play.define({"stepName": "a"})
-    answer = play.cloud.http("POST", "/v1/jobs", request_)
+    runner.define({"stepName": "a"})
+    answer = runner.cloud.http("POST", "/v1/jobs", request_)
     assert (answer.status, answer.json["code"]) == (status, code)
     assert answer.headers["content-type"] == "application/problem+json"
     assert [fault["pointer"] for fault in answer.json.get("faults", [])] == pointers
-    assert play.cloud.http("GET", "/v1/jobs").json["items"] == []
+    assert runner.cloud.http("GET", "/v1/jobs").json["items"] == []
 
 
-def test_a_job_whose_group_does_not_exist_is_refused(play: Play) -> None:
-    play.define({"stepName": "a", "workerGroup": "nowhere"})
-    answer = play.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
+def test_a_job_whose_group_does_not_exist_is_refused(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "workerGroup": "nowhere"})
+    answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
     assert answer.status == 422
     assert answer.json["faults"][0]["code"] == "unknown-group"
     assert "nowhere" in answer.json["faults"][0]["message"]
 
 
 @pytest.mark.parametrize("path", EVENTS, ids=lambda path: path.stem)
-def test_every_sample_event_submits_a_job_once(play: Play, path: Path) -> None:
-    play.define({"stepName": "generate_files"}, {"stepName": "merge_files"}, name="balance-report")
+def test_every_sample_event_submits_a_job_once(runner: JobRunner, path: Path) -> None:
+    runner.define({"stepName": "generate_files"}, {"stepName": "merge_files"}, name="balance-report")
     event = json.loads(path.read_text())
-    first, again = play.cloud.invoke("submit", event), play.cloud.invoke("submit", event)
+    first, again = runner.cloud.invoke("submit", event), runner.cloud.invoke("submit", event)
     assert first["new"] is True
     if "detail" in event or "trigger" in event:
         assert (again["new"], again["job"]["id"]) == (False, first["job"]["id"])
-    job = play.run(name="balance-report", trigger=first["job"]["trigger"])
+    job = runner.run(name="balance-report", trigger=first["job"]["trigger"])
     assert job["state"] == "SUCCESS"
 
 
-def test_parameters_merge_from_the_general_to_the_special(play: Play) -> None:
-    play.define(
+def test_parameters_merge_from_the_general_to_the_special(runner: JobRunner) -> None:
+    runner.define(
         {
             "stepName": "a",
             "type": "shell",
@@ -118,19 +120,19 @@ def test_parameters_merge_from_the_general_to_the_special(play: Play) -> None:
         },
         params={"x": "job", "y": "job", "z": "job"},
     )
-    play.submit(params={"x": "it's", "y": "req"}, steps=[{"stepName": "a", "params": {"z": "req step"}}])
-    [lease] = play.take(1)
+    runner.submit(params={"x": "it's", "y": "req"}, steps=[{"stepName": "a", "params": {"z": "req step"}}])
+    [lease] = runner.take(1)
     assert lease.content == "echo 'it'\"'\"'s' step 'req step'"
     assert lease.environ["x"] == "it's"
     assert lease.environ["SHARDMILL_SHARD_TOTAL"] == "1"
-    assert play.job()["params"] == {"x": "it's", "y": "req", "z": "job"}
+    assert runner.job()["params"] == {"x": "it's", "y": "req", "z": "job"}
 
 
-def test_private_values_reach_the_worker_and_nobody_else(play: Play) -> None:
+def test_private_values_reach_the_worker_and_nobody_else(runner: JobRunner) -> None:
     command = {"name": "env", "environ": {"public": {"LANG": "C"}, "private": {"KEY": "s3cret"}}}
-    play.define({"stepName": "a", "command": command})
-    play.submit()
-    [lease] = play.take(1)
+    runner.define({"stepName": "a", "command": command})
+    runner.submit()
+    [lease] = runner.take(1)
     assert lease.environ["KEY"] == "s3cret"
     for path in (
         "/v1/definitions/play",
@@ -138,5 +140,7 @@ def test_private_values_reach_the_worker_and_nobody_else(play: Play) -> None:
         "/v1/jobs/play/t1",
         "/v1/jobs/play/t1/steps/a/tasks/0",
     ):
-        assert "s3cret" not in json.dumps(play.cloud.http("GET", path).json)
-    assert play.cloud.http("GET", "/v1/definitions/play").json["steps"][0]["command"]["hasPrivateEnv"] is True
+        assert "s3cret" not in json.dumps(runner.cloud.http("GET", path).json)
+    assert (
+        runner.cloud.http("GET", "/v1/definitions/play").json["steps"][0]["command"]["hasPrivateEnv"] is True
+    )

@@ -17,10 +17,10 @@ from shardmill.worker.task.execute import unrun
 from shardmill.worker.transport.base import RESTING, Refused, Transport
 from shardmill.worker.transport.direct import DirectTransport
 from shardmill.worker.transport.http import HttpTransport
-from support.call import Call
-from support.cloud import Cloud
-from support.faults import Faults, How
-from support.play import Play
+from support.aws_rules.call import Call
+from support.aws_rules.faults import Faults, How
+from support.moto.cloud import Cloud
+from support.scenarios.job_runner import JobRunner
 
 
 def over_http(cloud: Cloud) -> HttpTransport:
@@ -70,13 +70,13 @@ def transport(cloud: Cloud, request: pytest.FixtureRequest) -> Transport:
     return a_transport(cloud, request.param)
 
 
-def ended(play: Play, timeout: float = 20) -> dict[str, Any]:
-    play.cloud.run_until(lambda: play.job()["state"] in ("SUCCESS", "FAILED"), timeout)
-    return play.job()
+def ended(runner: JobRunner, timeout: float = 20) -> dict[str, Any]:
+    runner.cloud.run_until(lambda: runner.job()["state"] in ("SUCCESS", "FAILED"), timeout)
+    return runner.job()
 
 
-def test_a_job_of_every_type_runs_to_its_end(play: Play, transport: Transport) -> None:
-    play.define(
+def test_a_job_of_every_type_runs_to_its_end(runner: JobRunner, transport: Transport) -> None:
+    runner.define(
         {"stepName": "nothing", "sharding": 15, "type": "noop"},
         {
             "stepName": "say",
@@ -88,76 +88,78 @@ def test_a_job_of_every_type_runs_to_its_end(play: Play, transport: Transport) -
         {"stepName": "print", "command": {"name": "printf", "args": "'%s' 'a b'"}},
         {"stepName": "call", "type": "python", "content": "platform:python_version"},
     )
-    play.submit()
+    runner.submit()
     with working(transport):
-        job = ended(play)
+        job = ended(runner)
     assert job["state"] == "SUCCESS", job
-    assert [play.task("say", n)["stdout"] for n in range(2)] == ["shard 0 of 2\n", "shard 1 of 2\n"]
-    assert play.task("print", 0)["stdout"] == "a b"
+    assert [runner.task("say", n)["stdout"] for n in range(2)] == ["shard 0 of 2\n", "shard 1 of 2\n"]
+    assert runner.task("print", 0)["stdout"] == "a b"
 
 
-def test_failures_are_tried_again_and_kept(play: Play, transport: Transport) -> None:
+def test_failures_are_tried_again_and_kept(runner: JobRunner, transport: Transport) -> None:
     content = 'echo try $SHARDMILL_ATTEMPT; [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 7'
-    play.define({"stepName": "a", "content": content, "failedRetries": 2, "failedInterval": 0})
-    play.submit()
-    play.mill.workers.forget(play.hands.worker)  # or it would be waited for: it has not failed yet
+    runner.define({"stepName": "a", "content": content, "failedRetries": 2, "failedInterval": 0})
+    runner.submit()
+    runner.mill.workers.forget(runner.worker.row)  # or it would be waited for: it has not failed yet
     with working(transport):
-        assert ended(play)["state"] == "SUCCESS"
-    task = play.task("a", 0)
+        assert ended(runner)["state"] == "SUCCESS"
+    task = runner.task("a", 0)
     assert (task["attempt"], task["failed"], task["stdout"]) == (2, 1, "try 2\n")
     told = [(each["exitCode"], each["reason"], each["message"]) for each in task["attempts"]]
     assert told == [(7, "failed", "exit code 7"), (0, None, None)]
 
 
 def test_a_type_whose_program_is_missing_is_rejected_with_its_reason(
-    play: Play, transport: Transport
+    runner: JobRunner, transport: Transport
 ) -> None:
-    play.define({"stepName": "a", "type": "hive", "content": "select 1", "rejectRetries": 0})
-    play.submit()
+    runner.define({"stepName": "a", "type": "hive", "content": "select 1", "rejectRetries": 0})
+    runner.submit()
     with working(transport):
-        assert ended(play)["state"] == "FAILED"
-    assert play.task("a", 0)["attempts"][-1]["message"].startswith("this worker has no hive: ")
+        assert ended(runner)["state"] == "FAILED"
+    assert runner.task("a", 0)["attempts"][-1]["message"].startswith("this worker has no hive: ")
 
 
-def test_long_output_is_stored_in_chunks_and_can_be_read(play: Play, transport: Transport) -> None:
+def test_long_output_is_stored_in_chunks_and_can_be_read(runner: JobRunner, transport: Transport) -> None:
     content = "head -c 2500000 /dev/zero | tr '\\0' a; echo end"
-    play.define({"stepName": "a", "content": content})
-    play.submit()
+    runner.define({"stepName": "a", "content": content})
+    runner.submit()
     with working(transport):
-        assert ended(play)["state"] == "SUCCESS"
-    assert play.task("a", 0)["stdout"].endswith("aaa" + "end\n")
-    listed = play.cloud.clients.s3.list_objects_v2(Bucket=play.cloud.bucket, Prefix="logs/")["Contents"]
-    row = play.row(0)
+        assert ended(runner)["state"] == "SUCCESS"
+    assert runner.task("a", 0)["stdout"].endswith("aaa" + "end\n")
+    listed = runner.cloud.clients.s3.list_objects_v2(Bucket=runner.cloud.bucket, Prefix="logs/")["Contents"]
+    row = runner.row(0)
     prefix = f"logs/{row.job_id}/1/0/0/1/stdout/"
     assert [(one["Key"], one["Size"]) for one in listed] == [
         (f"{prefix}000000", 1_000_000),
         (f"{prefix}000001", 1_000_000),
         (f"{prefix}000002", 500_004),
     ]
-    page = play.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks/0/logs?stream=stdout&offset=2499999").json
+    page = runner.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks/0/logs?stream=stdout&offset=2499999").json
     assert page["text"] == "aend\n"
 
 
-def test_a_stopped_worker_hands_its_tasks_to_the_next_one_at_once(play: Play, transport: Transport) -> None:
+def test_a_stopped_worker_hands_its_tasks_to_the_next_one_at_once(
+    runner: JobRunner, transport: Transport
+) -> None:
     content = "[ $SHARDMILL_ATTEMPT -ge 2 ] || sleep 60"
-    play.define({"stepName": "a", "content": content, "sharding": 2})
-    play.submit()
+    runner.define({"stepName": "a", "content": content, "sharding": 2})
+    runner.submit()
     with working(transport, grace_seconds=0.0):
-        play.cloud.run_until(lambda: play.step("a").get("counts", {}).get("RUNNING") == 2, 10)
-    assert play.step("a")["counts"] == {"READY": 2}
-    with working(DirectTransport(Settings.from_environment(play.cloud.environment)), "next"):
-        assert ended(play)["state"] == "SUCCESS"
-    assert [(play.task("a", n)["attempt"], play.task("a", n)["failed"]) for n in range(2)] == [(2, 0)] * 2
-    statuses = {one["name"]: one["status"] for one in play.cloud.http("GET", "/v1/workers").json["items"]}
+        runner.cloud.run_until(lambda: runner.step("a").get("counts", {}).get("RUNNING") == 2, 10)
+    assert runner.step("a")["counts"] == {"READY": 2}
+    with working(DirectTransport(Settings.from_environment(runner.cloud.environment)), "next"):
+        assert ended(runner)["state"] == "SUCCESS"
+    assert [(runner.task("a", n)["attempt"], runner.task("a", n)["failed"]) for n in range(2)] == [(2, 0)] * 2
+    statuses = {one["name"]: one["status"] for one in runner.cloud.http("GET", "/v1/workers").json["items"]}
     assert statuses["w"] == 0
 
 
-def test_a_timeout_ends_the_attempt(play: Play, transport: Transport) -> None:
-    play.define({"stepName": "a", "content": "sleep 60", "timeoutSeconds": 1, "failedRetries": 0})
-    play.submit()
+def test_a_timeout_ends_the_attempt(runner: JobRunner, transport: Transport) -> None:
+    runner.define({"stepName": "a", "content": "sleep 60", "timeoutSeconds": 1, "failedRetries": 0})
+    runner.submit()
     with working(transport):
-        assert ended(play)["state"] == "FAILED"
-    assert play.task("a", 0)["reason"] == "timed-out"
+        assert ended(runner)["state"] == "FAILED"
+    assert runner.task("a", 0)["reason"] == "timed-out"
 
 
 @pytest.mark.parametrize("form", ["direct", "http"])
@@ -166,19 +168,19 @@ def test_a_group_that_does_not_exist_is_said(cloud: Cloud, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["direct", "http"])
-def test_the_second_worker_of_a_name_ends_the_first(play: Play, form: str) -> None:
-    first = a_transport(play.cloud, form)
+def test_the_second_worker_of_a_name_ends_the_first(runner: JobRunner, form: str) -> None:
+    first = a_transport(runner.cloud, form)
     codes: list[int] = []
     thread = threading.Thread(
         target=lambda: codes.append(
             run_worker(["default"], 1, first, name="w", grace_seconds=1.0, wait_seconds=1)
         )
     )
-    play.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
-    play.mill.recent_groups.discard("default")
+    runner.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
+    runner.mill.recent_groups.discard("default")
     thread.start()
-    play.cloud.run_until(lambda: play.cloud.http("GET", "/v1/workers").json["items"][1:])
-    with working(a_transport(play.cloud, "direct")):
+    runner.cloud.run_until(lambda: runner.cloud.http("GET", "/v1/workers").json["items"][1:])
+    with working(a_transport(runner.cloud, "direct")):
         thread.join(10)
     assert codes == [1]
 
@@ -189,10 +191,10 @@ def test_a_lease_before_registering_is_refused(cloud: Cloud) -> None:
 
 
 def test_a_worker_that_failed_too_often_gets_nothing_more_before_its_next_heartbeat(
-    play: Play, transport: Transport
+    runner: JobRunner, transport: Transport
 ) -> None:
-    play.define({"stepName": "a", "content": "exit 1", "sharding": 8, "failedRetries": 0})
-    play.submit()
+    runner.define({"stepName": "a", "content": "exit 1", "sharding": 8, "failedRetries": 0})
+    runner.submit()
     transport.register(Registration(name="w", groups=["default"]))
     leases: list[Lease] = []
     while len(leases) < FAILURES_IN_A_ROW:
@@ -203,22 +205,24 @@ def test_a_worker_that_failed_too_often_gets_nothing_more_before_its_next_heartb
     assert caught.value.code == RESTING
     assert f"suspended after {FAILURES_IN_A_ROW} failures in a row" in str(caught.value)
     assert transport.heartbeat([]).suspended
-    play.cloud.http("POST", f"/v1/workers/{worker_id('w')}:resume", {})
+    runner.cloud.http("POST", f"/v1/workers/{worker_id('w')}:resume", {})
     assert not transport.heartbeat([]).suspended
     assert len(transport.lease(1, 1)) == 1
 
 
-def test_an_output_of_the_most_bytes_is_taken_however_it_is_written(play: Play, transport: Transport) -> None:
+def test_an_output_of_the_most_bytes_is_taken_however_it_is_written(
+    runner: JobRunner, transport: Transport
+) -> None:
     text = "\\u00e9" * 32_000
     content = f"""printf '"%s"' '{text}' > "$SHARDMILL_OUTPUT\""""
-    play.define({"stepName": "a", "content": content})
-    play.submit()
+    runner.define({"stepName": "a", "content": content})
+    runner.submit()
     with working(transport):
-        assert ended(play)["state"] == "SUCCESS"
-    assert play.task("a", 0)["output"] == "é" * 32_000
+        assert ended(runner)["state"] == "SUCCESS"
+    assert runner.task("a", 0)["output"] == "é" * 32_000
 
 
-def test_unruly_queues_and_failing_calls_lose_nothing(play: Play, faults: Faults) -> None:
+def test_unruly_queues_and_failing_calls_lose_nothing(runner: JobRunner, faults: Faults) -> None:
     faults.unruly_queues(seed=7)
     for operation in ("ReceiveMessage", "DeleteMessageBatch"):
         faults.fail("sqs", operation, nth=3, how="after", times=2)
@@ -226,13 +230,13 @@ def test_unruly_queues_and_failing_calls_lose_nothing(play: Play, faults: Faults
     failures: list[tuple[int, How]] = [(4, "before"), (9, "after"), (14, "throttle")]
     for nth, how in failures:
         faults.fail("dynamodb", "UpdateItem", nth=nth, how=how, when=_of_a_block)
-    play.define({"stepName": "a", "sharding": 60, "maxTaskCount": 25})
-    play.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
-    play.submit()
-    with working(DirectTransport(Settings.from_environment(play.cloud.environment))):
-        job = ended(play, timeout=45)
+    runner.define({"stepName": "a", "sharding": 60, "maxTaskCount": 25})
+    runner.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
+    runner.submit()
+    with working(DirectTransport(Settings.from_environment(runner.cloud.environment))):
+        job = ended(runner, timeout=45)
     assert job["state"] == "SUCCESS", job
-    assert play.step("a")["counts"] == {"SUCCESS": 60}
+    assert runner.step("a")["counts"] == {"SUCCESS": 60}
 
 
 def _of_a_block(call: Call) -> bool:

@@ -12,24 +12,24 @@ from shardmill.model.worker import Lease
 from shardmill.worker import lambda_runner
 from shardmill.worker.lambda_runner import run_batch
 from shardmill.worker.task.execute import execute
-from support.call import Call
-from support.faults import Faults
-from support.play import Play
+from support.aws_rules.call import Call
+from support.aws_rules.faults import Faults
+from support.scenarios.job_runner import JobRunner
 
 
 def now() -> int:
     return int(time.time() * 1000)
 
 
-def records(play: Play, count: int, lane: int = 1) -> list[dict[str, Any]]:
+def records(runner: JobRunner, count: int, lane: int = 1) -> list[dict[str, Any]]:
     """Received messages of the group `lambda`, as the runner gets them."""
-    url = play.mill.settings.lambda_queues[lane]
+    url = runner.mill.settings.lambda_queues[lane]
     found: list[Message] = []
 
     def receive() -> None:
-        found.extend(play.mill.queues.receive(url, most=count - len(found), wait=0, hide=5400))
+        found.extend(runner.mill.queues.receive(url, most=count - len(found), wait=0, hide=5400))
 
-    play.cloud.run_until(lambda: len(found) == count, meanwhile=receive)
+    runner.cloud.run_until(lambda: len(found) == count, meanwhile=receive)
     return [as_record(message) for message in found]
 
 
@@ -43,58 +43,60 @@ def as_record(message: Message) -> dict[str, Any]:
     }
 
 
-def a_step(play: Play, **step: Any) -> None:
-    play.define({"stepName": "a", "workerGroups": ["lambda"], **step})
-    play.submit()
+def a_step(runner: JobRunner, **step: Any) -> None:
+    runner.define({"stepName": "a", "workerGroups": ["lambda"], **step})
+    runner.submit()
 
 
-def test_a_batch_runs_side_by_side_and_ends_its_job(play: Play) -> None:
-    a_step(play, sharding=3, content="sleep 0.5; echo $SHARDMILL_SHARD_INDEX")
-    batch = records(play, 3)
-    assert run_batch(play.mill, batch, now() + 60_000, now()) == []
-    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
-    assert [play.task("a", n)["stdout"] for n in range(3)] == ["0\n", "1\n", "2\n"]
-    assert play.task("a", 0)["attempts"][0]["worker"] == "lambda"
+def test_a_batch_runs_side_by_side_and_ends_its_job(runner: JobRunner) -> None:
+    a_step(runner, sharding=3, content="sleep 0.5; echo $SHARDMILL_SHARD_INDEX")
+    batch = records(runner, 3)
+    assert run_batch(runner.mill, batch, now() + 60_000, now()) == []
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
+    assert [runner.task("a", n)["stdout"] for n in range(3)] == ["0\n", "1\n", "2\n"]
+    assert runner.task("a", 0)["attempts"][0]["worker"] == "lambda"
 
 
-def test_messages_of_tasks_to_be_tried_again_are_kept(play: Play) -> None:
+def test_messages_of_tasks_to_be_tried_again_are_kept(runner: JobRunner) -> None:
     content = '[ $SHARDMILL_SHARD_INDEX != 1 ] || [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 1'
-    a_step(play, sharding=2, content=content, failedRetries=1, failedInterval=0)
-    batch = records(play, 2)
-    kept = run_batch(play.mill, batch, now() + 60_000, now())
+    a_step(runner, sharding=2, content=content, failedRetries=1, failedInterval=0)
+    batch = records(runner, 2)
+    kept = run_batch(runner.mill, batch, now() + 60_000, now())
     shard = {record["messageId"]: Ticket.decode(record["body"]) for record in batch}
     assert [ticket.rank for message in kept if (ticket := shard[message])] == [1]
-    again = records(play, 1)
+    again = records(runner, 1)
     assert [record["messageId"] for record in again] == kept
-    assert run_batch(play.mill, again, now() + 60_000, now()) == []
-    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+    assert run_batch(runner.mill, again, now() + 60_000, now()) == []
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_a_failure_for_good_keeps_no_message(play: Play) -> None:
-    a_step(play, content="exit 42")
-    assert run_batch(play.mill, records(play, 1), now() + 60_000, now()) == []
-    play.cloud.run_until(lambda: play.job()["state"] == "FAILED")
+def test_a_failure_for_good_keeps_no_message(runner: JobRunner) -> None:
+    a_step(runner, content="exit 42")
+    assert run_batch(runner.mill, records(runner, 1), now() + 60_000, now()) == []
+    runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
 
 
-def test_a_message_whose_task_another_runs_is_kept(play: Play) -> None:
-    a_step(play, content="echo hi")
-    batch = records(play, 1)
+def test_a_message_whose_task_another_runs_is_kept(runner: JobRunner) -> None:
+    a_step(runner, content="echo hi")
+    batch = records(runner, 1)
     duplicate = [{**batch[0], "messageId": "duplicate"}]
-    held = lease(play.mill, Taker("lambda.other"), [lambda_runner._message(play.mill, batch[0])], now())
+    held = lease(runner.mill, Taker("lambda.other"), [lambda_runner._message(runner.mill, batch[0])], now())
     assert len(held) == 1
-    assert run_batch(play.mill, duplicate, now() + 60_000, now()) == ["duplicate"]
-    assert play.task("a", 0)["state"] == "RUNNING"
+    assert run_batch(runner.mill, duplicate, now() + 60_000, now()) == ["duplicate"]
+    assert runner.task("a", 0)["state"] == "RUNNING"
 
 
-def test_a_task_gets_no_more_time_than_the_function_has(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_gets_no_more_time_than_the_function_has(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lambda_runner, "_KILL_SECONDS", 0.2)
     monkeypatch.setattr(lambda_runner, "_MARGIN_SECONDS", 0.3)
-    a_step(play, content="sleep 30", failedRetries=0, timeoutSeconds=600)
-    assert run_batch(play.mill, records(play, 1), now() + 1500, now()) == []
-    assert play.task("a", 0)["reason"] == "timed-out"
+    a_step(runner, content="sleep 30", failedRetries=0, timeoutSeconds=600)
+    assert run_batch(runner.mill, records(runner, 1), now() + 1500, now()) == []
+    assert runner.task("a", 0)["reason"] == "timed-out"
 
 
-def test_no_task_has_more_than_fourteen_minutes(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_task_has_more_than_fourteen_minutes(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float | None] = []
 
     def watched(task: Lease, *args: Any, limit_seconds: float | None = None) -> Any:
@@ -102,38 +104,38 @@ def test_no_task_has_more_than_fourteen_minutes(play: Play, monkeypatch: pytest.
         return execute(task, *args, limit_seconds=limit_seconds)
 
     monkeypatch.setattr(lambda_runner, "execute", watched)
-    a_step(play)
-    assert run_batch(play.mill, records(play, 1), now() + 900_000, now()) == []
+    a_step(runner)
+    assert run_batch(runner.mill, records(runner, 1), now() + 900_000, now()) == []
     assert limits[0] is not None
     assert 14 * 60 - 1 < limits[0] <= 14 * 60
 
 
-def test_an_unreadable_message_goes_to_the_dead_letter_queue(play: Play) -> None:
-    url = play.mill.settings.lambda_queues[0]
-    play.cloud.clients.sqs.send_message(QueueUrl=url, MessageBody="not a ticket")
-    assert len(run_batch(play.mill, records(play, 1, lane=0), now() + 60_000, now())) == 1
-    dead = play.cloud.clients.sqs.receive_message(QueueUrl=play.mill.settings.dead_queue)["Messages"]
+def test_an_unreadable_message_goes_to_the_dead_letter_queue(runner: JobRunner) -> None:
+    url = runner.mill.settings.lambda_queues[0]
+    runner.cloud.clients.sqs.send_message(QueueUrl=url, MessageBody="not a ticket")
+    assert len(run_batch(runner.mill, records(runner, 1, lane=0), now() + 60_000, now())) == 1
+    dead = runner.cloud.clients.sqs.receive_message(QueueUrl=runner.mill.settings.dead_queue)["Messages"]
     assert [message["Body"] for message in dead] == ["not a ticket"]
 
 
 def test_a_batch_that_cannot_be_leased_shows_again_soon(
-    play: Play, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    runner: JobRunner, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lambda_runner, "_AGAIN_SECONDS", 1)
-    a_step(play)
-    batch = records(play, 1)
+    a_step(runner)
+    batch = records(runner, 1)
     faults.fail("dynamodb", "UpdateItem", how="throttle", when=_of_a_block)
-    assert run_batch(play.mill, batch, now() + 60_000, now()) == [batch[0]["messageId"]]
-    again = records(play, 1)
-    assert run_batch(play.mill, again, now() + 60_000, now()) == []
+    assert run_batch(runner.mill, batch, now() + 60_000, now()) == [batch[0]["messageId"]]
+    again = records(runner, 1)
+    assert run_batch(runner.mill, again, now() + 60_000, now()) == []
 
 
-def test_a_report_that_fails_is_repeated(play: Play, faults: Faults) -> None:
-    a_step(play)
-    batch = records(play, 1)
+def test_a_report_that_fails_is_repeated(runner: JobRunner, faults: Faults) -> None:
+    a_step(runner)
+    batch = records(runner, 1)
     faults.fail("dynamodb", "UpdateItem", nth=2, how="after", when=_of_a_block)
-    assert run_batch(play.mill, batch, now() + 60_000, now()) == []
-    play.cloud.run_until(lambda: play.job()["state"] == "SUCCESS")
+    assert run_batch(runner.mill, batch, now() + 60_000, now()) == []
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
 def _of_a_block(call: Call) -> bool:

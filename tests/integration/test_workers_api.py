@@ -9,229 +9,229 @@ import pytest
 from shardmill.engine.tasks.retry import TIMEOUT_GRACE_MS
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.worker import Lease
-from support.hands import Hands
-from support.play import Play
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_worker import ManualWorker
 
 
-def register(play: Play, name: str = "w", **more: Any) -> dict[str, Any]:
-    answer = play.cloud.http("POST", "/v1/workers", {"name": name, "groups": ["default"], **more})
+def register(runner: JobRunner, name: str = "w", **more: Any) -> dict[str, Any]:
+    answer = runner.cloud.http("POST", "/v1/workers", {"name": name, "groups": ["default"], **more})
     assert answer.status == 201, answer.json
     return answer.json
 
 
-def lease(play: Play, worker: dict[str, Any], most: int = 10) -> list[dict[str, Any]]:
-    answer = play.cloud.http("POST", "/v1/work:lease", {"workerId": worker["id"], "max": most})
+def lease(runner: JobRunner, worker: dict[str, Any], most: int = 10) -> list[dict[str, Any]]:
+    answer = runner.cloud.http("POST", "/v1/work:lease", {"workerId": worker["id"], "max": most})
     assert answer.status == 200, answer.json
     return answer.json["items"]
 
 
-def report(play: Play, worker: dict[str, Any], tasks: list[dict[str, Any]], **more: Any) -> Any:
+def report(runner: JobRunner, worker: dict[str, Any], tasks: list[dict[str, Any]], **more: Any) -> Any:
     results = [
         {"taskId": task["taskId"], "attempt": task["attempt"], "outcome": "success", **more} for task in tasks
     ]
-    return play.cloud.http("POST", "/v1/work:report", {"workerId": worker["id"], "results": results})
+    return runner.cloud.http("POST", "/v1/work:report", {"workerId": worker["id"], "results": results})
 
 
-def beat(play: Play, worker: dict[str, Any], tasks: list[dict[str, Any]], **more: Any) -> Any:
+def beat(runner: JobRunner, worker: dict[str, Any], tasks: list[dict[str, Any]], **more: Any) -> Any:
     work = [{"taskId": task["taskId"], "attempt": task["attempt"]} for task in tasks]
     body = {"session": worker["session"], "work": work, **more}
-    return play.cloud.http("POST", f"/v1/workers/{worker['id']}:heartbeat", body)
+    return runner.cloud.http("POST", f"/v1/workers/{worker['id']}:heartbeat", body)
 
 
-def seen(play: Play, worker: dict[str, Any]) -> dict[str, Any]:
-    return play.cloud.http("GET", f"/v1/workers/{worker['id']}").json
+def seen(runner: JobRunner, worker: dict[str, Any]) -> dict[str, Any]:
+    return runner.cloud.http("GET", f"/v1/workers/{worker['id']}").json
 
 
-def with_tasks(play: Play, count: int = 3, **job: Any) -> None:
-    play.define({"stepName": "a", "sharding": count, **job.pop("step", {})}, **job)
-    play.submit()
-    play.cloud.run_until(lambda: play.job()["steps"] and play.row(0).token)
+def with_tasks(runner: JobRunner, count: int = 3, **job: Any) -> None:
+    runner.define({"stepName": "a", "sharding": count, **job.pop("step", {})}, **job)
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
 
 
-def test_what_a_worker_does_is_true_at_once(play: Play) -> None:
-    with_tasks(play)
-    me = register(play, proxy=True, subclients=5, domain="rack-7", apps=["*"])
-    tasks = lease(play, me)
-    now = seen(play, me)
+def test_what_a_worker_does_is_true_at_once(runner: JobRunner) -> None:
+    with_tasks(runner)
+    me = register(runner, proxy=True, subclients=5, domain="rack-7", apps=["*"])
+    tasks = lease(runner, me)
+    now = seen(runner, me)
     assert (now["activity"], now["remainTasks"], now["totalCheckout"]) == ("busy", 3, 3)
     assert now["currentWork"] == sorted(task["taskId"] for task in tasks)
     assert (now["proxy"], now["subclients"], now["domain"]) == (True, 5, "rack-7")
-    assert report(play, me, tasks[:2]).status == 200
-    assert report(play, me, tasks[2:], outcome="failed-permanent").status == 200
-    now = seen(play, me)
+    assert report(runner, me, tasks[:2]).status == 200
+    assert report(runner, me, tasks[2:], outcome="failed-permanent").status == 200
+    now = seen(runner, me)
     assert (now["activity"], now["currentWork"]) == ("idle", [])
     assert (now["totalCheckout"], now["totalCompleted"], now["totalFailed"]) == (3, 2, 1)
     assert now["skipWork"] == [tasks[2]["taskId"]]
-    again = register(play)
+    again = register(runner)
     assert (again["id"], again["session"], again["totalCompleted"]) == (me["id"], me["session"] + 1, 2)
     assert again["createTime"] == me["createTime"]
 
 
-def test_lists_take_filters(play: Play) -> None:
-    play.cloud.http("PUT", "/v1/groups/extra", {})
-    with_tasks(play, 1)
-    busy = register(play, "busy")
-    register(play, "blaster", apps=["blast"], groups=["extra"])
-    lease(play, busy)
-    gone = register(play, "gone")
-    assert beat(play, gone, [], offline=True).json["status"] == 0
+def test_lists_take_filters(runner: JobRunner) -> None:
+    runner.cloud.http("PUT", "/v1/groups/extra", {})
+    with_tasks(runner, 1)
+    busy = register(runner, "busy")
+    register(runner, "blaster", apps=["blast"], groups=["extra"])
+    lease(runner, busy)
+    gone = register(runner, "gone")
+    assert beat(runner, gone, [], offline=True).json["status"] == 0
 
     def names(query: str) -> list[str]:
-        items = play.cloud.http("GET", f"/v1/workers?{query}").json["items"]
+        items = runner.cloud.http("GET", f"/v1/workers?{query}").json["items"]
         return sorted(item["name"] for item in items)
 
-    assert names("") == ["blaster", "busy", "gone", "hands"]
+    assert names("") == ["blaster", "busy", "gone", "manual"]
     assert names("group=extra") == ["blaster"]
     assert names("status=0") == ["gone"]
     assert names("busy=true") == ["busy"]
-    assert names("busy=false&status=3") == ["blaster", "hands"]
+    assert names("busy=false&status=3") == ["blaster", "manual"]
     assert names("app=fasta&group=extra") == []
     assert names("app=blast&group=extra") == ["blaster"]
-    wrong = play.cloud.http("GET", "/v1/workers?status=9")
+    wrong = runner.cloud.http("GET", "/v1/workers?status=9")
     assert (wrong.status, wrong.json["faults"][0]["pointer"]) == (422, "/status")
 
 
-def test_suspend_drain_resume_and_forget(play: Play) -> None:
-    with_tasks(play)
-    me = register(play)
+def test_suspend_drain_resume_and_forget(runner: JobRunner) -> None:
+    with_tasks(runner)
+    me = register(runner)
     path = f"/v1/workers/{me['id']}"
-    answer = play.cloud.http("POST", f"{path}:suspend", {"reason": "new disk"})
+    answer = runner.cloud.http("POST", f"{path}:suspend", {"reason": "new disk"})
     assert (answer.json["activity"], answer.json["status"]) == ("suspended", 3)
     assert answer.json["notes"] == "suspended by admin: new disk"
-    assert beat(play, me, []).json["suspended"] is True
+    assert beat(runner, me, []).json["suspended"] is True
     assert (
-        play.cloud.http("POST", "/v1/work:lease", {"workerId": me["id"]}).json["code"] == "worker-suspended"
+        runner.cloud.http("POST", "/v1/work:lease", {"workerId": me["id"]}).json["code"] == "worker-suspended"
     )
-    assert play.cloud.http("POST", f"{path}:resume").json["notes"] == ""
-    [task] = lease(play, me, 1)
-    drained = play.cloud.http("POST", f"{path}:drain", {}).json
+    assert runner.cloud.http("POST", f"{path}:resume").json["notes"] == ""
+    [task] = lease(runner, me, 1)
+    drained = runner.cloud.http("POST", f"{path}:drain", {}).json
     assert (drained["status"], drained["notes"]) == (1, "drained by admin")
-    told = beat(play, me, [task]).json
+    told = beat(runner, me, [task]).json
     assert (told["drain"], told["drop"]) == (True, [])
-    assert report(play, me, [task]).status == 200
-    alive = play.cloud.http("DELETE", path)
+    assert report(runner, me, [task]).status == 200
+    alive = runner.cloud.http("DELETE", path)
     assert (alive.status, alive.json["code"]) == (409, "worker-alive")
-    assert beat(play, me, [], offline=True).json["status"] == 0
-    assert play.cloud.http("DELETE", path).status == 204
-    assert play.cloud.http("GET", path).json["code"] == "worker-not-found"
+    assert beat(runner, me, [], offline=True).json["status"] == 0
+    assert runner.cloud.http("DELETE", path).status == 204
+    assert runner.cloud.http("GET", path).json["code"] == "worker-not-found"
 
 
 @pytest.mark.parametrize("action", [":drain", ":suspend", ":resume", ":heartbeat", ""])
-def test_unknown_workers_have_their_code(play: Play, action: str) -> None:
+def test_unknown_workers_have_their_code(runner: JobRunner, action: str) -> None:
     method = "POST" if action else "DELETE"
     body = {"session": 1} if action == ":heartbeat" else None
-    answer = play.cloud.http(method, f"/v1/workers/nobody{action}", body)
+    answer = runner.cloud.http(method, f"/v1/workers/nobody{action}", body)
     assert (answer.status, answer.json["code"]) == (404, "worker-not-found")
 
 
-def test_results_that_are_none_of_a_workers_business(play: Play) -> None:
-    play.cloud.http("PUT", "/v1/groups/extra", {})
-    with_tasks(play, 2)
-    me, thief = register(play), register(play, "thief")
-    stranger = register(play, "stranger", groups=["extra"])
-    tasks = lease(play, me)
-    before = [play.task("a", index) for index in (0, 1)]
+def test_results_that_are_none_of_a_workers_business(runner: JobRunner) -> None:
+    runner.cloud.http("PUT", "/v1/groups/extra", {})
+    with_tasks(runner, 2)
+    me, thief = register(runner), register(runner, "thief")
+    stranger = register(runner, "stranger", groups=["extra"])
+    tasks = lease(runner, me)
+    before = [runner.task("a", index) for index in (0, 1)]
     for worker, code in ((thief, "foreign-attempt"), (stranger, "wrong-group")):
-        answer = report(play, worker, tasks)
+        answer = report(runner, worker, tasks)
         assert (answer.status, answer.json["code"]) == (409, code)
-        foreign = beat(play, worker, tasks)
+        foreign = beat(runner, worker, tasks)
         assert (foreign.status, foreign.json["code"]) == (409, "foreign-task")
-        assert seen(play, worker)["currentWork"] == []
-    late = report(play, me, [{**tasks[0], "attempt": 9}])
+        assert seen(runner, worker)["currentWork"] == []
+    late = report(runner, me, [{**tasks[0], "attempt": 9}])
     assert (late.status, late.json["code"]) == (409, "stale-attempt")
-    large = report(play, me, tasks, output="x" * 70_000)
+    large = report(runner, me, tasks, output="x" * 70_000)
     assert (large.status, large.json["code"]) == (413, "output-too-large")
     assert large.json["faults"][0]["pointer"] == "/results/0/output"
-    unknown = report(play, {"id": "nobody"}, tasks)
+    unknown = report(runner, {"id": "nobody"}, tasks)
     assert (unknown.status, unknown.json["code"]) == (404, "worker-not-found")
-    missing = report(play, me, [{"taskId": "00000000-0000-4000-8000-000000000000_0_0", "attempt": 1}])
+    missing = report(runner, me, [{"taskId": "00000000-0000-4000-8000-000000000000_0_0", "attempt": 1}])
     assert (missing.status, missing.json["code"]) == (404, "task-not-found")
-    assert [play.task("a", index) for index in (0, 1)] == before
-    assert (seen(play, me)["totalFailed"], seen(play, me)["totalCompleted"]) == (0, 0)
+    assert [runner.task("a", index) for index in (0, 1)] == before
+    assert (seen(runner, me)["totalFailed"], seen(runner, me)["totalCompleted"]) == (0, 0)
 
 
-def test_progress_and_output(play: Play) -> None:
-    with_tasks(play, 2)
-    me = register(play)
-    first, second = lease(play, me)
+def test_progress_and_output(runner: JobRunner) -> None:
+    with_tasks(runner, 2)
+    me = register(runner)
+    first, second = lease(runner, me)
     work = [
         {"taskId": first["taskId"], "attempt": 1, "progress": {"percent": 40, "message": "reading"}},
         {"taskId": second["taskId"], "attempt": 1},
     ]
     path = f"/v1/workers/{me['id']}:heartbeat"
-    assert play.cloud.http("POST", path, {"session": me["session"], "work": work}).status == 200
+    assert runner.cloud.http("POST", path, {"session": me["session"], "work": work}).status == 200
     index = first["sharding"]["index"]
-    assert play.task("a", index)["progress"] == {"percent": 40.0, "message": "reading"}
-    listed = play.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks").json["items"]
+    assert runner.task("a", index)["progress"] == {"percent": 40.0, "message": "reading"}
+    listed = runner.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks").json["items"]
     assert [task["progress"] is not None for task in listed] == [at == index for at in (0, 1)]
     bad = {"taskId": first["taskId"], "attempt": 1, "progress": {"percent": 101}}
-    refused = play.cloud.http("POST", path, {"session": me["session"], "work": [bad]})
+    refused = runner.cloud.http("POST", path, {"session": me["session"], "work": [bad]})
     assert refused.json["faults"][0]["pointer"] == "/work/0/progress/percent"
-    assert report(play, me, [first, second], output={"rows": [1, 2]}).status == 200
-    assert [play.task("a", at)["output"] for at in (0, 1)] == [{"rows": [1, 2]}] * 2
-    assert play.task("a", index)["progress"] is None
+    assert report(runner, me, [first, second], output={"rows": [1, 2]}).status == 200
+    assert [runner.task("a", at)["output"] for at in (0, 1)] == [{"rows": [1, 2]}] * 2
+    assert runner.task("a", index)["progress"] is None
 
 
-def test_whoever_reads_a_log_is_heard_by_the_next_heartbeat(play: Play) -> None:
-    with_tasks(play, 2)
-    me = register(play)
-    first, second = lease(play, me)
-    assert beat(play, me, [first, second]).json["followed"] == []
+def test_whoever_reads_a_log_is_heard_by_the_next_heartbeat(runner: JobRunner) -> None:
+    with_tasks(runner, 2)
+    me = register(runner)
+    first, second = lease(runner, me)
+    assert beat(runner, me, [first, second]).json["followed"] == []
     index = first["sharding"]["index"]
-    assert play.cloud.http("GET", f"/v1/jobs/play/t1/steps/a/tasks/{index}/logs").status == 200
-    assert beat(play, me, [first, second]).json["followed"] == [first["taskId"]]
-    report(play, me, [first])
-    assert beat(play, me, [second]).json["followed"] == []
+    assert runner.cloud.http("GET", f"/v1/jobs/play/t1/steps/a/tasks/{index}/logs").status == 200
+    assert beat(runner, me, [first, second]).json["followed"] == [first["taskId"]]
+    report(runner, me, [first])
+    assert beat(runner, me, [second]).json["followed"] == []
 
 
 # timeouts, ended by the server
 
 
-def outlived(play: Play, hands: Hands, seconds: float) -> None:
-    clock = hands.clock
+def outlived(runner: JobRunner, worker: ManualWorker, seconds: float) -> None:
+    clock = worker.clock
     ahead = int(seconds * 1000) + TIMEOUT_GRACE_MS + 1
-    hands.clock = lambda: clock() + ahead
+    worker.clock = lambda: clock() + ahead
 
 
-def test_the_heartbeat_ends_an_attempt_that_outlived_its_time(play: Play) -> None:
-    with_tasks(play, 1, timeoutSeconds=30, failedRetries=1, failedInterval=0)
-    [held] = play.take(1)
-    outlived(play, play.hands, 30)
-    assert play.hands.beat([held]) == [held.task_id]
-    task = play.task("a", 0)
+def test_the_heartbeat_ends_an_attempt_that_outlived_its_time(runner: JobRunner) -> None:
+    with_tasks(runner, 1, timeoutSeconds=30, failedRetries=1, failedInterval=0)
+    [held] = runner.take(1)
+    outlived(runner, runner.worker, 30)
+    assert runner.worker.beat([held]) == [held.task_id]
+    task = runner.task("a", 0)
     assert (task["state"], task["failed"]) == ("READY", 1)
     assert [attempt["reason"] for attempt in task["attempts"]] == ["timed-out"]
-    assert [each.status for each in play.hands.report([held])] == ["stale-attempt"]
-    assert [again.attempt for again in play.take(1)] == [2]
-    assert play.hands.worker.failed == 1
+    assert [each.status for each in runner.worker.report([held])] == ["stale-attempt"]
+    assert [again.attempt for again in runner.take(1)] == [2]
+    assert runner.worker.row.failed == 1
 
 
-def show_again(play: Play, *leases: Lease) -> None:
+def show_again(runner: JobRunner, *leases: Lease) -> None:
     receipts = [Receipt.decode(each.receipt) for each in leases]
-    play.mill.queues.hide([(receipt.message, 0) for receipt in receipts if receipt])
+    runner.mill.queues.hide([(receipt.message, 0) for receipt in receipts if receipt])
 
 
-def test_a_worker_that_vanished_is_lost_even_after_the_task_s_time(play: Play) -> None:
-    with_tasks(play, 2, timeoutSeconds=5, failedRetries=0)
-    gone, held = play.take(2)
-    other = Hands(play.mill, "other")
-    other.clock = play.hands.clock
-    outlived(play, other, 40)
-    show_again(play, gone, held)
+def test_a_worker_that_vanished_is_lost_even_after_the_task_s_time(runner: JobRunner) -> None:
+    with_tasks(runner, 2, timeoutSeconds=5, failedRetries=0)
+    gone, held = runner.take(2)
+    other = ManualWorker(runner.mill, "other")
+    other.clock = runner.worker.clock
+    outlived(runner, other, 40)
+    show_again(runner, gone, held)
     assert [each.attempt for each in other.take()] == []  # its lease is young
-    outlived(play, other, 60)
-    show_again(play, gone, held)
+    outlived(runner, other, 60)
+    show_again(runner, gone, held)
     again = other.take()
     assert {each.attempt for each in again} == {2}
-    task = play.task("a", 0)
+    task = runner.task("a", 0)
     assert (task["failed"], [attempt["reason"] for attempt in task["attempts"]]) == (0, ["lost", None])
-    assert play.mill.workers.by_id([play.hands.worker.id])[play.hands.worker.id].failed == 0
+    assert runner.mill.workers.by_id([runner.worker.row.id])[runner.worker.row.id].failed == 0
 
 
-def test_a_task_within_its_time_is_left_alone(play: Play) -> None:
-    with_tasks(play, 1, timeoutSeconds=30)
-    [held] = play.take(1)
-    clock = play.hands.clock
-    play.hands.clock = lambda: clock() + 29_000
-    assert play.hands.beat([held]) == []
-    assert play.task("a", 0)["state"] == "RUNNING"
+def test_a_task_within_its_time_is_left_alone(runner: JobRunner) -> None:
+    with_tasks(runner, 1, timeoutSeconds=30)
+    [held] = runner.take(1)
+    clock = runner.worker.clock
+    runner.worker.clock = lambda: clock() + 29_000
+    assert runner.worker.beat([held]) == []
+    assert runner.task("a", 0)["state"] == "RUNNING"

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from support.cloud import Cloud
-from support.control_laws import Laws
-from support.race import Between, Deed, Event, Race, race_track
+from support.moto.cloud import Cloud
+from support.scenarios.job_invariants import Laws
+from support.scenarios.race import Between, Deed, Event, Race, race_track
 
 EXAMPLES = int(os.environ.get("CONTROL_LAW_EXAMPLES", "30"))
 SEED = int(os.environ.get("CONTROL_LAW_SEED", "0"))

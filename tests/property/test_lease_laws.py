@@ -64,14 +64,14 @@ from shardmill.store import keys
 from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
 from shardmill.store.workers import Tally
-from support.cloud import Cloud
-from support.faults import Faults
-from support.hands import Hands
-from support.lease_model import LEASE, Limits, Model, Task, Worker
-from support.moto_cloud import shuffle_queues
-from support.play import Play
-from support.queue_rules import Receipts
-from support.stack import ACCOUNT, REGION
+from support.aws_rules.faults import Faults
+from support.aws_rules.queues import Receipts
+from support.moto.cloud import Cloud
+from support.moto.moto_cloud import shuffle_queues
+from support.moto.stack import ACCOUNT, REGION
+from support.scenarios.job_runner import JobRunner
+from support.scenarios.lease_model import LEASE, Limits, Model, Task, Worker
+from support.scenarios.manual_worker import ManualWorker
 
 EXAMPLES = int(os.environ.get("LEASE_LAW_EXAMPLES", "8"))
 SHRINK = bool(os.environ.get("LEASE_LAW_SHRINK"))
@@ -138,7 +138,7 @@ class Clock:
         return self.ms
 
 
-class Puppet(Hands):
+class Puppet(ManualWorker):
     """Hands with the test's clock, that remember what they believe to hold."""
 
     def __init__(self, mill: Mill, clock: Clock, name: str) -> None:
@@ -196,7 +196,7 @@ class Laws(RuleBasedStateMachine):
         request = GroupRequest(kind="pull", lease_seconds=LEASE // 1000)
         self.group, _ = groups.save(self.mill, GROUP, request, clock())
         self.model = Model([])
-        self.hands: list[Puppet] = []
+        self.workers: list[Puppet] = []
         self.zombies: list[Puppet] = []
         self.history: list[tuple[Puppet, Lease]] = []
         self.final: dict[str, Shard] = {}
@@ -258,7 +258,7 @@ class Laws(RuleBasedStateMachine):
     def _join(self, name: str) -> Puppet:
         hand = Puppet(self.mill, self.clock, name)
         self.model.crew[name] = Worker(APPS.get(name, ("*",)), self.clock())
-        self.hands.append(hand)
+        self.workers.append(hand)
         return hand
 
     # what happens
@@ -298,7 +298,7 @@ class Laws(RuleBasedStateMachine):
         """A worker fails; the messages come back to it, then to another, perhaps too early."""
         hand, failed = self._finish(who, most, [("failed", None)], True, 0)
         with self.acting(later):
-            self._beat(self.hands[0])
+            self._beat(self.workers[0])
             self._show(failed)
             self._take(hand, 10)
         with self.acting():
@@ -341,7 +341,7 @@ class Laws(RuleBasedStateMachine):
         """Somebody reports an attempt that somebody had once, as before or otherwise, perhaps twice."""
         owner, had = self._history()[pick % len(self.history)]
         holder = self.model.tasks[had.task_id].holder
-        by_name = {hand.name: hand for hand in self.hands}
+        by_name = {hand.name: hand for hand in self.workers}
         hand = self._hand(by) if isinstance(by, int) else owner if by == "owner" else by_name[holder]
         said = (outcome, None) if outcome else self.said.get((had.task_id, had.attempt), ("failed", None))
         told = [(had.model_copy(update={"attempt": had.attempt + ahead}), *said)]
@@ -365,7 +365,7 @@ class Laws(RuleBasedStateMachine):
     def beat(self, who: int | None, omit: int, later: int) -> None:
         """Heartbeats, of one or of all; a worker may not know of all that it leased."""
         with self.acting(later):
-            for hand in self.hands if who is None else [self._hand(who)]:
+            for hand in self.workers if who is None else [self._hand(who)]:
                 self._beat(hand, omit=omit)
 
     @precondition(lambda self: self._holders())
@@ -395,7 +395,7 @@ class Laws(RuleBasedStateMachine):
         later=LATER,
     )
     def fate(self, who: int, what: str, later: int) -> None:
-        hand = self.hands[who % len(self.hands)]
+        hand = self.workers[who % len(self.workers)]
         me = self.model.crew[hand.name]
         with self.acting(later):
             if what == "suspend":
@@ -423,11 +423,11 @@ class Laws(RuleBasedStateMachine):
 
     def _hand(self, who: int) -> Puppet:
         """Somebody, the unfit one half as often as the others."""
-        everybody = [*self.hands[:-1], *self.hands, *self.zombies]
+        everybody = [*self.workers[:-1], *self.workers, *self.zombies]
         return everybody[who % len(everybody)]
 
     def _holders(self) -> list[Puppet]:
-        return [hand for hand in [*self.hands, *self.zombies] if hand.held]
+        return [hand for hand in [*self.workers, *self.zombies] if hand.held]
 
     def _history(self) -> list[tuple[Puppet, Lease]]:
         """All leases, newest first, but before them those with a newer one that still holds."""
@@ -557,7 +557,7 @@ class Laws(RuleBasedStateMachine):
     def _come_back(self, hand: Puppet) -> None:
         """A new process of the same name; the old one does not know, and goes on."""
         self.zombies = [*self.zombies[-1:], hand]
-        self.hands[self.hands.index(hand)] = Puppet(self.mill, self.clock, hand.name)
+        self.workers[self.workers.index(hand)] = Puppet(self.mill, self.clock, hand.name)
         self.model.crew[hand.name].born_again(self.clock())
 
     def _leave(self, hand: Puppet) -> None:
@@ -681,7 +681,7 @@ class Laws(RuleBasedStateMachine):
 
     def _finish_all(self) -> None:
         """One honest worker finishes everything, and leaves no message behind."""
-        self.hands, self.zombies = [], []
+        self.workers, self.zombies = [], []
         with self.acting():
             honest = self._join("honest")
         for _ in range(12):
@@ -775,51 +775,53 @@ def test_leases_reports_and_retries_obey_the_model(cloud: Cloud) -> None:
         )
 
 
-def taken(cloud: Cloud) -> tuple[Play, Lease]:
-    play = Play(cloud)
-    play.define({"stepName": "a"}, failedRetries=1, failedInterval=0)
-    play.submit()
-    [held] = play.take(1)
-    return play, held
+def taken(cloud: Cloud) -> tuple[JobRunner, Lease]:
+    runner = JobRunner(cloud)
+    runner.define({"stepName": "a"}, failedRetries=1, failedInterval=0)
+    runner.submit()
+    [held] = runner.take(1)
+    return runner, held
 
 
 def test_a_result_twice_in_one_report_counts_once(cloud: Cloud) -> None:
-    play, held = taken(cloud)
-    assert [item.status for item in play.hands.report([held, held])] == ["ok", "already"]
-    assert play.hands.worker.completed == 1
+    runner, held = taken(cloud)
+    assert [item.status for item in runner.worker.report([held, held])] == ["ok", "already"]
+    assert runner.worker.row.completed == 1
 
 
 @pytest.mark.parametrize("reason", ["exit code 3", "timed-out"])
 def test_a_late_repeat_leaves_what_was_kept_of_an_attempt(cloud: Cloud, reason: str) -> None:
     """The answer to a report was lost; when it is sent again, another attempt has begun."""
-    play, held = taken(cloud)
+    runner, held = taken(cloud)
     told = {"reason": reason, "stderr": "boom", "exitCode": 3, "endTime": datetime.now(UTC)}
-    play.hands.report([held], "failed", **told)
-    play.take(1)
-    before = play.task("a", 0)["attempts"]
-    play.hands.report([held], "failed", **told)
-    assert play.task("a", 0)["attempts"] == before
+    runner.worker.report([held], "failed", **told)
+    runner.take(1)
+    before = runner.task("a", 0)["attempts"]
+    runner.worker.report([held], "failed", **told)
+    assert runner.task("a", 0)["attempts"] == before
 
 
 def test_a_task_passed_on_is_not_lost_again(cloud: Cloud) -> None:
     """It was lost once; now it comes, with one that nobody had yet, to a worker that failed at it."""
-    play = Play(cloud)
-    play.define({"stepName": "a", "sharding": 2}, failedRetries=3, failedInterval=0)
-    play.submit()
+    runner = JobRunner(cloud)
+    runner.define({"stepName": "a", "sharding": 2}, failedRetries=3, failedInterval=0)
+    runner.submit()
     messages: list[Message] = []
-    play.cloud.run_until(lambda: len(messages) == 2, meanwhile=lambda: messages.extend(play.hands.receive()))
+    runner.cloud.run_until(
+        lambda: len(messages) == 2, meanwhile=lambda: messages.extend(runner.worker.receive())
+    )
     first = [each for each in messages if (ticket := Ticket.decode(each.body)) and ticket.rank == 0]
 
     def take(received: Sequence[Message]) -> list[Lease]:
-        return lease(play.mill, Taker.of(play.hands.worker), received, play.hands.clock())
+        return lease(runner.mill, Taker.of(runner.worker.row), received, runner.worker.clock())
 
     take(first)
-    play.later(61)
-    play.hands.beat([])
-    play.hands.report(take(first), "failed")
-    other = Hands(play.mill, "other")
-    other.clock = play.hands.clock
+    runner.later(61)
+    runner.worker.beat([])
+    runner.worker.report(take(first), "failed")
+    other = ManualWorker(runner.mill, "other")
+    other.clock = runner.worker.clock
     other.beat([])
     assert [held.sharding.index for held in take(messages)] == [1]
-    attempts = play.task("a", 0)["attempts"]
+    attempts = runner.task("a", 0)["attempts"]
     assert [(each["attempt"], each["reason"]) for each in attempts] == [(1, "lost"), (2, "failed")]

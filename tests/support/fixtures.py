@@ -1,4 +1,4 @@
-"""The fixtures that every test may ask for. Heavy imports are theirs alone: unit tests start quickly."""
+"""Fixtures for all tests. Heavy imports are inside the fixtures so that unit tests start quickly."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from support.cloud import Cloud
-    from support.faults import Faults
+    from support.aws_rules.faults import Faults
     from support.laptop import Laptop
+    from support.moto.cloud import Cloud
 
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
     """The whole stack on moto, empty."""
-    from support.moto_cloud import moto_cloud
+    from support.moto.moto_cloud import moto_cloud
 
     with moto_cloud() as started:
         yield started
@@ -25,7 +25,7 @@ def cloud() -> Iterator[Cloud]:
 @pytest.fixture
 def faults() -> Iterator[Faults]:
     """AWS's harsher rules, for every call that the test causes from here on."""
-    from support.faults import Faults
+    from support.aws_rules.faults import Faults
 
     with Faults() as rules:
         yield rules

@@ -1,4 +1,4 @@
-"""`shardmill dev` as a child process: started, used over HTTP, and ended without a trace."""
+"""`shardmill dev` as a child process: start it, use it over HTTP, stop it without leftovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what happens in other threads and processes, never for ever."""
+"""Wait, with a time limit, for other threads and processes."""
 
 import time
 from collections.abc import Callable

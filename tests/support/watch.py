@@ -1,4 +1,4 @@
-"""Which AWS calls belong to the system under test, and which to the test looking on."""
+"""Distinguish AWS calls of the system under test from those of the test itself."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

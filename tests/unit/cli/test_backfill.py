@@ -11,7 +11,7 @@ from rich.console import Console
 from shardmill.cli.commands.backfill import count, exit_code
 from shardmill.cli.render.bars import CountLines, count_bar
 from shardmill.model.time.schedule import Backfill
-from support.fake_api import FakeApi, Reply, Run, backfill, command_line, fine, page, problem, schedule
+from support.fakes.api import FakeApi, Reply, Run, backfill, command_line, fine, page, problem, schedule
 
 PATH = "/v1/schedules/report/nightly"
 COMMAND = ["schedule", "backfill", "report", "nightly"]

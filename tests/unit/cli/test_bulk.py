@@ -9,7 +9,7 @@ import pytest
 from shardmill.cli.bulk import run as run_module
 from shardmill.cli.bulk.selection import dependents
 from shardmill.model.definition.fields import JobGraph
-from support.fake_api import FakeApi, Reply, Run, Seen, command_line, fine, job, page, problem
+from support.fakes.api import FakeApi, Reply, Run, Seen, command_line, fine, job, page, problem
 
 GRAPH = "/v1/definitions:graph"
 DAY = "2026-01-0{}T00:00:00.000Z"

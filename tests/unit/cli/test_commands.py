@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from shardmill.cli.app import app
 from shardmill.engine.errors import DefinitionNotFound, ScheduleNotFound
-from support.fake_api import NOW, TOKEN, FakeApi, Reply, job, listed, log, page, problem, saved, step, task
+from support.fakes.api import NOW, TOKEN, FakeApi, Reply, job, listed, log, page, problem, saved, step, task
 
 Run = Callable[..., Result]
 JOB = "/v1/jobs/report/t1"

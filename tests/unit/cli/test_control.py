@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shardmill.cli.bulk.selection import Selection
 from shardmill.cli.parsing import MAX_INDEXES, parse_indexes
 from shardmill.model.states import JobState
-from support.fake_api import (
+from support.fakes.api import (
     FakeApi,
     Reply,
     Run,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shardmill.cli.render import definition_graph
 from shardmill.model.definition.fields import JobGraph
-from support.fake_api import FakeApi, Run, command_line, fine, job, page, parent_run, step
+from support.fakes.api import FakeApi, Run, command_line, fine, job, page, parent_run, step
 
 JOB = "/v1/jobs/report/t1"
 GRAPH = "/v1/definitions:graph"

@@ -31,8 +31,8 @@ from shardmill.model.templates.expression import FILTERS, ORDERS
 from shardmill.model.templates.render import KNOWN
 from shardmill.model.transfers import MAX_UPLOAD_BYTES, JobFile
 from shardmill.model.worker import MAX_OUTPUT_BYTES
-from support.fake_api import FakeApi, Reply, Run, command_line, fine, job, job_file, page, problem
-from support.fake_store import OWNER, FakeStore
+from support.fakes.api import FakeApi, Reply, Run, command_line, fine, job, job_file, page, problem
+from support.fakes.object_store import OWNER, FakeStore
 from support.paths import PROJECT
 
 FILES = "/v1/jobs/report/t1/files"

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Lease
-from support.fake_api import NOW, TOKEN, FakeApi, Reply, backfill, job, page, problem, step, task
-from support.leases import a_lease
+from support.fakes.api import NOW, TOKEN, FakeApi, Reply, backfill, job, page, problem, step, task
+from support.fakes.leases import a_lease
 from support.processes import child_process
 
 COMMAND = [sys.executable, "-m", "shardmill"]

@@ -39,8 +39,8 @@ from shardmill.model.job import Job, Step, Task, TaskProgress, check_request
 from shardmill.model.states import TaskState
 from shardmill.worker.inflight import Held
 from shardmill.worker.task.channel import Live
-from support.fake_api import job, step, task
-from support.leases import a_lease
+from support.fakes.api import job, step, task
+from support.fakes.leases import a_lease
 from support.paths import PROJECT
 
 TEXT = st.text(max_size=20)

@@ -9,7 +9,7 @@ import pytest
 
 from shardmill.cli.commands.schedule_save import CatchUp, Overlap
 from shardmill.model.time.schedule import Schedule, check_schedule
-from support.fake_api import (
+from support.fakes.api import (
     NOW,
     FakeApi,
     Reply,

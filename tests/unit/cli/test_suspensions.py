@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shardmill.cli.hints import with_commands
 from shardmill.engine.errors import DefinitionSuspended
 from shardmill.model.actor import Actor, suspended_by
-from support.fake_api import NOW, FakeApi, Reply, Run, command_line, fine, listed, page, problem, saved
+from support.fakes.api import NOW, FakeApi, Reply, Run, command_line, fine, listed, page, problem, saved
 
 GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, "createTime": NOW, "updateTime": NOW}
 WHY = "suspended by bob: a di\x1bsk"

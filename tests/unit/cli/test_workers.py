@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.fake_api import NOW, FakeApi, Reply, Run, command_line, fine, job, page, problem
+from support.fakes.api import NOW, FakeApi, Reply, Run, command_line, fine, job, page, problem
 
 TIMES = {"createTime": NOW, "updateTime": NOW}
 GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, **TIMES}

@@ -33,7 +33,7 @@ from shardmill.client import http as client_http
 from shardmill.client.requests import new_trigger
 from shardmill.model.definition.fields import Info, JobDefine
 from shardmill.model.states import JobState, TaskState
-from support.fake_api import TOKEN, FakeApi, Reply, job, listed, page, problem, saved, step, task
+from support.fakes.api import TOKEN, FakeApi, Reply, job, listed, page, problem, saved, step, task
 
 URL = "http://127.0.0.1:1/base"
 

@@ -12,7 +12,7 @@ from shardmill.client import BadAnswer, BadName, Client, Conflict, ServerError
 from shardmill.client import http as client_http
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
-from support.fake_api import TOKEN, FakeApi, Reply, job, page, problem, step, task, transition
+from support.fakes.api import TOKEN, FakeApi, Reply, job, page, problem, step, task, transition
 
 JOB = "/v1/jobs/report/t1"
 WHO = ("report", "t1")

@@ -19,8 +19,8 @@ from shardmill.client import http as client_http
 from shardmill.client import transfer as client_store
 from shardmill.client.transfer import inside, measured, whole_file
 from shardmill.model.transfers import MAX_UPLOAD_BYTES, JobFile
-from support.fake_api import TOKEN, FakeApi, Reply, job, job_file, page
-from support.fake_store import OWNER, FakeStore
+from support.fakes.api import TOKEN, FakeApi, Reply, job, job_file, page
+from support.fakes.object_store import OWNER, FakeStore
 
 FILES = "/v1/jobs/report/t1/files"
 OF = ("report", "t1")

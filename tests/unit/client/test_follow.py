@@ -10,7 +10,7 @@ from shardmill.client.follow import wait_for
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
 from shardmill.model.time.schedule import Backfill
-from support.fake_api import TOKEN, FakeApi, Reply, backfill, job, log, problem, step, task
+from support.fakes.api import TOKEN, FakeApi, Reply, backfill, job, log, problem, step, task
 
 JOB = "/v1/jobs/report/t1"
 TASK = f"{JOB}/steps/main/tasks/2"

@@ -13,7 +13,7 @@ from shardmill.client import BadAnswer, BadName, Client, Invalid, PreconditionFa
 from shardmill.client import http as client_http
 from shardmill.client.schedules import ScheduleFields
 from shardmill.model.time.schedule import Schedule, check_schedule
-from support.fake_api import TOKEN, FakeApi, Reply, backfill, job, page, parent_run, problem, schedule, when
+from support.fakes.api import TOKEN, FakeApi, Reply, backfill, job, page, parent_run, problem, schedule, when
 
 PATH = "/v1/schedules/report/nightly"
 

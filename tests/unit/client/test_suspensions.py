@@ -7,7 +7,7 @@ import pytest
 
 from shardmill.client import BadName, Client, NotFound
 from shardmill.client import http as client_http
-from support.fake_api import NOW, TOKEN, FakeApi, Reply, problem, saved
+from support.fakes.api import NOW, TOKEN, FakeApi, Reply, problem, saved
 
 GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, "createTime": NOW, "updateTime": NOW}
 BUSY = problem(503, "busy", "ask again")

@@ -15,8 +15,8 @@ from shardmill.engine.running import finish
 from shardmill.engine.schedules import fire
 from shardmill.model.definition.fields import StepType, type_of
 from shardmill.model.time.timetable import Timetable
-from support.diary import at
 from support.paths import PROJECT
+from support.scenarios.schedule_clock import at
 
 DOCS = PROJECT / "docs"
 PACKAGE = PROJECT / "layers" / "core" / "python" / "shardmill"

@@ -10,7 +10,7 @@ from shardmill.worker import heartbeat, inflight
 from shardmill.worker.heartbeat import Pulse
 from shardmill.worker.inflight import Desk, Held
 from shardmill.worker.task.execute import unrun
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 
 
 def leases(count: int, first: int = 0) -> list[Lease]:

@@ -13,8 +13,8 @@ from shardmill.worker.metrics import Metrics, text
 from shardmill.worker.pull_worker import PullWorker
 from shardmill.worker.run import run_worker
 from shardmill.worker.transport.base import Unreachable
-from support.fake_transport import FakeTransport
-from support.leases import a_lease
+from support.fakes.leases import a_lease
+from support.fakes.transport import FakeTransport
 
 _LINE = re.compile(
     r"(?:# (?:HELP|TYPE) shardmill_worker_\w+ .+|shardmill_worker_\w+(?:\{\w+=\"[^\"]*\"\})? [-+.\de]+)"

@@ -24,8 +24,8 @@ from shardmill.worker.run import run_worker
 from shardmill.worker.task.channel import Live
 from shardmill.worker.task.execute import Workshop, execute
 from shardmill.worker.transport.base import Refused, Stale, Unreachable
-from support.fake_transport import FakeTransport
-from support.leases import a_lease
+from support.fakes.leases import a_lease
+from support.fakes.transport import FakeTransport
 from support.processes import child_process, gone
 
 
@@ -592,8 +592,8 @@ def _await(predicate: Callable[[], object], seconds: float = 5) -> None:
 _PROGRAM = """
 import sys
 sys.path[:0] = {path!r}
-from support.fake_transport import FakeTransport
-from support.leases import a_lease
+from support.fakes.transport import FakeTransport
+from support.fakes.leases import a_lease
 from shardmill.worker.run import run_worker
 transport = FakeTransport([a_lease(content={content!r})])
 code = run_worker(["default"], 1, transport, name="w", grace_seconds={grace}, kill_seconds=20)

@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.engine.notify import NotDelivered
 from shardmill.worker import webhook
-from support.receiver import Receiver, receiver
+from support.fakes.webhook_receiver import Receiver, receiver
 
 
 @pytest.fixture

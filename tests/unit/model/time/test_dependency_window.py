@@ -4,7 +4,7 @@ import pytest
 
 from shardmill.model.definition.fields import Window
 from shardmill.model.time.dependency_window import bounds
-from support.diary import at
+from support.scenarios.schedule_clock import at
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from shardmill.worker.files.patience import Errand, Final
 from shardmill.worker.files.transfer import FileDesk, Halted, Pace, TransferError, fetch_all, store_all
 from shardmill.worker.task.outcome import DISCARDED, TIMED_OUT
 from shardmill.worker.transport.base import Refused, Unreachable
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 
 SECRET = "X-Amz-Signature=s3cret"
 PACE = Pace(tries=3, first_pause=0.001, last_pause=0.002, connect_seconds=5, read_seconds=5)

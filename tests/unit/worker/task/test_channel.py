@@ -17,7 +17,7 @@ from shardmill.worker.task import limits
 from shardmill.worker.task.channel import BadOutput, Live, parse_output, parse_progress, read_progress
 from shardmill.worker.task.execute import Limits, Workshop, execute
 from shardmill.worker.task.programs import Programs
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from shardmill.model.worker import Result
 from shardmill.worker.task.execute import Workshop, execute
 from shardmill.worker.task.programs import Programs
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 
 
 @pytest.fixture

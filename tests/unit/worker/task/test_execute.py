@@ -14,7 +14,7 @@ from shardmill.model.worker import Lease, Result
 from shardmill.worker.logs import LogsNotStored, Part, Stream
 from shardmill.worker.task.execute import Workshop, execute
 from shardmill.worker.task.programs import Programs
-from support.leases import JOB, a_command, a_lease
+from support.fakes.leases import JOB, a_command, a_lease
 from support.processes import gone
 
 

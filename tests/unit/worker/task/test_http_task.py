@@ -19,7 +19,7 @@ import pytest
 from shardmill.model.worker import Result
 from shardmill.worker.task import http_task
 from shardmill.worker.task.execute import Workshop, execute
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 
 
 @dataclass

@@ -11,8 +11,8 @@ import pytest
 from shardmill.model.worker import Result
 from shardmill.worker.task import lambda_task
 from shardmill.worker.task.execute import Workshop, execute
-from support.lambda_server import Functions, LambdaServer, lambda_server
-from support.leases import JOB, a_lease
+from support.fakes.lambda_server import Functions, LambdaServer, lambda_server
+from support.fakes.leases import JOB, a_lease
 
 
 class Handlers:

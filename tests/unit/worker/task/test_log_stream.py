@@ -14,7 +14,7 @@ from shardmill.worker.logs import LogsNotStored, Part, Stream
 from shardmill.worker.task import limits, log_stream
 from shardmill.worker.task.channel import Live
 from shardmill.worker.task.execute import Workshop, execute
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 
 
 class Kept:

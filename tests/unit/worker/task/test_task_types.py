@@ -17,9 +17,9 @@ from shardmill.model.worker import Lease, Result
 from shardmill.worker.task import process
 from shardmill.worker.task.execute import Workshop, execute
 from shardmill.worker.task.programs import Programs
-from support.leases import a_command, a_lease
+from support.fakes.leases import a_command, a_lease
+from support.fakes.programs import StandIn, stand_in
 from support.processes import gone
-from support.standins import StandIn, stand_in
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from shardmill.model.worker import Lease, Result
 from shardmill.worker.task import users
 from shardmill.worker.task.execute import Workshop, execute
 from shardmill.worker.task.programs import Programs
-from support.leases import a_lease
-from support.standins import stand_in
+from support.fakes.leases import a_lease
+from support.fakes.programs import stand_in
 
 OWN = users.own_name()
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch users")

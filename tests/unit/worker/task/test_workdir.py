@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shardmill.worker.task.execute import Workshop, execute
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 from support.processes import gone
 
 NASTY = """
@@ -60,7 +60,7 @@ def test_rights_that_a_task_took_from_its_worker_are_taken_back(tmp_path: Path) 
         from pathlib import Path
         sys.path[:0] = {sys.path!r}
         from shardmill.worker.task.workdir import a_place
-        from support.leases import a_lease
+        from support.fakes.leases import a_lease
         os.setgid(65534); os.setuid(65534)
         root = Path(tempfile.mkdtemp(prefix="shardmill-test-"))
         with a_place(a_lease(), root, None, keep=False) as place:

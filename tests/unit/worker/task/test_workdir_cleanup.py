@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from shardmill.worker.task import process, workdir
+from support.fakes.programs import stand_in
 from support.processes import alive, child_process, gone
-from support.standins import stand_in
 
 WORKER = """
 import sys, threading
@@ -24,7 +24,7 @@ sys.path[:0] = {path!r}
 from shardmill.worker.task.execute import Workshop, execute
 from shardmill.worker.task.programs import Programs
 from shardmill.worker.task.workdir import a_root
-from support.leases import a_lease
+from support.fakes.leases import a_lease
 with a_root(keep={keep}) as root:
     lease = a_lease({type!r}, {content!r})
     execute(lease, Workshop(root, Programs(docker={docker!r}), keep={keep}), threading.Event())

@@ -16,7 +16,7 @@ from shardmill.worker.logs import LogsNotStored, Part
 from shardmill.worker.transport.base import Refused, Stale, TransportError, Unreachable
 from shardmill.worker.transport.http import HttpTransport
 from shardmill.worker.transport.reporting import NEVER_TAKEN
-from support.leases import JOB, a_lease
+from support.fakes.leases import JOB, a_lease
 
 WORKER = {
     "id": "abc",

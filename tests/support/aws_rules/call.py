@@ -1,0 +1,58 @@
+"""One AWS call, intercepted above botocore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+
+Send = Callable[[BaseClient, str, dict[str, Any]], dict[str, Any]]
+
+
+class ProcessKilled(BaseException):
+    """The process ended at this call; no handler of its own sees it."""
+
+
+@dataclass(frozen=True)
+class Call:
+    client: BaseClient
+    operation: str
+    params: dict[str, Any]
+    send: Send
+
+    @property
+    def service(self) -> str:
+        return str(self.client.meta.service_model.service_name)
+
+    @property
+    def name(self) -> str:
+        """As it is counted: `dynamodb.UpdateItem`."""
+        return f"{self.service}.{self.operation}"
+
+    def having(self, **params: Any) -> Call:
+        return replace(self, params=self.params | params)
+
+    def make(self) -> dict[str, Any]:
+        return self.send(self.client, self.operation, self.params)
+
+    def beside(self, operation: str, **params: Any) -> dict[str, Any]:
+        """Another call with the same client, which is not part of what is tested."""
+        return self.send(self.client, operation, params)
+
+    def refused(self, code: str, message: str, **more: Any) -> ClientError:
+        """The error that the service would answer, of the class that the client has for it."""
+        answer: Mapping[str, Any] = {
+            "Error": {"Code": code, "Message": message},
+            "ResponseMetadata": {
+                "HTTPStatusCode": 400,
+                "RequestId": "refused-by-the-test",
+                "RetryAttempts": 0,
+            },
+            **more,
+        }
+        known = code.rsplit(".", 1)[-1]
+        kind: type[ClientError] = self.client.exceptions.from_code(known)  # type: ignore[assignment]
+        return kind(answer, self.operation)  # type: ignore[arg-type]

@@ -1,0 +1,192 @@
+"""The Lambda Invoke API on loopback, for handlers in this process."""
+
+import importlib.util
+import itertools
+import json
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote
+
+from support.aws_rules.call import ProcessKilled
+
+Handler = Callable[[Any, Any], Any]
+
+_fresh = itertools.count(1)
+
+
+class FunctionError(Exception):
+    """A handler raised; carries what Lambda would have answered."""
+
+    def __init__(self, function: str, payload: dict[str, Any]) -> None:
+        trace = "".join(payload["stackTrace"])
+        super().__init__(f"{function}: {payload['errorType']}: {payload['errorMessage']}\n{trace}")
+        self.payload = payload
+
+
+@dataclass
+class Context:
+    """The context object that Lambda gives a handler."""
+
+    function_name: str
+    invoked_function_arn: str
+    timeout_seconds: float
+    memory_limit_in_mb: int = 512
+    function_version: str = "$LATEST"
+    aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    log_group_name: str = "/aws/lambda/test"
+    log_stream_name: str = "test"
+    started: float = field(default_factory=time.monotonic)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, int((self.timeout_seconds - (time.monotonic() - self.started)) * 1000))
+
+
+def load_handlers(root: Path) -> dict[str, Handler]:
+    """The real handlers of `root`/functions/*/app.py, each a fresh module, as after a cold start."""
+    return {path.parent.name: load_handler(path) for path in sorted(root.glob("functions/*/app.py"))}
+
+
+def load_handler(path: Path) -> Handler:
+    name = f"function_{path.parent.name}_{next(_fresh)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    handler: Handler = module.handler
+    return handler
+
+
+@dataclass
+class Functions:
+    """The deployed functions, by the folder they are in; `physical` has their names on AWS."""
+
+    handlers: Mapping[str, Handler]
+    timeouts: Mapping[str, float]
+    physical: Mapping[str, str]
+
+    def invoke(self, name: str, event: Any) -> Any:
+        """Call a handler as Lambda does: JSON in, JSON out; raises FunctionError."""
+        if name not in self.handlers:
+            raise KeyError(f"no function {name!r}; there are {', '.join(sorted(self.handlers))}")
+        context = Context(
+            self.physical.get(name, name),
+            f"arn:aws:lambda:us-east-1:123456789012:function:{self.physical.get(name, name)}",
+            self.timeouts.get(name, 3.0),
+        )
+        received = json.loads(json.dumps(event))
+        try:
+            return json.loads(json.dumps(self.handlers[name](received, context)))
+        except Exception as fault:
+            raise FunctionError(name, _error_payload(fault)) from fault
+        except ProcessKilled as killed:
+            payload = {
+                "errorMessage": f"killed at {killed}",
+                "errorType": "Runtime.ExitError",
+                "stackTrace": [],
+            }
+            raise FunctionError(name, payload) from killed
+
+    def named(self, function: str) -> str:
+        """The logical name of a function given by name or ARN."""
+        physical = function.rsplit(":function:", 1)[-1].split(":")[0]
+        for name, known in self.physical.items():
+            if physical in (known, name):
+                return name
+        return physical
+
+
+def _error_payload(fault: Exception) -> dict[str, Any]:
+    return {
+        "errorMessage": str(fault),
+        "errorType": type(fault).__name__,
+        "stackTrace": traceback.format_exception(fault),
+    }
+
+
+@dataclass
+class LambdaServer:
+    url: str
+    functions: Functions
+    custom_resource_answers: list[dict[str, Any]] = field(default_factory=list)
+
+
+@contextmanager
+def lambda_server(functions: Functions) -> Iterator[LambdaServer]:
+    """Serve Invoke for `functions`, and take the answers of custom resources, on a free port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Requests)
+    server.daemon_threads = True
+    started = LambdaServer(f"http://127.0.0.1:{server.server_port}", functions)
+    server.lambda_server = started  # type: ignore[attr-defined]
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield started
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Requests(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet: pytest's output is for the tests."""
+
+    def do_PUT(self) -> None:
+        self._server.custom_resource_answers.append(json.loads(self._body()))
+        self._answer(200, b"")
+
+    def do_POST(self) -> None:
+        function = unquote(self.path).split("/functions/", 1)[-1].rsplit("/invocations", 1)[0]
+        functions = self._server.functions
+        name = functions.named(function)
+        event = json.loads(self._body() or b"{}")
+        if name not in functions.handlers:
+            problem = {"Type": "User", "Message": f"Function not found: {function}"}
+            self._answer(404, json.dumps(problem).encode(), {"X-Amzn-ErrorType": "ResourceNotFoundException"})
+            return
+        if self.headers.get("X-Amz-Invocation-Type") == "Event":
+            Thread(target=_quietly, args=(functions, name, event), daemon=True).start()
+            self._answer(202, b"")
+            return
+        try:
+            self._answer(200, json.dumps(functions.invoke(name, event)).encode())
+        except FunctionError as fault:
+            self._answer(200, json.dumps(fault.payload).encode(), {"X-Amz-Function-Error": "Unhandled"})
+
+    @property
+    def _server(self) -> LambdaServer:
+        server: LambdaServer = self.server.lambda_server  # type: ignore[attr-defined]
+        return server
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _answer(self, status: int, body: bytes, headers: Mapping[str, str] = {}) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _quietly(functions: Functions, name: str, event: Any) -> None:
+    try:
+        functions.invoke(name, event)
+    except FunctionError as fault:
+        print(f"asynchronous invocation failed: {fault}", file=sys.stderr)

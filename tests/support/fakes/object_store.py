@@ -1,0 +1,81 @@
+"""Presigned URLs on loopback, with an API that issues them and errors on request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.fakes.api import FakeApi, Reply, Seen, job_file, page
+
+SIGNATURE = "X-Amz-Signature=s3cret"
+OWNER = "0123456789abcdef"
+
+
+@dataclass
+class FakeStore:
+    """`moods` are replies given instead of the proper ones, one a request; an int breaks a body off there."""
+
+    api: FakeApi
+    url: str
+    objects: dict[str, bytes] = field(default_factory=dict)
+    moods: list[Reply | int] = field(default_factory=list)
+    heeds_ranges: bool = True
+
+    def __post_init__(self) -> None:
+        self.api.on("POST", "/v1/uploads", self._begin)
+
+    def keep(self, name: str, content: bytes, **more: Any) -> dict[str, Any]:
+        """A file of a Job whose content is here."""
+        key = hashlib.sha256(f"{name}{sorted(more.items())}".encode()).hexdigest()
+        self.objects[key] = content
+        self.api.on("GET", f"/bucket/{key}", self._get)
+        return job_file(name, content, self._address(key), **more)
+
+    def list(self, *files: dict[str, Any]) -> None:
+        self.api.on("GET", "/v1/jobs/report/t1/files", page(*files))
+
+    @property
+    def asked(self) -> list[Seen]:
+        return [each for each in self.api.seen if each.path.startswith("/bucket/")]
+
+    def _address(self, key: str) -> str:
+        return f"{self.url}/bucket/{key}?{SIGNATURE}"
+
+    def _begin(self, seen: Seen) -> dict[str, Any]:
+        sha256 = seen.document["sha256"]
+        upload = f"{OWNER}-{sha256}"
+        if sha256 in self.objects:
+            return {"upload": upload, "present": True}
+        self.api.on("PUT", f"/bucket/{sha256}", self._put)
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
+        return {
+            "upload": upload,
+            "url": self._address(sha256),
+            "headers": {"x-amz-checksum-sha256": checksum},
+        }
+
+    def _put(self, seen: Seen) -> Reply:
+        if self.moods:
+            mood = self.moods.pop(0)
+            assert isinstance(mood, Reply)
+            return mood
+        checksum = base64.b64encode(hashlib.sha256(seen.body).digest()).decode()
+        if checksum != seen.headers.get("x-amz-checksum-sha256"):
+            return Reply(b"<Error><Code>BadDigest</Code></Error>", 400)
+        self.objects[seen.path.removeprefix("/bucket/")] = seen.body
+        return Reply()
+
+    def _get(self, seen: Seen) -> Reply:
+        mood = self.moods.pop(0) if self.moods else None
+        if isinstance(mood, Reply):
+            return mood
+        content = self.objects[seen.path.removeprefix("/bucket/")]
+        found = re.fullmatch(r"bytes=(\d+)-", seen.headers.get("range", ""))
+        if not found or not self.heeds_ranges:
+            return Reply(content, cut=mood)
+        first = int(found[1])
+        span = {"content-range": f"bytes {first}-{len(content) - 1}/{len(content)}"}
+        return Reply(content[first:], 206, span, cut=mood)

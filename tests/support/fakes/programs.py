@@ -1,0 +1,38 @@
+"""Executables that replace missing programs and record their arguments, environment and directory."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_RECORD = """\
+#!{python} -I
+import json, os, sys
+said = {{"words": sys.argv[1:], "environ": dict(os.environ), "folder": os.getcwd()}}
+with open({calls!r}, "a") as file:
+    file.write(json.dumps(said) + "\\n")
+"""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    path: Path
+    calls_path: Path
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.calls_path.read_text().splitlines()]
+
+    @property
+    def words(self) -> list[list[str]]:
+        return [call["words"] for call in self.calls]
+
+
+def stand_in(folder: Path, name: str, does: str = "") -> StandIn:
+    """A program that records each call and then does what the Python text `does` says."""
+    folder.mkdir(exist_ok=True)
+    path, calls = folder / name, folder / f"{name}.calls"
+    path.write_text(_RECORD.format(python=sys.executable, calls=str(calls)) + does)
+    path.chmod(0o755)
+    return StandIn(path, calls)

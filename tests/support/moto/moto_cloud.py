@@ -1,0 +1,144 @@
+"""A complete Shardmill stack on moto, in this process: template.yaml, the real handlers, the real ASL."""
+
+import hashlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import boto3
+from botocore.client import BaseClient
+from moto import mock_aws
+from moto.core.config import DefaultConfig
+from moto.sqs.models import sqs_backends
+
+from support.fakes.lambda_server import Functions, Handler, lambda_server, load_handlers
+from support.moto.cloud import Cloud
+from support.moto.http_api import HttpApi
+from support.moto.repairs import join_execution_threads, repaired_moto
+from support.moto.service_models import service_models_read_once
+from support.moto.speedups import hasty_moto
+from support.moto.stack import ACCOUNT, REGION, Clients, Stack
+from support.moto.template import Template
+from support.paths import PROJECT
+from support.watch import unwatch
+
+STACK = "shardmill-test"
+TOKEN = "test-admin-token"
+_END_SECONDS = 10.0
+
+_PSEUDO = {
+    "AWS::AccountId": ACCOUNT,
+    "AWS::Partition": "aws",
+    "AWS::Region": REGION,
+    "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{STACK}/test",
+    "AWS::StackName": STACK,
+    "AWS::URLSuffix": "amazonaws.com",
+}
+_MOTO: DefaultConfig = {
+    "core": {"passthrough": {"services": ["lambda"], "urls": ["http://127.0.0.1.*"]}},
+    "stepfunctions": {"execute_state_machine": True},
+}
+
+
+@contextmanager
+def moto_cloud(
+    root: Path = PROJECT,
+    handlers: Mapping[str, Handler] | None = None,
+    parameters: Mapping[str, str] | None = None,
+) -> Iterator[Cloud]:
+    """Deploy `root` to moto; `handlers` replaces its functions, `parameters` fills its template."""
+    hashed = {"AdminTokenHash": hashlib.sha256(TOKEN.encode()).hexdigest()}
+    with ExitStack() as resources:
+        resources.enter_context(_quiet_moto())
+        resources.enter_context(service_models_read_once())
+        resources.enter_context(hasty_moto())
+        resources.enter_context(mock_aws(config=_MOTO))
+        resources.enter_context(repaired_moto())
+        template = Template.read(root / "template.yaml", _PSEUDO, hashed | dict(parameters or {}))
+        stack = Stack(root, template, _clients())
+        stack.create()
+        environment = _as_on_lambda(stack.environment())
+        resources.enter_context(patch.dict(os.environ, environment))
+        resources.enter_context(_cold_caches())
+        loaded = load_handlers(root) if handlers is None else handlers
+        functions = Functions(loaded, stack.timeouts, stack.functions)
+        server = resources.enter_context(lambda_server(functions))
+        resources.enter_context(patch.dict(os.environ, {"AWS_ENDPOINT_URL_LAMBDA": server.url}))
+        cloud = Cloud(stack, functions, HttpApi(stack.routes(), functions.invoke), environment, TOKEN)
+        resources.callback(_end_executions, cloud)
+        cloud.run_custom_resources(server)
+        cloud.capture_events()
+        yield cloud
+
+
+def shuffle_queues(random: Random) -> None:
+    """Mix the messages in all queues: fully scattered, as SQS may deliver them."""
+    for queue in sqs_backends[ACCOUNT][REGION].queues.values():
+        random.shuffle(queue._messages)
+
+
+@cache
+def _clients() -> Clients:
+    """Made once a process: moto answers them in whichever mock is on."""
+
+    def make(service: str) -> BaseClient:
+        client: BaseClient = boto3.client(service, region_name=REGION)  # type: ignore[call-overload]
+        unwatch(client)
+        return client
+
+    return Clients(**{name: make(name) for name in Clients.__dataclass_fields__})  # type: ignore[arg-type]
+
+
+def _as_on_lambda(variables: Mapping[str, str]) -> dict[str, str]:
+    return {"AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION, **variables}
+
+
+@contextmanager
+def _quiet_moto() -> Iterator[None]:
+    """moto prints the whole parse tree of a state that fails; the execution's cause says enough."""
+    logger = logging.getLogger("moto.stepfunctions")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextmanager
+def _cold_caches() -> Iterator[None]:
+    """What a warm function remembers belongs to one cloud only."""
+    _forget()
+    try:
+        yield
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "shardmill":
+            for value in list(vars(module).values()):
+                owner = str(getattr(value, "__module__", ""))
+                if owner.startswith("shardmill") and hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
+def _end_executions(cloud: Cloud) -> None:
+    """Stop them until none is left: a function at work may start more."""
+    deadline = time.monotonic() + _END_SECONDS
+    while True:
+        for execution in cloud.executions(status="RUNNING"):
+            cloud.clients.stepfunctions.stop_execution(executionArn=execution["executionArn"])
+        left = join_execution_threads(timeout=0.2)
+        if not left:
+            return
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{len(left)} threads of executions outlived the test's cloud: {left}")

@@ -1,0 +1,61 @@
+"""Run another action between two AWS calls of an action: reproducible races without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from support.aws_rules.call import Call, ProcessKilled
+
+Moment = Literal["before", "after", "crash"]
+"""Before or after a call something else happens; crash: the process ends right after it."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class Interruption:
+    """At the `nth` call of an action; `came` tells whether it made so many."""
+
+    moment: Moment
+    nth: int
+    meanwhile: Callable[[], object] = lambda: None
+    seen: int = 0
+    came: bool = False
+
+    def around(self, make: Callable[[], T]) -> T:
+        self.seen += 1
+        if self.came or self.seen != self.nth:
+            return make()
+        self.came = True
+        if self.moment == "before":
+            self.meanwhile()
+            return make()
+        answer = make()
+        if self.moment == "crash":
+            raise ProcessKilled(f"at call {self.nth}")
+        self.meanwhile()
+        return answer
+
+
+@dataclass
+class Interrupter:
+    """Passes every AWS call on; while an action is interrupted, what comes between is not."""
+
+    _planned: list[Interruption | None] = field(default_factory=list)
+
+    def act(self, action: Callable[[], T], interruption: Interruption | None = None) -> T:
+        self._planned.append(interruption)
+        try:
+            return action()
+        finally:
+            self._planned.pop()
+
+    def around(self, call: Call, make: Callable[[Call], dict[str, Any]]) -> dict[str, Any]:
+        """As `Faults.add_rule` takes it."""
+        return self.through(lambda: make(call))
+
+    def through(self, make: Callable[[], T]) -> T:
+        planned = self._planned[-1] if self._planned else None
+        return planned.around(make) if planned else make()

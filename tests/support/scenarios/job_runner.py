@@ -1,0 +1,125 @@
+"""Run Jobs on moto with the real handlers and state machines and a worker that the test drives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from shardmill.engine.groups import groups
+from shardmill.engine.mill import Mill, mill
+from shardmill.model.worker import GroupRequest, Lease
+from shardmill.store.rows import JobRow, StepRow
+from support.moto.cloud import Cloud
+from support.scenarios.manual_worker import ManualWorker
+from support.waits import NeverHappened
+
+ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
+Judge = Callable[[Lease], str]
+
+
+def succeed(_: Lease) -> str:
+    return "success"
+
+
+def fail_shards(*indices: int, step: str | None = None, outcome: str = "failed-permanent") -> Judge:
+    """Tasks of these shards (of one step, or of any) fail, the others succeed."""
+
+    def judge(lease: Lease) -> str:
+        chosen = lease.sharding.index in indices and step in (None, lease.step_name)
+        return outcome if chosen else "success"
+
+    return judge
+
+
+class JobRunner:
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+        self.mill: Mill = mill()
+        self.worker = ManualWorker(self.mill)
+        self.leased: list[Lease] = []
+
+    def define(self, *steps: dict[str, Any], name: str = "play", **job: Any) -> None:
+        answer = self.cloud.http("PUT", f"/v1/definitions/{name}", {"steps": list(steps), **job})
+        assert answer.status in (200, 201), answer.json
+
+    def submit(self, trigger: str = "t1", name: str = "play", **request: Any) -> dict[str, Any]:
+        answer = self.cloud.http("POST", "/v1/jobs", {"jobName": name, "trigger": trigger, **request})
+        assert answer.status in (200, 202), answer.json
+        return answer.json
+
+    def job(self, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+        return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}").json
+
+    def ended(self, trigger: str = "t1", name: str = "play") -> bool:
+        """Whether the Job has ended; asked often, so it is its row that is read."""
+        job = self.mill.jobs.find(name, trigger)
+        return job is not None and job.state.value in ENDS
+
+    def step(self, step_name: str, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+        return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}").json
+
+    def task(self, step_name: str, index: int, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+        return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}/tasks/{index}").json
+
+    def step_tasks(self, step_name: str, trigger: str = "t1", name: str = "play") -> list[dict[str, Any]]:
+        path = f"/v1/jobs/{name}/{trigger}/steps/{step_name}/tasks?limit=1000"
+        items: list[dict[str, Any]] = self.cloud.http("GET", path).json["items"]
+        return items
+
+    def states(self, trigger: str = "t1", name: str = "play") -> dict[str, str]:
+        return {step["stepName"]: step["state"] for step in self.job(trigger, name)["steps"]}
+
+    def row(self, index: int, trigger: str = "t1", name: str = "play") -> StepRow:
+        job = self._row(trigger, name)
+        step = self.mill.jobs.step(job.id, job.run, index)
+        assert step is not None
+        return step
+
+    def work(self, judge: Judge = succeed) -> None:
+        leases = self.worker.take()
+        self.leased += leases
+        for outcome in sorted({judge(lease) for lease in leases}):
+            self.worker.report([lease for lease in leases if judge(lease) == outcome], outcome)
+
+    def run(
+        self, judge: Judge = succeed, trigger: str = "t1", name: str = "play", timeout: float = 30
+    ) -> dict[str, Any]:
+        """Work until the Job has ended and the bus was told, if it listens; the Job as it is then."""
+        self.cloud.run_until(lambda: self.ended(trigger, name), timeout, meanwhile=lambda: self.work(judge))
+        with suppress(NeverHappened):
+            self.cloud.run_until(lambda: not self._row(trigger, name).event_pending, 3)
+        return self.job(trigger, name)
+
+    def _row(self, trigger: str, name: str) -> JobRow:
+        job = self.mill.jobs.find(name, trigger)
+        assert job is not None
+        return job
+
+    def take(self, count: int, timeout: float = 10) -> list[Lease]:
+        """Lease until there are that many tasks in hand."""
+        held: list[Lease] = []
+
+        def more() -> None:
+            held.extend(self.worker.take(most=min(10, count - len(held))))
+
+        self.cloud.run_until(lambda: len(held) >= count, timeout, meanwhile=more)
+        self.leased += held
+        return held
+
+    def quick_group(self) -> None:
+        """Work in a group whose leases last a second, shorter than people may choose."""
+        request = GroupRequest.model_construct(kind="pull", lease_seconds=1, types=None)
+        groups.save(self.mill, "quick", request, self.worker.clock())
+        self.worker = ManualWorker(self.mill, "quick", ["quick"])
+
+    def tick(self, minutes: float = 0) -> Any:
+        """The tick, as if so many minutes had passed."""
+        return self.cloud.tick(datetime.now(UTC) + timedelta(minutes=minutes))
+
+    def later(self, seconds: float) -> None:
+        """From now on the hands' clock is so many seconds ahead."""
+        offset = int(seconds * 1000)
+        self.worker.clock = lambda: int(time.time() * 1000) + offset

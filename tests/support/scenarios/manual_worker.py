@@ -1,0 +1,86 @@
+"""A worker that leases, holds and reports tasks exactly when the test says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from shardmill.aws.queues import Message
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.totals import count
+from shardmill.engine.mill import Mill
+from shardmill.engine.tasks.lease import lease
+from shardmill.engine.tasks.report import report
+from shardmill.engine.workers import registry
+from shardmill.model.worker import HeldTask, Lease, Registration, Reported, Result
+from shardmill.store.rows import WorkerRow
+from shardmill.store.workers import Tally
+
+
+class ManualWorker:
+    def __init__(
+        self,
+        mill: Mill,
+        name: str = "manual",
+        groups: Iterable[str] = ("default",),
+        apps: Iterable[str] = ("*",),
+    ) -> None:
+        self.mill = mill
+        self.clock = lambda: int(time.time() * 1000)
+        self.row: WorkerRow = registry.register(
+            mill, Registration(name=name, groups=list(groups), apps=list(apps)), self.clock()
+        )
+
+    def receive(self, most: int = 10) -> list[Message]:
+        """Higher lanes first, as every worker does."""
+        found: list[Message] = []
+        for name in self.row.groups:
+            group = self.mill.groups.get(name)
+            assert group is not None
+            for queue in group.queues:
+                free = most - len(found)
+                if free > 0:
+                    found += self.mill.queues.receive(queue, most=free, wait=0, hide=group.lease_seconds)
+        return found
+
+    def take(self, most: int = 10) -> list[Lease]:
+        return lease(self.mill, Taker.of(self.row), self.receive(most), self.clock())
+
+    def report(
+        self, leases: Iterable[Lease], outcome: str = "success", *, count_now: bool = True, **more: object
+    ) -> list[Reported]:
+        results = [
+            Result.model_validate(
+                {
+                    "taskId": held.task_id,
+                    "attempt": held.attempt,
+                    "receipt": held.receipt,
+                    "outcome": outcome,
+                    **more,
+                }
+            )
+            for held in leases
+        ]
+        if not results:
+            return []
+        tally = Tally()
+        reported = report(self.mill, self.row.id, results, self.clock(), groups=self.row.groups, tally=tally)
+        if count_now:
+            self.row = count(self.mill, self.row.id, tally, self.clock()) or self.row
+        return reported
+
+    def beat(self, held: Iterable[Lease], *, offline: bool = False) -> list[str]:
+        """A heartbeat with these tasks in hand; what it is told to drop."""
+        work = [HeldTask(task_id=lease.task_id, attempt=lease.attempt, run=lease.run) for lease in held]
+        beat = registry.heartbeat(
+            self.mill, self.row.id, self.row.session, work, offline=offline, now=self.clock()
+        )
+        self.row = beat.worker
+        return beat.drop
+
+    def work(self, judge: Callable[[Lease], str] = lambda _: "success") -> int:
+        """Take what there is and report each by what `judge` says of it; how many there were."""
+        leases = self.take()
+        for outcome in sorted({judge(held) for held in leases}):
+            self.report([held for held in leases if judge(held) == outcome], outcome)
+        return len(leases)

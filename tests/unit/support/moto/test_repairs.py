@@ -1,0 +1,235 @@
+"""Each repair of moto: it works, and it is still needed."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.dynamodb.models.table import Table
+from moto.sqs.models import Message
+from moto.stepfunctions.parser.asl.utils.boto_client import boto_client_for
+from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
+
+from support.moto import repairs
+from support.waits import run_until
+
+ROLE = "arn:aws:iam::123456789012:role/r"
+
+
+@pytest.fixture(autouse=True)
+def _endpoint() -> Iterator[None]:
+    with mock_aws(config={"stepfunctions": {"execute_state_machine": True}}):
+        yield
+
+
+@pytest.fixture
+def _slow_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause where moto has looked and not yet acted, so that every race is run."""
+    look: Callable[..., Any] = Table.get_item
+    mark: Callable[..., Any] = Message.mark_received
+
+    def look_slowly(self: Table, *args: Any, **kwargs: Any) -> Any:
+        found = look(self, *args, **kwargs)
+        time.sleep(0.1)
+        return found
+
+    def mark_slowly(self: Message, visibility_timeout: int) -> None:
+        time.sleep(0.1)
+        mark(self, visibility_timeout)
+
+    monkeypatch.setattr(Table, "get_item", look_slowly)
+    monkeypatch.setattr(Message, "mark_received", mark_slowly)
+
+
+def _winners_of_a_conditional_put() -> int:
+    """How many of 4 threads believe that they wrote a new item."""
+    client = boto3.client("dynamodb")
+    client.create_table(
+        TableName="t",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+    def put(_: int) -> int:
+        try:
+            client.put_item(
+                TableName="t", Item={"pk": {"S": "a"}}, ConditionExpression="attribute_not_exists(pk)"
+            )
+        except client.exceptions.ConditionalCheckFailedException:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(put, range(4)))
+
+
+def _receivers_of_a_message() -> int:
+    """How many of 4 threads received the one message there is."""
+    client = boto3.client("sqs")
+    url = client.create_queue(QueueName="q")["QueueUrl"]
+    client.send_message(QueueUrl=url, MessageBody="m")
+
+    def receive(_: int) -> int:
+        return len(client.receive_message(QueueUrl=url).get("Messages", []))
+
+    with ThreadPoolExecutor(4) as pool:
+        return sum(pool.map(receive, range(4)))
+
+
+_RACES = [_winners_of_a_conditional_put, _receivers_of_a_message]
+
+
+@pytest.mark.usefixtures("_slow_between")
+@pytest.mark.parametrize("race", _RACES)
+def test_a_look_and_its_act_are_one_move(race: Callable[[], int]) -> None:
+    with repairs.repaired_moto():
+        assert race() == 1
+
+
+@pytest.mark.usefixtures("_slow_between")
+@pytest.mark.parametrize("race", _RACES)
+def test_moto_alone_still_mixes_up_its_threads(race: Callable[[], int]) -> None:
+    assert race() > 1, "moto is atomic by now: drop the repair"
+
+
+def test_a_waiting_receive_does_not_hold_up_a_send() -> None:
+    client = boto3.client("sqs")
+    with repairs.one_queue_move_at_a_time():
+        url = client.create_queue(QueueName="q")["QueueUrl"]
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(client.receive_message, QueueUrl=url, WaitTimeSeconds=5)
+            time.sleep(0.1)
+            client.send_message(QueueUrl=url, MessageBody="m")
+            assert len(waiting.result()["Messages"]) == 1
+        assert "Messages" not in client.receive_message(QueueUrl=url, WaitTimeSeconds=1)
+
+
+def _start(state: dict[str, Any], name: str = "n") -> str:
+    client = boto3.client("stepfunctions")
+    definition = {"StartAt": "Only", "States": {"Only": state}}
+    machine = client.create_state_machine(name="m", definition=json.dumps(definition), roleArn=ROLE)
+    return client.start_execution(stateMachineArn=machine["stateMachineArn"], name=name)["executionArn"]
+
+
+def _status(arn: str) -> str:
+    return boto3.client("stepfunctions").describe_execution(executionArn=arn)["status"]
+
+
+def _wait_on_a_token() -> tuple[str, str]:
+    """An execution that waits on a token, and would go on if the wait were caught; and the token."""
+    url = boto3.client("sqs").create_queue(QueueName="tokens")["QueueUrl"]
+    arn = _start(
+        {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+            "Parameters": {"QueueUrl": url, "MessageBody": {"token.$": "$$.Task.Token"}},
+            "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Only"}],
+            "End": True,
+        }
+    )
+    messages = run_until(lambda: boto3.client("sqs").receive_message(QueueUrl=url).get("Messages"))
+    assert messages is not None
+    return arn, json.loads(messages[0]["Body"])["token"]
+
+
+def test_an_execution_waiting_on_a_token_can_be_stopped() -> None:
+    with repairs.executions_that_can_be_stopped():
+        arn, _ = _wait_on_a_token()
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+        assert _status(arn) == "ABORTED"
+        assert repairs.join_execution_threads(5.0) == []
+        assert _status(arn) == "ABORTED"
+
+
+def test_moto_alone_still_lets_it_wait() -> None:
+    arn, token = _wait_on_a_token()
+    boto3.client("stepfunctions").stop_execution(executionArn=arn)
+    time.sleep(0.3)
+    assert _status(arn) == "RUNNING", "moto stops it by now: drop the repair"
+    boto3.client("stepfunctions").send_task_success(taskToken=token, output="{}")
+    assert repairs.join_execution_threads(5.0) == []
+
+
+def test_stopping_what_has_ended_changes_nothing() -> None:
+    with repairs.repaired_moto():
+        arn = _start({"Type": "Pass", "End": True})
+        run_until(lambda: _status(arn) == "SUCCEEDED")
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+        assert _status(arn) == "SUCCEEDED"
+
+
+@pytest.fixture
+def _slow_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executions whose threads take a moment before they begin."""
+    original: Callable[..., None] = ExecutionWorker._execution_logic
+
+    def slowly(self: ExecutionWorker) -> None:
+        time.sleep(0.2)
+        original(self)
+
+    monkeypatch.setattr(ExecutionWorker, "_execution_logic", slowly)
+
+
+@pytest.mark.usefixtures("_slow_starts")
+def test_an_execution_just_started_can_be_talked_to() -> None:
+    with repairs.repaired_moto():
+        arn = _start({"Type": "Wait", "Seconds": 60, "End": True})
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+        assert _status(arn) == "ABORTED"
+
+
+@pytest.mark.usefixtures("_slow_starts")
+def test_moto_alone_still_breaks_then() -> None:
+    arn = _start({"Type": "Pass", "End": True})
+    with pytest.raises(AttributeError):
+        boto3.client("stepfunctions").stop_execution(executionArn=arn)
+    run_until(lambda: _status(arn) == "SUCCEEDED")
+
+
+def test_tasks_share_their_clients() -> None:
+    with repairs.executions_that_keep_their_clients():
+        made: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: made.append(boto_client_for("us-east-1", "dynamodb")))
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(made) == 8
+        assert len(set(map(id, made))) == 1
+    assert boto_client_for("us-east-1", "dynamodb") is not boto_client_for("us-east-1", "dynamodb")
+
+
+def _seconds_of_one_retry(interval: int) -> float:
+    began = time.monotonic()
+    arn = _start(
+        {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::sqs:sendMessage",
+            "Parameters": {
+                "QueueUrl": "https://sqs.us-east-1.amazonaws.com/123456789012/none",
+                "MessageBody": "m",
+            },
+            "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": interval, "MaxAttempts": 1}],
+            "End": True,
+        }
+    )
+    run_until(lambda: _status(arn) == "FAILED")
+    return time.monotonic() - began
+
+
+def test_retries_do_not_wait() -> None:
+    with repairs.executions_that_retry_at_once():
+        assert _seconds_of_one_retry(8) < 8
+
+
+def test_moto_alone_still_waits() -> None:
+    assert _seconds_of_one_retry(1) > 1
