@@ -97,7 +97,7 @@ def test_a_bucket_that_cannot_be_is_said(runner: JobRunner, file_worker: FileWor
     refused = file_worker.ask(lease, 409, prepare=True)
     assert (refused["code"], refused["detail"]) == (
         "file-unavailable",
-        "'no/../bucket' is no name of a bucket",
+        "'no/../bucket' is not a valid bucket name",
     )
 
 

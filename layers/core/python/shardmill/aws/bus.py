@@ -1,4 +1,4 @@
-"""EventBridge: what happened, for everybody who cares."""
+"""EventBridge: events about Jobs, steps and schedules."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Bus:
         self._client = client
         self._name = name
 
-    def tell(self, kind: str, detail: dict[str, Any]) -> None:
-        """Publish what nothing waits for: a bus that is away keeps no Job from going on."""
+    def publish_best_effort(self, kind: str, detail: dict[str, Any]) -> None:
+        """Publish an event that no Job depends on; a failure is logged and not retried."""
         try:
             self.publish(kind, detail)
         except (EventRefused, ClientError, BotoCoreError) as error:
-            extra = {"action": "publish", "kind": kind, "detail": detail, "error": str(error)}
-            logger.warning("the bus did not take an event", extra=extra)
+            extra = {"action": "publish-event", "kind": kind, "detail": detail, "error": str(error)}
+            logger.warning("PutEvents failed; the event is lost", extra=extra)
 
     def publish(self, kind: str, detail: dict[str, Any]) -> None:
         answer = self._client.put_events(

@@ -1,4 +1,4 @@
-"""boto3 clients: one session a process, made on first use, with retries that suit short calls."""
+"""boto3 clients: one session per process, created on first use, with retries that suit short calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONFIG = Config(
     read_timeout=30,
     max_pool_connections=32,
     tcp_keepalive=True,
-    parameter_validation=False,  # what we send is tested; checking it again costs a fifth of a call
+    parameter_validation=False,  # tests cover the parameters; validating them takes a fifth of a call
 )
 
 
@@ -52,7 +52,7 @@ def events() -> EventBridgeClient:
 
 @cache
 def s3() -> S3Client:
-    # Addresses are signed for the host of the region: the global one sends others on, where they do not hold.
+    # Presigned URLs name the regional host: the global one redirects, which breaks the signature.
     regional = Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
     return _session().client("s3", config=_CONFIG.merge(regional))
 

@@ -1,4 +1,4 @@
-"""The outside world's time and randomness, which the engine only takes as arguments."""
+"""The current time and new ids; the engine takes both as arguments."""
 
 import time
 import uuid

@@ -1,4 +1,4 @@
-"""S3: objects, logs in numbered chunks, and presigned addresses for those who have no credentials."""
+"""S3: objects, logs in numbered chunks, and presigned URLs for workers and clients without credentials."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 URL_SECONDS = 900
 MOST_CHUNKS = 100
-"""Of a log that was followed many small chunks make a page: so many are read at once."""
+"""How many chunks of a log one call reads: a log that was followed live has many small ones."""
 
 _ABSENT = {"404", "NoSuchKey", "NotFound", "NoSuchBucket"}
 _CHANGED = {"412", "PreconditionFailed"}
 _REFUSED = {"403", "AccessDenied", "AllAccessDisabled", "301", "PermanentRedirect", "InvalidObjectState"}
-_UNJOINED = {"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall"}
+_BAD_PARTS = {"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall"}
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An object, in whichever bucket."""
+    """The bucket and key of an object."""
 
     bucket: str
     key: str
@@ -37,27 +37,27 @@ class Head:
 
 
 class ObjectChanged(Exception):
-    """An object is not any more what it was."""
+    """The object is no longer the version that was expected."""
 
 
 class ObjectRefused(Exception):
-    """S3 does not let us have an object, or make one: asking again changes nothing."""
+    """S3 rejected a call for an object; retrying does not help."""
 
 
 @contextmanager
-def _telling(place: Place) -> Iterator[None]:
+def _s3_errors(place: Place) -> Iterator[None]:
     try:
         yield
     except ParamValidationError as error:
-        raise ObjectRefused(f"{place.bucket!r} is no name of a bucket") from error
+        raise ObjectRefused(f"{place.bucket!r} is not a valid bucket name") from error
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code in _CHANGED:
-            raise ObjectChanged(f"{place.key} changed meanwhile") from error
+            raise ObjectChanged(f"{place.key} changed since it was listed") from error
         if code in _REFUSED:
             raise ObjectRefused(
                 f"s3://{place.bucket}/{place.key} cannot be read ({code}): the bucket must be one of the "
-                "stack's DataBuckets, in its region, and let Shardmill's role in"
+                "stack's DataBuckets, in its region, and must allow access to Shardmill's role"
             ) from error
         raise
 
@@ -74,7 +74,7 @@ class Files:
         return self._sign("get_object", place)
 
     def put_url(self, key: str, **checked: str) -> str:
-        """Where to store an object; `checked`: what the store is to check, e.g. ContentMD5."""
+        """Presign a PUT; `checked` are headers that S3 verifies, such as ContentMD5."""
         return self._sign("put_object", self.own(key), **checked)
 
     def part_url(self, key: str, upload_id: str, number: int, **checked: str) -> str:
@@ -82,11 +82,11 @@ class Files:
 
     def _sign(self, operation: str, place: Place, **more: Any) -> str:
         params = {"Bucket": place.bucket, "Key": place.key, **more}
-        with _telling(place):
+        with _s3_errors(place):
             return self._client.generate_presigned_url(operation, Params=params, ExpiresIn=URL_SECONDS)
 
     def begin_parts(self, key: str) -> str:
-        """The id of an upload in parts: the one that was begun for this key before, if there is one."""
+        """Return the id of a multipart upload: the unfinished one of this key, or a new one."""
         listed = self._client.list_multipart_uploads(Bucket=self.bucket, Prefix=key)
         known = [each["UploadId"] for each in listed.get("Uploads", []) if each["Key"] == key]
         return (
@@ -96,7 +96,7 @@ class Files:
         )
 
     def join_parts(self, key: str, upload_id: str, etags: Sequence[str]) -> None:
-        """Make one object of the parts that were stored; harmless if it was done before."""
+        """Complete a multipart upload. Idempotent."""
         parts: Any = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
         try:
             self._client.complete_multipart_upload(
@@ -106,13 +106,13 @@ class Files:
             code = error.response["Error"]["Code"]
             if code == "NoSuchUpload" and self.head(self.own(key)):
                 return
-            if code in _UNJOINED:
+            if code in _BAD_PARTS:
                 raise ObjectRefused(f"the parts of {key} cannot be joined ({code})") from error
             raise
 
     def head(self, place: Place) -> Head | None:
         try:
-            with _telling(place):
+            with _s3_errors(place):
                 found = self._client.head_object(Bucket=place.bucket, Key=place.key)
         except ClientError as error:
             if error.response["Error"]["Code"] in _ABSENT:
@@ -121,9 +121,9 @@ class Files:
         return Head(found["ContentLength"], found["ETag"])
 
     def read(self, place: Place, first: int, length: int, etag: str = "") -> bytes:
-        """A piece of an object, which must still be the one of that ETag, if it is given."""
+        """Read a range of an object; raise ObjectChanged if it does not have the given ETag."""
         only: Mapping[str, Any] = {"IfMatch": etag} if etag else {}
-        with _telling(place):
+        with _s3_errors(place):
             found = self._client.get_object(
                 Bucket=place.bucket, Key=place.key, Range=f"bytes={first}-{first + length - 1}", **only
             )
@@ -133,15 +133,15 @@ class Files:
         self._client.put_object(Bucket=self.bucket, Key=key, Body=data)
 
     def copy(self, source: str, target: str) -> None:
-        """Within the bucket, without the content passing through here."""
+        """Copy an object within the bucket, on the server side."""
         self._client.copy_object(
             Bucket=self.bucket, Key=target, CopySource={"Bucket": self.bucket, "Key": source}
         )
 
     def read_chunks(self, prefix: str, *, offset: int, most: int) -> tuple[bytes, bool] | None:
-        """Up to `most` bytes from an offset into the chunks under a prefix, and whether there are more.
+        """Read up to `most` bytes from an offset into the chunks under a prefix; also whether more follow.
 
-        None if there are no chunks.
+        Return None if there are no chunks.
         """
         sizes = [
             (entry["Key"], entry["Size"])
@@ -162,7 +162,7 @@ class Files:
         return data, offset + len(data) < total
 
     def remove(self, prefix: str, *, most: int | None = None) -> bool:
-        """Remove up to so many objects under a prefix; whether none is left."""
+        """Delete objects under a prefix, about `most` of them; return whether all are deleted."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         removed = 0
         for page in pages:

@@ -1,4 +1,4 @@
-"""Step Functions: starting executions and giving tokens back."""
+"""Step Functions: start and stop executions, and return task tokens."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from botocore.exceptions import ClientError
 if TYPE_CHECKING:
     from types_boto3_stepfunctions import SFNClient
 
-_SETTLED_TOKEN = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
-_NOT_RUNNING = {"ExecutionDoesNotExist", "ValidationException"}  # the latter of one that has ended
+_RETURNED_TOKEN = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
+_NOT_RUNNING = {"ExecutionDoesNotExist", "ValidationException"}  # the latter if it has ended
 _NAME = re.compile(r"^(?P<job>[0-9a-f-]{36})-r(?P<run>\d+)(-s(?P<step>\d+))?$")
 
 
 def parse_execution_name(name: str) -> tuple[str, int, int | None] | None:
-    """The Job, run and (of a step's execution) step index that an execution's name tells."""
+    """Return the Job, run and, for a step's execution, step index in an execution's name."""
     match = _NAME.match(name)
     if not match:
         return None
@@ -44,7 +44,7 @@ class Machines:
         )
 
     def _start(self, machine: str, name: str, given: dict[str, object]) -> None:
-        """The name makes a second start harmless."""
+        """Idempotent, because the name of an execution is unique."""
         try:
             self._client.start_execution(
                 stateMachineArn=machine, name=name, input=json.dumps(given, separators=(",", ":"))
@@ -54,7 +54,7 @@ class Machines:
                 raise
 
     def status(self, job_id: str, run: int, index: int | None = None) -> str | None:
-        """RUNNING, SUCCEEDED, FAILED, …, of a Job's execution or a step's; None if there never was one."""
+        """The status of a Job's or a step's execution, such as RUNNING; None if it was never started."""
         try:
             return self._client.describe_execution(executionArn=self._arn(job_id, run, index))["status"]
         except ClientError as error:
@@ -63,7 +63,7 @@ class Machines:
             return None
 
     def abort(self, job_id: str, run: int, index: int | None = None) -> None:
-        """Stop an execution; harmless if it has ended or never was."""
+        """Stop an execution; no-op if it has ended or was never started."""
         try:
             self._client.stop_execution(executionArn=self._arn(job_id, run, index), cause="the Job was ended")
         except ClientError as error:
@@ -77,20 +77,20 @@ class Machines:
         return f"{machine.replace(':stateMachine:', ':execution:')}:{name}"
 
     def return_token(self, token: str) -> None:
-        """Wake the execution that waits; harmless if the token was returned before."""
-        with _unless_returned():
+        """Resume the execution that waits for the token; no-op if the token was returned."""
+        with _ignore_returned_token():
             self._client.send_task_success(taskToken=token, output="{}")
 
     def stop(self, token: str) -> None:
-        """Have the execution that waits sweep its step; harmless if the token was returned before."""
-        with _unless_returned():
+        """Make the execution that waits for the token stop its step; no-op if the token was returned."""
+        with _ignore_returned_token():
             self._client.send_task_failure(taskToken=token, error="Stop", cause="the step must stop")
 
 
 @contextmanager
-def _unless_returned() -> Iterator[None]:
+def _ignore_returned_token() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        if error.response["Error"]["Code"] not in _SETTLED_TOKEN:
+        if error.response["Error"]["Code"] not in _RETURNED_TOKEN:
             raise

@@ -1,4 +1,4 @@
-"""SQS: the lanes of worker groups. Messages are alarm clocks; the rows are the truth."""
+"""SQS: the queues (lanes) of worker groups. A message only triggers work; the table holds the state."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 LANES = ("high", "normal", "low")
 BATCH = 10
-MAX_HIDE_SECONDS = 43_000  # 12 h count from the receive on, which was a moment ago
+MAX_HIDE_SECONDS = 43_000  # SQS allows 12 h, counted from when the message was received
 MAX_DELAY_SECONDS = 900
 MAX_STACK_NAME = 52
 RETENTION_SECONDS = 14 * 86400
 _SEND_TRIES = 5
 _RECEIVES: Literal["ApproximateReceiveCount"] = "ApproximateReceiveCount"
 _T = TypeVar("_T")
-_GONE = {"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"}
+_NO_SUCH_QUEUE = {"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"}
 
 
 RESEND = -1
-"""Instead of a rank: look which tasks of the step are open, and send a message for each."""
+"""Instead of a rank: find the open tasks of the step and send a message for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What a message says: this shard of this step may want to run."""
+    """The body of a task message: one shard of a step that may be ready to run."""
 
     job_id: str
     run: int
@@ -53,7 +53,7 @@ class Ticket:
 
     @classmethod
     def decode(cls, body: str) -> Ticket | None:
-        """None if the text is not a ticket."""
+        """Return None if the body is not a ticket."""
         try:
             job_id, *numbers = json.loads(body)
             run, step, gen, rank = numbers
@@ -83,10 +83,10 @@ class Queues:
         self._dead_queue = dead_queue
 
     def make_lanes(self, stack: str, group: str, generation: int, lease_seconds: int) -> list[str]:
-        """Create the queues of a group; asking again gives the same ones."""
+        """Create the queues of a group. Idempotent."""
         if len(stack) > MAX_STACK_NAME:
             raise ValueError(
-                f"the stack's name {stack!r} is longer than {MAX_STACK_NAME}: queues are named by it"
+                f"the stack name {stack!r} is too long for queue names; at most {MAX_STACK_NAME}"
             )
         digest = hashlib.sha256(group.encode()).hexdigest()[:12]
         attributes = {
@@ -108,11 +108,11 @@ class Queues:
             try:
                 self._client.delete_queue(QueueUrl=url)
             except ClientError as error:
-                if error.response["Error"]["Code"] not in _GONE:
+                if error.response["Error"]["Code"] not in _NO_SUCH_QUEUE:
                     raise
 
     def of_stack(self, stack: str) -> Iterator[str]:
-        """The queues made at run time; another stack's name may begin with this one's."""
+        """The queues that `make_lanes` created for this stack, not for one whose name begins the same."""
         ours = re.compile(rf"{re.escape(stack)}-[0-9a-f]{{12}}-({'|'.join(LANES)})-\d+")
         pages = self._client.get_paginator("list_queues").paginate(QueueNamePrefix=f"{stack}-")
         for page in pages:
@@ -138,7 +138,7 @@ class Queues:
         ]
 
     def send(self, url: str, tickets: Sequence[Ticket], *, delay: int = 0) -> None:
-        for chunk in _tens(tickets):
+        for chunk in _batches(tickets):
             self._send(
                 url,
                 [
@@ -149,7 +149,7 @@ class Queues:
             )
 
     def send_texts(self, url: str, bodies: Sequence[str]) -> None:
-        for chunk in _tens(bodies):
+        for chunk in _batches(bodies):
             self._send(url, [{"Id": str(at), "MessageBody": body} for at, body in enumerate(chunk)])
 
     def _send(self, url: str, entries: list[Any]) -> None:
@@ -162,14 +162,14 @@ class Queues:
         raise SendRefused
 
     def delete(self, messages: Iterable[Message]) -> None:
-        """Best effort: a message that stays comes again, is found to be settled, and goes then."""
+        """Delete messages, best effort: one that is received again is found to be done, and deleted then."""
         for url, chunk in _by_queue(messages):
             entries: Any = [{"Id": str(i), "ReceiptHandle": m.handle} for i, m in enumerate(chunk)]
-            with _best_effort("delete"):
+            with _best_effort("delete-messages"):
                 self._client.delete_message_batch(QueueUrl=url, Entries=entries)
 
     def hide(self, messages: Iterable[tuple[Message, int]]) -> None:
-        """Show messages again only after that many seconds. Best effort: rows hold the times."""
+        """Set the visibility timeout of messages, best effort: the table holds the times that count."""
         seconds = dict(messages)
         for url, chunk in _by_queue(seconds):
             entries: Any = [
@@ -180,16 +180,15 @@ class Queues:
                 }
                 for i, m in enumerate(chunk)
             ]
-            with _best_effort("hide"):
+            with _best_effort("change-visibility"):
                 self._client.change_message_visibility_batch(QueueUrl=url, Entries=entries)
 
-    def bury(self, message: Message) -> None:
-        """Move a message that nobody can read to the dead-letter queue."""
+    def move_to_dead_letter_queue(self, message: Message) -> None:
         self._client.send_message(QueueUrl=self._dead_queue, MessageBody=message.body)
         self.delete([message])
 
     def empty(self, url: str) -> bool:
-        """Whether a queue seems to hold nothing: waiting, delayed or in somebody's hands."""
+        """Whether a queue has no messages: available, delayed or in flight. SQS's counts are approximate."""
         names = [
             "ApproximateNumberOfMessages",
             "ApproximateNumberOfMessagesDelayed",
@@ -200,22 +199,25 @@ class Queues:
 
 
 @contextmanager
-def _best_effort(action: str) -> Iterator[None]:
-    """Rows are the truth: a message that could not be touched now comes again and is looked at then."""
+def _best_effort(action: Literal["delete-messages", "change-visibility"]) -> Iterator[None]:
+    """Log a failed call instead of raising: the table holds the state, and messages are received again."""
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        logger.warning("messages stay as they are", extra={"action": action, "error": str(error)})
+        logger.warning(
+            "SQS batch call failed; the messages will reappear after their visibility timeout",
+            extra={"action": action, "error": str(error)},
+        )
 
 
 def lane_of(priority: int) -> int:
-    """The lane of a priority, as an index into a group's queues."""
+    """The lane of a priority, as an index into `LANES`."""
     return 0 if priority >= 10 else 1 if priority >= 0 else 2
 
 
-def _tens(things: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for at in range(0, len(things), BATCH):
-        yield things[at : at + BATCH]
+def _batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for at in range(0, len(items), BATCH):
+        yield items[at : at + BATCH]
 
 
 def _by_queue(messages: Iterable[Message]) -> Iterator[tuple[str, Sequence[Message]]]:
@@ -223,5 +225,5 @@ def _by_queue(messages: Iterable[Message]) -> Iterator[tuple[str, Sequence[Messa
     for message in messages:
         queues.setdefault(message.queue, {})[message.handle] = message
     for url, listed in queues.items():
-        for chunk in _tens(list(listed.values())):
+        for chunk in _batches(list(listed.values())):
             yield url, chunk

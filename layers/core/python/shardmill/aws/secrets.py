@@ -1,4 +1,4 @@
-"""Secrets that are kept in SSM Parameter Store or in Secrets Manager, and only named in definitions."""
+"""Secrets in SSM Parameter Store or Secrets Manager, which definitions refer to by name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SECRETS_MANAGER = "secretsmanager:"
 
 
 class SecretUnavailable(Exception):
-    """A secret that a definition names could not be read."""
+    """The secret that a definition refers to cannot be read."""
 
 
 class Secrets:
-    """Its clients are made when a secret is asked for: few functions need them."""
+    """Creates its clients on first use, because few functions need them."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Secrets:
                 return self._secret(reference.removeprefix(SECRETS_MANAGER))
         except (ClientError, BotoCoreError) as error:
             raise SecretUnavailable(
-                f"{reference} cannot be read: {_why(error)}; see that it exists, and that the stack's "
+                f"{reference} cannot be read: {_why(error)}; check that it exists and that the stack's "
                 "SecretPrefix allows it"
             ) from error
         return reference
@@ -48,10 +48,10 @@ class Secrets:
     def _secret(self, name: str) -> str:
         answer = self._secretsmanager().get_secret_value(SecretId=name)
         if "SecretString" not in answer:
-            raise SecretUnavailable(f"{SECRETS_MANAGER}{name} is binary; keep it as text")
+            raise SecretUnavailable(f"{SECRETS_MANAGER}{name} is binary; store it as a string")
         return str(answer["SecretString"])
 
 
 def _why(error: ClientError | BotoCoreError) -> str:
-    """The code only: a message may quote more than a log should hold."""
+    """The code only, because a message may contain values that must not be logged."""
     return error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""What a deployment is called, read from the environment that the template gives."""
+"""The names of a deployment's resources, from the environment variables that template.yaml sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class SettingMissing(Exception):
-    """A setting of the deployment is missing from the environment."""
+    """An environment variable of the deployment is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Settings:
                 return environ[f"SHARDMILL_{name}"]
             except KeyError:
                 raise SettingMissing(
-                    f"SHARDMILL_{name} is not set: it names a part of the deployment (see template.yaml)"
+                    f"SHARDMILL_{name} is not set; template.yaml sets it for the functions"
                 ) from None
 
         return cls(
@@ -44,7 +44,7 @@ class Settings:
             bus=need("BUS"),
             lambda_queues=tuple(need("LAMBDA_QUEUES").split(",")),
             dead_queue=need("DEAD_QUEUE"),
-            fire_queue=environ.get("SHARDMILL_FIRE_QUEUE", ""),  # only the tick sends there
+            fire_queue=environ.get("SHARDMILL_FIRE_QUEUE", ""),  # only functions/tick sends to it
             notify_queue=environ.get("SHARDMILL_NOTIFY_QUEUE", ""),  # only functions/notify has it
             notify_loopback=environ.get("SHARDMILL_NOTIFY_LOOPBACK") == "true",
         )

@@ -1,4 +1,4 @@
-"""SNS topics, for people and programs that a definition wants told."""
+"""SNS topics that definitions name as targets of notifications."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
         except DefinitionSuspended:
             failed += 1
         except Exception:
-            logger.exception("an heir was not told", extra={"action": "dependency", "jobId": job.id})
+            logger.exception("an heir was not told", extra={"action": "notify-dependents", "jobId": job.id})
             failed += 1
     if not failed:
         mill.jobs.heirs_told(job)
@@ -95,8 +95,13 @@ def _start_child(mill: Mill, parent: JobRow, name: str, now: int, new_id: NewId)
             raise  # to be asked again
         except MillError as refused:
             # Nobody waits for an answer, and asking again would give the same.
-            mill.bus.tell(CHILD_REFUSED, _refusal(parent, name, refused))
-            extra = {"action": "start-child", "jobName": name, "parentId": parent.id, "code": refused.code}
+            mill.bus.publish_best_effort(CHILD_REFUSED, _refusal(parent, name, refused))
+            extra = {
+                "action": "start-dependent",
+                "jobName": name,
+                "parentId": parent.id,
+                "code": refused.code,
+            }
             logger.warning(f"a child could not be started: {refused}", extra=extra)
         return
 

@@ -63,7 +63,12 @@ def _message(mill: Mill, record: Mapping[str, Any]) -> Message:
 
 
 def _try_again(mill: Mill, message: Message, error: Exception) -> None:
-    extra = {"action": "notify", "messageId": message.id, "tries": message.receives, "error": str(error)}
+    extra = {
+        "action": "deliver-notification",
+        "messageId": message.id,
+        "tries": message.receives,
+        "error": str(error),
+    }
     if message.receives >= MOST_TRIES:
         logger.error("gave up on a notice; it is in the dead-letter queue", extra=extra)
     else:
@@ -105,7 +110,7 @@ def _tell(mill: Mill, body: Mapping[str, Any], post: Post, now: int) -> None:
         subject = f"{body['kind']}: {detail['jobName']}/{detail['trigger']} is {detail['state']}"
         attributes = {"jobName": detail["jobName"], "state": detail["state"], "kind": body["occasion"]}
         Topics(clients.sns()).publish(notice.sns, subject, encoded(event).decode(), attributes)
-    extra = {"action": "notify", "id": event["id"], "notice": body["notice"]}
+    extra = {"action": "deliver-notification", "id": event["id"], "notice": body["notice"]}
     logger.info("delivered a notice", extra=extra)
 
 

@@ -35,7 +35,7 @@ def rest_if_tired(mill: Mill, worker: WorkerRow, longest: int = 0) -> WorkerRow:
     why = f"suspended after {failures} failures in a row"
     tired = mill.workers.tire(worker.id, why)
     if tired:
-        logger.warning(why, extra={"action": "suspend", "worker": worker.name})
+        logger.warning(why, extra={"action": "suspend-worker", "worker": worker.name})
     return tired or worker
 
 

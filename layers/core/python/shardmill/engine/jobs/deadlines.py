@@ -35,7 +35,9 @@ def handle_missed_deadlines(mill: Mill, now: int) -> dict[str, int]:
             mill.deadlines.settled(job_id, seen=again)
         except Exception as error:
             # One Job must not keep the others from it; its deadline is due again in a minute.
-            logger.exception("could not deal with a deadline", extra={"action": "deadline", "jobId": job_id})
+            logger.exception(
+                "could not deal with a deadline", extra={"action": "check-deadline", "jobId": job_id}
+            )
             problem = error
     if problem:
         raise problem
@@ -60,7 +62,7 @@ def _kill(mill: Mill, job: JobRow, reason: str, now: int) -> None:
     try:
         kill(mill, job, ENGINE, reason, now)
     except JobEnded:
-        logger.info("a late job came to its own end", extra={"action": "deadline", "jobId": job.id})
+        logger.info("a late job came to its own end", extra={"action": "check-deadline", "jobId": job.id})
 
 
 def _marked(mill: Mill, job_id: str, now: int) -> JobRow | None:

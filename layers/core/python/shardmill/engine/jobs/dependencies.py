@@ -192,4 +192,4 @@ def start_job(mill: Mill, job: JobRow, now: int) -> None:
         else:
             mill.machines.start_job(job.id, job.run)
     except (ClientError, BotoCoreError):
-        logger.exception("the tick will start this job", extra={"action": "start", "jobId": job.id})
+        logger.exception("the tick will start this job", extra={"action": "start-execution", "jobId": job.id})

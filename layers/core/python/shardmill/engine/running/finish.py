@@ -134,7 +134,7 @@ def announce_step(mill: Mill, job: JobRow, step: StepRow) -> None:
         "lastFailed": step.last_failed or None,
         "notes": step.notes,
     }
-    mill.bus.tell(STEP_ENDED, detail)
+    mill.bus.publish_best_effort(STEP_ENDED, detail)
 
 
 def _names(job: JobRow) -> dict[str, Any]:

@@ -30,5 +30,5 @@ def _start(mill: Mill, node: StepRow) -> None:
     try:
         mill.start_step(node)
     except (ClientError, BotoCoreError):
-        extra = {"action": "start", "jobId": node.job_id, "step": node.name}
+        extra = {"action": "start-execution", "jobId": node.job_id, "step": node.name}
         logger.exception("the tick will start this step", extra=extra)

@@ -282,7 +282,9 @@ def advance_due(mill: Mill, now: int, new_id: NewId) -> int:
         try:
             advance(mill, key, now, new_id)
         except Exception:
-            logger.exception("could not go on with a backfill", extra={"action": "backfill", "key": key})
+            logger.exception(
+                "could not go on with a backfill", extra={"action": "advance-backfill", "key": key}
+            )
     return len(due)
 
 

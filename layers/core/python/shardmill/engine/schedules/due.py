@@ -39,7 +39,7 @@ def fire_all(mill: Mill, listed: Sequence[ScheduleKey], now: int, new_id: NewId)
         try:
             fired += fire_schedule(stock, row, now)
         except Exception:
-            extra = {"action": "fire", "jobName": row.job_name, "scheduleId": row.id}
+            extra = {"action": "fire-schedule", "jobName": row.job_name, "scheduleId": row.id}
             logger.exception("could not fire a schedule", extra=extra)
             failed += 1
     return {"fired": fired, "notFired": failed}

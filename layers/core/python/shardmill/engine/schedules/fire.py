@@ -254,7 +254,7 @@ def _tell(mill: Mill, row: ScheduleRow, entries: Iterable[Entry]) -> None:
                 "outcome": entry["outcome"],
                 "reason": entry["reason"],
             }
-            mill.bus.tell(SCHEDULE_SKIPPED, detail)
+            mill.bus.publish_best_effort(SCHEDULE_SKIPPED, detail)
 
 
 def fire_now(

@@ -114,7 +114,7 @@ def _readable(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Mes
         if ticket:
             tickets.append((ticket, message))
         else:
-            mill.queues.bury(message)
+            mill.queues.move_to_dead_letter_queue(message)
     return tickets
 
 
