@@ -1,44 +1,16 @@
-"""Read template.yaml as CloudFormation does, as far as the tests need it."""
+"""Resolve the intrinsic functions of template.yaml as CloudFormation does, as far as the tests need it."""
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from shardmill.local.sam_template import load_template
 
 
 class TemplateFault(Exception):
     """The template asks for something that the test loader does not know."""
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML with CloudFormation's short tags."""
-
-
-def _short_tag(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    name = suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}"
-    if isinstance(node, yaml.ScalarNode):
-        value: Any = loader.construct_scalar(node)
-        if suffix == "GetAtt":
-            value = value.split(".", 1)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    else:
-        assert isinstance(node, yaml.MappingNode)
-        value = loader.construct_mapping(node, deep=True)
-    return {name: value}
-
-
-_Loader.add_multi_constructor("!", _short_tag)
-
-
-@cache
-def load_yaml(text: str) -> Any:
-    """The document, read once for each text; not to be changed."""
-    return yaml.load(text, Loader=_Loader)
 
 
 NOTHING = object()
@@ -58,7 +30,7 @@ class Template:
 
     @classmethod
     def read(cls, path: Path, pseudo: Mapping[str, str], parameters: Mapping[str, str]) -> "Template":
-        document = load_yaml(path.read_text())
+        document = load_template(path)
         names: dict[str, Any] = dict(pseudo)
         for name, declared in document.get("Parameters", {}).items():
             if name in parameters:

@@ -1,7 +1,11 @@
-"""Reads template.yaml, its short intrinsic functions (!Ref, !Sub …) in their long form."""
+"""The only reader of template.yaml, for the laptop cloud and the tests.
+
+Short intrinsic functions (`!Ref`, `!Sub` …) are returned in their long form (`Ref`, `Fn::Sub` …).
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,5 +31,11 @@ _Loader.add_multi_constructor("!", _intrinsic)
 
 
 def load_template(file: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.load(file.read_text(), _Loader)  # noqa: S506 - derived from SafeLoader
+    """Parse a template. Callers share the result and must not change it."""
+    return _parse(file.read_text())
+
+
+@cache
+def _parse(text: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.load(text, _Loader)  # noqa: S506 - derived from SafeLoader
     return loaded
