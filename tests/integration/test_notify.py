@@ -281,9 +281,9 @@ def test_told_again_an_end_has_the_same_time(runner: JobRunner) -> None:
     assert job is not None
     runner.cloud.published()
     announce(runner.mill, job, now_ms())
-    job.history.append(Change(now_ms() + 1000, job.state.value, job.run).encode())
-    job.update_time += 5000
-    announce(runner.mill, job, now_ms())
+    later = Change(now_ms() + 1000, job.state.value, job.run).encode()
+    changed = job.evolve(history=[*job.history, later], update_time=job.update_time + 5000)
+    announce(runner.mill, changed, now_ms())
     first, second = (event["detail"] for event in runner.cloud.published())
     assert first == second
 

@@ -34,9 +34,9 @@ def test_releasing_twice_costs_no_more_than_once(runner: JobRunner, faults: Faul
     assert job["state"] == "FAILED"
     row = runner.mill.jobs.find("play", "t1")
     assert row is not None
-    row.state = JobState.RUNNING
     faults.meter.reset()
-    release.release_dependents(runner.mill, row, runner.row(0), runner.worker.clock())
+    running = row.evolve(state=JobState.RUNNING)
+    release.release_dependents(runner.mill, running, runner.row(0), runner.worker.clock())
     assert faults.meter.total_calls < 100
 
 

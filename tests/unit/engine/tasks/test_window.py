@@ -36,7 +36,7 @@ class Line:
     def send_open(self) -> None:
         listed = map(self._block, range(block_count(self.step.total)))
         found = {block.number: block for block in listed if not block.finished}
-        self.step.open = set(map(str, found))
+        self.step = self.step.evolve(open=set(map(str, found)))
         self.sent = set(task_window.open_ranks(self.step, found))
 
     def of(self, state: TaskState) -> set[int]:
@@ -72,7 +72,7 @@ class Line:
             self.sent.add(following)
 
     def change(self, window: int) -> None:
-        self.step.window, self.step.uneven = window, True
+        self.step = self.step.evolve(window=window, uneven=True)
         self.send_open()
 
 

@@ -118,5 +118,11 @@ class TtlCache(Generic[K, V]):
             known |= found
         return known
 
+    def replace(self, key: K, old: V, new: V) -> None:
+        """Replace a cached row by a newer version of it, unless it was read again since."""
+        kept = self._rows.get(key)
+        if kept and kept[1] is old:
+            self._rows[key] = (kept[0], new)
+
     def discard(self, key: K) -> None:
         self._rows.pop(key, None)

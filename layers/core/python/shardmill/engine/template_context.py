@@ -12,7 +12,7 @@ from shardmill.store.rows import StepRow
 
 def program_of(step: StepRow) -> str:
     """The name of the command that the tasks of a step run."""
-    spec = StepDefine.model_validate(step.spec)
+    spec = step.define
     if not spec.command:
         return ""
     return str(render_value(spec.command.name, context_of(step, spec, 0), False))

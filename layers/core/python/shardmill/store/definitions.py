@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from shardmill.store import indexes, keys
-from shardmill.store.rows import Row
+from shardmill.store.row_mapping import Row
 from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
@@ -46,7 +46,7 @@ class Definition:
     suspended: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Listed(Row):
     """A version of a definition without its document, as lists show it."""
 
@@ -58,7 +58,7 @@ class Listed(Row):
     step_count: int = 0
     description: str = ""
     app_name: str = ""
-    parents: list[str] = field(default_factory=list)
+    parents: Sequence[str] = ()
     suspended: str = ""
 
 
@@ -140,7 +140,9 @@ class Definitions:
             raise VersionConflict from error
         return saved
 
-    def _edges(self, job_name: str, old: list[str], new: list[str], graph: int | None) -> Iterator[Item]:
+    def _edges(
+        self, job_name: str, old: Sequence[str], new: Sequence[str], graph: int | None
+    ) -> Iterator[Item]:
         """What a change of a definition's dependencies writes, so that it is found from its parents."""
         if set(old) == set(new):
             return

@@ -1,60 +1,28 @@
-"""The rows that the engine works on, as Python values; times are milliseconds since 1970."""
+"""The rows of the table as immutable values; times are milliseconds since 1970.
+
+Rows may come from a cache that threads and requests share, so they are never changed in place: `evolve` makes
+a copy with other values.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from typing import Any, Self, cast, get_type_hints
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from shardmill.model.blocks import two_levels
+from shardmill.model.definition.settings import StepSettings
 from shardmill.model.states import JobState, StepState
 from shardmill.store.codec import to_json
+from shardmill.store.row_mapping import Row, json_field
 
-_JSON = "json"
-
-
-def json_field(empty: Callable[[], Any] = dict) -> Any:
-    """A value that is kept as JSON text: DynamoDB need not know its inside."""
-    return field(default_factory=empty, metadata={_JSON: True})
+if TYPE_CHECKING:
+    from shardmill.model.definition.fields import StepDefine
 
 
-@cache
-def _plan(row: Any) -> list[tuple[str, bool, Any]]:
-    hints = get_type_hints(row)
-    return [(f.name, _JSON in f.metadata, hints[f.name]) for f in fields(row)]
-
-
-class Row:
-    """A dataclass that is kept as one item, attribute by attribute."""
-
-    @classmethod
-    def from_item(cls, item: dict[str, Any]) -> Self:
-        values: dict[str, Any] = {}
-        for name, is_json, hint in _plan(cast(Hashable, cls)):
-            if name not in item:
-                continue
-            value = item[name]
-            if is_json:
-                value = json.loads(value)
-            elif isinstance(hint, type) and not isinstance(value, hint):
-                value = hint(value)
-            values[name] = value
-        return cls(**values)
-
-    def to_item(self) -> dict[str, Any]:
-        item: dict[str, Any] = {}
-        for name, is_json, _ in _plan(cast(Hashable, type(self))):
-            value = getattr(self, name)
-            if is_json:
-                item[name] = to_json(value)
-            elif value is not None and value != set() and value != "":
-                item[name] = str(value) if isinstance(value, str) else value
-        return item
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class JobRow(Row):
     id: str
     jid: int
@@ -66,9 +34,9 @@ class JobRow(Row):
     create_time: int
     update_time: int
     run: int = 1
-    request: dict[str, Any] = json_field()
-    params: dict[str, Any] = json_field()
-    info: dict[str, Any] = json_field()
+    request: Mapping[str, Any] = json_field()
+    params: Mapping[str, Any] = json_field()
+    info: Mapping[str, Any] = json_field()
     priority: int = 1
     on_failure: str = "fail"
     app_name: str = ""
@@ -81,18 +49,18 @@ class JobRow(Row):
     last_failed: str = ""
     event_pending: bool = False
     heirs_pending: bool = False
-    groups: set[str] = field(default_factory=set)
+    groups: AbstractSet[str] = field(default_factory=frozenset)
     concurrency: int | None = None
     schedule_id: str = ""
     timezone: str = ""
     after: str = ""
     replaces: str = ""
     backfill: int = 0
-    expected: list[dict[str, Any]] = json_field(list)
+    expected: Sequence[dict[str, Any]] = json_field(list)
     unmet: bool = False
     expires: int | None = None
-    redo: dict[str, Any] = json_field()
-    changes: dict[str, Any] = json_field()
+    redo: Mapping[str, Any] = json_field()
+    changes: Mapping[str, Any] = json_field()
     unapplied: bool = False
     retention_days: int | None = None
     purge: bool = False
@@ -103,8 +71,8 @@ class JobRow(Row):
     deadline_time: str = ""
     on_deadline: str = ""
     late: bool = False
-    notify: set[str] = field(default_factory=set)
-    history: list[str] = field(default_factory=list)
+    notify: AbstractSet[str] = field(default_factory=frozenset)
+    history: Sequence[str] = field(default_factory=tuple)
 
     @property
     def given(self) -> dict[str, dict[str, Any]]:
@@ -120,7 +88,7 @@ class JobRow(Row):
         return self.data_time if self.data_time is not None else self.create_time // 1000 * 1000
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class StepRow(Row):
     """A Step, or a gate: a node without tasks that orders phases and ends the Job."""
 
@@ -133,10 +101,10 @@ class StepRow(Row):
     trigger: str
     create_time: int
     kind: str = "step"
-    spec: dict[str, Any] = json_field()
-    context: dict[str, Any] = json_field()
-    waiting: set[str] = field(default_factory=set)
-    down: list[int] = field(default_factory=list)
+    spec: Mapping[str, Any] = json_field()
+    context: Mapping[str, Any] = json_field()
+    waiting: AbstractSet[str] = field(default_factory=frozenset)
+    down: Sequence[int] = field(default_factory=tuple)
     root: bool = False
     spoiled: bool = False
     unwanted: bool = False
@@ -145,17 +113,17 @@ class StepRow(Row):
     total: int = 0
     window: int = 0
     uneven: bool = False
-    open: set[str] = field(default_factory=set)
+    open: AbstractSet[str] = field(default_factory=frozenset)
     priority: int = 1
-    groups: list[str] = field(default_factory=list)
-    sent_to: list[str] = field(default_factory=list)
+    groups: Sequence[str] = field(default_factory=tuple)
+    sent_to: Sequence[str] = field(default_factory=tuple)
     token: str = ""
     stopping: bool = False
     kill: bool = False
     kept_from: int = 0
     let_finish: bool = False
     swept: bool = False
-    failed_blocks: dict[str, int] = field(default_factory=dict)
+    failed_blocks: Mapping[str, int] = field(default_factory=dict)
     success: int = 0
     failed: int = 0
     killed: int = 0
@@ -166,7 +134,7 @@ class StepRow(Row):
     notes: str = ""
     last_failed: str = ""
     longest: int | None = None
-    history: list[str] = field(default_factory=list)
+    history: Sequence[str] = field(default_factory=tuple)
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -174,11 +142,23 @@ class StepRow(Row):
 
     @property
     def home(self) -> StepRow:
-        """This step in the run that its tasks lie in: an earlier one, if a rerun kept it."""
+        """This step in the run that holds its tasks: an earlier run, if a rerun kept the step."""
         return self.of_run(self.kept_from) if self.kept_from else self
 
     def of_run(self, run: int) -> StepRow:
-        return replace(self, run=run)
+        return self.evolve(run=run)
+
+    @cached_property
+    def settings(self) -> StepSettings:
+        """The settings that the engine reads most often, parsed once for each row."""
+        return StepSettings.of(self.spec)
+
+    @cached_property
+    def define(self) -> StepDefine:
+        """All settings of the step, parsed once for each row."""
+        from shardmill.model.definition.fields import StepDefine  # its models take long to build
+
+        return StepDefine.model_validate(self.spec)
 
     @property
     def context_text(self) -> str:
@@ -197,7 +177,7 @@ class StepRow(Row):
 
     @property
     def skipped_by_others(self) -> bool:
-        return self.spoiled or (self.unwanted and not self.spec.get("runIfSkipped"))
+        return self.spoiled or (self.unwanted and not self.settings.run_if_skipped)
 
     @property
     def two_levels(self) -> bool:
@@ -214,18 +194,18 @@ class StepRow(Row):
         return self.opened or self.state is StepState.SUSPENDED
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class WorkerRow(Row):
     id: str
     name: str
     session: int
-    registration: dict[str, Any] = json_field()
-    groups: list[str] = field(default_factory=list)
+    registration: Mapping[str, Any] = json_field()
+    groups: Sequence[str] = field(default_factory=tuple)
     seen: int = 0
     create_time: int = 0
-    work: set[str] = field(default_factory=set)
-    progress: dict[str, Any] = json_field()
-    followed: set[str] = field(default_factory=set)
+    work: AbstractSet[str] = field(default_factory=frozenset)
+    progress: Mapping[str, Any] = json_field()
+    followed: AbstractSet[str] = field(default_factory=frozenset)
     followed_until: int = 0
     last_busy: int = 0
     offline: bool = False
@@ -233,7 +213,7 @@ class WorkerRow(Row):
     suspended: bool = False
     tired: str = ""
     notes: str = ""
-    skip: set[str] = field(default_factory=set)
+    skip: AbstractSet[str] = field(default_factory=frozenset)
     failures: int = 0
     checkout: int = 0
     completed: int = 0
@@ -258,21 +238,21 @@ class WorkerRow(Row):
         return not (self.offline or self.drain or self.suspended or self.tired)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class GroupRow(Row):
     name: str
     kind: str
     lease_seconds: int
-    queues: list[str]
+    queues: Sequence[str]
     generation: int
     create_time: int
     update_time: int
-    types: list[str] = field(default_factory=list)
-    giants: set[str] = field(default_factory=set)
+    types: Sequence[str] = field(default_factory=tuple)
+    giants: AbstractSet[str] = field(default_factory=frozenset)
     suspended: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class ScheduleRow(Row):
     job_name: str
     id: str
@@ -280,12 +260,12 @@ class ScheduleRow(Row):
     create_time: int
     update_time: int
     update_user: str
-    document: dict[str, Any] = json_field()
+    document: Mapping[str, Any] = json_field()
     status: int = 1
     next: int | None = None
     rev: int = 0
     last_job: str = ""
-    history: list[dict[str, Any]] = json_field(list)
+    history: Sequence[dict[str, Any]] = json_field(list)
     deleted: bool = False
 
     @property
@@ -293,7 +273,7 @@ class ScheduleRow(Row):
         return self.job_name, self.id
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class BackfillRow(Row):
     job_name: str
     schedule_id: str
@@ -302,12 +282,12 @@ class BackfillRow(Row):
     create_time: int
     update_time: int
     user: str
-    times: list[int] = json_field(list)
+    times: Sequence[int] = json_field(list)
     parallel: int = 1
     force: bool = False
     at: int = 0
     rev: int = 0
-    running: list[str] = field(default_factory=list)
+    running: Sequence[str] = field(default_factory=tuple)
     success: int = 0
     failed: int = 0
     skipped: int = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from shardmill.store import indexes, keys
@@ -48,11 +47,11 @@ class Schedules:
         )
         return map(ScheduleRow.from_item, items)
 
-    def save(self, known: ScheduleRow | None, wanted: ScheduleRow) -> bool:
-        """Write a schedule of a definition that exists; False if either is another by now."""
+    def save(self, known: ScheduleRow | None, wanted: ScheduleRow) -> ScheduleRow | None:
+        """Write a schedule of a definition that exists; None if either has changed since it was read."""
         in_use = Update(keys.definition_head(wanted.job_name)).set(used=wanted.update_time)
         in_use.if_exists("version").if_equal(deleted=None)
-        wanted.rev = known.rev + 1 if known else 1
+        wanted = wanted.evolve(rev=known.rev + 1 if known else 1)
         if known:
             write = self._table.update_request(_change(known, wanted))
         else:
@@ -61,17 +60,18 @@ class Schedules:
         try:
             self._table.transact([self._table.update_request(in_use), write])
         except TransactionRefused:
-            return False
-        return True
+            return None
+        return wanted
 
-    def change(self, row: ScheduleRow, changed: ScheduleRow, *, skipped: Iterable[Skip] = ()) -> bool:
-        """Write what a row has become, and which of its times started nothing; False if it changed since."""
+    def change(
+        self, row: ScheduleRow, changed: ScheduleRow, *, skipped: Iterable[Skip] = ()
+    ) -> ScheduleRow | None:
+        """Write the new values of a row and the times that were skipped; None if the row changed since."""
         try:
             self._table.transact(self.change_requests(row, changed, skipped=skipped))
         except TransactionRefused:
-            return False
-        changed.rev = row.rev + 1
-        return True
+            return None
+        return changed.evolve(rev=row.rev + 1)
 
     def change_requests(
         self, row: ScheduleRow, changed: ScheduleRow, *, skipped: Iterable[Skip] = ()
@@ -98,8 +98,8 @@ class Schedules:
 
     def delete(self, row: ScheduleRow, *, now: int) -> bool:
         """Hide a schedule; its numbers go on if it is made again: nobody takes the new for the old."""
-        gone = replace(row, deleted=True, status=0, history=[], document={}, update_time=now)
-        return self.change(row, gone)
+        deleted = row.evolve(deleted=True, status=0, history=[], document={}, update_time=now)
+        return self.change(row, deleted) is not None
 
     def due(self, now: int) -> Iterator[ScheduleKey]:
         """The schedules whose next time has come, longest due first."""

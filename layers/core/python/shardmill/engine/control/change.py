@@ -6,6 +6,7 @@ that are there are changed after that; what a crash leaves undone, the tick does
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from shardmill.engine.errors import Busy, JobEnded, RequestInvalid, StepNotFound
@@ -73,7 +74,7 @@ def _check(mill: Mill, job: JobRow, wish: Changes, step_name: str, now: int) -> 
         raise RequestInvalid("the change is not valid", faults=[wrong.model_dump()])
 
 
-def _merged(known: dict[str, Any], wish: Changes, step_name: str) -> dict[str, Any]:
+def _merged(known: Mapping[str, Any], wish: Changes, step_name: str) -> dict[str, Any]:
     """What was asked for so far and now; what is asked for all steps goes before what one was given."""
     merged = {name: dict(each) for name, each in known.items()}
     if not step_name:
@@ -87,7 +88,7 @@ def _merged(known: dict[str, Any], wish: Changes, step_name: str) -> dict[str, A
 def _groups(job: JobRow, wish: Changes, step_name: str) -> set[str]:
     """The groups that a Job needs, of which none can be deleted; where all steps are moved, no others."""
     wanted = set(wish.get("worker_groups", ()))
-    return wanted if wanted and not step_name else job.groups | wanted
+    return wanted if wanted and not step_name else {*job.groups, *wanted}
 
 
 def _in_words(wish: Changes) -> str:

@@ -15,7 +15,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.running import kill
 from shardmill.engine.running.finish import end_early
 from shardmill.model.actor import Actor
-from shardmill.model.definition.fields import StepDefine, upstream_of
+from shardmill.model.definition.fields import upstream_of
 from shardmill.model.definition.references import steps_read_by
 from shardmill.model.states import JobState
 from shardmill.model.time.deadline import deadline
@@ -129,7 +129,7 @@ def _downstream(nodes: Sequence[StepRow], named: Collection[int]) -> set[int]:
     """The steps that depend on some or read what they hand on, directly or not; a phase alone only orders."""
     waits: dict[str, list[int]] = {}
     for node in nodes:
-        for name in {*upstream_of(StepDefine.model_validate(node.spec)), *steps_read_by(node.spec)}:
+        for name in {*upstream_of(node.define), *steps_read_by(node.spec)}:
             waits.setdefault(name, []).append(node.index)
     found: set[int] = set()
     new = [nodes[index].name for index in named]

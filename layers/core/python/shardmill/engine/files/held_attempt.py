@@ -31,7 +31,7 @@ class Holding:
 
     @property
     def spec(self) -> StepDefine:
-        return StepDefine.model_validate(self.step.spec)
+        return self.step.define
 
     def output_key(self, name: str) -> str:
         step = self.step

@@ -54,7 +54,7 @@ def _output(mill: Mill, step: StepRow, left: Left, known: dict[str, Any]) -> Job
     key = keys.output(step.job_id, left.run, step.index, left.rank, left.attempt, known["name"])
     return JobFile(
         step_name=step.name,
-        index=left.rank + int(step.spec.get("startShardId", 0)),
+        index=left.rank + step.settings.start_shard_id,
         run=left.run,
         attempt=left.attempt,
         url=mill.files.get_url(mill.files.own(key)),

@@ -118,7 +118,7 @@ def _has(left: Left, name: str) -> bool:
 
 def _matching(mill: Mill, maker: StepRow, left: Left, wanted: str) -> Iterator[Source]:
     """The files of a task that a pattern names: by their names, or by the task's index and their names."""
-    shard = left.rank + int(maker.spec.get("startShardId", 0))
+    shard = left.rank + maker.settings.start_shard_id
     for each in left.kept.files:
         by_index = f"{shard}/{each['name']}"
         local = next((name for name in (each["name"], by_index) if fits(name, wanted)), None)

@@ -22,8 +22,8 @@ _NUMBER = struct.Struct(">Q")
 _MB = 2**20
 
 
-def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
-    """Find where the input of a step is cut, and keep that; how many parts there are, of those wanted."""
+def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> tuple[int, dict[str, str]]:
+    """Split the input of a step: the number of parts, and where the object and its cuts are stored."""
     assert spec.partition is not None
     file = _input(step, spec)
     source = _source(mill, step, file)
@@ -41,8 +41,7 @@ def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> int:
     known = hashlib.sha256(head.etag.encode()).hexdigest()[:16]
     key = keys.cuts(step.job_id, step.run, step.index, known)
     mill.files.write(key, b"".join(map(_NUMBER.pack, found)))
-    step.context["split"] = {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
-    return len(found) - 1
+    return len(found) - 1, {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
 
 
 def _cuts(mill: Mill, source: Source, head: Head, partition: Partition, wanted: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.template_context import program_of
@@ -44,7 +44,7 @@ def group_rows(mill: Mill, names: Iterable[str], now: int) -> dict[str, GroupRow
     rows = mill.recent_groups.get({*names, EVERY_GROUP}, read, now)
     every = rows.pop(EVERY_GROUP)
     if every.suspended:
-        return {name: replace(row, suspended=every.suspended) for name, row in rows.items()}
+        return {name: row.evolve(suspended=every.suspended) for name, row in rows.items()}
     return rows
 
 
@@ -66,7 +66,7 @@ def need_of(step: StepRow) -> str:
 
     One whose name cannot be told needs none: whoever takes its tasks is given the reason, and reports that.
     """
-    kind = step.spec.get("type", "noop")
+    kind = step.settings.type
     try:
         return program_of(step) if kind == "command" else str(kind)
     except TemplateError:

@@ -9,84 +9,95 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.running import release
 from shardmill.engine.tasks.fair_share import natural_window
 from shardmill.model.blocks import Block, Shard, block_count, set_of
-from shardmill.model.definition.fields import StepDefine, total
+from shardmill.model.definition.fields import total
 from shardmill.model.states import StepState, TaskState
 from shardmill.store.rows import ALL_TASKS, JobRow, StepRow
 
-_KEPT = ("total", "success", "failed", "killed", "compute_ms", "started_time", "completed_time", "notes")
+_KEPT = (
+    "state",
+    "last_failed",
+    "spoiled",
+    "total",
+    "success",
+    "failed",
+    "killed",
+    "compute_ms",
+    "started_time",
+    "completed_time",
+    "notes",
+)
 
 
-def carry_over(mill: Mill, job: JobRow, nodes: Sequence[StepRow]) -> None:
-    """Give the nodes of a new run what they have of the run before; written only where nothing is yet."""
+def carry_over(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[StepRow]:
+    """The nodes of a new run, with what they keep of the run before; tasks are copied unless they exist."""
     before = {node.index: node for node in mill.jobs.steps(job.id, job.run - 1)}
-    over: deque[StepRow] = deque()
-    for node in nodes:
+    nodes = list(planned)
+    over: deque[int] = deque()
+    for node in planned:
         old = before.get(node.index)
         if node.kind != "step" or not old:
             continue
         wanted = job.redo.get(str(node.index))
         if wanted is None:
-            _keep(node, old)
-            over.append(node)
+            nodes[node.index] = _keep(node, old)
+            over.append(node.index)
         elif old.total and not _settled_anew(job, node, wanted):
-            node.context = old.context
-            _keep_tasks(mill, node, old, wanted)
+            nodes[node.index] = _keep_tasks(mill, node.evolve(context=old.context), old, wanted)
     _release(nodes, over)
     _end_waits_for_all(nodes)
+    return nodes
 
 
 def _settled_anew(job: JobRow, node: StepRow, wanted: str | list[int]) -> bool:
     """Whether a step may have other tasks now: they came from what runs again too."""
-    if total(StepDefine.model_validate(node.spec)) is not None:
+    if total(node.define) is not None:
         return False
     sources = node.context.get("refs", {}).values()
     return wanted == ALL_TASKS or any(str(index) in job.redo for index in sources)
 
 
-def _end_waits_for_all(nodes: Sequence[StepRow]) -> None:
+def _end_waits_for_all(nodes: list[StepRow]) -> None:
     """Steps of a later phase may be kept while earlier ones run again: the end comes after all of these."""
-    end = nodes[-1]
-    for node in nodes:
-        if node.kind == "step" and not node.state.ended:
-            end.waiting.add(str(node.index))
-            if end.index not in node.down:
-                node.down.append(end.index)
+    end = nodes[-1].index
+    unfinished = [node for node in nodes if node.kind == "step" and not node.state.ended]
+    nodes[end] = nodes[end].evolve(waiting={*nodes[end].waiting, *(str(node.index) for node in unfinished)})
+    for node in unfinished:
+        if end not in node.down:
+            nodes[node.index] = node.evolve(down=[*node.down, end])
 
 
-def _keep(node: StepRow, old: StepRow) -> None:
-    node.state = old.state
-    node.kept_from = old.kept_from or old.run
-    node.last_failed, node.spoiled = old.last_failed, old.spoiled
-    for name in _KEPT:
-        setattr(node, name, getattr(old, name))
+def _keep(node: StepRow, old: StepRow) -> StepRow:
+    kept = {name: getattr(old, name) for name in _KEPT}
+    return node.evolve(kept_from=old.kept_from or old.run, **kept)
 
 
-def _release(nodes: Sequence[StepRow], over: deque[StepRow]) -> None:
+def _release(nodes: list[StepRow], over: deque[int]) -> None:
     """Strike kept steps off what waits for them, as their ends did once."""
     while over:
-        node = over.popleft()
+        node = nodes[over.popleft()]
         for index in node.down:
-            target = nodes[index]
-            target.waiting.discard(str(node.index))
-            target.spoiled |= node.spoils
-            target.unwanted |= node.not_wanted
+            target = nodes[index] = nodes[index].evolve(
+                waiting=nodes[index].waiting - {str(node.index)},
+                spoiled=nodes[index].spoiled or node.spoils,
+                unwanted=nodes[index].unwanted or node.not_wanted,
+            )
             if target.waiting or target.state.ended or target.kind == "end":
                 continue
             if target.kind == "gate":
                 if release.gate_open(nodes, target):
-                    over.append(target)
+                    over.append(index)
             elif target.skipped_by_others:
-                target.state = StepState.SKIPPED
-                over.append(target)
+                nodes[index] = target.evolve(state=StepState.SKIPPED)
+                over.append(index)
             else:
-                target.root = True
+                nodes[index] = target.evolve(root=True)
 
 
-def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]) -> None:
+def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]) -> StepRow:
     """Copy the tasks of a step that run again in part; the others begin anew, their attempts counting on."""
     source = old.home
-    node.total, node.window = old.total, 0
-    node.window = natural_window(node)
+    node = node.evolve(total=old.total)
+    node = node.evolve(window=natural_window(node))
     chosen = None if isinstance(wanted, str) else set(wanted)
 
     def redo(rank: int, shard: Shard) -> bool:
@@ -110,16 +121,15 @@ def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]
         else:
             still_open.add(block.number)
     if not node.two_levels:
-        node.open = {str(number) for number in still_open}
-        _add(node, ends.get(0, Counter()))
-        return
+        return _with_counts(node.evolve(open={str(number) for number in still_open}), ends.get(0, Counter()))
     for number in range(set_of(block_count(node.total) - 1) + 1):
         members = {block for block in still_open if set_of(block) == number}
         mill.shards.put_set(node, number, members, ends.get(number, Counter()))
         if members:
-            node.open.add(str(number))
+            node = node.evolve(open={*node.open, str(number)})
         else:
-            _add(node, ends.get(number, Counter()))
+            node = _with_counts(node, ends.get(number, Counter()))
+    return node
 
 
 def _anew(shard: Shard) -> Shard:
@@ -136,6 +146,5 @@ def _count(counter: Counter[str], block: Block) -> None:
     )
 
 
-def _add(node: StepRow, counts: Counter[str]) -> None:
-    for name, number in counts.items():
-        setattr(node, name, getattr(node, name) + number)
+def _with_counts(node: StepRow, counts: Counter[str]) -> StepRow:
+    return node.evolve(**{name: getattr(node, name) + number for name, number in counts.items()})

@@ -28,7 +28,7 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     if job.run > 1:
         from shardmill.engine.jobs.carry_over import carry_over  # a rerun is rare
 
-        carry_over(mill, job, nodes)
+        nodes = carry_over(mill, job, nodes)
     if not mill.jobs.add_steps(job, nodes):
         present = mill.jobs.get(job_id)
         changed = present is not None and present.changes != job.changes
@@ -79,14 +79,15 @@ def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRo
             root=not own,
         )
         if index < len(steps):
-            _describe(row, effective(define, steps[index], job, bound), job)
+            row = _with_settings(row, effective(define, steps[index], job, bound), job)
             refs = {name: index_of[name] for name in steps_read_by(row.spec)}
-            row.context |= {"refs": refs} if refs else {}
-            row.context |= {"given": given} if given and _reads_files(steps[index]) else {}
+            context = {**row.context, **({"refs": refs} if refs else {})}
+            if given and _reads_files(steps[index]):
+                context["given"] = given
+            rows.append(row.evolve(context=context))
         else:
-            row.kind, row.name = "gate", f"phase {phases[index - len(steps)]}"
-        rows.append(row)
-    rows[-1].kind = "end"
+            rows.append(row.evolve(kind="gate", name=f"phase {phases[index - len(steps)]}"))
+    rows[-1] = rows[-1].evolve(kind="end")
     return rows
 
 
@@ -94,9 +95,8 @@ def _reads_files(step: StepDefine) -> bool:
     return bool(step.inputs or step.predata)
 
 
-def _describe(row: StepRow, spec: StepDefine, job: JobRow) -> None:
-    row.name = spec.step_name
-    row.spec = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {
+def _with_settings(row: StepRow, spec: StepDefine, job: JobRow) -> StepRow:
+    stored = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True) | {
         name: spec_value
         for name, spec_value in spec.model_dump(
             mode="json",
@@ -105,7 +105,13 @@ def _describe(row: StepRow, spec: StepDefine, job: JobRow) -> None:
         ).items()
         if spec_value is not None
     }
-    row.groups = spec.worker_groups
-    row.priority = spec.priority if spec.priority is not None else 1
+    context = {}
     if job.data_time is not None:
-        row.context = {"dataTime": from_ms(job.data_time).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        context["dataTime"] = from_ms(job.data_time).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return row.evolve(
+        name=spec.step_name,
+        spec=stored,
+        groups=spec.worker_groups,
+        priority=spec.priority if spec.priority is not None else 1,
+        context=context,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.work_item import in_words, trial
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
-from shardmill.model.definition.fields import JobDefine
+from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.model.fault import Fault, fault
 from shardmill.model.history import Change
 from shardmill.model.job import JobRequest, check_request
@@ -90,7 +90,7 @@ def submit(
         from shardmill.engine.files import uploads  # few Jobs bring files along
 
         uploads.take(mill, job, request.files, actor)
-    job.jid = mill.jobs.next_jid()
+    job = job.evolve(jid=mill.jobs.next_jid())
     for _ in range(_TRIES):
         if mill.jobs.create(job, due=now + START_GRACE_MS):
             start_job(mill, job, now)
@@ -123,22 +123,36 @@ def make(
     define = JobDefine.model_validate(saved.document)
     request = check(document, define)
     job = _job(request, define, saved.version, request_hash(request), actor, now=now, job_id=job_id)
-    job.schedule_id, job.timezone, job.backfill = origin.schedule_id, origin.timezone, origin.backfill
-    job.after, job.replaces = origin.after, origin.replaces
-    _set_deadline(job, define, job.moment if origin.timely else now)
-    _check_runnable(mill, define, job, bound_groups(mill, define) if bound is None else bound, now)
-    job.expected = dependencies.expected_runs(mill, define, job)
-    if job.expected:
-        job.state, job.unmet, job.expires = JobState.WAITING, True, now + define.expired_seconds * 1000
-    return job
+    job = job.evolve(
+        schedule_id=origin.schedule_id,
+        timezone=origin.timezone,
+        backfill=origin.backfill,
+        after=origin.after,
+        replaces=origin.replaces,
+    )
+    job = _with_deadline(job, define, job.moment if origin.timely else now)
+    if bound is None:
+        bound = bound_groups(mill, define)
+    specs = [effective(define, step, job, bound) for step in define.steps]
+    job = job.evolve(groups={name for spec in specs for name in spec.worker_groups})
+    _check_runnable(mill, define, job, specs, now)
+    expected = dependencies.expected_runs(mill, define, job)
+    if not expected:
+        return job
+    expires = now + define.expired_seconds * 1000
+    return job.evolve(expected=expected, state=JobState.WAITING, unmet=True, expires=expires)
 
 
-def _set_deadline(job: JobRow, define: JobDefine, start_job: int) -> None:
-    """A time of day says something only of Jobs of a schedule, which has a zone."""
-    job.deadline_seconds = define.deadline_seconds
-    job.deadline_time = (define.deadline_time or "") if job.schedule_id else ""
-    job.deadline = deadline(start_job, job.deadline_seconds, job.deadline_time, job.timezone)
-    job.on_deadline = define.on_deadline if job.deadline is not None else ""
+def _with_deadline(job: JobRow, define: JobDefine, start: int) -> JobRow:
+    """Set the deadline; a time of day applies only to jobs of a schedule, which has a time zone."""
+    seconds, time_of_day = define.deadline_seconds, (define.deadline_time or "") if job.schedule_id else ""
+    at = deadline(start, seconds, time_of_day, job.timezone)
+    return job.evolve(
+        deadline_seconds=seconds,
+        deadline_time=time_of_day,
+        deadline=at,
+        on_deadline=define.on_deadline if at is not None else "",
+    )
 
 
 def request_hash(request: JobRequest) -> str:
@@ -212,12 +226,12 @@ def _job(
     )
 
 
-def _check_runnable(mill: Mill, define: JobDefine, job: JobRow, bound: Bound, now: int) -> None:
+def _check_runnable(
+    mill: Mill, define: JobDefine, job: JobRow, specs: Sequence[StepDefine], now: int
+) -> None:
     """A definition that cannot run never becomes a Job."""
     faults: list[Fault] = []
-    specs = [effective(define, step, job, bound) for step in define.steps]
-    wanted = job.groups = {name for spec in specs for name in spec.worker_groups}
-    missing = wanted - set(group_rows(mill, wanted, now))
+    missing = job.groups - set(group_rows(mill, job.groups, now))
     for name in sorted(missing):
         step = next(spec.step_name for spec in specs if name in spec.worker_groups)
         text = f"its step {step!r} needs a worker group {name!r}; make it with PUT /v1/groups/{name}"

@@ -12,7 +12,6 @@ from shardmill.aws.queues import lane_of
 from shardmill.engine.errors import Busy
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import fair_share, messages
-from shardmill.model.definition.fields import StepDefine
 from shardmill.model.states import StepState
 from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
@@ -65,7 +64,7 @@ def _change_step(mill: Mill, step: StepRow, wish: Changes, now: int) -> None:
 
 def _changes(step: StepRow, wish: Changes) -> dict[str, Any]:
     """What of a step's row becomes another."""
-    spec = StepDefine.model_validate(step.spec).model_copy(update=dict(wish))
+    spec = step.define.model_copy(update=dict(wish))
     changes: dict[str, Any] = {}
     new = {**step.spec, **spec.model_dump(mode="json", by_alias=True, include=set(wish))}
     if new != step.spec:
@@ -74,16 +73,16 @@ def _changes(step: StepRow, wish: Changes) -> dict[str, Any]:
         changes["priority"] = wish["priority"]
     if "worker_groups" in wish and step.groups != wish["worker_groups"]:
         changes |= {"groups": wish["worker_groups"], "sent_to": None}
-    if "max_task_count" in wish and step.total and step.spec.get("maxTaskCount") != wish["max_task_count"]:
+    if "max_task_count" in wish and step.total and step.settings.max_task_count != wish["max_task_count"]:
         changes |= {"window": min(wish["max_task_count"], step.total), "uneven": step.begun or None}
-    if step.spec.get("timeoutSeconds") != new.get("timeoutSeconds"):
+    if step.settings.timeout_seconds != new.get("timeoutSeconds"):
         changes["longest"] = _longest(step, new["timeoutSeconds"])
     return changes
 
 
 def _longest(step: StepRow, timeout: int) -> int:
     """The time that an attempt leased before may take; 0 for any."""
-    before = step.longest if step.longest is not None else step.spec.get("timeoutSeconds") or 0
+    before = step.longest if step.longest is not None else step.settings.timeout_seconds or 0
     begun = step.state is not StepState.WAITING
     return max(before, timeout) if before or not begun else 0
 

@@ -86,7 +86,7 @@ def _sweep_block(mill: Mill, step: StepRow, block: Block) -> Block:
 
 
 def _judge(mill: Mill, step: StepRow) -> tuple[StepState, dict[str, Any]]:
-    if not too_many_failures(step.spec["toleratedFailures"], step.failed, step.total) and not step.killed:
+    if not too_many_failures(step.settings.tolerated_failures, step.failed, step.total) and not step.killed:
         return StepState.SUCCESS, {}
     failed, reason = _first_failure(mill, step)
     notes = f"{step.failed} of {step.total} tasks failed"
@@ -94,7 +94,7 @@ def _judge(mill: Mill, step: StepRow) -> tuple[StepState, dict[str, Any]]:
         notes += f", {step.killed} were stopped"
     if failed:
         notes += f"; the first was {failed}" + (f": {reason}" if reason else "")
-    state = StepState.TOLERATED if step.spec.get("canFail") else StepState.FAILED
+    state = StepState.TOLERATED if step.settings.can_fail else StepState.FAILED
     if step.kill:
         state, notes = StepState.KILLED, f"{step.notes}; {notes}"
     return state, {"notes": notes, "last_failed": failed or None}
@@ -123,7 +123,7 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
             "open": None,
             **_final_counts(mill, step),
         }
-        state = StepState.TOLERATED if step.spec.get("canFail") else StepState.FAILED
+        state = StepState.TOLERATED if step.settings.can_fail else StepState.FAILED
         step = mill.jobs.move_step(step, state, now=now, **changes) or step_row(mill, job_id, run, index)
     finish_step(mill, job, step, now)
 

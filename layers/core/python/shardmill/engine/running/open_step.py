@@ -13,7 +13,7 @@ from shardmill.engine.tasks import fair_share, messages
 from shardmill.engine.tasks.park import park_step
 from shardmill.engine.template_context import context_of
 from shardmill.model.blocks import MAX_SHARDS, block_count, ranges, set_count
-from shardmill.model.definition.fields import MAX_ITEMS, StepDefine, is_sharded, total
+from shardmill.model.definition.fields import MAX_ITEMS, is_sharded, total
 from shardmill.model.definition.references import BEFORE_TASKS, templates
 from shardmill.model.fault import Path
 from shardmill.model.states import JobState, StepState
@@ -68,21 +68,17 @@ def _nothing(step: StepRow) -> dict[str, Any]:
 
 def _open(mill: Mill, step: StepRow, now: int) -> StepRow:
     """Open a step, or skip it if its condition is false; as it is if somebody changed it meanwhile."""
-    spec = StepDefine.model_validate(step.spec)
-    _load_upstream_outputs(mill, step)
-    if not _condition_holds(step, spec):
-        notes = f"its condition is false: {spec.when}"
+    step = _with_upstream_outputs(mill, step)
+    if not _condition_holds(step):
+        notes = f"its condition is false: {step.define.when}"
         changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
         skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
         return skipped or step_row(mill, step.job_id, step.run, step.index)
     if step.total:  # a rerun settled it, with what is kept
-        _keep_task_values(step)
-        context = step.context_text
+        context = _with_task_values(step).context_text
         opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
         return opened or step_row(mill, step.job_id, step.run, step.index)
-    step.total = _count_tasks(mill, step, spec)
-    _keep_task_values(step)
-    context = step.context_text
+    step = _with_task_values(_with_tasks(mill, step))
     if step.two_levels:
         mill.shards.make_sets(step)
     members = set_count(step.total) if step.two_levels else block_count(step.total)
@@ -94,26 +90,32 @@ def _open(mill: Mill, step: StepRow, now: int) -> StepRow:
         total=step.total,
         window=fair_share.natural_window(step),
         open={str(member) for member in range(members)} or None,
-        context=context,
+        context=step.context_text,
     )
     return opened or step_row(mill, step.job_id, step.run, step.index)
 
 
-def _load_upstream_outputs(mill: Mill, step: StepRow) -> None:
-    """Put into a step's context the outputs that its texts name."""
+def _with_upstream_outputs(mill: Mill, step: StepRow) -> StepRow:
+    """The step with the outputs that its templates name in its context."""
     named = _named(templates(step.spec))
     if not named:
-        return
+        return step
     refs = step.context["refs"]
     sources = mill.jobs.steps_by_key((step.job_id, step.run, refs[name]) for name in named)
-    step.context["steps"] = {source.name: {"output": _output_of(mill, source)} for source in sources.values()}
+    found = {source.name: {"output": _output_of(mill, source)} for source in sources.values()}
+    return _with_context(step, steps=found)
 
 
-def _keep_task_values(step: StepRow) -> None:
+def _with_context(step: StepRow, **values: Any) -> StepRow:
+    return step.evolve(context={**step.context, **values})
+
+
+def _with_task_values(step: StepRow) -> StepRow:
     """Drop the outputs that no task's template names; raises CannotOpen if the rest exceeds a row."""
     kept = _named((path, text) for path, text in templates(step.spec) if path[0] not in BEFORE_TASKS)
-    found = {name: each for name, each in step.context.pop("steps", {}).items() if name in kept}
-    step.context |= {"steps": found} if found else {}
+    found = {name: each for name, each in step.context.get("steps", {}).items() if name in kept}
+    others = {name: value for name, value in step.context.items() if name != "steps"}
+    step = step.evolve(context={**others, **({"steps": found} if found else {})})
     size, spec = len(step.context_text.encode()), len(to_json(step.spec).encode())
     room = min(MAX_VALUE_BYTES, MAX_STEP_BYTES - spec)
     if size > room:
@@ -121,6 +123,7 @@ def _keep_task_values(step: StepRow) -> None:
             f"the outputs and items that its tasks need have {size} bytes; {max(room, 0)} fit beside its own "
             f"{spec}, larger data belongs into files"
         )
+    return step
 
 
 def _named(texts: Iterable[tuple[Path, str]]) -> set[str]:
@@ -133,48 +136,50 @@ def _output_of(mill: Mill, source: StepRow) -> Any:
     """What a step handed on: of one with shards a list in their order, null where there is nothing."""
     found = {left.rank: left.kept.output for left in outputs.of_step(mill, source)}
     listed = [found.get(rank) for rank in range(source.total)]
-    if is_sharded(StepDefine.model_validate(source.spec)):
+    if is_sharded(source.define):
         return listed
     return listed[0] if listed else None
 
 
-def _condition_holds(step: StepRow, spec: StepDefine) -> bool:
+def _condition_holds(step: StepRow) -> bool:
     """Whether a step is to run, by its own condition."""
-    if spec.when is None:
+    if step.define.when is None:
         return True
     try:
-        return render.truth(spec.when, context_of(step, spec, 0))
+        return render.truth(step.define.when, context_of(step, step.define, 0))
     except render.TemplateError as error:
         raise CannotOpen(f"its condition cannot be told: {error}") from error
 
 
-def _count_tasks(mill: Mill, step: StepRow, spec: StepDefine) -> int:
-    """How many tasks a step has, now that all it depends on has ended; its items are in its context then."""
+def _with_tasks(mill: Mill, step: StepRow) -> StepRow:
+    """The step with the number of its tasks, and their items if a template gives them."""
+    spec = step.define
     known = total(spec)
     if known is not None:
-        return known
+        return step.evolve(total=known)
     try:
         if isinstance(spec.items, str):
-            return _items(step, render.evaluate(spec.items, context_of(step, spec, 0)))
+            items = _items(render.evaluate(spec.items, context_of(step, spec, 0)))
+            return _with_context(step, items=items).evolve(total=len(items))
         wanted = spec.sharding
         if isinstance(wanted, str):
             wanted = _count(render.evaluate(wanted, context_of(step, spec, 0)))
     except render.TemplateError as error:
         raise CannotOpen(f"the number of its tasks cannot be told: {error}") from error
     if not spec.partition:
-        return wanted
+        return step.evolve(total=wanted)
     from shardmill.engine.files import split  # few steps need it
 
-    return split.settle(mill, step, spec, wanted)
+    parts, cuts = split.settle(mill, step, spec, wanted)
+    return _with_context(step, split=cuts).evolve(total=parts)
 
 
-def _items(step: StepRow, found: Any) -> int:
+def _items(found: Any) -> list[Any]:
     if not isinstance(found, list):
         raise CannotOpen(f"its items are no list, but {kind(found)}")
     if len(found) > MAX_ITEMS:
         raise CannotOpen(f"it has {len(found)} items; {MAX_ITEMS} are possible")
-    step.context["items"] = found
-    return len(found)
+    return found
 
 
 def _count(found: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -121,10 +121,9 @@ def _start(
         done = _moved(row, decision.next, told, job)
         try:
             if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, entries)):
-                done.rev = row.rev + 1
                 _tell(mill, row, entries)
                 start_job(mill, job, now)
-                return done, True
+                return done.evolve(rev=row.rev + 1), True
         except AlsoRefused:
             return None, False
         taken = mill.jobs.find(row.job_name, trigger)
@@ -172,8 +171,7 @@ def job_of(
         origin=origin,
         bound=stock.bound,
     )
-    job.jid = stock.jid()
-    return job
+    return job.evolve(jid=stock.jid())
 
 
 def request_of(
@@ -199,10 +197,9 @@ def _previous(mill: Mill, schedule: Schedule, row: ScheduleRow) -> JobRow | None
 
 def _move(mill: Mill, row: ScheduleRow, upcoming: int | None, entries: Sequence[Entry]) -> ScheduleRow | None:
     """Move a schedule on without a Job; None if somebody else did."""
-    moved = _moved(row, upcoming, entries)
-    if not mill.schedules.change(row, moved, skipped=_skips(entries)):
-        return None
-    _tell(mill, row, entries)
+    moved = mill.schedules.change(row, _moved(row, upcoming, entries), skipped=_skips(entries))
+    if moved:
+        _tell(mill, row, entries)
     return moved
 
 
@@ -223,7 +220,7 @@ def _moved(
     history = [*reversed(list(entries)), *row.history][:MOST_HISTORY]
     while len(json.dumps(history)) > MOST_HISTORY_BYTES:
         history.pop()
-    return replace(row, next=upcoming, history=history, last_job=job.id if job else row.last_job)
+    return row.evolve(next=upcoming, history=history, last_job=job.id if job else row.last_job)
 
 
 def _given_up(decision: catch_up.Decision, now: int) -> Entry:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -52,8 +51,9 @@ def save(
         known = mill.schedules.known(job_name, schedule_id)
         _check_expected(known, expected, job_name, schedule_id)
         wanted = _row(known, schedule, stored, actor, now)
-        if mill.schedules.save(known, wanted):
-            return wanted
+        saved = mill.schedules.save(known, wanted)
+        if saved:
+            return saved
         if not mill.definitions.find(job_name):
             raise DefinitionNotFound(job_name)
     raise _busy(job_name, schedule_id)
@@ -80,7 +80,7 @@ def _row(
     upcoming = known.next
     if any(known.document.get(name) != stored.get(name) for name in _WHEN):
         upcoming = _upcoming(known, schedule, now)
-    return replace(known, version=known.version + 1, next=upcoming, **told)
+    return known.evolve(version=known.version + 1, next=upcoming, **told)
 
 
 def _upcoming(known: ScheduleRow, schedule: Schedule, now: int) -> int | None:

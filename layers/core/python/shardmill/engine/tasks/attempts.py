@@ -17,7 +17,7 @@ def keep_cut_off(mill: Mill, step: StepRow, cut: Mapping[int, Shard], reason: st
     """Keep attempts that ended without a report; `cut`: their shards as they were."""
     message = {
         LOST: "its worker was silent for longer than its lease",
-        TIMED_OUT: f"longer than timeoutSeconds, {step.spec.get('timeoutSeconds')}; its worker let it run",
+        TIMED_OUT: f"longer than timeoutSeconds, {step.settings.timeout_seconds}; its worker let it run",
     }[reason]
     mill.shards.keep_attempts(
         (

@@ -18,7 +18,7 @@ from shardmill.store.rows import StepRow
 def after_end(mill: Mill, step: StepRow, block: Block) -> None:
     """Tasks of this block have ended: judge the step's failures and close the block if it is finished."""
     counts = block.counts()
-    if counts[TaskState.FAILED] and step.spec.get("failFast"):
+    if counts[TaskState.FAILED] and step.settings.fail_fast:
         _count_failures(mill, step, block.number, counts[TaskState.FAILED])
     if block.finished:
         close_block(mill, step, block)
@@ -58,7 +58,7 @@ def _count_failures(mill: Mill, step: StepRow, block: int, failures: int) -> Non
     counted = mill.jobs.count_failures(step, str(block), failures)
     total = sum(counted.failed_blocks.values())
     if not counted.stopping:
-        if not too_many_failures(step.spec["toleratedFailures"], total, step.total):
+        if not too_many_failures(step.settings.tolerated_failures, total, step.total):
             return
         notes = f"stopped by failFast after {total} failed tasks"
         counted = mill.jobs.stop_step(counted, notes=notes) or counted

@@ -46,7 +46,7 @@ def grow(mill: Mill, step: StepRow, now: int) -> None:
 
 def natural_window(step: StepRow) -> int:
     """How many tasks of a step are in the queue while it has its group for itself."""
-    return min(step.spec.get("maxTaskCount") or DEFAULT_WINDOW, step.total)
+    return min(step.settings.max_task_count or DEFAULT_WINDOW, step.total)
 
 
 def move(mill: Mill, before: StepRow, after: StepRow) -> None:

@@ -43,6 +43,7 @@ class _Batch:
     leases: list[Lease] = field(default_factory=list)
     hide: list[tuple[Message, int]] = field(default_factory=list)
     delete: list[Message] = field(default_factory=list)
+    running: set[StepKey] = field(default_factory=set)
 
 
 def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> list[Lease]:
@@ -150,7 +151,10 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
                 block = mill.shards.change(step, number, expected, changes, unswept=_any_taken(verdicts))
         except BlockChanged as changed:
             block = changed.block
-            step.stopping |= block.swept
+            if block.swept and not step.stopping:
+                stopping = step.evolve(stopping=True)
+                mill.recent_steps.replace(step.key, step, stopping)
+                step = stopping
             if not all(block[rank] == shard for rank, shard in changes.items()):
                 continue
             # The SDK sent it twice, because the answer was lost: it is our own write that we met.
@@ -230,7 +234,7 @@ def _carry_out(
         elif isinstance(verdict, Wait):
             batch.hide.append((message, seconds_until(verdict.ms, 0)))
     if _any_taken(verdicts):
-        _mark_running(mill, step, batch.now)
+        _mark_running(mill, batch, step)
     lost = {
         rank: known[rank]
         for rank, verdict in verdicts.items()
@@ -276,13 +280,15 @@ def _forget_lost(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int)
         mill.workers.count(worker_id, Tally(done=tasks), now=now)
 
 
-def _mark_running(mill: Mill, step: StepRow, now: int) -> None:
-    if step.state is not StepState.READY:
+def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
+    if step.state is not StepState.READY or step.key in batch.running:
         return
+    now = batch.now
     if step.root:
         mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + RECHECK_MS)
     mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
-    step.state = StepState.RUNNING
+    mill.recent_steps.replace(step.key, step, step.evolve(state=StepState.RUNNING))
+    batch.running.add(step.key)
 
 
 def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:

@@ -301,7 +301,7 @@ def _ended(entry: _Entry, now: int) -> int:
 
 def _message(step: StepRow, result: Result) -> str | None:
     if result.reason == TIMED_OUT:
-        return f"longer than timeoutSeconds, {step.spec.get('timeoutSeconds')}"
+        return f"longer than timeoutSeconds, {step.settings.timeout_seconds}"
     return None if result.reason == DISCARDED else result.reason
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from shardmill.model.blocks import Shard
 from shardmill.model.states import TaskState
@@ -38,15 +37,15 @@ class Rules:
 
     @classmethod
     def of(cls, step: StepRow) -> Rules:
-        spec: dict[str, Any] = step.spec
-        timeout = spec.get("timeoutSeconds") if step.longest is None else step.longest or None
+        settings = step.settings
+        timeout = settings.timeout_seconds if step.longest is None else step.longest or None
         return cls(
-            spec["failedRetries"],
-            spec["failedInterval"],
-            spec["failedBackoff"],
-            spec["rejectRetries"],
-            spec["rejectInterval"],
-            spec["lostRetries"],
+            settings.failed_retries,
+            settings.failed_interval,
+            settings.failed_backoff,
+            settings.reject_retries,
+            settings.reject_interval,
+            settings.lost_retries,
             timeout,
         )
 

@@ -77,7 +77,7 @@ class Receipt:
 
 def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int) -> Lease:
     """A task as its worker gets it; if it cannot be made, one that says why, and fails."""
-    spec = StepDefine.model_validate(step.spec)
+    spec = step.define
     try:
         return _work_item(step, spec, rank, shard, receipt, lease_seconds)
     except (TemplateError, ValidationError) as error:
@@ -147,8 +147,8 @@ def trial(spec: StepDefine, job: JobRow) -> None:
         trigger=job.trigger,
         create_time=job.create_time,
         total=total(spec) or 1,
+        spec=document,
     )
-    step.spec = document
     entry = Shard(TaskState.RUNNING, attempt=1, worker="trial.1", time=1)
     _work_item(step, spec, 0, entry, Receipt(1, "", "", entry), 60)
     for file in (*spec.inputs, *spec.outputs, *spec.predata):

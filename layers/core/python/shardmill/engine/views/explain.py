@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from shardmill.engine.groups import matching
@@ -77,7 +77,7 @@ def _first_cause(mill: Mill, job: JobRow) -> Iterator[str]:
         return
     last = told[-1]
     why = last.get("message") or last.get("reason") or "no reason was given"
-    index = place[2] + int(step.spec.get("startShardId", 0))
+    index = place[2] + step.settings.start_shard_id
     yield f"The first task that failed is {index} of step {step.name}, in attempt {last['attempt']}: {why}."
     lines = (last.get("stderr") or "").strip().splitlines()[-STDERR_LINES:]
     if lines:
@@ -161,7 +161,7 @@ def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
             yield from _of_row(step.history, step.name)
 
 
-def _of_row(history: list[str], step_name: str | None) -> Iterator[Transition]:
+def _of_row(history: Sequence[str], step_name: str | None) -> Iterator[Transition]:
     """As they were written: of two who act at once, the later writer may have looked at the clock first."""
     latest = 0
     for change in map(Change.decode, history):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 from shardmill.engine.errors import JobNotFound, RunNotFound, StepNotFound
@@ -11,7 +10,7 @@ from shardmill.engine.groups import matching
 from shardmill.engine.jobs import dependencies as job_dependencies
 from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms
-from shardmill.model.definition.fields import Info, StepDefine, total
+from shardmill.model.definition.fields import Info, total
 from shardmill.model.job import DependencyStatus, Job, Step
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
@@ -24,7 +23,7 @@ def read_job(mill: Mill, job_name: str, trigger: str, run: int | None = None) ->
         raise JobNotFound(job_name, trigger)
     if run is not None and run > job.run:
         raise RunNotFound(f"the Job {job_name}/{trigger} has no run {run}; it is in run {job.run}")
-    return job if run is None else replace(job, run=run)
+    return job if run is None else job.evolve(run=run)
 
 
 def read_step(mill: Mill, job: JobRow, step_name: str) -> tuple[StepRow, list[StepRow]]:
@@ -132,7 +131,7 @@ def _killed(step: StepRow) -> int:
 
 
 def step_view(job: JobRow, step: StepRow, nodes: list[StepRow], found: dict[TaskState, int]) -> Step:
-    spec = StepDefine.model_validate(step.spec)
+    spec = step.define
     size = step.total or total(spec) or 0
     ended = sum(number for state, number in found.items() if state.ended)
     return Step(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from shardmill.engine.errors import TaskNotFound
@@ -46,7 +45,7 @@ def list_tasks(
 
     `chunk`: how many blocks are read at a time; those of which it is known that they have none are not read.
     """
-    spec = StepDefine.model_validate(step.spec)
+    spec = step.define
     without = _sets_without(mill, step, state) if state and step.two_levels else set()
     wanted = [n for n in range(block_of(start), block_count(step.total)) if set_of(n) not in without]
     for at in range(0, len(wanted), chunk):
@@ -67,13 +66,13 @@ def _sets_without(mill: Mill, step: StepRow, state: TaskState) -> set[int]:
 def read_task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     """One task with all its attempts."""
     rank = rank_of(step, index)
-    spec = StepDefine.model_validate(step.spec)
+    spec = step.define
     shard = _displayed(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
     view = _task_view(job, step, spec, rank, shard)
     view.attempts = [
         _attempt(kept)
         for run in range(1, step.run + 1)
-        for kept in attempts.told(mill, replace(step, run=run), rank)
+        for kept in attempts.told(mill, step.of_run(run), rank)
     ]
     current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
@@ -177,4 +176,4 @@ def _bare_attempt(shard: Shard) -> Attempt:
 
 
 def _first_index(step: StepRow) -> int:
-    return int(step.spec.get("startShardId", 0))
+    return step.settings.start_shard_id

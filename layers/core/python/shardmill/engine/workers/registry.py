@@ -208,7 +208,7 @@ def heartbeat(
     drop += _to_drop(mill, worker, places, steps)
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
     if len(followed) < len(worker.followed):
-        mill.workers.unfollow(worker.id, worker.followed.difference(followed))
+        mill.workers.unfollow(worker.id, set(worker.followed) - set(followed))
     return Beat(rest_if_tired(mill, worker, tally.longest if tally else 0), drop, followed)
 
 

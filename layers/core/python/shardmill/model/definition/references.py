@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardmill.model.fault import Path
@@ -16,7 +16,7 @@ _COMMAND = ("name", "args", "argsArray", "dockerimage", "environ")
 _OUTPUT, _ITEM = "steps.", "item"
 
 
-def templates(step: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+def templates(step: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """The texts of a step that are templates: its content, its files, its command with its environment …"""
     left: list[tuple[Path, Any]] = [((name,), step[name]) for name in ("content", *FILES) if name in step]
     left += [((name,), step[name]) for name in BEFORE_TASKS if isinstance(step.get(name), str)]
@@ -33,19 +33,19 @@ def templates(step: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             left.extend(((*path, key), each) for key, each in value.items())
 
 
-def steps_read_by(step: dict[str, Any]) -> set[str]:
+def steps_read_by(step: Mapping[str, Any]) -> set[str]:
     """The steps whose outputs a step reads: in its texts, or as files."""
     named = {name.split(".")[1] for name in _names(step) if name.startswith(_OUTPUT)}
     files = (each for kind in FILES for each in step.get(kind) or ())
     return named | {each["origin"] for each in files if each.get("origin")}
 
 
-def waits_for_values(step: dict[str, Any]) -> bool:
+def waits_for_values(step: Mapping[str, Any]) -> bool:
     """Whether texts of a step's tasks can be filled in only after other steps have ended."""
     return any(name == _ITEM or name.startswith(_OUTPUT) for name in _names(step))
 
 
-def _names(step: dict[str, Any]) -> Iterator[str]:
+def _names(step: Mapping[str, Any]) -> Iterator[str]:
     for _, text in templates(step):
         if "{{" in text:
             yield from render.names(text)

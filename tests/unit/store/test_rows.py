@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
+
+import pytest
+
+from shardmill.engine.mill import TtlCache
+from shardmill.model.base import spelled
+from shardmill.model.definition.fields import JobDefine, StepDefine
+from shardmill.model.definition.settings import StepSettings
+from shardmill.model.states import JobState, StepState
+from shardmill.store.rows import BackfillRow, GroupRow, JobRow, ScheduleRow, StepRow, WorkerRow
+
+ROWS: list[Any] = [
+    JobRow("id", 1, "job", "t1", 1, JobState.INIT, "hash", 1, 1),
+    StepRow("id", 1, 0, "a", StepState.WAITING, "job", "t1", 1),
+    WorkerRow("w", "worker", 1),
+    GroupRow("g", "pull", 60, ["q"], 1, 1, 1),
+    ScheduleRow("job", "daily", 1, 1, 1, "me"),
+    BackfillRow("job", "daily", 1, "RUNNING", 1, 1, "me"),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
+def test_rows_are_immutable(row: Any) -> None:
+    for each in fields(row):
+        with pytest.raises(FrozenInstanceError):
+            setattr(row, each.name, None)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
+def test_a_row_survives_its_item(row: Any) -> None:
+    read = type(row).from_item(row.to_item())
+    assert read == row
+    assert read.to_item() == row.to_item()
+
+
+def test_absent_attributes_have_defaults_of_their_own() -> None:
+    one, other = (StepRow.from_item(ROWS[1].to_item() | {"unknown": 1}) for _ in range(2))
+    assert one == other == ROWS[1]
+    item = {name: value for name, value in ROWS[1].to_item().items() if name not in ("spec", "context")}
+    assert StepRow.from_item(item).spec is not StepRow.from_item(item).spec
+
+
+def test_an_item_without_a_required_attribute_is_rejected() -> None:
+    item = {name: value for name, value in ROWS[1].to_item().items() if name not in ("run", "index")}
+    with pytest.raises(TypeError, match=r"StepRow requires: \['index', 'run'\]"):
+        StepRow.from_item(item)
+
+
+def test_states_are_read_as_enums_and_written_as_plain_text() -> None:
+    item = ROWS[1].to_item()
+    assert type(item["state"]) is str
+    assert StepRow.from_item(item).state is StepState.WAITING
+
+
+def test_evolve_copies_and_rejects_unknown_fields() -> None:
+    row: StepRow = ROWS[1]
+    changed = row.evolve(total=5, spec={"stepName": "a", "failFast": True})
+    assert (changed.total, row.total) == (5, 0)
+    assert changed.evolve(total=0, spec={}) == row
+    with pytest.raises(TypeError, match="StepRow has no field colour"):
+        row.evolve(colour="red")
+
+
+def test_settings_are_parsed_once_for_each_row() -> None:
+    row = ROWS[1].evolve(spec={"stepName": "a", "sharding": 3, "failFast": True})
+    assert row.define is row.define
+    assert row.settings is row.settings
+    assert (row.define.sharding, row.settings.fail_fast) == (3, True)
+    changed = row.evolve(spec={"stepName": "a", "sharding": 4})
+    assert (changed.define.sharding, changed.settings.fail_fast) == (4, False)
+
+
+def test_settings_agree_with_the_models() -> None:
+    job = JobDefine(job_name="j", steps=[StepDefine(step_name="a")])
+    step, read = job.steps[0], StepSettings.of({})
+    for each in fields(StepSettings):
+        expected = getattr(step, each.name)
+        if expected is None:
+            expected = getattr(job, each.name, None)
+        assert getattr(read, each.name) == expected, each.name
+    given: dict[str, Any] = {
+        "type": "shell",
+        "tolerated_failures": "5%",
+        "can_fail": True,
+        "fail_fast": True,
+        "run_if_skipped": True,
+        "failed_backoff": 2.0,
+    }
+    given |= {each.name: 7 for each in fields(StepSettings) if each.name not in given}
+    spec = StepDefine(step_name="a", **given).model_dump(mode="json", by_alias=True)
+    assert {spelled(name) for name in given} <= spec.keys()
+    assert StepSettings.of(spec) == StepSettings(**given)
+
+
+def test_a_cached_row_is_replaced_only_if_it_is_the_one_that_was_read() -> None:
+    cache: TtlCache[str, StepRow] = TtlCache(1_000)
+    first: StepRow = ROWS[1]
+    assert cache.get(["k"], lambda _: {"k": first}, now=0) == {"k": first}
+    second = first.evolve(total=1)
+    cache.replace("k", first, second)
+    assert cache.get(["k"], lambda _: {}, now=1_000)["k"] is second
+    cache.replace("k", first, first)
+    assert cache.get(["k"], lambda _: {}, now=1_000)["k"] is second
+    assert cache.get(["k"], lambda _: {}, now=1_001) == {}  # the age is that of the first
