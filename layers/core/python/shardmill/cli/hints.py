@@ -25,6 +25,10 @@ REWRITES = {
         r"a file '\1' that must come with the Job: give it with --file '\1=PATH'",
     ),
     "worker-alive": (re.compile(r"\bor force it:"), "or use --force:"),
+    "unauthorized": (
+        re.compile(r"send the header `Authorization: Bearer <token>`"),
+        "pass one with --token or SHARDMILL_TOKEN",
+    ),
     "worker-not-found": (
         re.compile(r"register with POST /v1/workers\b"),
         "`shardmill workers` lists the registered workers",

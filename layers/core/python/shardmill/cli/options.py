@@ -108,7 +108,7 @@ SuspensionReason = Annotated[
         "--reason",
         metavar="TEXT",
         show_default=False,
-        help="Reason, shown to users whose jobs are held back.",
+        help="Reason. That of a suspension is shown to the affected users.",
     ),
 ]
 Run = Annotated[

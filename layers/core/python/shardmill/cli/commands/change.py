@@ -121,10 +121,11 @@ def change(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Change the settings of a job that has not ended, or of all jobs that match a filter.
+    """Change the settings of a job that has not ended.
 
-    The change applies to queued tasks immediately and to all later runs of the job. Running tasks are not
-    affected, nor is the definition. Without --state, a filter selects all jobs that have not ended.
+    The change applies to queued tasks immediately and to all later runs of the job. Running tasks and the
+    definition are not affected. With a filter, changes all matching jobs; without --state, these are all jobs
+    that have not ended.
 
     \b
     Examples:
@@ -187,10 +188,11 @@ def priority(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Change the priority of a job, or of all jobs that match a filter.
+    """Change the priority of a job that has not ended.
 
     The change also applies to queued tasks. Use 10 or more for urgent work and a negative number for
-    background work. Without --state, a filter selects all jobs that have not ended.
+    background work. With a filter, changes all matching jobs; without --state, these are all jobs that have
+    not ended.
 
     \b
     Examples:

@@ -161,10 +161,10 @@ def kill(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Kill a job, one of its steps or tasks, or all jobs that match a filter.
+    """Kill a job, a step or a task.
 
-    Workers stop the running tasks at their next heartbeat. Without --state, a filter selects all jobs that
-    have not ended.
+    Workers stop the running tasks at their next heartbeat. With a filter, kills all matching jobs; without
+    --state, these are all jobs that have not ended.
 
     \b
     Examples:
@@ -208,10 +208,11 @@ def force(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Force a job, a step or a task to SUCCESS or FAILED, or all jobs that match a filter.
+    """Force a job, a step or a task to SUCCESS or FAILED.
 
-    Running tasks are stopped, and dependent steps and jobs proceed. Without --state, a filter selects all
-    jobs that have not ended. Use SUCCESS with --state FAILED to accept failed jobs.
+    Running tasks are stopped, and dependent steps and jobs proceed. With a filter, applies to all matching
+    jobs; without --state, these are all jobs that have not ended. Use SUCCESS with --state FAILED to accept
+    failed jobs.
 
     \b
     Examples:

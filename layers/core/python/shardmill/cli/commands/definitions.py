@@ -106,7 +106,9 @@ def graph(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the steps of a definition, or the dependencies between all definitions.
+    """Draw the steps of a definition, or all definitions.
+
+    With --jobs, draws the dependencies between all definitions.
 
     \b
     Examples:

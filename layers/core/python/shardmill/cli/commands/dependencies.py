@@ -27,7 +27,8 @@ def dependencies(
 ) -> None:
     """List the jobs that a job depends on.
 
-    A dependency is met when its parent job is SUCCESS. The strategy says how many parent jobs must be.
+    A dependency is met when its parent job is SUCCESS. The strategy determines how many parent jobs
+    must succeed.
 
     \b
     Examples:

@@ -24,7 +24,9 @@ _COLUMNS: dict[str, Callable[[Transition], object]] = {
 def why(
     job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """Explain why a job has not ended, or why it ended the way it did.
+    """Explain the state of a job.
+
+    Says why a job has not ended, or why it ended the way it did.
 
     \b
     Examples:
@@ -45,9 +47,9 @@ def why(
 def history(
     job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
 ) -> None:
-    """List the state changes of a job and its steps, with user and reason.
+    """List the state changes of a job and its steps.
 
-    Covers all runs, oldest first. A row without a step is about the job itself.
+    Lists the changes of all runs with user and reason, oldest first. A row without a step is about the job.
 
     \b
     Examples:

@@ -73,10 +73,10 @@ def files(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """List the files of a job: its inputs, and the outputs of its successful tasks.
+    """List the files of a job.
 
-    Files are listed in the order of steps and tasks. A file without a step is an input of the job. Use
-    `shardmill get` to download files.
+    Lists the inputs of the job, which have no step, and the outputs of its successful tasks, in the order of
+    steps and tasks. Use `shardmill get` to download files.
 
     \b
     Examples:

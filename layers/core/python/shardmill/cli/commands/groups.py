@@ -69,7 +69,7 @@ def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Js
       shardmill groups
       shardmill groups show default
       shardmill groups add reports --lease-seconds 300
-      shardmill groups add reports --lease-seconds 60
+      shardmill groups add reports --type hive
       shardmill groups suspend reports --reason maintenance
       shardmill groups remove reports
     """
@@ -177,9 +177,10 @@ def suspend(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Suspend a worker group, or all groups: workers take no more tasks of it.
+    """Suspend a worker group, or all groups.
 
-    Running tasks finish, and queued tasks stay queued. New jobs are still accepted.
+    Workers take no more tasks of a suspended group. Running tasks finish, and queued tasks stay queued. New
+    jobs are still accepted.
 
     \b
     Examples:
@@ -206,10 +207,10 @@ def resume(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Resume a suspended worker group, or, with --all, undo `suspend --all`.
+    """Resume a suspended worker group, or all groups.
 
-    The two suspensions are independent: --all does not resume groups that were suspended by name, and a group
-    resumed by name stays suspended until --all is resumed too.
+    The two suspensions are independent: --all ends a suspension of all groups, but not of groups that were
+    suspended by name. A group resumed by name stays suspended while all groups are suspended.
 
     \b
     Examples:

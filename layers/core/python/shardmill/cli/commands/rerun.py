@@ -76,10 +76,11 @@ def rerun(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Rerun the failed tasks of a job, other parts of it, or all jobs that match a filter.
+    """Rerun the failed tasks of a job, or other parts of it.
 
-    Starts a new run of the job that keeps all other results. Without --state, a filter selects FAILED jobs,
-    and with --all or --step also SUCCESS jobs. Select KILLED or SUSPENDED jobs with --state.
+    Starts a new run of the job that keeps all other results. With a filter, reruns all matching jobs; without
+    --state, these are FAILED jobs, and with --all or --step also SUCCESS jobs. Select KILLED or SUSPENDED
+    jobs with --state.
 
     \b
     Examples:
@@ -130,9 +131,9 @@ def recompute(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Rerun a step and all steps downstream of it, in a job or in all jobs that match a filter.
+    """Rerun a step and all steps downstream of it.
 
-    Without --state, a filter selects FAILED and SUCCESS jobs.
+    With a filter, applies to all matching jobs; without --state, these are FAILED and SUCCESS jobs.
 
     \b
     Examples:

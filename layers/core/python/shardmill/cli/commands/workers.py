@@ -148,7 +148,7 @@ def suspend(
 
 @app.command()
 def resume(name: WorkerName, url: Url = None, token: Token = None, as_json: Json = False) -> None:
-    """Resume a worker that is suspended, or that is draining and has not exited.
+    """Resume a suspended or draining worker.
 
     \b
     Examples:
