@@ -1,4 +1,4 @@
-"""An API that answers what a test told it to: in the process for the client, on loopback for the CLI."""
+"""A fake API with scripted replies: in process for the client, on loopback for the command line."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     error: type[httpx.TransportError] | None = None
     cut: int | None = None
-    """On loopback: so many bytes of the body come, and then the connection ends."""
+    """On loopback: close the connection after this many bytes of the body."""
 
     @property
     def content(self) -> bytes:
@@ -49,14 +49,14 @@ class Reply:
 
 
 class FakeApi:
-    """Answers in the order given, the last one again and again; what it does not know is a 404."""
+    """Gives the replies to a route in order and repeats the last one; unknown routes answer 404."""
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
         self._replies: dict[tuple[str, str], list[Any]] = {}
 
     def on(self, method: str, path: str, *replies: Any) -> None:
-        """A reply is a `Reply`, or just the body of a 200; or what makes one of the request."""
+        """Set the replies to a route: each a `Reply`, the body of a 200, or a function of the request."""
         self._replies[method, path] = list(replies)
 
     def reply(self, seen: Seen) -> Reply:
@@ -69,6 +69,12 @@ class FakeApi:
         return made if isinstance(made, Reply) else Reply(made)
 
     @property
+    def changed_jobs(self) -> list[str]:
+        """The requests that change or delete a job, relative to /v1/jobs."""
+        changes = (each.path for each in self.seen if each.method in ("POST", "DELETE"))
+        return [path.removeprefix("/v1/jobs/") for path in changes]
+
+    @property
     def asked(self) -> list[str]:
         return [f"{each.method} {each.path}" for each in self.seen]
 
@@ -78,14 +84,14 @@ class FakeApi:
             seen = Seen(request.method, request.url.path, query, dict(request.headers), request.content)
             reply = self.reply(seen)
             if reply.error:
-                raise reply.error("broken on purpose")
+                raise reply.error("injected error")
             return httpx.Response(reply.status, headers=reply.headers, content=reply.content)
 
         return httpx.MockTransport(handle)
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """Its address while it listens on loopback."""
+        """Listen on loopback; yield the URL."""
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -105,7 +111,7 @@ class FakeApi:
             do_GET = do_POST = do_PUT = do_DELETE = answer
 
             def log_message(self, *args: object) -> None:
-                """Not into the output of the tests."""
+                """Keep the output of tests clean."""
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -120,7 +126,7 @@ class FakeApi:
 
 @contextmanager
 def command_line(api: FakeApi) -> Iterator[Run]:
-    """Runs commands against an API on loopback, which is the only one that they can find."""
+    """Yield a function that runs commands against the API, the only one that they can find."""
     from shardmill.cli.app import app
 
     with api.served() as url, pytest.MonkeyPatch.context() as patch:
@@ -136,8 +142,16 @@ def command_line(api: FakeApi) -> Iterator[Run]:
         yield run
 
 
-def fine(result: Result) -> str:
-    """What a command printed that had nothing to complain of."""
+def offline(*arguments: str, env: dict[str, str] | None = None, **more: Any) -> Result:
+    """Run a command without an API, unless `env` has the URL of one."""
+    from shardmill.cli.app import app
+
+    unset = {"SHARDMILL_URL": None, "SHARDMILL_TOKEN": None}
+    return CliRunner().invoke(app, list(arguments), env={**unset, **(env or {})}, **more)
+
+
+def output_of(result: Result) -> str:
+    """The standard output of a command that succeeded without messages."""
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 
@@ -164,7 +178,7 @@ def job(state: str = "RUNNING", *steps: dict[str, Any], **more: Any) -> dict[str
         "updateTime": NOW,
         "registered": True,
         "steps": list(steps),
-        "aFieldOfTomorrow": 1,
+        "anUnknownField": 1,
         **more,
     }
 
@@ -200,7 +214,7 @@ def task(index: int = 0, state: str = "SUCCESS", attempt: int = 1, **more: Any) 
 
 
 def job_file(name: str, content: bytes, url: str, **more: Any) -> dict[str, Any]:
-    """A file that came with Job `t1` of `report`, or, with a stepName and an index, was made by a task."""
+    """An input file of job report/t1, or, with a stepName and an index, an output of a task."""
     checksum = hashlib.sha256(content).hexdigest()
     return {"name": name, "size": len(content), "sha256": checksum, "url": url, **more}
 
@@ -224,7 +238,7 @@ def saved(name: str = "report", **more: Any) -> dict[str, Any]:
 
 
 def listed(name: str = "report", **more: Any) -> dict[str, Any]:
-    """A definition as lists show it."""
+    """A definition as it appears in lists."""
     whole = saved(name, stepCount=2, **more)
     return {field: value for field, value in whole.items() if field != "steps"}
 
@@ -234,7 +248,7 @@ def log(text: str, offset: int, complete: bool) -> dict[str, Any]:
 
 
 def schedule(**more: Any) -> dict[str, Any]:
-    """The schedule `nightly` of `report`, as its route answers it."""
+    """The schedule `nightly` of `report`."""
     return {
         "jobName": "report",
         "scheduleId": "nightly",
@@ -250,7 +264,7 @@ def schedule(**more: Any) -> dict[str, Any]:
         "updateTime": NOW,
         "updateUser": "admin",
         "history": [],
-        "aFieldOfTomorrow": 1,
+        "anUnknownField": 1,
         **more,
     }
 
@@ -287,7 +301,7 @@ def backfill(state: str = "RUNNING", total: int = 5, **more: Any) -> dict[str, A
 
 
 def parent_run(name: str = "ledger", **more: Any) -> dict[str, Any]:
-    """A run that Job `t1` of `report` waits for; none has come unless `preState` says so."""
+    """A job that report/t1 depends on; not submitted unless `preState` is given."""
     done = 1 if more.get("preState") == "SUCCESS" else 0
     known = {"jobName": "report", "trigger": "t1", "preJob": name, "preStatus": done, "strategy": "all"}
     return {**known, "updateTime": NOW, **more}

@@ -1,44 +1,28 @@
-"""What is done to one Job, and its history, against an API on loopback."""
+"""Commands for one job: requests, output, refusals and usage errors."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
-from hypothesis import given
-from hypothesis import strategies as st
 
-from shardmill.cli.bulk.selection import Selection
-from shardmill.cli.parsing import MAX_INDEXES, parse_indexes
-from shardmill.model.states import JobState
 from support.fakes.api import (
     FakeApi,
-    Reply,
     Run,
-    command_line,
-    fine,
     job,
-    page,
+    output_of,
     problem,
     step,
-    task,
-    transition,
 )
 
 JOB = "/v1/jobs/report/t1"
+
 WHO = ["report", "t1"]
 
-
-@pytest.fixture
-def api() -> FakeApi:
-    return FakeApi()
+FILTERS = "give either JOB and TRIGGER, or at least one of --job"
 
 
-@pytest.fixture
-def run(api: FakeApi) -> Iterator[Run]:
-    with command_line(api) as found:
-        yield found
+def with_word(metavar: str) -> str:
+    return f"give either JOB, TRIGGER and {metavar}, or {metavar} and at least one of --job"
 
 
 @pytest.mark.parametrize(
@@ -113,13 +97,13 @@ def run(api: FakeApi) -> Iterator[Run]:
         ),
     ],
 )
-def test_what_is_asked_of_one_job(
+def test_request_and_output_for_one_job(
     api: FakeApi, run: Run, command: list[str], state: str, told: str, sent: Any
 ) -> None:
     path = f"{JOB}:{command[0]}"
     api.on("POST", path, job(state, step(state="KILLED"), run=2, priority=1))
-    assert fine(run(*command)) == told
-    assert json.loads(fine(run(*command, "--json")))["state"] == state
+    assert output_of(run(*command)) == told
+    assert json.loads(output_of(run(*command, "--json")))["state"] == state
     assert api.asked == [f"POST {path}"] * 2
     assert [each.document for each in api.seen] == [sent] * 2
 
@@ -134,18 +118,11 @@ def test_what_is_asked_of_one_job(
         ("change", ["--retries", "3"]),
     ],
 )
-def test_a_refusal_of_one_job_is_1(api: FakeApi, run: Run, verb: str, more: list[str]) -> None:
+def test_refusal_for_one_job_exits_1(api: FakeApi, run: Run, verb: str, more: list[str]) -> None:
     api.on("POST", f"{JOB}:{verb}", problem(409, "job-ended", "the Job report/t1 has ended as SUCCESS"))
     refused = run(verb, *WHO, *more)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert refused.stderr == "shardmill: the Job report/t1 has ended as SUCCESS\n"
-
-
-FILTERS = "give either JOB and TRIGGER, or at least one of --job"
-
-
-def with_word(metavar: str) -> str:
-    return f"give either JOB, TRIGGER and {metavar}, or {metavar} and at least one of --job"
 
 
 @pytest.mark.parametrize(
@@ -213,142 +190,10 @@ def with_word(metavar: str) -> str:
         (["change", *WHO, "--step", "a", "--retries", "3", "--downstream"], "cannot be combined with a step"),
     ],
 )
-def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, command: list[str], words: str) -> None:
+def test_invalid_usage_exits_2_without_a_request(
+    api: FakeApi, run: Run, command: list[str], words: str
+) -> None:
     refused = run(*command)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert words in " ".join(refused.stderr.split())
     assert api.seen == []
-
-
-# Running again, and waiting for it
-
-
-@pytest.mark.parametrize("command", [["rerun", *WHO], ["recompute", *WHO, "main"]])
-def test_waiting_for_a_new_run(api: FakeApi, run: Run, command: list[str]) -> None:
-    api.on("POST", f"{JOB}:{command[0]}", job("INIT", run=2))
-    looks = job("RUNNING", step(), run=2), job("SUCCESS", step(state="SUCCESS", done=4), run=2)
-    api.on("GET", JOB, *looks)
-    result = run(*command, "--wait")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("report t1 SUCCESS\n")
-    assert result.stderr.splitlines()[0] == "shardmill: started run 2 of report/t1"
-    assert "step main RUNNING (0 of 4 tasks)" in result.stderr
-    api.on("GET", JOB, *looks)
-    assert json.loads(run(*command, "--wait", "--json").stdout)["state"] == "SUCCESS"
-
-
-def test_a_new_run_that_fails_is_4_and_says_why(api: FakeApi, run: Run) -> None:
-    api.on("POST", f"{JOB}:rerun", job("INIT", run=2))
-    api.on("GET", JOB, job("FAILED", step(state="FAILED"), run=2))
-    api.on("GET", f"{JOB}/steps/main/tasks", page(task(5, "FAILED")))
-    api.on("GET", f"{JOB}/steps/main/tasks/5", task(5, "FAILED", reason="exit code 3"))
-    for more in ([], ["--json"]):
-        result = run("rerun", *WHO, "--wait", *more)
-        assert result.exit_code == 4
-        assert "task 5 of step main failed: exit code 3" in result.stderr
-
-
-def test_waiting_too_long_for_a_new_run_is_5(api: FakeApi, run: Run) -> None:
-    api.on("POST", f"{JOB}:rerun", job("INIT", run=2))
-    api.on("GET", JOB, job("RUNNING", run=2))
-    assert run("rerun", *WHO, "--wait", "--timeout", "0").exit_code == 5
-
-
-WORDS = st.lists(st.text("ab1", min_size=1, max_size=3), max_size=3)
-
-
-@given(WORDS, st.none() | st.just("report"), st.none() | st.just([JobState.FAILED]))
-def test_a_last_word_is_behind_both_names_or_alone_beside_a_filter(
-    words: list[str], of_job: str | None, states: list[JobState] | None
-) -> None:
-    job_name, trigger, last = [*words, None, None, None][:3]
-    selection = Selection(job_name, trigger, of_job, states)
-    if len(words) != (1 if of_job or states else 3):
-        with pytest.raises(typer.BadParameter, match="give either JOB, TRIGGER and STEP, or STEP and"):
-            selection.take_argument(last, "STEP", str)
-        return
-    rest, value = selection.take_argument(last, "STEP", str)
-    assert value == words[-1]
-    assert [each for each in (rest.job_name, rest.trigger) if each] == words[:-1]
-    rest.check()
-
-
-@given(st.lists(st.integers(0, 10**9 - 1), min_size=1, max_size=20))
-def test_indexes_come_out_as_they_went_in(numbers: list[int]) -> None:
-    assert parse_indexes(",".join(map(str, numbers))) == sorted(set(numbers))
-
-
-@given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 50)), min_size=1, max_size=10))
-def test_ranges_are_what_is_in_them(ranges: list[tuple[int, int]]) -> None:
-    text = ", ".join(f"{first}-{first + more}" for first, more in ranges)
-    wanted = {number for first, more in ranges for number in range(first, first + more + 1)}
-    assert parse_indexes(text) == sorted(wanted)
-
-
-@given(st.text(max_size=12))
-def test_any_text_is_indexes_or_refused(text: str) -> None:
-    try:
-        found = parse_indexes(text)
-    except typer.BadParameter:
-        return
-    assert 0 < len(found) <= MAX_INDEXES
-    assert found == sorted(set(found))
-
-
-def test_as_many_indexes_as_the_api_takes() -> None:
-    assert len(parse_indexes(f"1-{MAX_INDEXES}")) == MAX_INDEXES
-    with pytest.raises(typer.BadParameter, match="more than"):
-        parse_indexes(f"0-{MAX_INDEXES}")
-    with pytest.raises(typer.BadParameter, match="more than"):
-        parse_indexes(f"1-{MAX_INDEXES},0")
-
-
-# History
-
-
-def test_the_history_is_a_table(api: FakeApi, run: Run) -> None:
-    api.on(
-        "GET",
-        f"{JOB}/history",
-        page(
-            transition("INIT", actor="admin"),
-            transition("FAILED", "main", reason="2 tasks\nfailed"),
-            transition("INIT", run=2, actor="bob", reason="fixed"),
-        ),
-    )
-    lines = fine(run("history", *WHO)).splitlines()
-    assert [[cell.strip() for cell in line.split("  ") if cell] for line in lines] == [
-        ["TIME", "RUN", "STEP", "STATE", "USER", "REASON"],
-        ["2026-11-16T02:17:19Z", "1", "-", "INIT", "admin", "-"],
-        ["2026-11-16T02:17:19Z", "1", "main", "FAILED", "shardmill", "2 tasks failed"],
-        ["2026-11-16T02:17:19Z", "2", "-", "INIT", "bob", "fixed"],
-    ]
-    found = json.loads(fine(run("history", *WHO, "--json")))
-    assert [(each["stepName"], each["run"]) for each in found] == [(None, 1), ("main", 1), (None, 2)]
-
-
-def test_a_job_is_forced_to_an_end(api: FakeApi, run: Run) -> None:
-    api.on("POST", f"{JOB}:force", job(state="SUCCESS"))
-    assert fine(run("force", *WHO, "success", "--reason", "seen")) == "report t1 SUCCESS\n"
-    assert api.seen[-1].document == {"state": "SUCCESS", "reason": "seen"}
-    fine(run("force", *WHO, "FAILED", "--step", "main", "--index", "3"))
-    assert api.seen[-1].document == {"state": "FAILED", "stepName": "main", "index": 3}
-    assert run("force", *WHO, "KILLED").exit_code == 2
-    assert run("force", *WHO, "SUCCESS", "--index", "3").exit_code == 2
-
-
-def test_a_job_is_deleted(api: FakeApi, run: Run) -> None:
-    api.on("DELETE", JOB, Reply(status=204))
-    for more in ([], ["--full"]):
-        done = run("delete", *WHO, *more)
-        assert (done.exit_code, done.stdout, done.stderr) == (0, "", "shardmill: report t1 deleted\n")
-    told = json.loads(fine(run("delete", *WHO, "--json")))
-    assert told == {"jobName": "report", "trigger": "t1", "deleted": True}
-    assert [each.query for each in api.seen] == [{}, {"full": "true"}, {}]
-
-
-def test_why_a_job_is_not_finished(api: FakeApi, run: Run) -> None:
-    told = {"jobName": "report", "trigger": "t1", "state": "RUNNING", "sentences": ["One.", "Two."]}
-    api.on("GET", f"{JOB}:explain", told)
-    assert fine(run("why", *WHO)) == "One.\nTwo.\n"
-    assert json.loads(fine(run("why", *WHO, "--json")))["sentences"] == ["One.", "Two."]

@@ -1,20 +1,18 @@
-"""schedule backfill, backfills, stop against an API on loopback, and how far a backfill is, for people."""
+"""schedule backfill, backfills and stop."""
 
-import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from shardmill.cli.commands.backfill import count, exit_code
-from shardmill.cli.render.bars import CountLines, count_bar
+from shardmill.cli.commands.backfill import exit_code
 from shardmill.model.time.schedule import Backfill
-from support.fakes.api import FakeApi, Reply, Run, backfill, command_line, fine, page, problem, schedule
+from support.fakes.api import FakeApi, Reply, Run, backfill, output_of, page, problem, schedule
 
 PATH = "/v1/schedules/report/nightly"
+
 COMMAND = ["schedule", "backfill", "report", "nightly"]
+
 RANGE = ["--from", "2026-01-01T00:00:00Z", "--to", "2026-02-01T00:00:00Z"]
 
 
@@ -26,10 +24,12 @@ def api() -> FakeApi:
     return api
 
 
-@pytest.fixture
-def run(api: FakeApi) -> Iterator[Run]:
-    with command_line(api) as found:
-        yield found
+def looks(api: FakeApi, *seen: dict[str, Any]) -> None:
+    api.on("GET", f"{PATH}/backfills/2", *seen)
+
+
+def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
+    return Backfill.model_validate(backfill(state, total, **more))
 
 
 @pytest.mark.parametrize(
@@ -51,18 +51,18 @@ def run(api: FakeApi) -> Iterator[Run]:
         (["--time", "20260101", "--force"], {"times": ["20260101"], "force": True}),
     ],
 )
-def test_a_backfill_is_asked_for(api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]) -> None:
+def test_backfill_request(api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]) -> None:
     told = "backfill 2 of report nightly RUNNING: 0 done, 0 failed, 0 skipped, 1 running of 5\n"
-    assert fine(run(*COMMAND, *options)) == told
+    assert output_of(run(*COMMAND, *options)) == told
     assert api.seen[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
-    assert json.loads(fine(run(*COMMAND, *options, "--json")))["number"] == 2
+    assert json.loads(output_of(run(*COMMAND, *options, "--json")))["number"] == 2
 
 
-def test_the_zone_is_asked_for_only_if_it_matters(api: FakeApi, run: Run) -> None:
-    fine(run(*COMMAND, *RANGE))
-    fine(run(*COMMAND, "--time", "2026-01-01"))
+def test_schedule_is_read_for_its_timezone_only_if_needed(api: FakeApi, run: Run) -> None:
+    output_of(run(*COMMAND, *RANGE))
+    output_of(run(*COMMAND, "--time", "2026-01-01"))
     assert api.asked == [f"POST {PATH}:backfill"] * 2
-    fine(run(*COMMAND, "--from", "2026-01-01", "--to", "2026-01-02"))
+    output_of(run(*COMMAND, "--from", "2026-01-01", "--to", "2026-01-02"))
     assert api.asked[2:] == [f"GET {PATH}", f"POST {PATH}:backfill"]
 
 
@@ -84,20 +84,22 @@ def test_the_zone_is_asked_for_only_if_it_matters(api: FakeApi, run: Run) -> Non
         ([*RANGE, "--timeout", "3"], "requires --wait"),
     ],
 )
-def test_nonsense_is_2_and_asks_nobody(api: FakeApi, run: Run, options: list[str], words: str) -> None:
+def test_invalid_usage_exits_2_without_a_request(
+    api: FakeApi, run: Run, options: list[str], words: str
+) -> None:
     refused = run(*COMMAND, *options)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert words in " ".join(refused.stderr.split())
     assert api.seen == []
 
 
-def test_a_date_that_no_zone_can_show_is_2(run: Run) -> None:
+def test_date_out_of_range_exits_2(run: Run) -> None:
     refused = run(*COMMAND, "--from", "0001-01-01", "--to", "2026-01-02")
     assert refused.exit_code == 2
     assert "0001-01-01 is out of range" in refused.stderr
 
 
-def test_a_refusal_is_in_the_words_of_the_api(api: FakeApi, run: Run) -> None:
+def test_refusal_shows_the_faults(api: FakeApi, run: Run) -> None:
     fault = {"pointer": "/times/0", "code": "bad-time", "message": "the schedule has no time on '2026-01-01'"}
     api.on("POST", f"{PATH}:backfill", problem(422, "bad-time", "the backfill is not valid", faults=[fault]))
     refused = run(*COMMAND, "--time", "2026-01-01", "--wait")
@@ -105,11 +107,7 @@ def test_a_refusal_is_in_the_words_of_the_api(api: FakeApi, run: Run) -> None:
     assert refused.stderr.splitlines()[1] == "shardmill:   /times/0: the schedule has no time on '2026-01-01'"
 
 
-def looks(api: FakeApi, *seen: dict[str, Any]) -> None:
-    api.on("GET", f"{PATH}/backfills/2", *seen)
-
-
-def test_waiting_shows_progress_in_lines_where_there_is_no_terminal(api: FakeApi, run: Run) -> None:
+def test_wait_prints_progress_lines_without_a_terminal(api: FakeApi, run: Run) -> None:
     half = backfill(success=2, skipped=1, running=1, waiting=1)
     looks(api, backfill(running=1, waiting=4), half, half, backfill("DONE", success=4, skipped=1))
     result = run(*COMMAND, *RANGE, "--wait")
@@ -123,13 +121,13 @@ def test_waiting_shows_progress_in_lines_where_there_is_no_terminal(api: FakeApi
     ]
 
 
-def test_waiting_in_json_is_one_document(api: FakeApi, run: Run) -> None:
+def test_wait_json_prints_one_document(api: FakeApi, run: Run) -> None:
     looks(api, backfill("DONE", success=5))
     result = run(*COMMAND, *RANGE, "--wait", "--json")
     assert (result.exit_code, json.loads(result.stdout)["state"]) == (0, "DONE")
 
 
-def test_a_failure_is_4_and_named(api: FakeApi, run: Run) -> None:
+def test_failure_exits_4_with_the_reason(api: FakeApi, run: Run) -> None:
     notes = "the last that failed: t1 (FAILED)"
     looks(api, backfill("DONE", success=4, failed=1, notes=notes))
     result = run(*COMMAND, *RANGE, "--wait")
@@ -142,7 +140,7 @@ def test_a_failure_is_4_and_named(api: FakeApi, run: Run) -> None:
     assert run(*COMMAND, *RANGE, "--wait", "--json").exit_code == 4
 
 
-def test_waiting_goes_on_while_jobs_of_a_stopped_one_run(api: FakeApi, run: Run) -> None:
+def test_wait_continues_while_jobs_of_a_stopped_backfill_run(api: FakeApi, run: Run) -> None:
     stopped = {"notes": "stopped by bob"}
     looks(
         api, backfill("STOPPED", success=1, running=1, **stopped), backfill("STOPPED", success=2, **stopped)
@@ -153,7 +151,7 @@ def test_waiting_goes_on_while_jobs_of_a_stopped_one_run(api: FakeApi, run: Run)
     assert "3 not run of 5 times: stopped by bob" in result.stderr
 
 
-def test_waiting_too_long_is_5(api: FakeApi, run: Run) -> None:
+def test_timeout_while_waiting_exits_5(api: FakeApi, run: Run) -> None:
     looks(api, backfill(running=1, waiting=4))
     result = run(*COMMAND, *RANGE, "--wait", "--timeout", "0.2")
     assert (result.exit_code, result.stdout) == (5, "")
@@ -165,49 +163,23 @@ def test_waiting_too_long_is_5(api: FakeApi, run: Run) -> None:
 def test_backfills_are_listed(api: FakeApi, run: Run) -> None:
     notes = "t1 was refused: its step needs a worker group 'g'; make it with PUT /v1/groups/g"
     api.on("GET", f"{PATH}/backfills", page(backfill(failed=1, notes=notes), backfill("DONE", number=1)))
-    lines = fine(run("schedule", "backfills", "report", "nightly")).splitlines()
+    lines = output_of(run("schedule", "backfills", "report", "nightly")).splitlines()
     heading = "NUMBER STATE TOTAL DONE FAILED SKIPPED RUNNING WAITING STARTED USER NOTES"
     assert " ".join(lines[0].split()) == heading
     assert lines[1].split()[:8] == ["2", "RUNNING", "5", "0", "1", "0", "0", "0"]
     assert lines[1].endswith("make it with `shardmill groups add g`")
-    found = json.loads(fine(run("schedule", "backfills", "report", "nightly", "--json")))
+    found = json.loads(output_of(run("schedule", "backfills", "report", "nightly", "--json")))
     assert [(each["number"], each["notes"]) for each in found] == [(2, notes), (1, "")]
 
 
-def test_a_backfill_is_stopped(api: FakeApi, run: Run) -> None:
+def test_backfill_is_stopped(api: FakeApi, run: Run) -> None:
     api.on("POST", f"{PATH}/backfills/2:stop", backfill("STOPPED", success=1, running=1))
     told = "backfill 2 of report nightly STOPPED: 1 done, 0 failed, 0 skipped, 1 running of 5\n"
-    assert fine(run("schedule", "stop", "report", "nightly", "2")) == told
-    assert json.loads(fine(run("schedule", "stop", "report", "nightly", "2", "--json")))["state"] == "STOPPED"
-
-
-# How far it is
-
-
-def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
-    return Backfill.model_validate(backfill(state, total, **more))
-
-
-def test_a_long_backfill_is_not_told_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = CountLines()
-    for done in range(10_000):
-        lines(count(seen(total=10_000, success=done, running=1)))
-    assert len(capsys.readouterr().err.splitlines()) == 20
-    lines(count(seen(total=10_000, success=9_998, failed=1, running=1)))
-    assert "1 failed" in capsys.readouterr().err
-
-
-def drawn(backfill: Backfill) -> list[str]:
-    console = Console(file=io.StringIO(), width=120)
-    console.print(count_bar(count(backfill)))
-    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
-
-
-def test_the_bar_counts_what_has_ended() -> None:
-    title, line = drawn(seen(success=1, failed=1, skipped=1, running=2))
-    assert title.strip() == "backfill 2 of report nightly RUNNING"
-    assert line.split()[1:] == ["3/5", "1", "done", "1", "failed", "1", "skipped", "2", "running"]
-    assert "0/0" in drawn(seen("DONE", total=0))[1]
+    assert output_of(run("schedule", "stop", "report", "nightly", "2")) == told
+    assert (
+        json.loads(output_of(run("schedule", "stop", "report", "nightly", "2", "--json")))["state"]
+        == "STOPPED"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +192,7 @@ def test_the_bar_counts_what_has_ended() -> None:
         ({"notes": "the schedule was deleted"}, 4, "5 not run of 5 times: the schedule was deleted"),
     ],
 )
-def test_fine_is_what_ran_or_need_not(
+def test_exit_code_of_an_ended_backfill(
     end: dict[str, Any], code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(seen("DONE", **end)) == code
