@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
-    Busy,
     DefinitionInUse,
     DefinitionInvalid,
     DefinitionNotFound,
@@ -27,7 +27,7 @@ from shardmill.store.definitions import (
 
 MAX_ANSWER_BYTES = 5_000_000  # a function answers 6 MB at most
 LISTED_AT_ONCE = 1_000
-_TRIES = 200  # each of them can be lost only to somebody else's save
+_TRIES = 200  # an attempt fails only because another save succeeds
 
 
 def save(
@@ -40,7 +40,9 @@ def save(
     stored = stored_document(define)
     if len(define.model_dump_json()) > MAX_ANSWER_BYTES:
         raise TooLarge(f"with all its fields the definition has more than {MAX_ANSWER_BYTES} bytes; split it")
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the definition {job_name!r}", _TRIES)
+    while True:
+        attempts.begin()
         graph = _judge_graph(mill, define)
         try:
             return mill.definitions.save(
@@ -52,7 +54,6 @@ def save(
             raise _not_as_expected(job_name, error.version) from error
         except DefinitionTooLarge as error:
             raise TooLarge(str(error.__doc__)) from error
-    raise _busy(job_name)
 
 
 def _judge_graph(mill: Mill, define: JobDefine) -> int | None:
@@ -94,10 +95,6 @@ def _not_as_expected(job_name: str, version: int) -> PreconditionFailed:
     return PreconditionFailed(f"definition {job_name!r} {there}: not what was expected; read it and repeat")
 
 
-def _busy(job_name: str) -> Busy:
-    return Busy(f"too many change the definition {job_name!r} at once; ask again")
-
-
 def invalid(faults: list[Fault]) -> DefinitionInvalid:
     return DefinitionInvalid(
         f"the definition has {len(faults)} fault{'s' if len(faults) != 1 else ''}",
@@ -120,7 +117,9 @@ def read(mill: Mill, job_name: str, version: int | None = None) -> Definition:
 
 def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
     """Delete a definition that no other depends on and no schedule starts."""
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the definition {job_name!r}", _TRIES)
+    while True:
+        attempts.begin()
         newest = read(mill, job_name)
         if expected not in (None, "any", newest.version):
             raise _not_as_expected(job_name, newest.version)
@@ -131,7 +130,6 @@ def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
             return mill.definitions.delete(job_name, version=newest.version, parents=sorted(parents), use=use)
         except VersionConflict:
             continue
-    raise _busy(job_name)
 
 
 def suspend(mill: Mill, job_name: str, actor: Actor, reason: str) -> Definition:

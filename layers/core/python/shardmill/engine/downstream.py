@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 from shardmill.aws.observability import logger
-from shardmill.engine.errors import Busy, DefinitionSuspended, MillError, TriggerTaken
+from shardmill.engine.errors import DefinitionSuspended, MillError, TriggerTaken
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.jobs.submit import submit
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import SCHEMA_VERSION
 from shardmill.model.actor import Actor
 from shardmill.model.base import MAX_NAME, from_ms
+from shardmill.model.errors import Transient
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
@@ -91,7 +92,7 @@ def _start_child(mill: Mill, parent: JobRow, name: str, now: int, new_id: NewId)
             submit(mill, request, Actor(parent.submit_user), now=now, new_id=new_id)
         except TriggerTaken:
             continue  # by somebody's Job of another dataTime
-        except (Busy, DefinitionSuspended):
+        except (Transient, DefinitionSuspended):
             raise  # to be asked again
         except MillError as refused:
             # Nobody waits for an answer, and asking again would give the same.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shardmill.engine.errors import Busy, JobEnded, RequestInvalid, StepNotFound
+from shardmill.engine.conflict import Attempts
+from shardmill.engine.errors import JobEnded, RequestInvalid, StepNotFound
 from shardmill.engine.groups.matching import group_rows
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.changes import ALL_STEPS, Changes, apply_changes
@@ -17,8 +18,6 @@ from shardmill.model.actor import Actor
 from shardmill.model.base import spelled
 from shardmill.model.fault import fault
 from shardmill.store.rows import JobRow
-
-_TRIES = 6
 
 
 def change(
@@ -35,7 +34,9 @@ def change(
     _check(mill, job, wish, step_name, now)
     why = f"changed {_in_words(wish)}" + (f" of step {step_name}" if step_name else "")
     present: JobRow | None = job
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the job {job.job_name}/{job.trigger}")
+    while True:
+        attempts.begin()
         if not present or present.state.ended:
             state = present.state if present else "gone"
             raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
@@ -56,7 +57,6 @@ def change(
         if changed:
             return apply_changes(mill, changed, now)
         present = mill.jobs.get(job.id)
-    raise Busy("too many change this Job at once; ask again")
 
 
 def _check(mill: Mill, job: JobRow, wish: Changes, step_name: str, now: int) -> None:

@@ -6,8 +6,9 @@ later state of the Job counts for its steps too. What a crash leaves undone, the
 
 from __future__ import annotations
 
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.control.rerun import Scope, rerun
-from shardmill.engine.errors import Busy, JobEnded
+from shardmill.engine.errors import JobEnded
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.jobs.plan import plan
 from shardmill.engine.mill import RECHECK_MS, Mill
@@ -20,13 +21,14 @@ from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
 _ALIVE = (JobState.INIT, JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
-_TRIES = 6
 
 
 def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let_finish: bool) -> JobRow:
     """Park a Job; its running tasks are told to stop, or may finish. The same again changes nothing."""
     notes = suspended_by(actor, reason)
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the job {job.job_name}/{job.trigger}")
+    while True:
+        attempts.begin()
         moved = mill.jobs.move(
             job.id,
             job.run,
@@ -52,7 +54,6 @@ def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let
             raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {(present or job).state}")
         if present.state is JobState.SUSPENDED:
             return present
-    raise Busy("too many suspend and resume this Job at once; ask again")
 
 
 def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobRow:

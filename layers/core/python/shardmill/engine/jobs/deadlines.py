@@ -9,7 +9,8 @@ from __future__ import annotations
 from itertools import islice
 
 from shardmill.aws.observability import logger
-from shardmill.engine.errors import Busy, JobEnded
+from shardmill.engine.conflict import Attempts
+from shardmill.engine.errors import JobEnded
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.finish import detail_of
 from shardmill.engine.running.kill import kill
@@ -20,7 +21,6 @@ from shardmill.store.rows import JobRow
 
 JOB_LATE = "Job Late"
 MOST_A_TICK = 1_000
-_TRIES = 6
 
 
 def handle_missed_deadlines(mill: Mill, now: int) -> dict[str, int]:
@@ -67,7 +67,9 @@ def _kill(mill: Mill, job: JobRow, reason: str, now: int) -> None:
 
 def _marked(mill: Mill, job_id: str, now: int) -> JobRow | None:
     """A Job that is marked as late, by this tick or an earlier one; None if it is not late."""
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the job {job_id}")
+    while True:
+        attempts.begin()
         job = mill.jobs.get(job_id)
         if not job or not _is_late(job, now):
             return None
@@ -77,7 +79,6 @@ def _marked(mill: Mill, job_id: str, now: int) -> JobRow | None:
         marked = mill.deadlines.mark(job, f"late: its deadline was {from_ms(job.deadline).isoformat()}", now)
         if marked:
             return marked
-    raise Busy(f"too many change the Job {job_id} at once; the next tick looks at its deadline again")
 
 
 def _is_late(job: JobRow, now: int) -> bool:

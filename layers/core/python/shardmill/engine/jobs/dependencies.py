@@ -20,6 +20,7 @@ from shardmill.engine.errors import (
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.definition.fields import Dependency, JobDefine
+from shardmill.model.errors import Transient
 from shardmill.model.fault import Fault, fault
 from shardmill.model.states import JobState
 from shardmill.model.time.dependency_window import bounds
@@ -191,5 +192,5 @@ def start_job(mill: Mill, job: JobRow, now: int) -> None:
             check_dependencies(mill, job, now)
         else:
             mill.machines.start_job(job.id, job.run)
-    except (ClientError, BotoCoreError):
+    except (ClientError, BotoCoreError, Transient):
         logger.exception("the tick will start this job", extra={"action": "start-execution", "jobId": job.id})

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
-    Busy,
     DefinitionNotFound,
     DefinitionSuspended,
     RequestInvalid,
@@ -91,7 +91,9 @@ def submit(
 
         uploads.take(mill, job, request.files, actor)
     job = job.evolve(jid=mill.jobs.next_jid())
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the trigger {request.trigger!r}", _TRIES)
+    while True:
+        attempts.begin()
         if mill.jobs.create(job, due=now + START_GRACE_MS):
             start_job(mill, job, now)
             return Submitted(job, new=True)
@@ -100,7 +102,6 @@ def submit(
             if request.files:
                 uploads.drop(mill, job)
             return Submitted(rival, new=False)
-    raise Busy("too many requests for this trigger at once; ask again")
 
 
 def make(

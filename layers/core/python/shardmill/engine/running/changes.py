@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardmill.aws.queues import lane_of
-from shardmill.engine.errors import Busy
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import fair_share, messages
 from shardmill.model.states import StepState
@@ -17,7 +17,6 @@ from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 
 ALL_STEPS = ""
-_TRIES = 6
 
 
 def requested_changes(job: JobRow, step_name: str) -> dict[str, Any]:
@@ -30,19 +29,22 @@ def apply_changes(mill: Mill, job: JobRow, now: int) -> JobRow:
 
     If somebody asked for more meanwhile, his word may have been carried out before this one: it is once more.
     """
-    for _ in range(_TRIES):
+    attempts = Attempts("the job")
+    while True:
+        attempts.begin()
         for step in mill.jobs.steps(job.id, job.run):
             if step.kind == "step" and not step.state.ended:
                 _change_step(mill, step, requested_changes(job, step.name), now)
         if mill.jobs.changes_done(job):
             return job
         job = mill.jobs.get(job.id) or job
-    raise Busy("too many change this Job at once; ask again")
 
 
 def _change_step(mill: Mill, step: StepRow, wish: Changes, now: int) -> None:
     present: StepRow | None = step
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the step {step.name!r}")
+    while True:
+        attempts.begin()
         if not present or present.state.ended or present.stopping:
             return
         changes = _changes(present, wish)
@@ -59,7 +61,6 @@ def _change_step(mill: Mill, step: StepRow, wish: Changes, now: int) -> None:
             fair_share.move(mill, present, changed)
             return
         present = mill.jobs.step(step.job_id, step.run, step.index)
-    raise Busy(f"too many change step {step.name!r} at once; ask again")
 
 
 def _changes(step: StepRow, wish: Changes) -> dict[str, Any]:

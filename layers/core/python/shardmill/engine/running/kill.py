@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from shardmill.engine.errors import Busy, JobEnded, StepEnded, TaskEnded
+from shardmill.engine.conflict import Attempts
+from shardmill.engine.errors import JobEnded, StepEnded, TaskEnded
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import close_step
 from shardmill.engine.running.finish import announce, end_early
@@ -17,7 +18,6 @@ from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
 
 _ALIVE = tuple(state for state in JobState if not state.ended)
-_TRIES = 6
 _LONGEST_CHAIN = 1_000
 
 
@@ -101,7 +101,9 @@ def end_task(
 ) -> None:
     """End a task by somebody's word; raises if it has come to another end. Why is kept before the row."""
     number = block_of(rank)
-    for _ in range(_TRIES):
+    attempts = Attempts("the task")
+    while True:
+        attempts.begin()
         shard = mill.shards.blocks(step, [number])[number][rank]
         wanted = ended(shard)
         if shard.state is wanted.state:
@@ -120,7 +122,6 @@ def end_task(
         completion.after_end(mill, step, block)
         completion.send_next(mill, step, [rank], now, repeated=True)  # it may not have had its turn
         return
-    raise Busy("too many change this task at once; ask again")
 
 
 def elapsed_ms(shard: Shard, now: int) -> int:
@@ -159,7 +160,9 @@ def _end_tasks(mill: Mill, step: StepRow) -> None:
 
 
 def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
-    for _ in range(_TRIES):
+    attempts = Attempts(f"block {block.number} of step {step.name!r}")
+    while True:
+        attempts.begin()
         alive = {rank: shard for rank, shard in block.items() if shard.attempt and not shard.state.ended}
         killed = {rank: shard.evolve(state=TaskState.KILLED) for rank, shard in alive.items()}
         try:
@@ -168,7 +171,6 @@ def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
             block = changed.block
         if block.swept and block.finished:  # else one was leased between the look and the sweep
             return block
-    raise Busy(f"too many change the tasks of step {step.name!r} at once; ask again")
 
 
 def kill_replaced(mill: Mill, job: JobRow, now: int) -> None:

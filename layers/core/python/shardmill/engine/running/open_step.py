@@ -43,7 +43,7 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
     if step.state.ended:
         return _nothing(step)
     if step.state is StepState.WAITING:
-        raise StillOpen(f"step {step.name} is being changed by others")
+        raise StillOpen(f"step {step.name} is being modified concurrently; retry")
     if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
         step = park_step(mill, step, now, let_finish=False)
     elif step.opened and not step.started_time:

@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from shardmill.aws.observability import logger
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import BackfillNotFound, Busy, MillError
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import RECHECK_MS, Mill
@@ -38,7 +39,9 @@ def begin(
     times = _times(manage.schedule_of(row), request, now)
     if request.order == "desc":
         times.reverse()
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the list of backfills of the schedule {row.id!r}")
+    while True:
+        attempts.begin()
         newest = next(mill.schedules.backfills(row.job_name, row.id, limit=1), None)
         backfill = BackfillRow(
             job_name=row.job_name,
@@ -54,7 +57,6 @@ def begin(
         )
         if mill.schedules.add_backfill(backfill, due=now + RECHECK_MS):
             return advance(mill, _key(backfill), now, new_id) or backfill
-    raise Busy(f"too many backfills of the schedule {row.id!r} at once; ask again")
 
 
 def _times(schedule: Schedule, request: BackfillRequest, now: int) -> list[int]:
@@ -222,7 +224,7 @@ def _next(stock: fire.Stock, row: ScheduleRow, backfill: BackfillRow, visit: _Vi
         return
     rival = mill.jobs.find(row.job_name, request["trigger"])
     if not rival:
-        raise Busy(f"the Job {request['trigger']} is being made by others; ask again")
+        raise Busy(f"the job {request['trigger']!r} is being created concurrently; retry")
     _adopt(rival, backfill, visit)
 
 
@@ -254,7 +256,9 @@ def _adopt(job: JobRow, backfill: BackfillRow, visit: _Visit) -> None:
 
 def stop(mill: Mill, key: Key, actor: Actor, now: int) -> BackfillRow:
     """Start no more Jobs of a backfill; those that run go on."""
-    for _ in range(_TRIES):
+    attempts = Attempts("the backfill")
+    while True:
+        attempts.begin()
         backfill = read(mill, key)
         if backfill.state != "RUNNING":
             return backfill
@@ -265,7 +269,6 @@ def stop(mill: Mill, key: Key, actor: Actor, now: int) -> BackfillRow:
         )
         if changed:
             return changed
-    raise Busy("too many change this backfill at once; ask again")
 
 
 def read(mill: Mill, key: Key) -> BackfillRow:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from shardmill.engine.errors import Busy, DefinitionNotFound, MillError, Overlap
+from shardmill.engine.conflict import Attempts
+from shardmill.engine.errors import DefinitionNotFound, MillError, Overlap
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.jobs.effective import Bound, bound_to
 from shardmill.engine.jobs.submit import Origin, check, find_existing, make
@@ -260,7 +261,9 @@ def fire_now(
     """Start a Job of a schedule by hand; the Job, and whether it is new. Its next time stays as it is."""
     time = now // 1000 * 1000 if request.data_time is None else to_ms(request.data_time)
     stock = Stock(mill, new_id)
-    for _ in range(_TRIES):
+    attempts = Attempts(f"the schedule {row.id!r} of {row.job_name!r}")
+    while True:
+        attempts.begin()
         schedule = manage.schedule_of(row)
         document = _by_hand(schedule, time, request)
         existing = find_existing(mill, check(document))
@@ -287,7 +290,6 @@ def fire_now(
                 return job, True
         except AlsoRefused:
             row = manage.read(mill, row.job_name, row.id)
-    raise Busy(f"too many change the schedule {row.id!r} of {row.job_name!r} at once; ask again")
 
 
 def _by_hand(schedule: Schedule, time: int, request: FireRequest) -> dict[str, Any]:

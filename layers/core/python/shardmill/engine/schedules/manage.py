@@ -6,8 +6,8 @@ import json
 from itertools import islice
 from typing import Any
 
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
-    Busy,
     DefinitionNotFound,
     PreconditionFailed,
     ScheduleInvalid,
@@ -47,7 +47,9 @@ def save(
     stored = schedule.model_dump(mode="json", exclude_defaults=True)
     if len(json.dumps(stored).encode()) > MAX_BYTES:
         raise ScheduleTooLarge(f"the schedule has more than {MAX_BYTES} bytes; its params are too large")
-    for _ in range(_TRIES):
+    attempts = Attempts(_subject(job_name, schedule_id), _TRIES)
+    while True:
+        attempts.begin()
         known = mill.schedules.known(job_name, schedule_id)
         _check_expected(known, expected, job_name, schedule_id)
         wanted = _row(known, schedule, stored, actor, now)
@@ -56,7 +58,6 @@ def save(
             return saved
         if not mill.definitions.find(job_name):
             raise DefinitionNotFound(job_name)
-    raise _busy(job_name, schedule_id)
 
 
 def _row(
@@ -104,8 +105,8 @@ def invalid(detail: str, faults: list[Fault]) -> ScheduleInvalid:
     return ScheduleInvalid(detail, faults=[each.model_dump() for each in faults])
 
 
-def _busy(job_name: str, schedule_id: str) -> Busy:
-    return Busy(f"too many change the schedule {schedule_id!r} of {job_name!r} at once; ask again")
+def _subject(job_name: str, schedule_id: str) -> str:
+    return f"the schedule {schedule_id!r} of {job_name!r}"
 
 
 def read(mill: Mill, job_name: str, schedule_id: str) -> ScheduleRow:
@@ -116,12 +117,13 @@ def read(mill: Mill, job_name: str, schedule_id: str) -> ScheduleRow:
 
 
 def delete(mill: Mill, job_name: str, schedule_id: str, now: int, *, expected: Expected = None) -> None:
-    for _ in range(_TRIES):
+    attempts = Attempts(_subject(job_name, schedule_id), _TRIES)
+    while True:
+        attempts.begin()
         row = read(mill, job_name, schedule_id)
         _check_expected(row, expected, job_name, schedule_id)
         if mill.schedules.delete(row, now=now):
             return
-    raise _busy(job_name, schedule_id)
 
 
 def coming(row: ScheduleRow, count: int, after: int) -> list[When]:
