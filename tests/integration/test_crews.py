@@ -224,7 +224,7 @@ def test_a_note_of_stuck_tasks_and_a_newcomer_never_miss_each_other(
     runner.submit()
     opened(runner)
     newcomers: list[ManualWorker] = []
-    note = runner.mill.groups.note_stuck
+    note = runner.mill.groups.note_unmatched
 
     def meanwhile(*given: Any, **named: Any) -> None:
         if late:
@@ -233,12 +233,12 @@ def test_a_note_of_stuck_tasks_and_a_newcomer_never_miss_each_other(
         if not late:
             note(*given, **named)
 
-    monkeypatch.setattr(runner.mill.groups, "note_stuck", meanwhile)
+    monkeypatch.setattr(runner.mill.groups, "note_unmatched", meanwhile)
     assert wrong.take() == []
     [able] = newcomers
     held: list[Any] = []
     runner.cloud.run_until(lambda: held, meanwhile=lambda: held.extend(able.take()))
-    assert list(runner.mill.groups.stuck("default")) == []
+    assert list(runner.mill.groups.unmatched("default")) == []
 
 
 def test_a_worker_has_one_membership_a_group_until_it_leaves(runner: JobRunner) -> None:

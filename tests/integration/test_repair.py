@@ -136,8 +136,8 @@ def test_two_ticks_at_once_look_at_a_job_once(runner: JobRunner, faults: Faults)
     faults.fail("stepfunctions", "StartExecution", how="before")
     runner.submit()
     [(job_id, seen)] = runner.mill.jobs.due(runner.worker.clock() + 120_000, limit=10)
-    assert runner.mill.jobs.look_again(job_id, seen=seen, due=seen + 1)
-    assert not runner.mill.jobs.look_again(job_id, seen=seen, due=seen + 2)
+    assert runner.mill.jobs.postpone(job_id, seen=seen, due=seen + 1)
+    assert not runner.mill.jobs.postpone(job_id, seen=seen, due=seen + 2)
 
 
 def test_throttling_everywhere_delays_but_loses_nothing(runner: JobRunner, faults: Faults) -> None:

@@ -107,7 +107,7 @@ def test_a_newcomer_does_not_overtake_jobs_that_wait_for_a_slot(runner: JobRunne
     for trigger in ("one", "two"):
         runner.submit(trigger)
         runner.cloud.run_until(lambda trigger=trigger: runner.job(trigger)["state"] in ("QUEUED", "WAITING"))
-    runner.mill.slots.give_back("play", [runner.job("one")["id"]])
+    runner.mill.slots.release("play", [runner.job("one")["id"]])
     runner.submit("three")
     runner.cloud.run_until(lambda: runner.job("three")["state"] == "WAITING")
     runner.cloud.run_until(lambda: runner.job("two")["state"] == "QUEUED")
@@ -183,7 +183,7 @@ def test_a_priority_that_changes_before_the_plan_holds(
 
 def test_room_is_made_though_the_first_try_failed(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     runner.define({"stepName": "a", "sharding": 90})
-    note, tries = runner.mill.groups.note_giant, []
+    note, tries = runner.mill.groups.add_giant, []
 
     def fails_once(*given: Any) -> None:
         tries.append(given)
@@ -191,7 +191,7 @@ def test_room_is_made_though_the_first_try_failed(runner: JobRunner, monkeypatch
             raise ConnectionError
         note(*given)
 
-    monkeypatch.setattr(runner.mill.groups, "note_giant", fails_once)
+    monkeypatch.setattr(runner.mill.groups, "add_giant", fails_once)
     runner.submit()
     opened(runner)
     group = runner.mill.groups.get("default")

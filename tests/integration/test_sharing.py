@@ -204,7 +204,7 @@ def test_no_more_jobs_of_a_definition_run_than_its_concurrency(runner: JobRunner
     runner.cloud.run_until(lambda: states(runner) == ["SUCCESS"] * 5, 60, meanwhile=work)
     assert most <= 2
     runner.cloud.run_until(lambda: runner.mill.slots.holders("play") == set())
-    assert runner.mill.slots.waiting("play", limit=10) == []
+    assert runner.mill.slots.waiters("play", limit=10) == []
 
 
 @pytest.mark.parametrize("how", ["throttle", "crash"])
@@ -247,7 +247,7 @@ def test_a_job_that_ends_between_the_try_and_the_note_starts_the_waiting_one(
     runner.define({"stepName": "a"}, concurrency=1)
     runner.submit("one")
     runner.cloud.run_until(lambda: states(runner) == ["QUEUED"])
-    note = runner.mill.slots.wait
+    note = runner.mill.slots.add_waiter
     ended: list[Any] = []
 
     def meanwhile(job_name: str, jid: int, job_id: str) -> None:
@@ -257,7 +257,7 @@ def test_a_job_that_ends_between_the_try_and_the_note_starts_the_waiting_one(
         ended.append(holder)
         note(job_name, jid, job_id)
 
-    monkeypatch.setattr(runner.mill.slots, "wait", meanwhile)
+    monkeypatch.setattr(runner.mill.slots, "add_waiter", meanwhile)
     runner.submit("two")
     runner.cloud.run_until(lambda: ended and states(runner)[1] == "QUEUED")
 

@@ -100,7 +100,7 @@ def test_failures_are_tried_again_and_kept(runner: JobRunner, transport: Transpo
     content = 'echo try $SHARDMILL_ATTEMPT; [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 7'
     runner.define({"stepName": "a", "content": content, "failedRetries": 2, "failedInterval": 0})
     runner.submit()
-    runner.mill.workers.forget(runner.worker.row)  # or it would be waited for: it has not failed yet
+    runner.mill.workers.delete(runner.worker.row)  # or it would be waited for: it has not failed yet
     with working(transport):
         assert ended(runner)["state"] == "SUCCESS"
     task = runner.task("a", 0)

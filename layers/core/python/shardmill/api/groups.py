@@ -39,12 +39,14 @@ def save_group(name: str, group: Annotated[GroupRequest, Body()]) -> Response[Wo
     """Make a worker group with its queues, or change it."""
     row, new = groups.save(mill(), name, group, now())
     return Response(
-        status_code=201 if new else 200, content_type=JSON, body=_group(row, mill().groups.every().suspended)
+        status_code=201 if new else 200,
+        content_type=JSON,
+        body=_group(row, mill().groups.every_group().suspended),
     )
 
 
 def read_group(name: str) -> WorkerGroup:
-    return _group(groups.read(mill(), name), mill().groups.every().suspended)
+    return _group(groups.read(mill(), name), mill().groups.every_group().suspended)
 
 
 def delete_group(name: str, force: Force = False) -> Response[None]:
@@ -55,7 +57,7 @@ def delete_group(name: str, force: Force = False) -> Response[None]:
 
 def list_groups(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[WorkerGroup]:
     rows = mill().groups.page(after=pagination.place_of(cursor, str), limit=limit + 1)
-    everything = mill().groups.every().suspended
+    everything = mill().groups.every_group().suspended
     return pagination.page(((row.name, _group(row, everything)) for row in rows), limit)
 
 
@@ -66,7 +68,7 @@ def suspend_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
 
 def resume_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
     """Let tasks of a group be taken again."""
-    return _group(groups.resume(mill(), name), mill().groups.every().suspended)
+    return _group(groups.resume(mill(), name), mill().groups.every_group().suspended)
 
 
 def suspend_all_groups(why: Why = NO_REASON) -> Response[None]:

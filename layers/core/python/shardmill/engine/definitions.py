@@ -21,8 +21,8 @@ from shardmill.store.definitions import (
     Definition,
     DefinitionTooLarge,
     Expected,
-    OtherVersion,
     VersionConflict,
+    VersionMismatch,
 )
 
 MAX_ANSWER_BYTES = 5_000_000  # a function answers 6 MB at most
@@ -50,7 +50,7 @@ def save(
             )
         except VersionConflict:
             continue
-        except OtherVersion as error:
+        except VersionMismatch as error:
             raise _not_as_expected(job_name, error.version) from error
         except DefinitionTooLarge as error:
             raise TooLarge(str(error.__doc__)) from error
@@ -123,7 +123,7 @@ def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
         newest = read(mill, job_name)
         if expected not in (None, "any", newest.version):
             raise _not_as_expected(job_name, newest.version)
-        use = mill.definitions.use(job_name)
+        use = mill.definitions.usage(job_name)
         _check_unused(mill, job_name)
         parents = {each["jobName"] for each in newest.document.get("dependencies", ())}
         try:

@@ -61,11 +61,11 @@ def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
             logger.exception("an heir was not told", extra={"action": "notify-dependents", "jobId": job.id})
             failed += 1
     if not failed:
-        mill.jobs.heirs_told(job)
+        mill.jobs.dependents_notified(job)
 
 
 def _forget(mill: Mill, child: JobRow) -> None:
-    mill.runs.forget_edges(child)
+    mill.runs.delete_edges(child)
 
 
 def _go_on(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:

@@ -26,7 +26,7 @@ def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str
     """Look at every Job that is due; how many there were, and how many could not be mended now."""
     looked, failed = 0, 0
     for job_id, seen in list(islice(mill.jobs.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
-        if not mill.jobs.look_again(job_id, seen=seen, due=now + RECHECK_MS):
+        if not mill.jobs.postpone(job_id, seen=seen, due=now + RECHECK_MS):
             continue
         looked += 1
         try:

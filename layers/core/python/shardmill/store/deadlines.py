@@ -27,7 +27,7 @@ class Deadlines:
         for item in items:
             yield keys.parse_job(item), item[indexes.DUE_TIME]
 
-    def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
+    def postpone(self, job_id: str, *, seen: int, due: int) -> bool:
         """Put off the tick's next look at a deadline; False if another tick, or a rerun, did."""
         update = Update(keys.deadline(job_id)).set_all({indexes.DUE_TIME: due, "taken": True})
         try:
@@ -36,7 +36,7 @@ class Deadlines:
             return False
         return True
 
-    def mark(self, job: JobRow, reason: str, now: int) -> JobRow | None:
+    def mark_late(self, job: JobRow, reason: str, now: int) -> JobRow | None:
         """Note that a Job is late, and give it back; None if it is another by now."""
         update = Update(keys.job(job.id)).set(late=True, update_time=now)
         update.append("history", Change(now, job.state.value, job.run, ENGINE, reason).encode())
@@ -46,7 +46,7 @@ class Deadlines:
         except ConditionFailed:
             return None
 
-    def settled(self, job_id: str, *, seen: int) -> None:
+    def delete(self, job_id: str, *, seen: int) -> None:
         """Nothing is left to do about a deadline, unless a rerun gave the Job another."""
         with suppress(ConditionFailed):
             unchanged = Update(keys.deadline(job_id)).if_all_equal({indexes.DUE_TIME: seen, "taken": True})

@@ -27,7 +27,7 @@ class VersionConflict(Exception):
     """Somebody else saved or deleted this definition at the same moment; repeat."""
 
 
-class OtherVersion(Exception):
+class VersionMismatch(Exception):
     """The newest version is not the one that was expected."""
 
     def __init__(self, version: int) -> None:
@@ -96,7 +96,7 @@ class Definitions:
         newest = head.get("version", 0)
         current = 0 if head.get("deleted") else newest
         if expected not in (None, current) and not (expected == "any" and current):
-            raise OtherVersion(current)
+            raise VersionMismatch(current)
         packed = zlib.compress(json.dumps(document, separators=(",", ":")).encode(), 9)
         if len(packed) > MAX_STORED_BYTES:
             raise DefinitionTooLarge
@@ -169,7 +169,7 @@ class Definitions:
         items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True)
         return [keys.parse_child(item) for item in items]
 
-    def use(self, job_name: str) -> tuple[int | None, int]:
+    def usage(self, job_name: str) -> tuple[int | None, int]:
         """What changes whenever schedules or other definitions begin to need this one."""
         head = self._table.get(keys.definition_head(job_name)) or {}
         return head.get("used"), self.graph_revision()

@@ -64,12 +64,12 @@ class Groups:
         except ConditionFailed:
             return None
 
-    def every(self) -> GroupRow:
+    def every_group(self) -> GroupRow:
         """The row that stands for all groups; it has no queues."""
         item = self._table.get(keys.group(keys.EVERY_GROUP)) or {}
         return GroupRow(keys.EVERY_GROUP, "", 0, [], 0, 0, 0, suspended=item.get("suspended", ""))
 
-    def suspend_every(self, why: str | None) -> None:
+    def suspend_every_group(self, why: str | None) -> None:
         self._table.update(Update(keys.group(keys.EVERY_GROUP)).set(suspended=why))
 
     def delete(self, name: str) -> None:
@@ -89,11 +89,11 @@ class Groups:
         )
         return map(GroupRow.from_item, items)
 
-    def note_giant(self, name: str, step: tuple[str, int, int]) -> None:
+    def add_giant(self, name: str, step: tuple[str, int, int]) -> None:
         """Note an open step that has more tasks than the group's other steps should wait for."""
         self._giants(Update(keys.group(name)).add(giants={keys.step_reference(step)}))
 
-    def giant_gone(self, name: str, step: tuple[str, int, int]) -> None:
+    def remove_giant(self, name: str, step: tuple[str, int, int]) -> None:
         self._giants(Update(keys.group(name)).delete("giants", {keys.step_reference(step)}))
 
     def _giants(self, update: Update) -> None:
@@ -103,7 +103,7 @@ class Groups:
             if gone.old is not None:
                 raise
 
-    def note_stuck(self, name: str, step: StepRow, ranks: Iterable[int], need: str, *, now: int) -> None:
+    def note_unmatched(self, name: str, step: StepRow, ranks: Iterable[int], need: str, *, now: int) -> None:
         """Note tasks that no live worker of a group can run, for one that registers later."""
         key = keys.unmatched(name, step.job_id, step.run, step.index)
         update = Update(key).set(
@@ -116,13 +116,13 @@ class Groups:
             if full.old is None:
                 raise
 
-    def stuck(self, name: str) -> Iterator[Unmatched]:
+    def unmatched(self, name: str) -> Iterator[Unmatched]:
         partition = keys.partition_of(keys.group(name))
         for item in self._table.query(partition, prefix=keys.UNMATCHED, consistent=True):
             ranks = {int(rank) for rank in item.get("ranks", ())}
             if ranks:
                 yield Unmatched(name, keys.parse_step_reference(item["step"]), item["need"], ranks)
 
-    def not_stuck(self, noted: Unmatched) -> None:
+    def clear_unmatched(self, noted: Unmatched) -> None:
         update = Update(keys.unmatched(noted.group, *noted.step))
         self._table.update(update.delete("ranks", {str(rank) for rank in noted.ranks}))

@@ -18,7 +18,7 @@ from shardmill.store.table import ConditionFailed, Contended, TransactionRefused
 from shardmill.store.update import Item, Update
 
 
-class AlsoRefused(Exception):
+class ExtraWriteFailed(Exception):
     """What was to be written with a Job met another value than expected, so neither was."""
 
 
@@ -55,14 +55,14 @@ class Jobs(Steps):
     def create(self, job: JobRow, *, due: int, also: Sequence[Item] = ()) -> bool:
         """Whether the Job was created; False if its identity is taken, or just being taken.
 
-        `also`: what the same transaction writes beside it; raises AlsoRefused if a condition in that fails.
+        `also`: more writes of the same transaction; raises ExtraWriteFailed if one of their conditions fails.
         """
         written = [*self.creation(job, due=due), *also]
         try:
             self._table.transact(written, tries=2)
         except TransactionRefused as refused:
             if refused.failed[-1] >= len(written) - len(also):
-                raise AlsoRefused from refused
+                raise ExtraWriteFailed from refused
             return False
         except Contended:
             return False
@@ -174,7 +174,7 @@ class Jobs(Steps):
         except ConditionFailed:
             return None
 
-    def changes_done(self, job: JobRow) -> bool:
+    def changes_applied(self, job: JobRow) -> bool:
         """The steps that are there have what was asked for them; False if something else is asked by now."""
         done = Update(keys.job(job.id)).remove("unapplied").if_equal(changes=to_json(job.changes))
         try:
@@ -183,15 +183,15 @@ class Jobs(Steps):
             return changed.old is None
         return True
 
-    def queued_no_longer(self, job: JobRow) -> None:
+    def clear_after(self, job: JobRow) -> None:
         """The Job before this one is over."""
         self._unless_changed(Update(keys.job(job.id)).remove("after").if_equal(after=job.after))
 
-    def replaced(self, job: JobRow) -> None:
+    def clear_replaces(self, job: JobRow) -> None:
         """The Job that this one takes the place of is over."""
         self._unless_changed(Update(keys.job(job.id)).remove("replaces").if_equal(replaces=job.replaces))
 
-    def hide(self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool) -> bool:
+    def mark_deleted(self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool) -> bool:
         """Mark an ended Job as deleted and free its name; False if it is another by now."""
         row = Update(keys.job(job.id)).set(
             **indexes.job_state(JobState.DELETED.value), update_time=now, purge=purge
@@ -233,7 +233,7 @@ class Jobs(Steps):
         update = Update(keys.job(job.id)).set(notes=notes, update_time=now, **_due(due))
         self._unless_changed(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
 
-    def event_sent(self, job_id: str, run: int, *, due: int) -> None:
+    def event_published(self, job_id: str, run: int, *, due: int) -> None:
         """The bus was told; the tick looks again whether those who wait for the Job heard of it."""
         sent = Update(keys.job(job_id)).remove("event_pending").set_all({indexes.DUE_TIME: due})
         try:
@@ -245,7 +245,7 @@ class Jobs(Steps):
             done.set(**_due(_expiry(JobRow.from_item(changed.old))))
             self._unless_changed(done.if_equal(run=run, event_pending=True, heirs_pending=None))
 
-    def heirs_told(self, job: JobRow) -> None:
+    def dependents_notified(self, job: JobRow) -> None:
         """Those who wait for the Job know how it ended: nothing of it is left to do but the event."""
         told = Update(keys.job(job.id)).remove("heirs_pending").set(**_due(_expiry(job)))
         try:
@@ -256,7 +256,7 @@ class Jobs(Steps):
             early = Update(keys.job(job.id)).remove("heirs_pending")
             self._unless_changed(early.if_equal(run=job.run, state=job.state.value, event_pending=True))
 
-    def look_again(self, job_id: str, *, seen: int, due: int) -> bool:
+    def postpone(self, job_id: str, *, seen: int, due: int) -> bool:
         """Put off the tick's next look at a Job; False if another tick did."""
         update = Update(keys.job(job_id)).set_all({indexes.DUE_TIME: due})
         try:

@@ -27,7 +27,7 @@ class Runs:
             if item["from"] <= moment:
                 yield item["child"]
 
-    def forget_edges(self, job: JobRow) -> None:
+    def delete_edges(self, job: JobRow) -> None:
         """A Job waits no longer."""
         self._table.batch_delete([keys.key_of(row) for row in edges(job)])
 

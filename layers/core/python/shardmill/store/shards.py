@@ -48,7 +48,7 @@ class BlockSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class TaskOutput:
     """What an attempt hands on: a small value, and word of the files that it stored."""
 
     output: Any = None
@@ -229,7 +229,7 @@ class Shards:
         item = self._table.get(self._set_key(step, number)) or {}
         return {int(member) for member in item.get("open", ())}
 
-    def keep_attempts(self, attempts: Iterable[tuple[StepRow, int, dict[str, Any]]]) -> None:
+    def put_attempts(self, attempts: Iterable[tuple[StepRow, int, dict[str, Any]]]) -> None:
         """Keep what there is to say of attempts: `(step, rank, {"attempt": n, …})`."""
         items: dict[str, Item] = {}
         for step, rank, attempt in attempts:
@@ -238,7 +238,7 @@ class Shards:
             items[f"{key}"] = {**key, "attempt": json.dumps(attempt)}
         self._table.batch_put(list(items.values()))
 
-    def keep_outputs(self, outputs: Iterable[tuple[StepRow, int, int, Kept]]) -> None:
+    def put_outputs(self, outputs: Iterable[tuple[StepRow, int, int, TaskOutput]]) -> None:
         """Keep what attempts hand to later steps; it counts if its attempt does."""
         items: dict[str, Item] = {}
         for step, rank, attempt, kept in outputs:
@@ -246,13 +246,13 @@ class Shards:
             items[f"{key}"] = {**key, "output": to_json(kept.output), "files": to_json(kept.files)}
         self._table.batch_put(list(items.values()))
 
-    def output(self, step: StepRow, rank: int, attempt: int) -> Kept | None:
+    def output(self, step: StepRow, rank: int, attempt: int) -> TaskOutput | None:
         item = self._table.get(keys.output(step.job_id, step.run, step.index, rank, attempt))
         return _kept(item) if item else None
 
-    def outputs(self, step: StepRow) -> dict[tuple[int, int], Kept]:
+    def outputs(self, step: StepRow) -> dict[tuple[int, int], TaskOutput]:
         """Everything that attempts of a step handed on in its run, by rank and attempt."""
-        found: dict[tuple[int, int], Kept] = {}
+        found: dict[tuple[int, int], TaskOutput] = {}
         for number in range(set_count(step.total)):
             partition = keys.partition_of(self._set_key(step, number))
             for item in self._table.query(partition, prefix=keys.OUTPUTS, consistent=True):
@@ -269,8 +269,8 @@ class Shards:
         return keys.block_set(step.job_id, step.run, step.index, number)
 
 
-def _kept(item: Item) -> Kept:
-    return Kept(json.loads(item["output"]), json.loads(item.get("files", "[]")))
+def _kept(item: Item) -> TaskOutput:
+    return TaskOutput(json.loads(item["output"]), json.loads(item.get("files", "[]")))
 
 
 def _slot(rank: int) -> str:

@@ -26,20 +26,20 @@ class Slots:
             return False
         return True
 
-    def give_back(self, line: str, job_ids: Iterable[str]) -> None:
+    def release(self, line: str, job_ids: Iterable[str]) -> None:
         self._table.update(Update(keys.slots(line)).delete("jobs", set(job_ids)))
 
     def holders(self, line: str) -> set[str]:
         item = self._table.get(keys.slots(line)) or {}
         return set(item.get("jobs", ()))
 
-    def wait(self, line: str, jid: int, job_id: str) -> None:
+    def add_waiter(self, line: str, jid: int, job_id: str) -> None:
         self._table.batch_put([{**keys.slot_waiter(line, jid), "id": job_id}])
 
-    def waits_no_longer(self, line: str, jid: int) -> None:
+    def remove_waiter(self, line: str, jid: int) -> None:
         self._table.delete(keys.slot_waiter(line, jid))
 
-    def waiting(self, line: str, *, limit: int) -> list[str]:
+    def waiters(self, line: str, *, limit: int) -> list[str]:
         """The ids of the Jobs that wait longest."""
         partition = keys.partition_of(keys.slots(line))
         found: list[str] = []

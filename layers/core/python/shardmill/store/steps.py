@@ -189,7 +189,7 @@ class Steps:
         except ConditionFailed:
             return None
 
-    def resent(self, step: StepRow) -> None:
+    def mark_sent(self, step: StepRow) -> None:
         """The messages of a step's present generation have all been sent."""
         update = self._step_update(step).set(resend=False).if_equal(gen=step.gen)
         try:

@@ -115,7 +115,7 @@ class Workers:
         self._table.batch_put(members)
         return WorkerRow.from_item(item)
 
-    def beat(
+    def heartbeat(
         self,
         worker_id: str,
         session: int,
@@ -134,7 +134,9 @@ class Workers:
             update.set(last_busy=now)
         return self._changed(tally.write_to(update).if_equal(session=session))
 
-    def count(self, worker_id: str, tally: Tally, *, now: int, taken: Iterable[str] = ()) -> WorkerRow | None:
+    def record(
+        self, worker_id: str, tally: Tally, *, now: int, taken: Iterable[str] = ()
+    ) -> WorkerRow | None:
         """Add a tally and the ids of leased tasks to a worker's row; None if the worker is unknown."""
         update = tally.write_to(Update(keys.worker(worker_id)).set(last_busy=now))
         if tally.done:
@@ -147,16 +149,16 @@ class Workers:
         """Set attributes of a worker; None if it is unknown."""
         return self._changed(Update(keys.worker(worker_id)).set_all(changes).if_exists("name"))
 
-    def fail(self, worker_id: str, failures: int) -> WorkerRow | None:
+    def add_failures(self, worker_id: str, failures: int) -> WorkerRow | None:
         """Add to the number of failures since the last success."""
         return self._changed(Update(keys.worker(worker_id)).add(failures=failures).if_exists("name"))
 
-    def tire(self, worker_id: str, why: str) -> WorkerRow | None:
+    def suspend_after_failures(self, worker_id: str, why: str) -> WorkerRow | None:
         """Suspend a worker because of its failures, unless it is already."""
         update = Update(keys.worker(worker_id)).set(tired=why).if_exists("name")
         return self._changed(update.if_equal(tired=None))
 
-    def shorten_skips(self, worker_id: str, drop: set[str]) -> None:
+    def remove_skips(self, worker_id: str, drop: set[str]) -> None:
         self._changed(Update(keys.worker(worker_id)).delete("skip", drop).if_exists("name"))
 
     def follow(self, worker_id: str, task_id: str, *, until: int) -> None:
@@ -171,7 +173,7 @@ class Workers:
     def unfollow(self, worker_id: str, tasks: set[str]) -> None:
         self._changed(Update(keys.worker(worker_id)).delete("followed", tasks).if_exists("name"))
 
-    def forget(self, worker: WorkerRow) -> None:
+    def delete(self, worker: WorkerRow) -> None:
         self.leave_groups(worker)
         self._table.delete(keys.worker(worker.id))
 

@@ -21,7 +21,7 @@ def delete(mill: Mill, job: JobRow, actor: str, now: int, *, full: bool) -> None
     elif job.event_pending:
         kill.end_steps(mill, job, actor, now)  # a kill may have come no further than the Job
     due = now + RECHECK_MS if full else None
-    if not mill.jobs.hide(job, actor=actor, now=now, due=due, purge=full):
+    if not mill.jobs.mark_deleted(job, actor=actor, now=now, due=due, purge=full):
         present = mill.jobs.get(job.id)
         if present and present.state is not JobState.DELETED:
             named = f"{job.job_name}/{job.trigger}"

@@ -27,7 +27,7 @@ def force_job(mill: Mill, job: JobRow, state: JobState, actor: Actor, reason: st
     present = forced or mill.jobs.get(job.id)
     if not present or present.state is not state:
         raise JobEnded(f"the Job {job.job_name}/{job.trigger} is {present.state if present else 'gone'}")
-    mill.runs.forget_edges(present)
+    mill.runs.delete_edges(present)
     kill.end_steps(mill, present, actor.name, now)
     if forced:
         announce(mill, forced, now)

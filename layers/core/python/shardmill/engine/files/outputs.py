@@ -8,7 +8,7 @@ from shardmill.engine.mill import Mill
 from shardmill.model.blocks import block_of
 from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
-from shardmill.store.shards import Kept
+from shardmill.store.shards import TaskOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Left:
     rank: int
     run: int
     attempt: int
-    kept: Kept
+    kept: TaskOutput
 
 
 def of_step(mill: Mill, source: StepRow) -> list[Left]:

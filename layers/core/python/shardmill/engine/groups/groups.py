@@ -115,7 +115,7 @@ def resume_all(mill: Mill) -> None:
 
 
 def _hold_all(mill: Mill, why: str | None) -> None:
-    mill.groups.suspend_every(why)
+    mill.groups.suspend_every_group(why)
     mill.recent_groups.discard(EVERY_GROUP)
 
 

@@ -37,7 +37,7 @@ def group_rows(mill: Mill, names: Iterable[str], now: int) -> dict[str, GroupRow
     """The groups that exist, as they were a moment ago; all are suspended while everything is."""
 
     def read(missing: list[str]) -> dict[str, GroupRow]:
-        every = {EVERY_GROUP: mill.groups.every()} if EVERY_GROUP in missing else {}
+        every = {EVERY_GROUP: mill.groups.every_group()} if EVERY_GROUP in missing else {}
         names = [name for name in missing if name != EVERY_GROUP]
         return every | {name: row for name in names if (row := mill.groups.get(name))}
 

@@ -19,9 +19,9 @@ def count(
     """Write down what a worker did; its row, None if it has none (as the Lambda runner)."""
     longest = tally.longest
     if tally.before:  # a success ends the row that was written down before: how long had it become?
-        failed = mill.workers.fail(worker_id, tally.before)
+        failed = mill.workers.add_failures(worker_id, tally.before)
         longest = max(longest, failed.failures if failed else 0)
-    worker = mill.workers.count(worker_id, tally, now=now, taken=taken)
+    worker = mill.workers.record(worker_id, tally, now=now, taken=taken)
     return rest_if_tired(mill, worker, longest) if worker else None
 
 
@@ -29,11 +29,11 @@ def rest_if_tired(mill: Mill, worker: WorkerRow, longest: int = 0) -> WorkerRow:
     """Suspend a worker that failed too often in a row; its row as it is then."""
     failures = max(worker.failures, longest)
     if len(worker.skip) > _MOST_SKIPS:
-        mill.workers.shorten_skips(worker.id, set(sorted(worker.skip)[: _MOST_SKIPS // 2]))
+        mill.workers.remove_skips(worker.id, set(sorted(worker.skip)[: _MOST_SKIPS // 2]))
     if failures < FAILURES_IN_A_ROW or worker.tired:
         return worker
     why = f"suspended after {failures} failures in a row"
-    tired = mill.workers.tire(worker.id, why)
+    tired = mill.workers.suspend_after_failures(worker.id, why)
     if tired:
         logger.warning(why, extra={"action": "suspend-worker", "worker": worker.name})
     return tired or worker

@@ -28,11 +28,11 @@ def handle_missed_deadlines(mill: Mill, now: int) -> dict[str, int]:
     late, problem = 0, None
     for job_id, seen in list(islice(mill.deadlines.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
         again = now + RECHECK_MS
-        if not mill.deadlines.look_again(job_id, seen=seen, due=again):
+        if not mill.deadlines.postpone(job_id, seen=seen, due=again):
             continue
         try:
             late += _passed(mill, job_id, now)
-            mill.deadlines.settled(job_id, seen=again)
+            mill.deadlines.delete(job_id, seen=again)
         except Exception as error:
             # One Job must not keep the others from it; its deadline is due again in a minute.
             logger.exception(
@@ -76,7 +76,9 @@ def _marked(mill: Mill, job_id: str, now: int) -> JobRow | None:
         if job.late:
             return job
         assert job.deadline is not None
-        marked = mill.deadlines.mark(job, f"late: its deadline was {from_ms(job.deadline).isoformat()}", now)
+        marked = mill.deadlines.mark_late(
+            job, f"late: its deadline was {from_ms(job.deadline).isoformat()}", now
+        )
         if marked:
             return marked
 

@@ -157,7 +157,7 @@ def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
     if not lacking:
         if mill.jobs.dependencies_met(job, now=now, due=now + RECHECK_MS):
             mill.machines.start_job(job.id, job.run)
-            mill.runs.forget_edges(job)
+            mill.runs.delete_edges(job)
         return True
     notes = _notes(lacking)
     assert job.expires is not None

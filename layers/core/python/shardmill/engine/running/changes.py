@@ -35,7 +35,7 @@ def apply_changes(mill: Mill, job: JobRow, now: int) -> JobRow:
         for step in mill.jobs.steps(job.id, job.run):
             if step.kind == "step" and not step.state.ended:
                 _change_step(mill, step, requested_changes(job, step.name), now)
-        if mill.jobs.changes_done(job):
+        if mill.jobs.changes_applied(job):
             return job
         job = mill.jobs.get(job.id) or job
 

@@ -26,12 +26,12 @@ def _previous_is_over(mill: Mill, job: JobRow, now: int) -> bool:
     if not job.after:
         return True
     if not _over(mill, job.after):
-        mill.slots.wait(_queue(job), job.jid, job.id)
+        mill.slots.add_waiter(_queue(job), job.jid, job.id)
         if not _over(mill, job.after):
             _note(mill, job, f"waits for the previous Job of the schedule {job.schedule_id} to end", now)
             return False
-    mill.jobs.queued_no_longer(job)
-    mill.slots.waits_no_longer(_queue(job), job.jid)
+    mill.jobs.clear_after(job)
+    mill.slots.remove_waiter(_queue(job), job.jid)
     return True
 
 
@@ -57,9 +57,9 @@ def _has_slot(mill: Mill, job: JobRow, now: int) -> bool:
     line = job.job_name
     if not job.concurrency or job.id in mill.slots.holders(line):
         return True
-    if not mill.slots.waiting(line, limit=1) and _take(mill, job):
+    if not mill.slots.waiters(line, limit=1) and _take(mill, job):
         return True
-    mill.slots.wait(line, job.jid, job.id)
+    mill.slots.add_waiter(line, job.jid, job.id)
     _note(mill, job, f"waits for one of the {job.concurrency} Jobs of {line} that run at once to end", now)
     _pass_on(mill, line, now)
     return False
@@ -80,10 +80,10 @@ def _note(mill: Mill, job: JobRow, notes: str, now: int) -> None:
 def release_slot(mill: Mill, job: JobRow, now: int) -> None:
     """A Job is over, or suspended: its slot goes to those that wait longest, and its queue goes on."""
     if job.concurrency:
-        mill.slots.give_back(job.job_name, [job.id])
+        mill.slots.release(job.job_name, [job.id])
         _pass_on(mill, job.job_name, now)
     if job.schedule_id and job.state.ended:
-        for next_id in mill.slots.waiting(_queue(job), limit=_AT_ONCE):
+        for next_id in mill.slots.waiters(_queue(job), limit=_AT_ONCE):
             waiting = mill.jobs.get(next_id)
             if waiting:
                 _try(mill, waiting, now)
@@ -96,7 +96,7 @@ def recheck(mill: Mill, job: JobRow, now: int) -> None:
         holders = mill.slots.holders(line) - {job.id}
         over = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
         if over:
-            mill.slots.give_back(line, over)
+            mill.slots.release(line, over)
             _pass_on(mill, line, now)
     _try(mill, job, now)
 
@@ -104,10 +104,10 @@ def recheck(mill: Mill, job: JobRow, now: int) -> None:
 def _try(mill: Mill, job: JobRow, now: int) -> None:
     if job.state not in (JobState.INIT, JobState.WAITING):
         for line in (_queue(job), job.job_name):
-            mill.slots.waits_no_longer(line, job.jid)
+            mill.slots.remove_waiter(line, job.jid)
     elif may_start(mill, job, now):
         start(mill, job, now)
-        mill.slots.waits_no_longer(job.job_name, job.jid)
+        mill.slots.remove_waiter(job.job_name, job.jid)
 
 
 def start(mill: Mill, job: JobRow, now: int) -> None:
@@ -134,17 +134,17 @@ def _take(mill: Mill, job: JobRow) -> bool:
     present = mill.jobs.get(job.id)
     if present and _runs(present):
         return True
-    mill.slots.give_back(job.job_name, [job.id])
+    mill.slots.release(job.job_name, [job.id])
     return False
 
 
 def _pass_on(mill: Mill, line: str, now: int) -> None:
     """Give free slots to those that wait longest."""
-    for job_id in mill.slots.waiting(line, limit=_AT_ONCE):
+    for job_id in mill.slots.waiters(line, limit=_AT_ONCE):
         job = mill.jobs.get(job_id)
         if job and job.state in (JobState.INIT, JobState.WAITING):
             if not _take(mill, job):
                 return
             start(mill, job, now)
         if job:
-            mill.slots.waits_no_longer(line, job.jid)
+            mill.slots.remove_waiter(line, job.jid)

@@ -49,7 +49,7 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
 def expire(mill: Mill, job: JobRow, notes: str, now: int) -> None:
     """End a Job that waited too long for others."""
     end_early(mill, job, JobState.FAILED, (JobState.WAITING,), notes, now)
-    mill.runs.forget_edges(job)
+    mill.runs.delete_edges(job)
 
 
 def end_early(
@@ -95,7 +95,7 @@ def announce(mill: Mill, job: JobRow, now: int) -> None:
     concurrency.release_slot(mill, job, now)
     kind = JOB_ENDED if job.state.ended else JOB_SUSPENDED
     mill.bus.publish(kind, detail_of(mill, job, kind, _since(job)))
-    mill.jobs.event_sent(job.id, job.run, due=now + DEPENDENTS_GRACE_MS)
+    mill.jobs.event_published(job.id, job.run, due=now + DEPENDENTS_GRACE_MS)
 
 
 def detail_of(mill: Mill, job: JobRow, kind: str, time: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
     if not present or present.state is not JobState.KILLED:
         state = present.state if present else JobState.DELETED
         raise _ended(job, state)
-    mill.runs.forget_edges(present)
+    mill.runs.delete_edges(present)
     end_steps(mill, present, actor, now)
     if killed:
         announce(mill, killed, now)
@@ -113,7 +113,7 @@ def end_task(
         if wanted.attempt:
             told = {"attempt": wanted.attempt, "worker": shard.worker_id, "reason": reason}
             told |= {"message": message, "startTime": shard.time, "endTime": now}
-            mill.shards.keep_attempts([(step, rank, told)])
+            mill.shards.put_attempts([(step, rank, told)])
         try:
             known = {rank: shard if shard.attempt else None}
             block = mill.shards.change(step, number, known, {rank: wanted})
@@ -189,4 +189,4 @@ def kill_replaced(mill: Mill, job: JobRow, now: int) -> None:
                 kill(mill, previous, job.submit_user, f"replaced by {job.job_name}/{job.trigger}", now)
             except JobEnded:
                 continue  # it came to its own end just now
-    mill.jobs.replaced(job)
+    mill.jobs.clear_replaces(job)

@@ -21,7 +21,7 @@ from shardmill.model.base import from_ms, to_ms
 from shardmill.model.fault import fault
 from shardmill.model.time.schedule import FireRequest, Schedule
 from shardmill.store.definitions import Definition
-from shardmill.store.jobs import AlsoRefused
+from shardmill.store.jobs import ExtraWriteFailed
 from shardmill.store.rows import JobRow, ScheduleRow
 from shardmill.store.schedules import Skip
 
@@ -125,7 +125,7 @@ def _start(
                 _tell(mill, row, entries)
                 start_job(mill, job, now)
                 return done.evolve(rev=row.rev + 1), True
-        except AlsoRefused:
+        except ExtraWriteFailed:
             return None, False
         taken = mill.jobs.find(row.job_name, trigger)
         if taken:
@@ -288,7 +288,7 @@ def fire_now(
             if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, [])):
                 start_job(mill, job, now)
                 return job, True
-        except AlsoRefused:
+        except ExtraWriteFailed:
             row = manage.read(mill, row.job_name, row.id)
 
 

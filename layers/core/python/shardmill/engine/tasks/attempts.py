@@ -19,7 +19,7 @@ def keep_cut_off(mill: Mill, step: StepRow, cut: Mapping[int, Shard], reason: st
         LOST: "its worker was silent for longer than its lease",
         TIMED_OUT: f"longer than timeoutSeconds, {step.settings.timeout_seconds}; its worker let it run",
     }[reason]
-    mill.shards.keep_attempts(
+    mill.shards.put_attempts(
         (
             step,
             rank,

@@ -53,21 +53,21 @@ def move(mill: Mill, before: StepRow, after: StepRow) -> None:
     """A step has other groups, or another window: it is known where it shares now, and nowhere else."""
     if after.begun:
         for name in set(before.groups) - set(after.groups):
-            mill.groups.giant_gone(name, before.key)
+            mill.groups.remove_giant(name, before.key)
         _enter(mill, after)
 
 
 def _enter(mill: Mill, step: StepRow) -> None:
     if step.window > LEAST_WINDOW:
         for name in step.groups:
-            mill.groups.note_giant(name, step.key)
+            mill.groups.add_giant(name, step.key)
 
 
 def leave(mill: Mill, step: StepRow) -> None:
     """A step is over: it shares nothing any more."""
     if step.total > LEAST_WINDOW:
         for name in step.groups:
-            mill.groups.giant_gone(name, step.key)
+            mill.groups.remove_giant(name, step.key)
 
 
 def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
@@ -81,7 +81,7 @@ def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
     for name, keys in named.items():
         for key in keys:
             if key not in found or found[key].state.ended:
-                mill.groups.giant_gone(name, key)
+                mill.groups.remove_giant(name, key)
     lane = lane_of(step.priority)
     return [
         giant

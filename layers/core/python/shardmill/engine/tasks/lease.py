@@ -277,7 +277,7 @@ def _forget_lost(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int)
     for rank, shard in lost.items():
         by_worker.setdefault(shard.worker_id, set()).add(task_id(step, rank))
     for worker_id, tasks in by_worker.items():
-        mill.workers.count(worker_id, Tally(done=tasks), now=now)
+        mill.workers.record(worker_id, Tally(done=tasks), now=now)
 
 
 def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:

@@ -85,7 +85,7 @@ def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
     ranks = list(window.open_ranks(step, {block.number: block for block in mill.shards.open_blocks(step)}))
     send(mill, step, ranks, now)
     if last:
-        mill.jobs.resent(step)
+        mill.jobs.mark_sent(step)
     return len(ranks)
 
 

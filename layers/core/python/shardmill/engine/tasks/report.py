@@ -22,7 +22,7 @@ from shardmill.model.states import TaskState
 from shardmill.model.transfers import MAX_STORED_BYTES, in_a_row
 from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result, output_size
 from shardmill.store.rows import StepRow
-from shardmill.store.shards import BlockChanged, Kept
+from shardmill.store.shards import BlockChanged, TaskOutput
 from shardmill.store.workers import Tally
 
 TAIL = 4096
@@ -163,7 +163,7 @@ def _report_step(
     _believe(mill, step, entries)
     held = [entry for entry in entries if _standing(entry.held, entry.result, worker_id) == "ok"]
     _keep_attempts(mill, worker_id, step, held, now)
-    mill.shards.keep_outputs(
+    mill.shards.put_outputs(
         (step, entry.rank, entry.result.attempt, _kept(entry.result))
         for entry in held
         if entry.result.outcome == Outcome.SUCCESS.value and _leaves(entry.result)
@@ -183,8 +183,8 @@ def _leaves(result: Result) -> bool:
     return result.output is not None or bool(result.files)
 
 
-def _kept(result: Result) -> Kept:
-    return Kept(result.output, in_a_row(result.files or ()))
+def _kept(result: Result) -> TaskOutput:
+    return TaskOutput(result.output, in_a_row(result.files or ()))
 
 
 def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:
@@ -290,7 +290,7 @@ def _keep_attempts(
                 (step, entry.rank, {name: value for name, value in attempt.items() if value is not None})
             )
     if kept:
-        mill.shards.keep_attempts(kept)
+        mill.shards.put_attempts(kept)
 
 
 def _ended(entry: _Entry, now: int) -> int:

@@ -21,7 +21,7 @@ def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> 
         return
     names = list(group_rows(mill, step.groups, now))
     for name in names:
-        mill.groups.note_stuck(name, step, ranks, need, now=now)
+        mill.groups.note_unmatched(name, step, ranks, need, now=now)
     if _anyone(mill, step, need, now, fresh=True):
         for name in names:
             _send(mill, Unmatched(name, (step.job_id, step.run, step.index), need, set(ranks)), now)
@@ -34,7 +34,7 @@ def _anyone(mill: Mill, step: StepRow, need: str, now: int, *, fresh: bool = Fal
 def wake_stuck(mill: Mill, worker: WorkerRow, now: int) -> None:
     """Send again what nobody but this worker can run; the older messages of it come back too."""
     for group in worker.groups:
-        for noted in list(mill.groups.stuck(group)):
+        for noted in list(mill.groups.unmatched(group)):
             if runs(worker.apps, noted.need):
                 _send(mill, noted, now)
 
@@ -43,4 +43,4 @@ def _send(mill: Mill, noted: Unmatched, now: int) -> None:
     step = mill.jobs.step(*noted.step)
     if step and step.opened and not step.stopping:
         messages.send_if_possible(mill, step, sorted(noted.ranks), now)
-    mill.groups.not_stuck(noted)
+    mill.groups.clear_unmatched(noted)

@@ -162,7 +162,7 @@ def forget(mill: Mill, worker_id: str, now: int, *, force: bool) -> None:
         raise WorkerBusy(
             f"worker {worker.name!r} is alive; drain it first, or force it: it will be told to stop"
         )
-    mill.workers.forget(worker)
+    mill.workers.delete(worker)
 
 
 def is_seen(mill: Mill, worker: WorkerRow, now: int) -> bool:
@@ -187,7 +187,7 @@ def heartbeat(
     foreign = [place.task.task_id for place in places if place.foreign_to(worker_id)]
     if foreign:
         raise ForeignTask(f"worker {worker_id!r} never held {', '.join(foreign[:10])}; nothing was noted")
-    worker = mill.workers.beat(
+    worker = mill.workers.heartbeat(
         worker_id,
         session,
         work=[place.task.task_id for place in places if place.held_by(worker_id)],
