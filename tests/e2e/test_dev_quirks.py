@@ -192,8 +192,8 @@ def test_nothing_is_saved_while_it_runs(seen: dict[str, Any]) -> None:
 
 
 def test_services_are_saved_that_nobody_used(seen: dict[str, Any]) -> None:
-    assert {"cloudwatch_logs", "iot", "rds"} <= seen["saved"] - emulator_quirks.SAVED_SERVICES
-    assert seen["saved"] >= emulator_quirks.SAVED_SERVICES
+    assert {"cloudwatch_logs", "iot", "rds"} <= seen["saved"] - emulator_quirks.PERSISTED_SERVICES
+    assert seen["saved"] >= emulator_quirks.PERSISTED_SERVICES
 
 
 def test_a_running_invocation_holds_the_end(seen: dict[str, Any]) -> None:
@@ -229,13 +229,13 @@ def test_only_the_named_sleeps_change() -> None:
     class Service:
         time = asyncio = Clock()
 
-    emulator_quirks.start_executions_at_once(Service)
-    emulator_quirks.answer_receives_soon(Service)
+    emulator_quirks.skip_start_delay(Service)
+    emulator_quirks.shorten_receive_polling(Service)
     for seconds in (emulator_quirks.START_DELAY, 2.0):
         Service.time.sleep(seconds)
     for seconds in (0.1, 0.001):
         Service.asyncio.sleep(seconds)
-    assert Clock.slept == [0, 2.0, emulator_quirks.LOOK_SECONDS, 0.001]
+    assert Clock.slept == [0, 2.0, emulator_quirks.POLL_SECONDS, 0.001]
     assert Service.time.name == "time"
 
 
@@ -273,7 +273,7 @@ def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
         finally:
             cloud.stop(said.append)
         saved = {file.stem for file in (folder.cloud / "state").glob("*.json")}
-        assert saved == emulator_quirks.SAVED_SERVICES
+        assert saved == emulator_quirks.PERSISTED_SERVICES
         again = Cloud.start(folder, bind(0), lock)
         try:
             again.wait_until_up()

@@ -1,4 +1,4 @@
-"""The permissions in template.yaml are for calls that some code makes; that they suffice, e2e tests show."""
+"""template.yaml allows exactly the AWS calls that the code makes; e2e tests check each function."""
 
 import re
 from collections.abc import Iterator
@@ -70,10 +70,10 @@ def allowed() -> Iterator[tuple[str, str]]:
                     yield from ((name, each) for each in ([actions] if isinstance(actions, str) else actions))
 
 
-def test_nothing_is_allowed_that_no_code_calls() -> None:
+def test_nothing_is_allowed_that_the_code_does_not_call() -> None:
     needed = {*called(), *BY_AWS_ITSELF}
     assert {(name, action) for name, action in allowed() if action not in needed} == set()
 
 
-def test_everything_that_some_code_calls_is_allowed_to_somebody() -> None:
+def test_every_call_of_the_code_is_allowed_somewhere() -> None:
     assert set(called()) <= {action for _, action in allowed()}

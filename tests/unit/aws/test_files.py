@@ -1,4 +1,4 @@
-"""Presigned addresses: of the host of the region, good for fifteen minutes, and for one thing only."""
+"""Presigned URLs: on the regional host, valid for fifteen minutes, for one operation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Files:
     return Files(clients.s3.__wrapped__(), "mill")
 
 
-def test_they_are_of_the_regions_host_and_hold_fifteen_minutes(files: Files) -> None:
+def test_urls_have_the_regional_host_and_are_valid_for_fifteen_minutes(files: Files) -> None:
     names = ["a b+c#é?.txt", "100%", "x/../y"]
     for url, bucket, key in [
         *((files.put_url(f"files/{name}"), "mill", f"files/{name}") for name in names),
@@ -32,7 +32,7 @@ def test_they_are_of_the_regions_host_and_hold_fifteen_minutes(files: Files) -> 
         assert parse_qs(parts.query)["X-Amz-Expires"] == ["900"]
 
 
-def test_what_the_store_is_to_check_is_signed(files: Files) -> None:
+def test_headers_that_s3_verifies_are_signed(files: Files) -> None:
     signed = parse_qs(urlsplit(files.put_url("k", ContentMD5="abc==")).query)["X-Amz-SignedHeaders"]
     assert signed == ["content-md5;host"]
     signed = parse_qs(urlsplit(files.put_url("k", ChecksumSHA256="abc=")).query)["X-Amz-SignedHeaders"]

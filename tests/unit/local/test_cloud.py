@@ -1,4 +1,4 @@
-"""How `dev` ends its emulator: it is given the time to save, and a save that failed is told."""
+"""How `dev` stops its emulator: it waits for the save, and reports a save that failed."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 from shardmill.local import cloud as module
 from shardmill.local.cloud import Cloud
-from shardmill.local.errors import SPOILT_CODE, CloudFailed, Refused
+from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE, CloudFailed, Refused
 from shardmill.local.state_folder import StateFolder
 from support.processes import child_process
 
@@ -58,7 +58,7 @@ def running(folder: StateFolder, stop: str) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
@@ -67,50 +67,50 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STOP_SECONDS", 0.2)
 
 
-def test_one_that_ends_in_time_needs_no_words(folder: StateFolder, said: list[str]) -> None:
+def test_an_emulator_that_exits_in_time_prints_nothing(folder: StateFolder, messages: list[str]) -> None:
     with running(folder, ENDS) as cloud:
-        cloud.stop(said.append)
+        cloud.stop(messages.append)
         assert cloud.process.returncode == 0
-    assert said == []
+    assert messages == []
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_one_that_still_saves_is_awaited(folder: StateFolder, said: list[str]) -> None:
+def test_stop_waits_while_the_state_is_saved(folder: StateFolder, messages: list[str]) -> None:
     with running(folder, SAVES_LONG) as cloud:
-        cloud.stop(said.append)
+        cloud.stop(messages.append)
         assert cloud.process.returncode == 0
     assert folder.services.exists()
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_one_that_hangs_is_ended_and_that_is_told(
-    folder: StateFolder, said: list[str], monkeypatch: pytest.MonkeyPatch
+def test_an_emulator_that_hangs_is_killed_and_reported(
+    folder: StateFolder, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SAVE_SECONDS", 0.2)
     with running(folder, HANGS) as cloud:
         with pytest.raises(CloudFailed, match=f"saved.*{folder.log('cloud')}"):
-            cloud.stop(said.append)
+            cloud.stop(messages.append)
         assert cloud.process.returncode == -signal.SIGKILL
 
 
-def test_a_save_that_failed_is_told(folder: StateFolder, said: list[str]) -> None:
+def test_a_failed_save_is_reported(folder: StateFolder, messages: list[str]) -> None:
     with running(folder, FAILS_TO_SAVE) as cloud, pytest.raises(CloudFailed, match="saved"):
-        cloud.stop(said.append)
+        cloud.stop(messages.append)
 
 
-def test_one_that_died_before_is_not_told_again(folder: StateFolder, said: list[str]) -> None:
+def test_an_exit_before_the_stop_is_not_reported_twice(folder: StateFolder, messages: list[str]) -> None:
     with running(folder, ENDS) as cloud:
         cloud.process.kill()
         cloud.process.wait(20)
-        with pytest.raises(CloudFailed, match="ended by itself"):
+        with pytest.raises(CloudFailed, match="exited unexpectedly"):
             cloud.check()
-        cloud.stop(said.append)
+        cloud.stop(messages.append)
 
 
-def test_one_that_cannot_read_its_state_is_a_refusal_with_its_last_words(folder: StateFolder) -> None:
+def test_corrupt_state_is_reported_with_the_last_line_of_the_log(folder: StateFolder) -> None:
     folder.log("cloud").write_text("Traceback\nthe state file x cannot be read (y)\n")
-    with child_process([sys.executable, "-c", f"raise SystemExit({SPOILT_CODE})"]) as process:
+    with child_process([sys.executable, "-c", f"raise SystemExit({CORRUPT_STATE_EXIT_CODE})"]) as process:
         process.wait(20)
         with pytest.raises(Refused, match=rf"^the state file x cannot be read \(y\); .*{folder.path}"):
             Cloud("http://127.0.0.1:1", folder, process).check()

@@ -1,4 +1,4 @@
-"""What asks `dev` to stop, and what it leaves when it is refused."""
+"""The signals that stop `dev`, and a start that fails."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.local.dev import STOPPING, Stopped, laptop, stoppable
+from shardmill.local.dev import STOPPING, StopRequested, laptop, stop_on_signals
 from shardmill.local.errors import Refused
 
 
@@ -21,11 +21,11 @@ def _handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_signal_stops_and_more_change_nothing(number: signal.Signals) -> None:
+def test_the_first_signal_stops_and_later_ones_are_ignored(number: signal.Signals) -> None:
     ended: list[signal.Signals] = []
 
     def run() -> None:
-        with stoppable():
+        with stop_on_signals():
             try:
                 os.kill(os.getpid(), number)
             finally:
@@ -33,19 +33,19 @@ def test_the_first_signal_stops_and_more_change_nothing(number: signal.Signals) 
                     os.kill(os.getpid(), again)
                     ended.append(again)
 
-    with pytest.raises(Stopped):
+    with pytest.raises(StopRequested):
         run()
     assert ended == list(STOPPING)
 
 
-def test_under_nohup_a_closed_terminal_changes_nothing() -> None:
+def test_sighup_is_ignored_under_nohup() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with stoppable():
+    with stop_on_signals():
         os.kill(os.getpid(), signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-def test_a_taken_port_is_refused_before_there_is_a_folder(tmp_path: Path) -> None:
+def test_a_port_in_use_is_rejected_before_the_state_folder_is_created(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -55,7 +55,7 @@ def names(archive: bytes) -> set[str]:
     return set(zipfile.ZipFile(io.BytesIO(archive)).namelist())
 
 
-def test_layer_has_our_package_without_what_runs_outside_lambda(project: Path) -> None:
+def test_the_layer_has_only_the_packages_that_run_in_lambda(project: Path) -> None:
     files = package.layer_files(project / "layers/core")
     assert set(files) == {
         "python/shardmill/__init__.py",
@@ -82,20 +82,20 @@ def test_same_files_give_the_same_bytes(project: Path) -> None:
         ("template.yaml", TEMPLATE.replace("REQUEST", "JWT")),
     ],
 )
-def test_digest_follows_everything_that_is_deployed(project: Path, file: str, text: str) -> None:
+def test_the_digest_changes_with_everything_that_is_deployed(project: Path, file: str, text: str) -> None:
     before = Package(project).digest
     (project / file).write_text(text)
     assert Package(project).digest != before
 
 
-def test_digest_ignores_what_is_not_deployed(project: Path) -> None:
+def test_the_digest_ignores_what_is_not_deployed(project: Path) -> None:
     before = Package(project).digest
     (project / "layers/core/python/shardmill/local/dev.py").write_text("changed")
     (project / "README.md").write_text("changed")
     assert Package(project).digest == before
 
 
-def test_bytecode_in_the_layer_is_what_python_takes(tmp_path: Path) -> None:
+def test_python_uses_the_bytecode_in_the_layer(tmp_path: Path) -> None:
     files = package.with_bytecode({"thing.py": b"ANSWER = 42\n"})
     cached = next(name for name in files if name.endswith(".pyc"))
     (tmp_path / cached).parent.mkdir()
@@ -109,7 +109,7 @@ def test_bytecode_in_the_layer_is_what_python_takes(tmp_path: Path) -> None:
     assert thing.ANSWER == 42
 
 
-def test_deployable_template_takes_code_from_s3_and_has_machines_written_out(project: Path) -> None:
+def test_the_deployable_template_has_code_in_s3_and_inline_state_machines(project: Path) -> None:
     template = Package(project).deployable({"Layer": "l.zip", "Hello": "h.zip"})
     resources = template["Resources"]
     assert resources["Layer"] == {
@@ -135,6 +135,6 @@ def test_missing_code_is_named(project: Path) -> None:
         _ = Package(project).files
 
 
-def test_the_makefile_of_the_layer_prunes_the_same() -> None:
+def test_the_makefile_of_the_layer_removes_the_same_packages() -> None:
     makefile = (PROJECT / "layers/core/Makefile").read_text()
     assert f"OUTSIDE_LAMBDA := {' '.join(package.OUTSIDE_LAMBDA)}\n" in makefile

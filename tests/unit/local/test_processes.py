@@ -1,4 +1,4 @@
-"""Processes on a leash, and the crew of workers."""
+"""Child processes that exit with their parent, and the workers of `dev`."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.local import workers as crew
-from shardmill.local.child_process import leashed
+from shardmill.local import workers as workers_module
+from shardmill.local.child_process import child_command
 from shardmill.local.session import Session
 from shardmill.local.state_folder import StateFolder, alive
 from shardmill.local.workers import Workers
@@ -50,27 +50,27 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.02)
 
 
-def test_a_leashed_program_runs_as_itself_and_ends_with_its_parent(tmp_path: Path) -> None:
+def test_a_child_runs_its_module_and_exits_with_its_parent(tmp_path: Path) -> None:
     parent = tmp_path / "parent.py"
     parent.write_text(
         "import subprocess, time\n"
-        "from shardmill.local.child_process import leashed\n"
-        "subprocess.Popen(leashed('sleeper', '--x'), stdin=subprocess.PIPE, start_new_session=True)\n"
+        "from shardmill.local.child_process import child_command\n"
+        "subprocess.Popen(child_command('sleeper', '--x'), stdin=subprocess.PIPE, start_new_session=True)\n"
         "time.sleep(60)\n"
     )
     with child_process([sys.executable, parent], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = process.stdout.readline().split()
-        assert said[0] == "up"
-        assert said[2:4] == ["['--x']", "''"]
-        child = int(said[1])
+        words = process.stdout.readline().split()
+        assert words[0] == "up"
+        assert words[2:4] == ["['--x']", "''"]
+        child = int(words[1])
         assert alive(child)
         process.kill()
         process.wait(10)
     until(lambda: not alive(child))
 
 
-def test_a_leash_without_a_module_says_how() -> None:
+def test_a_child_without_a_module_prints_the_usage() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "shardmill.local.child_process"], capture_output=True, text=True, timeout=20
     )
@@ -79,28 +79,30 @@ def test_a_leash_without_a_module_says_how() -> None:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
 @pytest.fixture
-def workers(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
-    monkeypatch.setattr(crew, "worker_command", lambda number: leashed("sleeper", str(number)))
-    monkeypatch.setattr(crew, "RESTART_SECONDS", 0.1)
+def workers(tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    monkeypatch.setattr(
+        workers_module, "worker_command", lambda number: child_command("sleeper", str(number))
+    )
+    monkeypatch.setattr(workers_module, "RESTART_SECONDS", 0.1)
     folder = StateFolder.at(tmp_path / "state")
     here = "http://127.0.0.1:1"
     session = Session(here + "/x", "secret", here, os.getpid(), str(folder.path), OUTPUTS)
-    made = Workers(session, folder, said.append)
+    made = Workers(session, folder, messages.append)
     yield made
     made.stop()
 
 
 def pids(workers: Workers, number: int) -> list[int]:
-    lines = workers.folder.log(f"worker-{number}").read_text().splitlines()
-    return [int(line.split()[1]) for line in lines if line.startswith("up")]
+    lines = workers.folder.log(f"worker-{number}").read_text().splitlines(keepends=True)
+    return [int(line.split()[1]) for line in lines if line.startswith("up") and line.endswith("\n")]
 
 
-def test_workers_know_the_cloud_and_stop_together(workers: Workers) -> None:
+def test_workers_get_the_session_and_stop_together(workers: Workers) -> None:
     workers.start(2)
     until(lambda: len(pids(workers, 1)) == len(pids(workers, 2)) == 1)
     assert workers.folder.log("worker-1").read_text().rstrip().endswith(" t")
@@ -109,10 +111,10 @@ def test_workers_know_the_cloud_and_stop_together(workers: Workers) -> None:
     assert not [pid for pid in running if alive(pid)]
 
 
-def test_workers_are_where_dev_was_started_and_take_no_module_from_there(
+def test_workers_run_in_the_current_folder_and_import_nothing_from_it(
     workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a worker that is started by hand: what is there is for the tasks."""
+    """As for a worker that is started by hand, the folder is for the tasks."""
     project = tmp_path / "project"
     project.mkdir()
     for name in ("json", "threading", "sleeper"):
@@ -123,24 +125,24 @@ def test_workers_are_where_dev_was_started_and_take_no_module_from_there(
     assert Path(f"/proc/{pids(workers, 1)[0]}/cwd").resolve() == project
 
 
-def test_a_worker_that_dies_is_replaced_with_a_message(workers: Workers, said: list[str]) -> None:
+def test_a_worker_that_fails_is_restarted_with_a_message(workers: Workers, messages: list[str]) -> None:
     workers.start(1)
     until(lambda: len(pids(workers, 1)) == 1)
-    workers.tend()
-    assert said == []
+    workers.supervise()
+    assert messages == []
     os.kill(pids(workers, 1)[0], signal.SIGKILL)
 
     def replaced() -> bool:
-        workers.tend()
+        workers.supervise()
         return len(pids(workers, 1)) == 2
 
     until(replaced)
-    assert len(said) == 1
-    assert "worker 1" in said[0]
-    assert str(workers.folder.log("worker-1")) in said[0]
+    assert len(messages) == 1
+    assert "worker 1" in messages[0]
+    assert str(workers.folder.log("worker-1")) in messages[0]
 
 
-def test_a_deaf_worker_is_ended_all_the_same(workers: Workers, tmp_path: Path) -> None:
+def test_a_worker_that_ignores_sigterm_is_killed(workers: Workers, tmp_path: Path) -> None:
     (tmp_path / "sleeper.py").write_text(DEAF + PROGRAM)
     workers.start(1)
     until(lambda: len(pids(workers, 1)) == 1)

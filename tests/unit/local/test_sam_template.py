@@ -1,4 +1,4 @@
-"""template.yaml: complete, least privileged, and in step with the lock file."""
+"""template.yaml: complete, least-privilege, and consistent with the lock file."""
 
 import re
 import tomllib
@@ -61,7 +61,7 @@ def test_an_authorizer_without_identity_source_is_not_cached() -> None:
     assert authorizer["AuthorizerResultTtlInSeconds"] == 0
 
 
-def test_lanes_hide_messages_for_six_times_the_runner_s_time() -> None:
+def test_visibility_timeouts_are_six_times_the_timeouts_of_the_functions() -> None:
     functions = of_type("AWS::Serverless::Function")
     lanes = [queue for name, queue in of_type("AWS::SQS::Queue").items() if name.startswith("Lambda")]
     mappings = [each["FunctionName"]["Ref"] for each in of_type("AWS::Lambda::EventSourceMapping").values()]
@@ -75,18 +75,18 @@ def test_lanes_hide_messages_for_six_times_the_runner_s_time() -> None:
     assert notify["RedrivePolicy"]["maxReceiveCount"] == MOST_TRIES
 
 
-def test_the_longest_name_leaves_room_for_the_stack_s() -> None:
-    """Lambda names have 64 characters, queues and state machines 80: the docs promise 52 for the stack."""
+def test_function_names_leave_52_characters_for_the_stack_name() -> None:
+    """Lambda allows 64 characters, SQS and Step Functions 80; the docs promise 52 for the stack name."""
     names = [each["FunctionName"]["Fn::Sub"] for each in of_type("AWS::Serverless::Function").values()]
     assert max(len(name.replace("${AWS::StackName}", "")) for name in names) + 52 <= 64
 
 
-def test_no_alias_or_merge_which_cloudformation_does_not_read() -> None:
+def test_there_are_no_yaml_aliases_which_cloudformation_rejects() -> None:
     text = (PROJECT / "template.yaml").read_text()
     assert not re.search(r"(?m)^[^#\"]*(: |- )[&*][a-z]|<<:", text)
 
 
-def test_the_layer_s_requirements_are_the_locked_versions() -> None:
+def test_the_requirements_of_the_layer_are_the_locked_versions() -> None:
     lock = tomllib.loads((PROJECT / "uv.lock").read_text())
     locked = {each["name"]: each["version"] for each in lock["package"] if "version" in each}
     text = (PROJECT / "layers/core/requirements.txt").read_text()

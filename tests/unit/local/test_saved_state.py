@@ -1,4 +1,4 @@
-"""The emulator's state on disk: whole or not at all, and refused rather than taken for nothing."""
+"""The emulator's state on disk: replaced atomically, and rejected if it is corrupt."""
 
 import hashlib
 import json
@@ -13,14 +13,14 @@ import pytest
 from ministack.core import persistence
 from ministack.core.responses import AccountRegionScopedDict, AccountScopedDict
 
-from shardmill.local.saved_state import FORMAT, Saved, Spoilt, fresh_of
+from shardmill.local.saved_state import FORMAT, CorruptState, StateFiles, unfinished_folder
 
 CODE = b"a function's code"
 DIGEST = hashlib.sha256(CODE).hexdigest()
 
 
 class Service:
-    """A service of MiniStack, as far as saving goes."""
+    """The part of a MiniStack service that saves and restores state."""
 
     def __init__(self, state: Any = None) -> None:
         self.state = state
@@ -33,7 +33,7 @@ class Service:
 
 
 class Functions(Service):
-    """Lambda: its code is in files of its own, which it removes while it is asked for its state."""
+    """Lambda keeps code in files of its own, and deletes unreferenced ones when it is asked for its state."""
 
     def __init__(self, blobs: Path) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Emulator:
             _state_map={"dynamodb": "dynamodb", "lambda": "lambda_svc", "sqs": "sqs"},
             _get_module=modules.__getitem__,
         )
-        self.saved = Saved(self.app, folder)
+        self.saved = StateFiles(self.app, folder)
 
     def save(self, text: str) -> None:
         self.table.state = {"store": text}
@@ -88,7 +88,7 @@ def test_without_files_there_is_nothing_to_load(folder: Path) -> None:
     assert emulator.table.state is None
 
 
-def test_what_is_saved_comes_back_as_it_was(folder: Path) -> None:
+def test_saved_state_is_restored(folder: Path) -> None:
     regions, accounts = AccountRegionScopedDict(), AccountScopedDict()
     regions["a table"] = {"items": {"é": {"": {"S": "\ud83c"}}}, 1: [b"\xff", None, 0.5]}
     accounts[("a", 1)] = regions
@@ -104,15 +104,15 @@ def test_what_is_saved_comes_back_as_it_was(folder: Path) -> None:
     assert again.functions.state == CODE
 
 
-def test_ministack_itself_can_read_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ministack_can_read_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Emulator(folder).save("x")
     monkeypatch.setattr(persistence, "PERSIST_STATE", True)
     monkeypatch.setattr(persistence, "STATE_DIR", str(folder))
     assert persistence.load_state("dynamodb") == {"store": "x"}
 
 
-def test_a_save_that_is_killed_leaves_the_one_before(folder: Path) -> None:
-    """Killed at the last service, when the others are written already."""
+def test_a_killed_save_leaves_the_previous_one(folder: Path) -> None:
+    """Killed at the last service, after the others are written."""
     emulator = Emulator(folder)
     emulator.save("good")
     before = contents(folder)
@@ -128,16 +128,16 @@ def test_a_save_that_is_killed_leaves_the_one_before(folder: Path) -> None:
         finally:
             os._exit(0)
     assert os.WTERMSIG(os.waitpid(writer, 0)[1]) == signal.SIGKILL
-    assert (fresh_of(folder) / "dynamodb.json").exists()
+    assert (unfinished_folder(folder) / "dynamodb.json").exists()
     assert contents(folder) == before
     again = Emulator(folder)
     again.saved.load()
     assert (again.table.state, again.queues.state) == ("good", "good")
     again.save("newest")
-    assert not fresh_of(folder).exists()
+    assert not unfinished_folder(folder).exists()
 
 
-def test_a_service_that_could_not_be_loaded_is_not_written_over(folder: Path) -> None:
+def test_a_service_that_was_not_loaded_is_not_overwritten(folder: Path) -> None:
     emulator = Emulator(folder)
     emulator.save("good")
     before = contents(folder)
@@ -147,9 +147,11 @@ def test_a_service_that_could_not_be_loaded_is_not_written_over(folder: Path) ->
     assert contents(folder) == before
 
 
-def test_code_stays_until_no_file_names_it(folder: Path) -> None:
+def test_code_is_kept_until_no_file_refers_to_it(folder: Path) -> None:
     emulator = Emulator(folder)
-    emulator.functions.check = lambda: (folder / "lambda.json").exists() and not fresh_of(folder).exists()
+    emulator.functions.check = lambda: (
+        (folder / "lambda.json").exists() and not unfinished_folder(folder).exists()
+    )
     emulator.save("x")
     assert emulator.functions.was_right == [True]
 
@@ -166,26 +168,26 @@ SPOILT: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_spoilt_file_is_named_and_left_as_it_is(folder: Path, how: str) -> None:
+def test_a_corrupt_file_is_named_and_not_changed(folder: Path, how: str) -> None:
     Emulator(folder).save("x")
     file = folder / "dynamodb.json"
     file.write_text(SPOILT[how](file.read_text()))
     before = contents(folder)
-    with pytest.raises(Spoilt, match=str(file)):
+    with pytest.raises(CorruptState, match=str(file)):
         Emulator(folder).saved.load()
     assert contents(folder) == before
 
 
 @pytest.mark.parametrize("name", ["dynamodb.json", f"lambda-blobs/{DIGEST}.zip"])
-def test_a_file_that_is_missing_among_others_is_named(folder: Path, name: str) -> None:
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     Emulator(folder).save("x")
     (folder / name).unlink()
-    with pytest.raises(Spoilt, match=f"{folder / name}.*No such file"):
+    with pytest.raises(CorruptState, match=f"{folder / name}.*No such file"):
         Emulator(folder).saved.load()
 
 
-def test_spoilt_code_is_named(folder: Path) -> None:
+def test_corrupt_code_is_named(folder: Path) -> None:
     Emulator(folder).save("x")
     (folder / "lambda-blobs" / f"{DIGEST}.zip").write_bytes(CODE[:5])
-    with pytest.raises(Spoilt, match=f"{DIGEST}.zip"):
+    with pytest.raises(CorruptState, match=f"{DIGEST}.zip"):
         Emulator(folder).saved.load()

@@ -1,4 +1,4 @@
-"""State that is saved while the emulator runs: whole, and never over a later save."""
+"""Snapshots of the emulator's state: atomic, and never over a later save."""
 
 import copy
 import signal
@@ -69,13 +69,13 @@ def test_state_is_saved_while_it_changes(tmp_path: Path) -> None:
     assert last == ["last", "last"]
 
 
-def test_a_snapshot_in_the_making_does_not_come_over_the_last_save(tmp_path: Path) -> None:
-    """Each save takes longer than the program waits: the one in the making must be ended, not awaited."""
+def test_a_snapshot_in_progress_does_not_overwrite_the_last_save(tmp_path: Path) -> None:
+    """Each save takes longer than the program waits, so the one in progress must be killed."""
     assert outcome(tmp_path / "state", 1.0) == ["nothing", "last", "last"]
 
 
 class Store:
-    """A store that writes down who wrote, and fails for some."""
+    """A store that records which process wrote, and fails for some."""
 
     def __init__(self, file: Path, failing: str = "") -> None:
         self._file = file
@@ -93,7 +93,7 @@ class Store:
 
 
 @linux
-def test_the_copy_that_writes_makes_no_copies(tmp_path: Path) -> None:
+def test_the_forked_writer_makes_no_deep_copies(tmp_path: Path) -> None:
     copied: list[str] = []
     Snapshots(Store(tmp_path / "state")).finish(lambda: copied.append("yes"))
     assert (tmp_path / "state").read_text() == "copy"
@@ -101,7 +101,9 @@ def test_the_copy_that_writes_makes_no_copies(tmp_path: Path) -> None:
 
 
 @linux
-def test_when_the_copy_fails_the_process_saves(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_process_saves_if_the_forked_writer_fails(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     Snapshots(Store(tmp_path / "state", failing="copy")).finish(lambda: None)
     assert (tmp_path / "state").read_text() == "itself"
     assert "No space left on device" in capfd.readouterr().err
@@ -113,8 +115,8 @@ def test_a_last_save_that_fails_is_an_error(tmp_path: Path) -> None:
 
 
 @linux
-def test_the_last_save_outlives_the_end_of_its_process_group(tmp_path: Path) -> None:
-    """The stop of `dev` ends the group when it has waited long enough; nothing may be lost by that."""
+def test_the_last_save_survives_a_kill_of_the_process_group(tmp_path: Path) -> None:
+    """`dev` kills the group after a timeout, which must not lose anything."""
     program = (
         "import os, signal, sys, time\n"
         "from pathlib import Path\n"
@@ -136,7 +138,7 @@ def test_the_last_save_outlives_the_end_of_its_process_group(tmp_path: Path) -> 
     assert (tmp_path / "state").read_text() == "saved"
 
 
-def test_where_there_are_no_copies_the_process_itself_saves(
+def test_the_process_saves_itself_where_it_cannot_fork(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "FORKS", False)

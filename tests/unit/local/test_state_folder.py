@@ -12,7 +12,7 @@ from shardmill.local import state_folder
 from shardmill.local.deploy import Endpoint
 from shardmill.local.environment import aws_environment, clean_environment
 from shardmill.local.errors import Refused
-from shardmill.local.session import Session, find_session, pointers
+from shardmill.local.session import Session, find_session, session_folder
 from shardmill.local.state_folder import StateFolder
 from support.processes import child_process
 
@@ -44,11 +44,11 @@ def dead_pid() -> int:
     return process.pid
 
 
-def test_default_folder_is_in_the_current_one(tmp_path: Path) -> None:
+def test_the_default_folder_is_in_the_current_folder(tmp_path: Path) -> None:
     assert StateFolder.at(None).path == tmp_path / ".shardmill"
 
 
-def test_admin_token_is_made_once_and_private(tmp_path: Path) -> None:
+def test_the_admin_token_is_created_once_and_private(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "s")
     token = folder.admin_token()
     assert len(token) >= 40
@@ -57,13 +57,13 @@ def test_admin_token_is_made_once_and_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refused, match="--state"):
         StateFolder.at(tmp_path / "file" / "s")
 
 
-def test_second_owner_is_refused_with_a_sentence(tmp_path: Path) -> None:
+def test_a_second_dev_on_the_same_folder_is_rejected(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "s")
     with (
         folder.locked(),
@@ -75,7 +75,7 @@ def test_second_owner_is_refused_with_a_sentence(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_whose_owner_died_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_waits_for_a_lock_whose_owner_exited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_folder, "STOPPING_SECONDS", 0.2)
     folder = StateFolder.at(tmp_path / "s")
     with folder.locked() as held:
@@ -84,49 +84,49 @@ def test_a_lock_whose_owner_died_is_waited_for(tmp_path: Path, monkeypatch: pyte
             pass
 
 
-def test_facts_are_remembered(tmp_path: Path) -> None:
+def test_the_deployment_is_saved(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "s")
-    assert folder.remembered() == {}
-    folder.remember(version="v", port=1)
-    folder.remember(port=2)
-    assert StateFolder.at(tmp_path / "s").remembered() == {"version": "v", "port": 2}
+    assert folder.deployment() == {}
+    folder.save_deployment(version="v", port=1)
+    folder.save_deployment(port=2)
+    assert StateFolder.at(tmp_path / "s").deployment() == {"version": "v", "port": 2}
 
 
 @pytest.mark.parametrize("text", ["", '{"version": "v', "[]", "\0"])
-def test_a_spoilt_memory_is_refused_and_nothing_is_removed(tmp_path: Path, text: str) -> None:
-    """Taken for none, it would look like a first deployment that failed, of which nothing is kept."""
+def test_a_corrupt_deployment_file_is_rejected_and_nothing_is_removed(tmp_path: Path, text: str) -> None:
+    """If it were ignored, the state would be removed as that of an unfinished first deployment."""
     folder = StateFolder.at(tmp_path / "s")
     folder.services.mkdir(parents=True)
     file = folder.path / "deployment.json"
     file.write_text(text)
-    for refused in (folder.prepare, folder.remembered, lambda: folder.remember(port=1)):
+    for refused in (folder.prepare, folder.deployment, lambda: folder.save_deployment(port=1)):
         with pytest.raises(Refused, match=f"{file}.* remove the state folder {folder.path} "):
             refused()
     assert file.read_text() == text
     assert folder.services.exists()
 
 
-def test_nothing_is_kept_of_a_first_deployment_that_failed(tmp_path: Path) -> None:
+def test_the_state_of_an_unfinished_first_deployment_is_removed(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "s")
     folder.prepare()
     (folder.cloud / "state").mkdir()
     folder.prepare()
     assert not (folder.cloud / "state").exists()
-    folder.remember(version="v")
+    folder.save_deployment(version="v")
     (folder.cloud / "state").mkdir()
     folder.prepare()
     assert (folder.cloud / "state").exists()
 
 
-def test_what_lambda_processes_left_is_removed_while_there_is_time(tmp_path: Path) -> None:
+def test_temporary_folders_are_removed_until_the_time_is_up(tmp_path: Path) -> None:
     folder = StateFolder.at(tmp_path / "s")
     folder.prepare()
     for name in ("one", "two"):
         (folder.scratch / name / "layer").mkdir(parents=True)
-    state_folder.remove(folder.leavings(), -1.0)
-    assert len(folder.leavings()) == 2
-    state_folder.remove(folder.leavings(), 5.0)
-    assert folder.leavings() == []
+    state_folder.remove(folder.temporary_folders(), -1.0)
+    assert len(folder.temporary_folders()) == 2
+    state_folder.remove(folder.temporary_folders(), 5.0)
+    assert folder.temporary_folders() == []
 
 
 def test_a_published_session_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,31 +134,31 @@ def test_a_published_session_is_found_from_anywhere(tmp_path: Path, monkeypatch:
     assert find_session() is None
     session.publish()
     assert find_session() == session
-    for file in (*pointers().iterdir(), tmp_path / "s" / "dev.json"):
+    for file in (*session_folder().iterdir(), tmp_path / "s" / "dev.json"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     session.withdraw()
     assert find_session() is None
-    assert list(pointers().iterdir()) == []
+    assert list(session_folder().iterdir()) == []
 
 
-def test_the_session_of_this_folder_comes_first(tmp_path: Path) -> None:
+def test_the_session_of_the_current_folder_comes_first(tmp_path: Path) -> None:
     here, there = a_session(StateFolder.at(None)), a_session(StateFolder.at(tmp_path / "other"))
     here.publish()
     there.publish()
     assert find_session() == here
 
 
-def test_a_session_whose_process_is_gone_does_not_count(tmp_path: Path) -> None:
+def test_a_session_whose_process_exited_is_ignored(tmp_path: Path) -> None:
     a_session(StateFolder.at(tmp_path / "s"), dead_pid()).publish()
     assert find_session() is None
 
 
-def test_the_last_started_session_is_found_and_then_the_one_before(tmp_path: Path) -> None:
+def test_the_newest_session_is_found_first(tmp_path: Path) -> None:
     with child_process([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         early = a_session(StateFolder.at(tmp_path / "s"), other.pid)
         late = a_session(StateFolder.at(tmp_path / "t"))
         early.publish()
-        os.utime(pointers() / f"{other.pid}.json", (1, 1))
+        os.utime(session_folder() / f"{other.pid}.json", (1, 1))
         late.publish()
         assert find_session() == late
         late.withdraw()
@@ -168,13 +168,13 @@ def test_the_last_started_session_is_found_and_then_the_one_before(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}'])
-def test_a_spoilt_session_file_does_not_count(text: str) -> None:
-    pointers().mkdir(parents=True)
-    (pointers() / "1.json").write_text(text)
+def test_a_corrupt_session_file_is_ignored(text: str) -> None:
+    session_folder().mkdir(parents=True)
+    (session_folder() / "1.json").write_text(text)
     assert find_session() is None
 
 
-def test_environment_of_a_session_names_every_setting(tmp_path: Path) -> None:
+def test_the_environment_of_a_session_has_every_setting(tmp_path: Path) -> None:
     from shardmill.aws.settings import Settings
 
     environ = a_session(StateFolder.at(tmp_path / "s")).environ()
@@ -184,7 +184,7 @@ def test_environment_of_a_session_names_every_setting(tmp_path: Path) -> None:
     assert environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
 
 
-def test_nothing_of_the_user_s_aws_gets_through() -> None:
+def test_the_clean_environment_has_none_of_the_user_s_aws_variables() -> None:
     user = {
         "AWS_PROFILE": "work",
         "AWS_ENDPOINT_URL_DYNAMODB": "http://elsewhere",
@@ -204,7 +204,7 @@ def test_nothing_of_the_user_s_aws_gets_through() -> None:
     assert not {"AWS_PROFILE", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_CA_BUNDLE", "SHARDMILL_TABLE"} & set(environ)
 
 
-def test_nothing_of_the_user_s_aws_reaches_the_clients_of_dev(
+def test_the_clients_of_dev_ignore_the_user_s_aws_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "config").write_text(
@@ -224,8 +224,8 @@ def test_nothing_of_the_user_s_aws_reaches_the_clients_of_dev(
     assert url.startswith("http://127.0.0.1:9/bucket/key?")
 
 
-def test_finding_a_session_is_light() -> None:
-    """The command line imports it at every start."""
+def test_finding_a_session_imports_little() -> None:
+    """The command line does it at every start."""
     program = "import sys, shardmill.local.session; print({'boto3', 'yaml', 'ministack'} & set(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True

@@ -14,7 +14,7 @@ from shardmill.cli.render.job import exit_code, show_job
 from shardmill.cli.render.progress import job_progress
 from shardmill.client import Client, ShardmillError
 from shardmill.local import prices
-from shardmill.local.dev import ROOT, Laptop, Stopped, laptop, stoppable
+from shardmill.local.dev import ROOT, Laptop, StopRequested, laptop, stop_on_signals
 from shardmill.local.errors import CloudFailed, Refused
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
@@ -38,9 +38,9 @@ def run_demo(as_json: bool) -> int:
     """Run the demo; return 0 only if the job succeeds. Its folder is kept if the environment fails."""
     folder = Path(tempfile.mkdtemp(prefix="shardmill-demo-"))
     try:
-        with stoppable(), laptop(None, folder / "state", workers=1, publish=False) as ready:
+        with stop_on_signals(), laptop(None, folder / "state", workers=1, publish=False) as ready:
             outcome = _run(ready, folder)
-    except Stopped:
+    except StopRequested:
         code = INTERRUPTED
     except (CloudFailed, Refused) as failure:
         output.message(str(failure))
@@ -62,7 +62,7 @@ def _run(ready: Laptop, folder: Path) -> Outcome:
         with job_progress(client) as show:
 
             def update(job: Job) -> None:
-                ready.tend()
+                ready.supervise()
                 show(job)
 
             job = client.wait(submitted.job_name, submitted.trigger, TIMEOUT_SECONDS, update)

@@ -1,7 +1,7 @@
-"""Runs a module as a program that ends when its parent does, however the parent ended.
+"""Run a module as a program that exits when its parent does, even if the parent was killed.
 
-The parent holds the other end of this process's standard input. When it closes, the program is asked to stop
-as by a SIGTERM; what does not stop in time is ended.
+The parent holds the other end of this process's standard input. When that pipe closes, the program gets a
+SIGTERM, and is killed if it does not exit in time.
 
     python -m shardmill.local.child_process MODULE ARGUMENT…
 """
@@ -18,10 +18,10 @@ import time
 GRACE_SECONDS = 4.0
 
 
-def leashed(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module on a leash; give it a pipe as its standard input.
+def child_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module as a child process; its standard input must be a pipe.
 
-    With -P no file of the folder it is started in is taken for a module of ours, or of Python's."""
+    With -P, Python does not import modules from the current folder."""
     return [sys.executable, "-P", "-m", "shardmill.local.child_process", module, *arguments]
 
 
@@ -33,19 +33,19 @@ def _watch(pipe: int) -> None:
     os._exit(1)
 
 
-def hold() -> None:
-    """Keep the leash to ourselves: children get an empty standard input instead of it."""
+def exit_with_parent() -> None:
+    """Watch the pipe from the parent; own children get an empty standard input instead of it."""
     pipe = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    threading.Thread(target=_watch, args=(pipe,), daemon=True, name="leash").start()
+    threading.Thread(target=_watch, args=(pipe,), daemon=True, name="parent-watch").start()
 
 
 def main() -> None:
     if len(sys.argv) < 2:
         raise SystemExit("usage: python -m shardmill.local.child_process MODULE ARGUMENT…")
-    hold()
+    exit_with_parent()
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 

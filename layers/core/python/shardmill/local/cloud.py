@@ -1,4 +1,4 @@
-"""The emulator as a child process: started, waited for, and stopped with everything it started."""
+"""The emulator as a child process: start it, wait until it answers, and stop it with all its children."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shardmill.local.child_process import leashed
+from shardmill.local.child_process import child_command
 from shardmill.local.environment import LOOPBACK, REGION, aws_environment, clean_environment
-from shardmill.local.errors import SPOILT_CODE, CloudFailed, Refused
+from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE, CloudFailed, Refused
 from shardmill.local.state_folder import StateFolder, remove
 
 START_SECONDS = 60.0
 STOP_SECONDS = 3.0
 SAVE_SECONDS = 30.0
-TIDY_SECONDS = 0.2
+CLEANUP_SECONDS = 0.2
 
 
 def bind(port: int) -> socket.socket:
-    """A socket on loopback; port 0 takes any free one."""
+    """Bind a socket on loopback; port 0 means any free port."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -33,8 +33,8 @@ def bind(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise Refused(
-            f"port {port} on {LOOPBACK} cannot be used ({error.strerror}); perhaps another shardmill dev "
-            "runs there: stop it, or choose another port with --port"
+            f"cannot listen on {LOOPBACK}:{port} ({error.strerror}); if another shardmill dev uses the port, "
+            "stop it, or choose another port with --port"
         ) from error
     return listener
 
@@ -67,13 +67,13 @@ class Cloud:
 
     @classmethod
     def start(cls, folder: StateFolder, listener: socket.socket, lock: int) -> Cloud:
-        """It holds the lock too, until it has saved; a session of its own keeps Ctrl-C away from it."""
+        """Start the emulator, which holds the lock until it has saved; its own session keeps Ctrl-C away."""
         port = listener.getsockname()[1]
         folder.prepare()
-        threading.Thread(target=remove, args=(folder.leavings(), START_SECONDS), daemon=True).start()
+        threading.Thread(target=remove, args=(folder.temporary_folders(), START_SECONDS), daemon=True).start()
         with folder.log("cloud").open("ab") as log:
             process = subprocess.Popen(
-                leashed("shardmill.local.emulator", str(listener.fileno())),
+                child_command("shardmill.local.emulator", str(listener.fileno())),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -95,13 +95,13 @@ class Cloud:
         raise self._failed(f"did not answer within {START_SECONDS:.0f} s")
 
     def check(self) -> None:
-        if (code := self.process.poll()) == SPOILT_CODE:
-            raise self.folder.spoilt(self.folder.last_words("cloud"))
+        if (code := self.process.poll()) == CORRUPT_STATE_EXIT_CODE:
+            raise self.folder.corrupt_state(self.folder.last_log_line("cloud"))
         if code is not None:
-            raise self._failed(f"ended by itself (exit code {code})")
+            raise self._failed(f"exited unexpectedly (exit code {code})")
 
     def _failed(self, what: str) -> CloudFailed:
-        return CloudFailed(f"the laptop cloud {what}; its log is {self.folder.log('cloud')}")
+        return CloudFailed(f"the laptop cloud {what}; see its log {self.folder.log('cloud')}")
 
     def _answers(self) -> bool:
         connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=5)
@@ -113,26 +113,26 @@ class Cloud:
         finally:
             connection.close()
 
-    def stop(self, say: Callable[[str], None]) -> None:
-        """Let it save and end; then make sure that nothing of its process group is left.
+    def stop(self, report: Callable[[str], None]) -> None:
+        """Let the emulator save its state and exit, then kill what is left of its process group.
 
-        Raises CloudFailed if it had not saved."""
+        Raises CloudFailed if the state was not saved."""
         running = self.process.poll() is None
         self.process.send_signal(signal.SIGTERM)
-        if not self._ends_within(STOP_SECONDS):
-            say("the state is still being saved")
-            self._ends_within(SAVE_SECONDS)
+        if not self._exits_within(STOP_SECONDS):
+            report("still saving the state")
+            self._exits_within(SAVE_SECONDS)
         code = self.process.poll()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         if self.process.stdin:
             self.process.stdin.close()
-        remove(self.folder.leavings(), TIDY_SECONDS)
+        remove(self.folder.temporary_folders(), CLEANUP_SECONDS)
         if running and (code is None or code > 0):
-            raise self._failed("ended before its last changes were saved")
+            raise self._failed("exited before it saved its last changes")
 
-    def _ends_within(self, seconds: float) -> bool:
+    def _exits_within(self, seconds: float) -> bool:
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Deploys this repository's template.yaml to a local AWS endpoint, as `sam deploy` would to AWS."""
+"""Deploy this repository's template.yaml to a local AWS endpoint, as `sam deploy` does to AWS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CODE = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion"
 
 
 class Endpoint:
-    """boto3 clients of one local AWS endpoint; nothing of the user's AWS set-up is looked at."""
+    """boto3 clients of one local AWS endpoint, which ignore the user's AWS configuration."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -64,14 +64,14 @@ class Endpoint:
             endpoint_url=self.url,
             region_name=REGION,
             aws_access_key_id="test",
-            aws_secret_access_key="test",  # noqa: S106 - the emulator takes any
+            aws_secret_access_key="test",  # noqa: S106 - the emulator accepts any
             config=_CONFIG,
         )
 
 
 @dataclass(frozen=True)
 class Package:
-    """The repository as it is deployed: its template, and the files of the code folders that it names."""
+    """What is deployed: the template and the files of the code folders that it names."""
 
     root: Path
 
@@ -81,7 +81,7 @@ class Package:
 
     @cached_property
     def files(self) -> dict[str, dict[str, bytes]]:
-        """Of each resource with code: its files by name."""
+        """The files of each resource with code, by name."""
         return {name: self._read(kind, self.root / uri) for name, kind, uri in self._code()}
 
     def _code(self) -> Iterator[tuple[str, str, str]]:
@@ -94,12 +94,12 @@ class Package:
     def _read(kind: str, folder: Path) -> dict[str, bytes]:
         files = layer_files(folder) if kind == "AWS::Serverless::LayerVersion" else function_files(folder)
         if not files:
-            raise DeployFailed(f"template.yaml names {folder}, which has no files")
+            raise DeployFailed(f"template.yaml refers to {folder}, which has no files")
         return files
 
     @cached_property
     def machines(self) -> dict[str, Any]:
-        """Of each state machine: its definition."""
+        """The definition of each state machine."""
         return {
             name: json.loads((self.root / resource["Properties"]["DefinitionUri"]).read_text())
             for name, resource in self.template["Resources"].items()
@@ -108,7 +108,7 @@ class Package:
 
     @cached_property
     def digest(self) -> str:
-        """Changes when anything changes that would be deployed."""
+        """A hash of everything that is deployed."""
         whole = hashlib.sha256(json.dumps([self.template, self.machines], sort_keys=True).encode())
         for resource, files in sorted(self.files.items()):
             for name, content in sorted(files.items()):
@@ -126,7 +126,7 @@ class Package:
             raise DeployFailed(f"{error.filename}, line {error.lineno}: {error.msg}") from error
 
     def deployable(self, keys: dict[str, str]) -> dict[str, Any]:
-        """The template with its code in S3 and its state machines written out."""
+        """The template with its code in S3 and the definitions of its state machines inline."""
         template: dict[str, Any] = json.loads(json.dumps(self.template))
         for name, kind, _ in self._code():
             resource = template["Resources"][name]
@@ -136,7 +136,7 @@ class Package:
             properties = template["Resources"][name]["Properties"]
             del properties["DefinitionUri"]
             properties["Definition"] = definition
-        emulator_quirks.authorizers_without_source(template)
+        emulator_quirks.keep_authorizers_uncached(template)
         return template
 
 
@@ -146,7 +146,7 @@ class Deployer:
         self._s3: S3Client = endpoint.client("s3")
 
     def outputs(self) -> dict[str, str] | None:
-        """The outputs of the stack as it stands; None if there is none that is whole."""
+        """The outputs of the deployed stack; None if there is no complete deployment."""
         stack = self._stack()
         if stack is None or stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
             return None
@@ -158,7 +158,7 @@ class Deployer:
         self._wait()
         outputs = self.outputs()
         if outputs is None:
-            raise DeployFailed(f"template.yaml could not be deployed: {self._reasons()}")
+            raise DeployFailed(f"deploying template.yaml failed: {self._reasons()}")
         return outputs
 
     def _change(self, template: str, parameters: dict[str, str]) -> None:
@@ -173,10 +173,10 @@ class Deployer:
             )
         except ClientError as error:
             if "No updates are to be performed" not in str(error):
-                raise DeployFailed(f"template.yaml was refused: {error}") from error
+                raise DeployFailed(f"CloudFormation rejected template.yaml: {error}") from error
 
     def _upload(self, package: Package) -> dict[str, str]:
-        """Put each archive under a name that follows from its content."""
+        """Upload each archive under a key with a hash of its content."""
         self._s3.create_bucket(Bucket=ARTIFACTS)
         keys = {}
         for name, archive in package.archives().items():
@@ -200,7 +200,7 @@ class Deployer:
                 return
             time.sleep(0.03)
         raise DeployFailed(
-            f"template.yaml was not deployed within {DEPLOY_SECONDS:.0f} s; does functions/setup answer?"
+            f"deploying template.yaml took more than {DEPLOY_SECONDS:.0f} s; does functions/setup respond?"
         )
 
     def _reasons(self) -> str:

@@ -1,4 +1,4 @@
-"""`shardmill dev`: the laptop cloud from start to stop."""
+"""`shardmill dev`: start, supervise and stop the laptop cloud."""
 
 from __future__ import annotations
 
@@ -30,59 +30,59 @@ GROUPS = {"default", "lambda"}
 ROOT = Path(__file__).resolve().parents[5]
 
 
-class Stopped(BaseException):
-    """Somebody asked this process to stop."""
+class StopRequested(BaseException):
+    """The process received a signal to stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Laptop:
-    """A laptop cloud that is ready."""
+    """A running laptop cloud."""
 
     session: Session
     cloud: Cloud
     workers: Workers
 
-    def tend(self) -> None:
-        """To be called every moment: replaces dead workers, and fails if the cloud itself is gone."""
+    def supervise(self) -> None:
+        """Restart workers that exited; raise CloudFailed if the emulator did. Call it every moment."""
         self.cloud.check()
-        self.workers.tend()
+        self.workers.supervise()
 
 
 def run_dev(port: int | None, state: Path | None, workers: int, as_json: bool, root: Path = ROOT) -> int:
-    """Run until Ctrl-C, SIGTERM or SIGHUP. The exit code: 0 stopped, 1 failed, 2 refused to start."""
+    """Run until Ctrl-C, SIGTERM or SIGHUP. Return the exit code: 0 stopped, 1 failed, 2 could not start."""
     try:
-        with stoppable(), laptop(port, state, workers, root) as ready:
-            announce(ready.session, as_json)
+        with stop_on_signals(), laptop(port, state, workers, root) as ready:
+            print_session(ready.session, as_json)
             while True:
-                ready.tend()
+                ready.supervise()
                 time.sleep(0.2)
-    except Stopped:
+    except StopRequested:
         return 0
     except Refused as refusal:
-        say(str(refusal))
+        report(str(refusal))
         return 2
     except CloudFailed as failure:
-        say(str(failure))
+        report(str(failure))
         return 1
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """The first SIGINT, SIGTERM or SIGHUP raises Stopped; more of them change nothing: the end is orderly.
+def stop_on_signals() -> Iterator[None]:
+    """Raise StopRequested on the first SIGINT, SIGTERM or SIGHUP and ignore later ones.
 
-    A SIGHUP that is ignored already stays so: nohup did that."""
-    heard = [
+    A SIGHUP that is already ignored stays ignored, as under nohup."""
+    handled = [
         number
         for number in STOPPING
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
     ]
 
     def stop(*_: Any) -> NoReturn:
-        for number in heard:
+        for number in handled:
             signal.signal(number, signal.SIG_IGN)
-        raise Stopped
+        raise StopRequested
 
-    before = {number: signal.signal(number, stop) for number in heard}
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     finally:
@@ -94,31 +94,31 @@ def stoppable() -> Iterator[None]:
 def laptop(
     port: int | None, state: Path | None, workers: int, root: Path = ROOT, *, publish: bool = True
 ) -> Iterator[Laptop]:
-    """A cloud with this repository deployed to it, and workers; stopped at the end, with all it started.
+    """Run a laptop cloud with this repository deployed and workers; stop all of it at the end.
 
-    Published, the command line finds it by itself."""
-    with contextlib.ExitStack() as ending:
-        listener = ending.enter_context(bind(port)) if port is not None else None
+    With `publish`, the command line and the SDK find it without options."""
+    with contextlib.ExitStack() as cleanup:
+        listener = cleanup.enter_context(bind(port)) if port is not None else None
         folder = StateFolder.at(state)
-        lock = ending.enter_context(folder.locked())
-        listener = listener or ending.enter_context(_usual_listener(folder))
-        say(f"starting the laptop cloud in {folder.path}, port {listener.getsockname()[1]}")
+        lock = cleanup.enter_context(folder.locked())
+        listener = listener or cleanup.enter_context(_listener_on_last_port(folder))
+        report(f"starting the laptop cloud in {folder.path}, port {listener.getsockname()[1]}")
         cloud = Cloud.start(folder, listener, lock)
-        ending.callback(cloud.stop, say)
+        cleanup.callback(cloud.stop, report)
         session = _deployed(cloud, folder, root)
-        crew = Workers(session, folder, say)
-        ending.callback(crew.stop)
-        crew.start(workers)
+        pull_workers = Workers(session, folder, report)
+        cleanup.callback(pull_workers.stop)
+        pull_workers.start(workers)
         _wait_until_ready(session, cloud)
         if publish:
-            ending.callback(session.withdraw)
+            cleanup.callback(session.withdraw)
             session.publish()
-        yield Laptop(session, cloud, crew)
+        yield Laptop(session, cloud, pull_workers)
 
 
-def _usual_listener(folder: StateFolder) -> socket.socket:
-    """The port this state folder had before, else any."""
-    port = folder.remembered().get("port", 0)
+def _listener_on_last_port(folder: StateFolder) -> socket.socket:
+    """Bind the port that this state folder used last, or any free one."""
+    port = folder.deployment().get("port", 0)
     try:
         return bind(port)
     except Refused:
@@ -126,8 +126,8 @@ def _usual_listener(folder: StateFolder) -> socket.socket:
 
 
 def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
-    """Deploy what changed since the last time."""
-    from shardmill.local import deploy  # heavy: after the emulator is on its way
+    """Deploy the repository if it changed since the last time."""
+    from shardmill.local import deploy  # slow to import: do it while the emulator starts
 
     token = folder.admin_token()
     token_hash = hashlib.sha256(token.encode()).hexdigest()
@@ -136,13 +136,13 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
     cloud.wait_until_up()
     endpoint = deploy.Endpoint(cloud.endpoint)
     deployer = deploy.Deployer(endpoint)
-    outputs = deployer.outputs() if folder.remembered().get("version") == version else None
+    outputs = deployer.outputs() if folder.deployment().get("version") == version else None
     if outputs is None:
-        say("deploying template.yaml")
+        report("deploying template.yaml")
         outputs = deployer.deploy(package, {"AdminTokenHash": token_hash, "NotifyLoopback": "true"})
     else:
         emulator_quirks.tick_now(endpoint.client("lambda"), deploy.STACK)
-    folder.remember(version=version, port=urlsplit(cloud.endpoint).port)
+    folder.save_deployment(version=version, port=urlsplit(cloud.endpoint).port)
     return Session(
         url=emulator_quirks.local_api_url(cloud.endpoint, outputs["ApiId"]),
         token=token,
@@ -154,7 +154,7 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
 
 
 def _wait_until_ready(session: Session, cloud: Cloud) -> None:
-    """Ready is: the API answers, and the two first groups are there."""
+    """Wait until the API answers and the built-in worker groups exist."""
     deadline = time.monotonic() + READY_SECONDS
     status, answer = 0, b""
     while time.monotonic() < deadline:
@@ -166,8 +166,8 @@ def _wait_until_ready(session: Session, cloud: Cloud) -> None:
                 return
         time.sleep(0.05)
     raise CloudFailed(
-        f"the API was not ready within {READY_SECONDS:.0f} s; its last answer was {status} {answer[:500]!r}; "
-        f"the log of the cloud is {cloud.folder.log('cloud')}"
+        f"the API was not ready within {READY_SECONDS:.0f} s; the last response: {status} {answer[:500]!r}; "
+        f"see the log {cloud.folder.log('cloud')}"
     )
 
 
@@ -184,7 +184,7 @@ def _get(session: Session, path: str) -> tuple[int, bytes]:
         connection.close()
 
 
-def announce(session: Session, as_json: bool) -> None:
+def print_session(session: Session, as_json: bool) -> None:
     if as_json:
         line = {
             "url": session.url,
@@ -194,12 +194,12 @@ def announce(session: Session, as_json: bool) -> None:
         }
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
-    say(f"ready: {session.url}/")
-    say(f"the admin token is in {session.state}/admin-token; the shardmill command finds it by itself")
-    say("stop with Ctrl-C; what is here is kept for the next time")
+    report(f"ready: {session.url}/")
+    report(f"the admin token is in {session.state}/admin-token; the shardmill command reads it from there")
+    report("press Ctrl-C to stop; the state is kept for the next start")
 
 
-def say(text: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal may be closed: nobody reads it
+def report(text: str) -> None:
+    with contextlib.suppress(OSError):  # the terminal may be closed
         sys.stderr.write(f"shardmill: {text}\n")
         sys.stderr.flush()

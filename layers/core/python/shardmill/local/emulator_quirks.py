@@ -1,7 +1,7 @@
-"""What MiniStack does otherwise than AWS, and what we do about it: one function each, with its reason.
+"""Differences between MiniStack and AWS: one function each corrects one, and says why.
 
-tests/e2e/test_dev_quirks.py shows each on a plain MiniStack and fails when one is no longer needed. The
-functions that take a module of MiniStack are called inside its process, before it serves.
+tests/e2e/test_dev_quirks.py shows each on a plain MiniStack and fails when one is no longer needed.
+Functions that take a module of MiniStack are called in its process before it serves.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from typing import Any
 from shardmill.local.environment import REGION
 
 START_DELAY = 0.15
-LOOK_SECONDS = 0.01
+POLL_SECONDS = 0.01
 RESTARTED = "States.ServiceRestart"
-SAVED_SERVICES = frozenset(
+PERSISTED_SERVICES = frozenset(
     {"apigateway", "cloudformation", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs", "stepfunctions"}
     | {"secretsmanager", "sns", "ssm"}
 )
 
 
-def authorizers_without_source(template: dict[str, Any]) -> None:
-    """An authorizer that names no identity source gets the Authorization header as one, and with it the
-    gateway's own 401 for requests without a token; on AWS it has none, and is asked every time."""
+def keep_authorizers_uncached(template: dict[str, Any]) -> None:
+    """Give authorizers without an identity source an empty list. MiniStack would use the Authorization
+    header and answer 401 without it; AWS calls such an authorizer for every request."""
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::ApiGatewayV2::Authorizer":
             resource["Properties"].setdefault("IdentitySource", [])
 
 
 def local_api_url(endpoint: str, api_id: str) -> str:
-    """The API's own address is a host under `localhost`, which not every resolver knows: we use its path."""
+    """The API's own URL has a host under `localhost`, which not every resolver knows; this one has a path."""
     return f"{endpoint}/_aws/execute-api/{api_id}"
 
 
 def tick_now(functions: Any, stack: str) -> None:
-    """Over a restart, rules forget when they last fired, and wait a whole period first."""
+    """Invoke the tick. After a restart, MiniStack's rules wait a whole period before they fire."""
     event = {
         "version": "0",
         "id": str(uuid.uuid4()),
@@ -54,8 +54,8 @@ def tick_now(functions: Any, stack: str) -> None:
     functions.invoke(FunctionName=f"{stack}-tick", InvocationType="Event", Payload=json.dumps(event).encode())
 
 
-class _Module:
-    """A module, but for its sleep, which gets other seconds."""
+class _ModuleWithSleep:
+    """A module whose `sleep` takes other seconds."""
 
     def __init__(self, module: Any, seconds: Callable[[float], float]) -> None:
         self._module = module
@@ -68,20 +68,24 @@ class _Module:
         return self._module.sleep(self._seconds(seconds))
 
 
-def start_executions_at_once(stepfunctions: Any) -> None:
-    """Every execution begins with a fixed sleep of 0.15 s: a chain of 100 steps would sleep for 15 s."""
-    stepfunctions.time = _Module(stepfunctions.time, lambda seconds: 0 if seconds == START_DELAY else seconds)
+def skip_start_delay(stepfunctions: Any) -> None:
+    """Remove the fixed sleep of 0.15 s with which every execution starts: 15 s in a chain of 100 steps."""
+    stepfunctions.time = _ModuleWithSleep(
+        stepfunctions.time, lambda seconds: 0 if seconds == START_DELAY else seconds
+    )
 
 
-def answer_receives_soon(sqs: Any) -> None:
-    """A waiting receive looks for messages each 0.1 s; on AWS a message ends the wait as it arrives."""
-    sqs.asyncio = _Module(sqs.asyncio, lambda seconds: min(seconds, LOOK_SECONDS))
+def shorten_receive_polling(sqs: Any) -> None:
+    """Make long polling look for messages more often than every 0.1 s; AWS returns them as they arrive."""
+    sqs.asyncio = _ModuleWithSleep(sqs.asyncio, lambda seconds: min(seconds, POLL_SECONDS))
 
 
-def keep_executions(stepfunctions: Any) -> Callable[[], None]:
-    """Executions that ran when the emulator stopped come back as FAILED, with no event and their tokens gone.
-    On AWS nothing of the kind happens. They run again from their first state, which is harmless: every state
-    of ours can be repeated. The function returned does that, and is called when the server answers."""
+def resume_executions(stepfunctions: Any) -> Callable[[], None]:
+    """Resume executions that a stop of the emulator interrupted.
+
+    MiniStack restores them as FAILED, without an event and without their task tokens. They run again from
+    their first state, which is safe because every state is idempotent. Call the function returned once the
+    server answers."""
     restore = stepfunctions._restore_state
     interrupted: list[Any] = []
 
@@ -93,17 +97,17 @@ def keep_executions(stepfunctions: Any) -> Callable[[], None]:
                 del execution["error"], execution["cause"]
                 interrupted.append(execution)
 
-    def run_again() -> None:
+    def resume() -> None:
         while interrupted:
             execution = interrupted.pop()
-            _in_scope_of(execution["executionArn"], stepfunctions._run_execution)
+            _run_in_scope(execution["executionArn"], stepfunctions._run_execution)
 
     stepfunctions._restore_state = restore_and_note
-    return run_again
+    return resume
 
 
-def _in_scope_of(arn: str, run: Callable[[str], None]) -> None:
-    """Account and region are context variables in MiniStack; a thread of its own starts without them."""
+def _run_in_scope(arn: str, run: Callable[[str], None]) -> None:
+    """Set the account and region, context variables in MiniStack that a new thread does not inherit."""
     from importlib import import_module
 
     responses = import_module("ministack.core.responses")
@@ -114,8 +118,8 @@ def _in_scope_of(arn: str, run: Callable[[str], None]) -> None:
     threading.Thread(target=context.run, args=(run, arn), daemon=True, name=arn).start()
 
 
-def release_stacks(cloudformation: Any) -> None:
-    """A stack that was being updated when the emulator ended would be so for ever: allow a new update."""
+def unlock_stacks(cloudformation: Any) -> None:
+    """Unlock stacks whose update a stop of the emulator interrupted; they would stay IN_PROGRESS."""
     restore = cloudformation._restore_state
 
     def restore_and_release(data: dict[str, Any]) -> None:
@@ -127,14 +131,14 @@ def release_stacks(cloudformation: Any) -> None:
     cloudformation._restore_state = restore_and_release
 
 
-def save_only(app: Any, services: Iterable[str]) -> None:
-    """It saves and loads every service that CloudFormation knows, which slows start and stop; and its log
-    service keeps every line ever logged, for ever."""
+def persist_only(app: Any, services: Iterable[str]) -> None:
+    """Persist only these services. MiniStack persists all, which slows start and stop, and its log service
+    never deletes a line."""
     wanted = set(services)
     for key in set(app._state_map) - wanted:
         del app._state_map[key]
 
 
-def without_docker(app: Any) -> None:
-    """Where there is a Docker daemon, it removes containers there at start and stop. We never use it."""
+def disable_docker(app: Any) -> None:
+    """Keep MiniStack away from a Docker daemon, where it would remove containers at start and stop."""
     app._docker_socket_present = lambda: False

@@ -1,4 +1,4 @@
-"""The environment of the processes of the laptop cloud: nothing of the user's AWS set-up reaches them."""
+"""Environment variables of the laptop cloud's processes, without the user's AWS configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_PROXY = ("NO_PROXY", "no_proxy")
 
 
 def clean_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The caller's environment without anything that could lead a process to another AWS, or astray."""
+    """The caller's environment without variables that select another AWS account or endpoint."""
     source = os.environ if base is None else base
     kept = {name: value for name, value in source.items() if not name.startswith(_OURS)}
     for name in _NO_PROXY:
@@ -22,7 +22,7 @@ def clean_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def aws_environment(endpoint: str) -> dict[str, str]:
-    """What makes an AWS SDK talk to the laptop cloud and to nothing else."""
+    """Variables that make an AWS SDK use the laptop cloud and nothing else."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": "test",

@@ -1,17 +1,17 @@
-"""Why a laptop cloud does not run."""
+"""Errors of the laptop cloud."""
 
 from __future__ import annotations
 
-SPOILT_CODE = 65
-"""The exit code of an emulator that cannot read its state; the last line of its log says why."""
+CORRUPT_STATE_EXIT_CODE = 65
+"""The exit code of an emulator that cannot read its state; the last line of its log has the reason."""
 
 
 class Refused(Exception):
-    """`dev` cannot start here; the message says why and what to do."""
+    """`dev` cannot start; the message says why and what to do."""
 
 
 class CloudFailed(Exception):
-    """The laptop cloud did not start, or ended by itself."""
+    """The laptop cloud did not start, or exited unexpectedly."""
 
 
 class DeployFailed(CloudFailed):

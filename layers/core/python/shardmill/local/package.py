@@ -1,4 +1,4 @@
-"""Zips of the functions and of the layer: the same bytes for the same files."""
+"""Reproducible zip archives of the functions and the layer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNCHECKED = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little")  # PEP 552
 
 
 def files_of(folder: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The files of a folder in a fixed order, without what Python and tools leave lying about."""
+    """The files of a folder in a fixed order, without caches and hidden files."""
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder)
         if file.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in name.parts):
@@ -27,7 +27,7 @@ def function_files(folder: Path) -> dict[str, bytes]:
 
 
 def layer_files(folder: Path) -> dict[str, bytes]:
-    """Our own package as in the layer on AWS. Third-party packages are those of the environment of `dev`."""
+    """The package `shardmill` as in the layer on AWS, without third-party packages: `dev` has its own."""
     package = folder / "python" / "shardmill"
     return {
         f"python/shardmill/{name}": content
@@ -37,7 +37,7 @@ def layer_files(folder: Path) -> dict[str, bytes]:
 
 
 def with_bytecode(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Every Lambda process unpacks the layer anew: compiled here, it need not be compiled in each of them."""
+    """Add bytecode, because every Lambda process unpacks the layer and would compile it again."""
     compiled = {}
     for name, source in files.items():
         if name.endswith(".py"):

@@ -1,6 +1,6 @@
-"""What a Job would have cost on AWS: what is counted of it, times list prices.
+"""The estimated cost of a Job on AWS: counted operations times list prices.
 
-The tasks themselves are not in it: they run on machines of your own, or as Lambda of the group `lambda`.
+The cost of running the tasks, on your own machines or on Lambda, is not included.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ USD_PER_MILLION = {
     "EventBridge events": 1.00,
 }
 
-# statemachine/*.asl.json, the way that a Job takes when nothing fails; the start of an execution counts too.
+# The path through statemachine/*.asl.json when nothing fails; starting an execution is a transition too.
 JOB_STATES = 1
 STEP_STATES = 4  # and one for each range of tasks
 STARTED = 1
 
-# Of our own functions: the authorizer stands before the API.
+# Each API call also invokes the authorizer.
 LAMBDAS_PER_API_CALL = 2
 LAMBDA_SECONDS = 0.1
 LAMBDA_GB = 0.5
 
-# Rows and indices that change, each below 1 KB; a block's row is up to 2 KB and is, at the worst, leased and
-# reported once a task; a task that printed something has a row of its own.
+# Rows and index entries, each below 1 KB. In the worst case a block's row, up to 2 KB, is written for each
+# lease and each report of a task. A task that printed something has a row of its own.
 WRITES_PER_JOB = 40
 WRITES_PER_STEP = 12
 WRITES_PER_TASK = 5
@@ -53,7 +53,7 @@ class Item:
 
 
 def bill(job: Job, api_calls: int) -> list[Item]:
-    """Each kind of thing that a finished Job used, and what it costs."""
+    """The operations of a finished Job, by kind, and their cost."""
     steps = len(job.steps)
     tasks = sum(step.total_work for step in job.steps)
     ranges = sum(-(-step.total_work // RANGE_SIZE) for step in job.steps)

@@ -1,4 +1,4 @@
-"""Where a running `shardmill dev` says how to reach it, for the command line and the SDK to find."""
+"""Files in which a running `shardmill dev` publishes its URL and token, for the command line and the SDK."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A running laptop cloud: its API with the token, and what a worker needs that goes straight to AWS."""
+    """How to reach a running laptop cloud: its API and token, and its AWS endpoint and resources."""
 
     url: str
     token: str
@@ -33,7 +33,7 @@ class Session:
     outputs: dict[str, str] = field(default_factory=dict)
 
     def environ(self) -> dict[str, str]:
-        """The variables of a process that talks to this cloud, over HTTP or straight to AWS."""
+        """Environment variables of a process that uses this cloud, over HTTP or the AWS APIs."""
         settings = {name: self.outputs[output] for name, output in _SETTINGS.items()}
         return {
             "SHARDMILL_URL": self.url,
@@ -44,7 +44,7 @@ class Session:
         }
 
     def publish(self) -> None:
-        pointers().mkdir(mode=0o700, parents=True, exist_ok=True)
+        session_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in self._files():
             write_private(file, json.dumps(asdict(self), indent=2) + "\n")
 
@@ -53,18 +53,18 @@ class Session:
             file.unlink(missing_ok=True)
 
     def _files(self) -> tuple[Path, Path]:
-        return Path(self.state) / "dev.json", pointers() / f"{self.pid}.json"
+        return Path(self.state) / "dev.json", session_folder() / f"{self.pid}.json"
 
 
-def pointers() -> Path:
-    """The user's running `dev`s, wherever their state folders are: a file each, named by process."""
+def session_folder() -> Path:
+    """The folder with one file for each running `dev` of the user, named by process id."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "shardmill" / "dev"
 
 
 def find_session() -> Session | None:
-    """The `dev` of this folder, else the one that the user started last; None if none runs."""
-    started = sorted(pointers().glob("*.json"), key=_age)
+    """Find the `dev` of the current folder, else the one that the user started last; None if none runs."""
+    started = sorted(session_folder().glob("*.json"), key=_age)
     for file in (DEFAULT_FOLDER / "dev.json", *started):
         session = _read(file)
         if session is not None and alive(session.pid):
@@ -73,7 +73,7 @@ def find_session() -> Session | None:
 
 
 def _age(file: Path) -> float:
-    """Less is younger; a file that has just gone is oldest."""
+    """A key that sorts the newest file first, and one that no longer exists last."""
     try:
         return -file.stat().st_mtime
     except FileNotFoundError:

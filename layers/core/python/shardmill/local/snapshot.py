@@ -1,9 +1,9 @@
-"""Saves the emulator's state while it runs, and when it stops. MiniStack itself saves only then.
+"""Save the emulator's state while it runs and when it stops. MiniStack itself saves only when it stops.
 
-A forked copy of the process writes the files, as Redis does it: the copy sees one moment, and the server goes
-on. Only on Linux: elsewhere a fork of a process with threads is not safe enough, and only the stop saves.
+As in Redis, a forked copy of the process writes the files: it has a consistent state while the server runs.
+On Linux only: elsewhere forking a process with threads is not safe, and the state is saved only at the stop.
 
-All of it is called by the server's event loop: so no request is half done in what is written.
+The server's event loop makes all calls, so that no request is half processed in what is written.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Snapshots:
 
     def start(self, loop: AbstractEventLoop) -> None:
         if FORKS:
-            loop.call_later(INTERVAL_SECONDS, self._again, loop)
+            loop.call_later(INTERVAL_SECONDS, self._take_snapshot, loop)
 
-    def _again(self, loop: AbstractEventLoop) -> None:
+    def _take_snapshot(self, loop: AbstractEventLoop) -> None:
         self.start(loop)
         if self._writer is not None and os.waitpid(self._writer, os.WNOHANG) != (0, 0):
             self._writer = None
@@ -47,9 +47,9 @@ class Snapshots:
             self._writer = self._fork()
 
     def finish(self, when_copied: Callable[[], None]) -> None:
-        """The save of an orderly stop; a snapshot in the making must not come to lie over it.
+        """Save at the stop, after killing a snapshot in progress, which would otherwise overwrite it.
 
-        The copy that writes is in no danger when our process group is ended, `when_copied` or by others."""
+        The forked writer has its own process group, so that it survives when ours is killed."""
         if self._writer is not None:
             os.kill(self._writer, signal.SIGKILL)
             os.waitpid(self._writer, 0)
@@ -66,13 +66,13 @@ class Snapshots:
         return os.fork() or self._write_and_leave()
 
     def _write_and_leave(self) -> NoReturn:
-        """In the copy nothing else runs: what is to be written need not be copied once more."""
+        """Write the state in the forked copy, where nothing else runs and deep copies are not needed."""
         code = 1
         try:
             signal.alarm(WRITE_SECONDS)
             logging.disable()
             gc.disable()
-            copy.deepcopy = _itself  # type: ignore[assignment]
+            copy.deepcopy = _no_copy  # type: ignore[assignment]
             self._store.write()
             code = 0
         except BaseException:
@@ -81,5 +81,5 @@ class Snapshots:
             os._exit(code)
 
 
-def _itself(value: Any, _memo: Any = None) -> Any:
+def _no_copy(value: Any, _memo: Any = None) -> Any:
     return value

@@ -1,4 +1,4 @@
-"""The folder in which a laptop cloud keeps its state, and the lock that gives it to one `dev` at a time."""
+"""The state folder of a laptop cloud, with a lock that only one `dev` holds at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StateFolder:
 
     @classmethod
     def at(cls, path: Path | None) -> StateFolder:
-        """Make the folder if need be; only its owner can look into it."""
+        """Create the folder if it does not exist, accessible to its owner only."""
         folder = (path or DEFAULT_FOLDER).expanduser().absolute()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ class StateFolder:
 
     @property
     def services(self) -> Path:
-        """The state of the emulator, a file a service."""
+        """The emulator's state, one file per service."""
         return self.cloud / "state"
 
     @property
@@ -54,21 +54,21 @@ class StateFolder:
     def log(self, name: str) -> Path:
         return self.path / "logs" / f"{name}.log"
 
-    def last_words(self, name: str) -> str:
+    def last_log_line(self, name: str) -> str:
         return self.log(name).read_text(errors="replace").rstrip().rpartition("\n")[2]
 
     def prepare(self) -> None:
-        """Make the folders of the emulator. Of a first deployment that did not finish, nothing is kept."""
-        if "version" not in self.remembered():
+        """Create the emulator's folders, without what an unfinished first deployment left."""
+        if "version" not in self.deployment():
             shutil.rmtree(self.cloud, ignore_errors=True)
         self.scratch.mkdir(parents=True, exist_ok=True)
 
-    def leavings(self) -> list[Path]:
-        """What Lambda processes left lying about: a copy of the layer each."""
+    def temporary_folders(self) -> list[Path]:
+        """Folders that Lambda processes left behind, each with a copy of the layer."""
         return list(self.scratch.iterdir())
 
     def admin_token(self) -> str:
-        """The deployment's admin token: made once, readable by its owner only."""
+        """The deployment's admin token, created once, in a file that only its owner can read."""
         file = self.path / "admin-token"
         with contextlib.suppress(FileNotFoundError):
             if token := file.read_text().strip():
@@ -77,31 +77,31 @@ class StateFolder:
         write_private(file, token + "\n")
         return token
 
-    def remembered(self) -> dict[str, Any]:
-        """What the last `dev` here left for the next one."""
+    def deployment(self) -> dict[str, Any]:
+        """The version and port of the last deployment here; empty if there was none."""
         file = self.path / "deployment.json"
         try:
             known = json.loads(file.read_bytes())
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise self.spoilt(f"the state file {file} cannot be read ({error})") from error
+            raise self.corrupt_state(f"the state file {file} cannot be read ({error})") from error
         if not isinstance(known, dict):
-            raise self.spoilt(f"the state file {file} cannot be read (there is no JSON object in it)")
+            raise self.corrupt_state(f"the state file {file} cannot be read (it contains no JSON object)")
         return known
 
-    def spoilt(self, what: str) -> Refused:
+    def corrupt_state(self, what: str) -> Refused:
         return Refused(
-            f"{what}; put it back from a copy, or remove the state folder {self.path} to begin anew: "
-            "nothing in it was changed"
+            f"{what}; restore it from a backup, or remove the state folder {self.path} to start over; "
+            "nothing was changed"
         )
 
-    def remember(self, **facts: Any) -> None:
-        write_private(self.path / "deployment.json", json.dumps(self.remembered() | facts))
+    def save_deployment(self, **facts: Any) -> None:
+        write_private(self.path / "deployment.json", json.dumps(self.deployment() | facts))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[int]:
-        """Own the folder; gives the lock's descriptor, which the emulator holds too until it has saved."""
+        """Lock the folder; yield the descriptor of the lock, which the emulator holds until it has saved."""
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._acquire(descriptor)
@@ -120,14 +120,14 @@ class StateFolder:
                 owner = os.pread(descriptor, 20, 0).decode() or "0"
                 if alive(int(owner)) or time.monotonic() > deadline:
                     raise Refused(
-                        f"another shardmill dev (process {owner}) already uses the state folder {self.path}; "
+                        f"another shardmill dev (process {owner}) is using the state folder {self.path}; "
                         "stop it, or choose another folder with --state"
                     ) from None
             time.sleep(0.05)
 
 
 def remove(folders: Iterable[Path], seconds: float) -> None:
-    """Remove folders while there is time; what is left is not missed."""
+    """Remove folders until the time is up, best effort."""
     deadline = time.monotonic() + seconds
     for folder in folders:
         if time.monotonic() < deadline:
@@ -147,7 +147,7 @@ def alive(pid: int) -> bool:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Write a file whole or not at all, for its owner's eyes only."""
+    """Write a file atomically, readable by its owner only."""
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as stream:

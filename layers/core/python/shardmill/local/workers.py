@@ -1,4 +1,4 @@
-"""The pull workers that `dev` runs: child processes, replaced when they die."""
+"""The pull workers of `dev`: child processes that are restarted when they exit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shardmill.local.child_process import leashed
+from shardmill.local.child_process import child_command
 from shardmill.local.environment import clean_environment
 from shardmill.local.session import Session
 from shardmill.local.state_folder import StateFolder
@@ -21,7 +21,7 @@ RESTART_SECONDS = 2.0
 
 
 def worker_command(number: int) -> list[str]:
-    """A worker of the group `default` that goes straight to AWS; its name is kept over restarts."""
+    """A worker of the group `default` that uses the AWS APIs directly; it keeps its name across restarts."""
     options = (
         "--group",
         "default",
@@ -33,16 +33,16 @@ def worker_command(number: int) -> list[str]:
         "0.5",
         "--aws",
     )
-    return leashed("shardmill", "worker", *options)
+    return child_command("shardmill", "worker", *options)
 
 
 @dataclass(slots=True)
 class Workers:
     session: Session
     folder: StateFolder
-    say: Callable[[str], None]
+    report: Callable[[str], None]
     _running: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
-    _due: dict[int, float] = field(default_factory=dict)
+    _restart_at: dict[int, float] = field(default_factory=dict)
 
     def start(self, count: int) -> None:
         for number in range(1, count + 1):
@@ -59,27 +59,27 @@ class Workers:
                 start_new_session=True,
             )
 
-    def tend(self) -> None:
-        """Replace the workers that died, but not faster than every few seconds, nor those told to leave."""
+    def supervise(self) -> None:
+        """Restart workers that failed, after a delay; not those that exited because they were drained."""
         now = time.monotonic()
         for number, process in list(self._running.items()):
             if (code := process.poll()) is not None:
                 del self._running[number]
-                _let_go(process)
+                _close_stdin(process)
                 if code == 0:
-                    self.say(f"worker {number} left, as it was told; `shardmill worker` starts another")
+                    self.report(f"worker {number} was drained and exited; `shardmill worker` starts another")
                     continue
-                self._due[number] = now + RESTART_SECONDS
-                self.say(
-                    f"worker {number} ended by itself (exit code {code}) and is started again; "
-                    f"its log is {self.folder.log(f'worker-{number}')}"
+                self._restart_at[number] = now + RESTART_SECONDS
+                self.report(
+                    f"worker {number} exited unexpectedly (exit code {code}) and will be restarted; "
+                    f"see its log {self.folder.log(f'worker-{number}')}"
                 )
-        for number in [number for number, when in self._due.items() if when <= now]:
-            del self._due[number]
+        for number in [number for number, when in self._restart_at.items() if when <= now]:
+            del self._restart_at[number]
             self._start_one(number)
 
     def stop(self) -> None:
-        """Ask all of them, then end what is left of them and of what they ran."""
+        """Terminate all workers, then kill what is left of them and of their tasks."""
         processes = list(self._running.values())
         for process in processes:
             process.send_signal(signal.SIGTERM)
@@ -90,10 +90,10 @@ class Workers:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            _let_go(process)
+            _close_stdin(process)
         self._running.clear()
 
 
-def _let_go(process: subprocess.Popen[bytes]) -> None:
+def _close_stdin(process: subprocess.Popen[bytes]) -> None:
     if process.stdin:
         process.stdin.close()
