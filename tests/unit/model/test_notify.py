@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.model.cloudevent import cloudevent, encoded, signature, signed_headers
-from shardmill.model.definition.command import MASK
 from shardmill.model.definition.validation import check_definition, public_document, stored_document
 from shardmill.model.notify import occasion_of, occasions
+from shardmill.model.secret import MASK
 from shardmill.model.states import JobState
 from support.paths import PROJECT
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from shardmill.model.base import to_ms
-from shardmill.model.notify import secret_bytes
+from shardmill.model.secret import secret_bytes
 
 CONTENT_TYPE = "application/cloudevents+json"
 

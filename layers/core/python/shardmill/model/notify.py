@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator
@@ -14,16 +12,14 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import Model
-from shardmill.model.definition.command import MASK, is_reference
 from shardmill.model.fault import Path
+from shardmill.model.secret import MASK, Secret, is_reference
 from shardmill.model.states import JobState
 
 MAX_NOTICES = 10
-ENCODED_SECRET = "whsec_"  # noqa: S105 - what such a secret begins with, as Standard Webhooks has it
 
 Occasion = Literal["failure", "suspension", "lateness", "success"]
 
-_REFERENCE = re.compile(r"(ssm:[A-Za-z0-9_./-]{1,1011}|secretsmanager:[A-Za-z0-9/_+=.@-]{1,512})\Z", re.ASCII)
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}\Z", re.ASCII)
 
 
@@ -53,29 +49,6 @@ def _loopback(host: str) -> bool:
         return False
 
 
-def secret_bytes(secret: str) -> bytes:
-    """The key that a secret stands for; raises ValueError if it says that it is base64 and is not."""
-    if not secret.startswith(ENCODED_SECRET):
-        return secret.encode()
-    try:
-        return base64.b64decode(secret.removeprefix(ENCODED_SECRET), validate=True)
-    except binascii.Error as error:
-        raise ValueError("a secret that begins with whsec_ must go on in base64") from error
-
-
-def _secret(text: str) -> str:
-    if is_reference(text):
-        if not _REFERENCE.match(text):
-            message = "must name a secret as ssm:/path/of/a/parameter or secretsmanager:name"
-            raise PydanticCustomError("bad-reference", message)
-        return text
-    try:
-        secret_bytes(text)
-    except ValueError as error:
-        raise PydanticCustomError("bad-value", str(error)) from None
-    return text
-
-
 def _topic(text: str) -> str:
     if not _TOPIC.match(text):
         message = "must be the ARN of a standard SNS topic, such as arn:aws:sns:eu-west-1:123456789012:name"
@@ -84,7 +57,6 @@ def _topic(text: str) -> str:
 
 
 Url = Annotated[str, Field(max_length=2048), AfterValidator(_url)]
-Secret = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_secret)]
 Topic = Annotated[str, AfterValidator(_topic)]
 
 

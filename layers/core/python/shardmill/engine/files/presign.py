@@ -12,8 +12,8 @@ from shardmill.engine.files.held_attempt import Holding
 from shardmill.engine.files.sources import Source, Upstream, sources
 from shardmill.engine.mill import Mill
 from shardmill.engine.template_context import context_of
-from shardmill.model.definition.command import is_reference
 from shardmill.model.files import File, fits
+from shardmill.model.secret import is_reference
 from shardmill.model.templates.render import render_value
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, StoreRequest, part_ranges
 

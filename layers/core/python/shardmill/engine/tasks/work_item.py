@@ -13,11 +13,11 @@ from shardmill.aws.queues import Message
 from shardmill.engine.task_id import task_id
 from shardmill.engine.template_context import context_of
 from shardmill.model.blocks import Shard
-from shardmill.model.definition.command import is_reference
 from shardmill.model.definition.fields import StepDefine, total
 from shardmill.model.definition.references import waits_for_values
 from shardmill.model.definition.step_types import render_content
 from shardmill.model.files import File
+from shardmill.model.secret import is_reference
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.templates.render import TemplateError, as_text, render_value
 from shardmill.model.worker import Lease

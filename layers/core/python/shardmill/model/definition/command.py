@@ -7,13 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, computed_field, model_validator
 
 from shardmill.model.base import Model, Variable
-
-MASK = "********"
-
-
-def is_reference(text: str) -> bool:
-    """Whether a private value only names where it is kept."""
-    return text.startswith(("ssm:", "secretsmanager:"))
+from shardmill.model.secret import MASK
 
 
 class Environ(Model):

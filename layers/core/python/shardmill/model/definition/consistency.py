@@ -6,7 +6,6 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from shardmill.model.blocks import MAX_SHARDS
-from shardmill.model.definition.command import MASK
 from shardmill.model.definition.content_fields import image_fault
 from shardmill.model.definition.fields import pack_count, type_of
 from shardmill.model.definition.graph import cycles
@@ -14,6 +13,7 @@ from shardmill.model.definition.references import BEFORE_TASKS, FILES, templates
 from shardmill.model.definition.step_types import content_faults
 from shardmill.model.fault import Path, did_you_mean
 from shardmill.model.files import has_wildcard
+from shardmill.model.secret import MASK
 from shardmill.model.templates import render
 
 Found = tuple[Path, str, str]

@@ -1,27 +1,38 @@
-"""The window of a Dependency: calendar units around a dataTime, as instants."""
+"""The window of a dependency: calendar units around a dataTime, converted to instants."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 from zoneinfo import ZoneInfo
-
-from shardmill.model.definition.fields import Window
 
 _ELAPSED = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
-def bounds(window: Window, moment: datetime, timezone: str) -> tuple[datetime, datetime]:
-    """The instants at which the window of a dataTime begins and ends (the end is not in it).
+class CalendarWindow(Protocol):
+    """The units from `from_` to `to`, both included, counted from the unit that contains the dataTime."""
 
-    Days, weeks (from Monday on), months and years are those of the zone's calendar; minutes and hours elapse.
+    @property
+    def unit(self) -> str: ...
+    @property
+    def from_(self) -> int: ...
+    @property
+    def to(self) -> int: ...
+
+
+def bounds(window: CalendarWindow, moment: datetime, timezone: str) -> tuple[datetime, datetime]:
+    """The first instant of a dataTime's window, and the first instant after it.
+
+    Days, weeks (which begin on Monday), months and years follow the zone's calendar; minutes and hours follow
+    elapsed time.
     """
     zone = ZoneInfo(timezone)
     return _unit(window.unit, moment, zone, window.from_), _unit(window.unit, moment, zone, window.to + 1)
 
 
 def _unit(unit: str, moment: datetime, zone: ZoneInfo, away: int) -> datetime:
-    """The beginning of the unit that lies so many units away from the one that the moment is in."""
+    """The beginning of the unit that is `away` units from the one that contains the moment."""
     try:
         local = moment.astimezone(zone)
         if unit in _ELAPSED:
@@ -42,5 +53,5 @@ def _unit(unit: str, moment: datetime, zone: ZoneInfo, away: int) -> datetime:
 
 
 def _instant(local: datetime, zone: ZoneInfo) -> datetime:
-    """The first instant of a local day; where a clock change skips midnight, the moment after."""
+    """The first instant of a local day; if a clock change skips midnight, the end of the gap."""
     return local.replace(tzinfo=zone).astimezone(UTC)
