@@ -1,4 +1,4 @@
-"""Between Python values and DynamoDB's: whole numbers come back as int, binary as bytes."""
+"""Conversion between Python and DynamoDB values; whole numbers become int, binary becomes bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _deserialize = _Reader().deserialize
 
 
 def encode(value: Any) -> Any:
-    """One value as DynamoDB takes it; text, by far the commonest, takes the short way."""
+    """Convert a value for DynamoDB; strings, by far the most common, bypass the serializer."""
     return {"S": value} if type(value) is str else _serialize(value)
 
 
@@ -34,5 +34,5 @@ def decode_item(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> str:
-    """A value as rows keep it whose inside DynamoDB need not know."""
+    """The JSON text of a value that no DynamoDB expression looks into."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Deadlines of Jobs: a row each, which is due with the deadline and goes when nothing is left to do."""
+"""Deadlines of jobs: one row for each, due at the deadline and deleted when it has been processed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Deadlines:
         self._table = table
 
     def due(self, now: int, *, limit: int) -> Iterator[tuple[str, int]]:
-        """The ids of Jobs whose deadline has passed and is not dealt with, earliest first, and since when."""
+        """The job ids and due times of deadlines that have passed and are not processed, earliest first."""
         items = self._table.query(
             indexes.due_rows(indexes.DUE_DEADLINES),
             index=indexes.DUE,
@@ -28,7 +28,7 @@ class Deadlines:
             yield keys.parse_job(item), item[indexes.DUE_TIME]
 
     def postpone(self, job_id: str, *, seen: int, due: int) -> bool:
-        """Put off the tick's next look at a deadline; False if another tick, or a rerun, did."""
+        """Set when the tick processes a deadline next; False if another tick or a rerun was faster."""
         update = Update(keys.deadline(job_id)).set_all({indexes.DUE_TIME: due, "taken": True})
         try:
             self._table.update(update.if_all_equal({indexes.DUE_TIME: seen}))
@@ -37,7 +37,7 @@ class Deadlines:
         return True
 
     def mark_late(self, job: JobRow, reason: str, now: int) -> JobRow | None:
-        """Note that a Job is late, and give it back; None if it is another by now."""
+        """Mark a job as late and return it; None if it changed since it was read."""
         update = Update(keys.job(job.id)).set(late=True, update_time=now)
         update.append("history", Change(now, job.state.value, job.run, ENGINE, reason).encode())
         update.if_equal(run=job.run, state=job.state.value, late=False)
@@ -47,14 +47,14 @@ class Deadlines:
             return None
 
     def delete(self, job_id: str, *, seen: int) -> None:
-        """Nothing is left to do about a deadline, unless a rerun gave the Job another."""
+        """Delete a processed deadline, unless a rerun has set another."""
         with suppress(ConditionFailed):
             unchanged = Update(keys.deadline(job_id)).if_all_equal({indexes.DUE_TIME: seen, "taken": True})
             self._table.delete_if(unchanged)
 
 
 def deadline_rows(job_id: str, deadline: int | None) -> list[Item]:
-    """What is written with a Job, or with its next run, so that the tick finds its deadline."""
+    """The rows to write with a job, or with its next run, so that the tick finds its deadline."""
     if deadline is None:
         return []
     return [{**keys.deadline(job_id), **indexes.due(indexes.DUE_DEADLINES, deadline)}]

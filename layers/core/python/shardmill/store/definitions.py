@@ -1,4 +1,4 @@
-"""Definitions: a head that names the newest version and holds it, and every version for itself."""
+"""Definitions: a head row with the newest version, and a row for each version."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from shardmill.store.update import Item, Update
 
 MAX_STORED_BYTES = 350_000
 
-# The version that must be the newest: by its number, 0 for none at all, or any; None asks for nothing.
 Expected = int | Literal["any"] | None
+"""The newest version that a write requires: its number, 0 for none at all, or any; None for no check."""
 
 
 class DefinitionTooLarge(Exception):
-    """The definition is larger than one row can hold, even compressed; split it into several jobs."""
+    """The definition exceeds the size of a row, even compressed; split it into several jobs."""
 
 
 class VersionConflict(Exception):
-    """Somebody else saved or deleted this definition at the same moment; repeat."""
+    """The definition was saved or deleted concurrently; retry."""
 
 
 class VersionMismatch(Exception):
-    """The newest version is not the one that was expected."""
+    """The newest version is not the expected one."""
 
     def __init__(self, version: int) -> None:
         super().__init__(self.__doc__)
@@ -48,7 +48,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Listed(Row):
-    """A version of a definition without its document, as lists show it."""
+    """A version of a definition without its document, for lists."""
 
     job_name: str
     version: int
@@ -89,8 +89,8 @@ class Definitions:
     ) -> Definition:
         """Write the next version.
 
-        `graph`: the revision of the graph of jobs that its dependencies were judged by; it must still hold if
-        they change.
+        `graph`: the revision of the dependency graph that its dependencies were validated against; if they
+        change, it must still be the current one.
         """
         head = self._table.get(keys.definition_head(job_name)) or {}
         newest = head.get("version", 0)
@@ -143,7 +143,7 @@ class Definitions:
     def _edges(
         self, job_name: str, old: Sequence[str], new: Sequence[str], graph: int | None
     ) -> Iterator[Item]:
-        """What a change of a definition's dependencies writes, so that it is found from its parents."""
+        """The writes that make a definition known to the definitions that it depends on."""
         if set(old) == set(new):
             return
         for parent in set(new) - set(old):
@@ -155,11 +155,11 @@ class Definitions:
             yield self._table.update_request(raised)
 
     def graph_revision(self) -> int:
-        """Raised by every change of dependencies between definitions."""
+        """The revision of the dependencies between definitions; every change increments it."""
         return int((self._table.get(keys.graph_counter()) or {}).get("value", 0))
 
     def parents(self, job_names: Iterable[str]) -> dict[str, list[str]]:
-        """The definitions that each of these depends on."""
+        """The definitions that each of the given ones depends on."""
         items = self._table.batch_get([keys.definition_head(name) for name in job_names])
         return {item["job_name"]: item.get("parents", []) for item in items if not item.get("deleted")}
 
@@ -170,14 +170,14 @@ class Definitions:
         return [keys.parse_child(item) for item in items]
 
     def usage(self, job_name: str) -> tuple[int | None, int]:
-        """What changes whenever schedules or other definitions begin to need this one."""
+        """A value that changes whenever a schedule or another definition begins to depend on this one."""
         head = self._table.get(keys.definition_head(job_name)) or {}
         return head.get("used"), self.graph_revision()
 
     def delete(self, job_name: str, *, version: int, parents: list[str], use: tuple[int | None, int]) -> None:
-        """Hide the head; versions stay for the Jobs that run them, and numbers go on where they were.
+        """Mark the head as deleted; versions stay for the jobs that use them, and numbering continues.
 
-        `use`: as it was before the caller saw that nobody needs the definition.
+        `use`: the value of `usage` before the caller checked that nothing depends on the definition.
         """
         used, graph = use
         hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove(*indexes.UNLIST, "suspended")
@@ -195,7 +195,7 @@ class Definitions:
             raise VersionConflict from error
 
     def suspend(self, job_name: str, why: str | None) -> Definition | None:
-        """Have no new Jobs of a definition start, or let them (None); None if there is no such definition."""
+        """Suspend a definition, or resume it if `why` is None; returns None if it does not exist."""
         update = Update(keys.definition_head(job_name)).set(suspended=why)
         update.if_exists("version").if_equal(deleted=None)
         try:

@@ -1,4 +1,4 @@
-"""Jobs, their identity, and their steps."""
+"""Jobs: creation, lookup, state changes and deletion."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from shardmill.store.update import Item, Update
 
 
 class ExtraWriteFailed(Exception):
-    """What was to be written with a Job met another value than expected, so neither was."""
+    """A condition of the additional writes failed, so neither they nor the job were written."""
 
 
 class Jobs(Steps):
-    """Jobs by id and by name, and, by inheritance, their steps."""
+    """Jobs, and, by inheritance, their steps."""
 
     def next_jid(self, count: int = 1) -> int:
-        """The first of so many numbers that nobody else gets."""
+        """Reserve `count` consecutive job numbers; returns the first."""
         answer = self._table.update(Update(keys.job_counter()).add(value=count), returns="UPDATED_NEW")
         return int(answer["value"]) - count + 1
 
     def identity(self, job_name: str, trigger: str) -> tuple[str, str] | None:
-        """The id of the Job of that name and trigger, and the hash of its request."""
+        """The id of the job with a name and trigger, and the hash of its request."""
         item = self._table.get(keys.identity(job_name, trigger))
         return (item["id"], item["request_hash"]) if item else None
 
     def creation(self, job: JobRow, *, due: int) -> list[Item]:
-        """What a transaction must write to create a Job, refused if its identity is taken."""
+        """The writes that create a job; the transaction fails if its identity is taken."""
         identity = {"id": job.id, "request_hash": job.request_hash}
         row = {
             **keys.job(job.id),
@@ -53,7 +53,7 @@ class Jobs(Steps):
         ]
 
     def create(self, job: JobRow, *, due: int, also: Sequence[Item] = ()) -> bool:
-        """Whether the Job was created; False if its identity is taken, or just being taken.
+        """Create a job; False if its identity is taken, or is being taken by a concurrent transaction.
 
         `also`: more writes of the same transaction; raises ExtraWriteFailed if one of their conditions fails.
         """
@@ -93,9 +93,9 @@ class Jobs(Steps):
         reason: str = "",
         **changes: Any,
     ) -> JobRow | None:
-        """Move a Job to a state if it is in one of `sources`, and give it back; else None."""
+        """Move a job to a state if it is in one of `sources`, and return it; else None."""
         illegal = [source for source in sources if state not in JOB_MOVES[source]]
-        assert not illegal, f"{illegal} -> {state} is no legal move"
+        assert not illegal, f"{illegal} -> {state} is not a legal transition"
         update = Update(keys.job(job_id)).set(
             **indexes.job_state(state.value), update_time=now, **changes, **_due(due)
         )
@@ -125,7 +125,7 @@ class Jobs(Steps):
         reason: str,
         deadline: int | None = None,
     ) -> JobRow | None:
-        """Begin the next run of a Job, with a deadline of its own; None if it is another by now."""
+        """Begin the next run of a job, with its own deadline; None if the job changed since it was read."""
         text = json.dumps(redo, separators=(",", ":"))
         update = Update(keys.job(job.id)).set(
             run=job.run + 1, **indexes.job_state(JobState.INIT.value), redo=text, update_time=now
@@ -144,7 +144,7 @@ class Jobs(Steps):
             return None
 
     def _with_deadline(self, job_id: str, update: Update, deadline: int) -> JobRow | None:
-        """Change a Job together with when its deadline is due; None if it is another by now."""
+        """Update a job and the due time of its deadline; None if the job changed since it was read."""
         rows = [self._table.put_request(each) for each in deadline_rows(job_id, deadline)]
         try:
             self._table.transact([self._table.update_request(update), *rows])
@@ -163,7 +163,7 @@ class Jobs(Steps):
         actor: str,
         reason: str,
     ) -> JobRow | None:
-        """Keep what was asked for the steps of a Job; None if it has ended, or somebody else changed it."""
+        """Store the requested changes of a job's steps; None if the job ended or changed since."""
         update = Update(keys.job(job.id)).set(
             changes=to_json(changes), unapplied=True, priority=priority, groups=groups, update_time=now
         )
@@ -175,7 +175,7 @@ class Jobs(Steps):
             return None
 
     def changes_applied(self, job: JobRow) -> bool:
-        """The steps that are there have what was asked for them; False if something else is asked by now."""
+        """Mark the requested changes as applied; False if others were requested since."""
         done = Update(keys.job(job.id)).remove("unapplied").if_equal(changes=to_json(job.changes))
         try:
             self._table.update(done)
@@ -184,15 +184,15 @@ class Jobs(Steps):
         return True
 
     def clear_after(self, job: JobRow) -> None:
-        """The Job before this one is over."""
-        self._unless_changed(Update(keys.job(job.id)).remove("after").if_equal(after=job.after))
+        """Note that the job which this one is queued after has ended."""
+        self._update_if_unchanged(Update(keys.job(job.id)).remove("after").if_equal(after=job.after))
 
     def clear_replaces(self, job: JobRow) -> None:
-        """The Job that this one takes the place of is over."""
-        self._unless_changed(Update(keys.job(job.id)).remove("replaces").if_equal(replaces=job.replaces))
+        """Note that the job which this one replaces has ended."""
+        self._update_if_unchanged(Update(keys.job(job.id)).remove("replaces").if_equal(replaces=job.replaces))
 
     def mark_deleted(self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool) -> bool:
-        """Mark an ended Job as deleted and free its name; False if it is another by now."""
+        """Mark an ended job as deleted and free its name; False if it changed since it was read."""
         row = Update(keys.job(job.id)).set(
             **indexes.job_state(JobState.DELETED.value), update_time=now, purge=purge
         )
@@ -212,14 +212,14 @@ class Jobs(Steps):
         return True
 
     def purge(self, job: JobRow) -> None:
-        """Remove the rows of a Job, its own last."""
+        """Delete all rows of a job, its own last."""
         partition = keys.partition_of(keys.job(job.id))
         items = self._table.query(partition, only=keys.KEY, consistent=True)
         self._table.batch_delete([keys.key_of(item) for item in items if not keys.is_job(item)])
         self._table.delete(keys.job(job.id))
 
     def dependencies_met(self, job: JobRow, *, now: int, due: int) -> bool:
-        """Note that a Job has all it waits for; whether it still waits to be planned."""
+        """Note that the dependencies of a job are met; returns whether the job still has to be planned."""
         update = Update(keys.job(job.id)).remove("unmet", "notes").set(update_time=now, **_due(due))
         try:
             self._table.update(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
@@ -229,12 +229,12 @@ class Jobs(Steps):
         return True
 
     def note_waiting(self, job: JobRow, notes: str, *, now: int, due: int) -> None:
-        """Say what a Job still waits for."""
+        """Set the notes of a waiting job."""
         update = Update(keys.job(job.id)).set(notes=notes, update_time=now, **_due(due))
-        self._unless_changed(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
+        self._update_if_unchanged(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
 
     def event_published(self, job_id: str, run: int, *, due: int) -> None:
-        """The bus was told; the tick looks again whether those who wait for the Job heard of it."""
+        """Note that a job's event was published; the tick checks whether its dependents were notified."""
         sent = Update(keys.job(job_id)).remove("event_pending").set_all({indexes.DUE_TIME: due})
         try:
             self._table.update(sent.if_equal(run=run, event_pending=True, heirs_pending=True))
@@ -243,21 +243,23 @@ class Jobs(Steps):
                 raise
             done = Update(keys.job(job_id)).remove("event_pending")
             done.set(**_due(_expiry(JobRow.from_item(changed.old))))
-            self._unless_changed(done.if_equal(run=run, event_pending=True, heirs_pending=None))
+            self._update_if_unchanged(done.if_equal(run=run, event_pending=True, heirs_pending=None))
 
     def dependents_notified(self, job: JobRow) -> None:
-        """Those who wait for the Job know how it ended: nothing of it is left to do but the event."""
-        told = Update(keys.job(job.id)).remove("heirs_pending").set(**_due(_expiry(job)))
+        """Note that the dependents of an ended job were notified; only its event may still be pending."""
+        notified = Update(keys.job(job.id)).remove("heirs_pending").set(**_due(_expiry(job)))
         try:
-            self._table.update(told.if_equal(run=job.run, state=job.state.value, event_pending=None))
+            self._table.update(notified.if_equal(run=job.run, state=job.state.value, event_pending=None))
         except ConditionFailed as changed:
             if changed.old is None:
                 raise
-            early = Update(keys.job(job.id)).remove("heirs_pending")
-            self._unless_changed(early.if_equal(run=job.run, state=job.state.value, event_pending=True))
+            before_event = Update(keys.job(job.id)).remove("heirs_pending")
+            self._update_if_unchanged(
+                before_event.if_equal(run=job.run, state=job.state.value, event_pending=True)
+            )
 
     def postpone(self, job_id: str, *, seen: int, due: int) -> bool:
-        """Put off the tick's next look at a Job; False if another tick did."""
+        """Set when the tick processes a job next; False if another tick was faster."""
         update = Update(keys.job(job_id)).set_all({indexes.DUE_TIME: due})
         try:
             self._table.update(update.if_all_equal({indexes.DUE_TIME: seen}))
@@ -266,7 +268,7 @@ class Jobs(Steps):
         return True
 
     def due(self, now: int, *, limit: int) -> Iterator[tuple[str, int]]:
-        """The ids of Jobs that the tick should look at, longest due first, and since when."""
+        """The ids and due times of the jobs that the tick has to process, longest due first."""
         items = self._table.query(
             indexes.due_rows(indexes.DUE_JOBS),
             index=indexes.DUE,
@@ -279,7 +281,7 @@ class Jobs(Steps):
     def page(
         self, *, job_name: str | None, state: str | None, before: int | None, limit: int
     ) -> Iterator[JobRow]:
-        """Jobs of a name, else of a state, else all, newest first, read `limit` at a time."""
+        """The jobs of a definition, else in a state, else all, newest first, read `limit` at a time."""
         partition, index = indexes.all_of(indexes.JOBS), indexes.LIST
         if job_name:
             partition, index = indexes.jobs_named(job_name), indexes.NAME
@@ -291,7 +293,7 @@ class Jobs(Steps):
         return map(JobRow.from_item, items)
 
     def needing(self, group: str) -> Iterator[tuple[str, str]]:
-        """Name and trigger of the Jobs that have not ended and have steps for a group."""
+        """The name and trigger of each job that has not ended and has steps for a group."""
         wanted = ("job_name", "trigger", "groups")
         for state in JobState:
             if not state.ended:
@@ -302,7 +304,7 @@ class Jobs(Steps):
 
 
 def _expiry(job: JobRow) -> int | None:
-    """When the tick is to remove an ended Job, if its definition says so."""
+    """When the tick deletes an ended job, if its definition limits the retention."""
     if not job.retention_days or job.completed_time is None:
         return None
     return job.completed_time + job.retention_days * 86_400_000

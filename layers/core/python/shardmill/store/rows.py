@@ -76,7 +76,7 @@ class JobRow(Row):
 
     @property
     def given(self) -> dict[str, dict[str, Any]]:
-        """The files that came with this Job, by their names; an upload's id ends with its checksum."""
+        """The files submitted with this job, by name; an upload's id ends with its checksum."""
         return {
             file["name"]: {"size": file["size"], "sha256": file["upload"].partition("-")[2]}
             for file in self.request.get("files", [])
@@ -84,13 +84,13 @@ class JobRow(Row):
 
     @property
     def moment(self) -> int:
-        """The time that others know this Job by: its dataTime, else the second in which it was made."""
+        """The time that dependencies refer to: the dataTime, else the second of creation."""
         return self.data_time if self.data_time is not None else self.create_time // 1000 * 1000
 
 
 @dataclass(frozen=True)
 class StepRow(Row):
-    """A Step, or a gate: a node without tasks that orders phases and ends the Job."""
+    """A step, or a gate: a node without tasks that separates phases and ends the job."""
 
     job_id: str
     run: int
@@ -166,13 +166,13 @@ class StepRow(Row):
 
     @property
     def spoils(self) -> bool:
-        """Whether what depends on it must not run, because something failed."""
+        """Whether its dependents must be skipped because something failed."""
         skipped = self.state is StepState.SKIPPED
         return self.kind == "step" and (self.spoiled if skipped else not self.state.lets_dependents_run)
 
     @property
     def not_wanted(self) -> bool:
-        """Whether its own condition, or that of a step before it, was false."""
+        """Whether it was skipped because its condition, or that of an upstream step, was false."""
         return self.state is StepState.SKIPPED and not self.spoiled
 
     @property
@@ -190,7 +190,7 @@ class StepRow(Row):
 
     @property
     def begun(self) -> bool:
-        """Whether its tasks are settled and it has not ended; suspended or not."""
+        """Whether its tasks are known and it has not ended; it may be suspended."""
         return self.opened or self.state is StepState.SUSPENDED
 
 
@@ -222,7 +222,7 @@ class WorkerRow(Row):
 
     @property
     def reference(self) -> str:
-        """How a block names this worker's present session."""
+        """The reference to this worker's present session in a block."""
         return f"{self.id}.{self.session}"
 
     @property
@@ -295,7 +295,6 @@ class BackfillRow(Row):
 
 
 FAILED_TASKS = "failed"
-"""Instead of ranks: the tasks of a step that have not succeeded."""
-
+"""Selects the tasks of a step that have not succeeded, in place of ranks."""
 
 ALL_TASKS = "all"

@@ -21,19 +21,19 @@ class Runs:
             yield item["at"], item["id"]
 
     def waiting_for(self, job_name: str, moment: int) -> Iterator[str]:
-        """The ids of the Jobs that wait for one of `job_name` of that dataTime."""
+        """The ids of the jobs that wait for a job of `job_name` with that dataTime."""
         partition, bounds = keys.edges_after(job_name, moment)
         for item in self._table.query(partition, between=bounds, consistent=True):
             if item["from"] <= moment:
                 yield item["child"]
 
     def delete_edges(self, job: JobRow) -> None:
-        """A Job waits no longer."""
+        """Delete the edges of a job that no longer waits."""
         self._table.batch_delete([keys.key_of(row) for row in edges(job)])
 
 
 def rows_of(job: JobRow) -> list[Item]:
-    """What is written with a Job, so that those that wait for it, and those it waits for, find it."""
+    """The rows to write with a job, so that its dependents and the jobs that it depends on find it."""
     run = {**keys.run_at(job.job_name, job.moment, job.id), "id": job.id, "at": job.moment}
     return [run, *edges(job)]
 

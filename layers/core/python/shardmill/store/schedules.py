@@ -1,4 +1,4 @@
-"""Schedules and backfills; every change of a row is conditional on its `rev`."""
+"""Schedules and backfills; every update is conditional on the row's `rev`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shardmill.store.update import Item, Update
 
 ScheduleKey = tuple[str, str]
 Skip = tuple[int, int]
-"""The first and the last of times in a row that started nothing."""
+"""The first and the last of consecutive times that started no job."""
 
 _SKIPS_KEPT_SECONDS = 400 * 86_400
 
@@ -26,7 +26,7 @@ class Schedules:
         return None if row is None or row.deleted else row
 
     def known(self, job_name: str, schedule_id: str) -> ScheduleRow | None:
-        """A schedule, or what is left of one that was deleted: its numbers go on where they were."""
+        """A schedule, deleted or not: the numbering of a deleted one continues if it is created again."""
         item = self._table.get(keys.schedule(job_name, schedule_id))
         return ScheduleRow.from_item(item) if item else None
 
@@ -40,7 +40,7 @@ class Schedules:
         return (row for row in map(ScheduleRow.from_item, items) if not row.deleted)
 
     def page(self, *, after: ScheduleKey | None, limit: int) -> Iterator[ScheduleRow]:
-        """All schedules by job and id, after a certain one."""
+        """All schedules ordered by job name and id, from the one after `after`."""
         start = {**keys.schedule(*after), **_listed(after)} if after else None
         items = self._table.query(
             indexes.all_of(indexes.SCHEDULES), index=indexes.LIST, start=start, limit=limit
@@ -76,7 +76,7 @@ class Schedules:
     def change_requests(
         self, row: ScheduleRow, changed: ScheduleRow, *, skipped: Iterable[Skip] = ()
     ) -> list[Item]:
-        """The same as a transaction takes it."""
+        """The same as requests of a transaction."""
         marks = [
             {**keys.skip(*row.key, until), "from": first, "ttl": until // 1000 + _SKIPS_KEPT_SECONDS}
             for first, until in skipped
@@ -87,7 +87,7 @@ class Schedules:
         ]
 
     def skips(self, job_name: str, schedule_id: str, start: int, end: int) -> list[Skip]:
-        """What a schedule left out between two times, in order."""
+        """The skipped times of a schedule between two times, in order."""
         partition, bounds = keys.skips_from(job_name, schedule_id, start)
         found: list[Skip] = []
         for item in self._table.query(partition, between=bounds, consistent=True):
@@ -97,18 +97,18 @@ class Schedules:
         return found
 
     def delete(self, row: ScheduleRow, *, now: int) -> bool:
-        """Hide a schedule; its numbers go on if it is made again: nobody takes the new for the old."""
+        """Mark a schedule as deleted; its numbering continues, so that a new one is never taken for it."""
         deleted = row.evolve(deleted=True, status=0, history=[], document={}, update_time=now)
         return self.change(row, deleted) is not None
 
     def due(self, now: int) -> Iterator[ScheduleKey]:
-        """The schedules whose next time has come, longest due first."""
+        """The schedules whose next time has passed, longest due first."""
         due = indexes.due_rows(indexes.DUE_SCHEDULES)
         items = self._table.query(due, index=indexes.DUE, between=indexes.due_until(now))
         return map(keys.parse_schedule, items)
 
     def add_backfill(self, row: BackfillRow, *, due: int) -> bool:
-        """Whether it was written; False if its number is taken."""
+        """Create a backfill; False if its number is taken."""
         item = {**keys.backfill(*_backfill_key(row)), **row.to_item()}
         try:
             self._table.put_new({**item, **indexes.due(indexes.DUE_BACKFILLS, due)})
@@ -121,14 +121,14 @@ class Schedules:
         return BackfillRow.from_item(item) if item else None
 
     def backfills(self, job_name: str, schedule_id: str, *, limit: int) -> Iterator[BackfillRow]:
-        """Newest first."""
+        """The backfills of a schedule, newest first."""
         partition = keys.partition_of(keys.schedule(job_name, ""))
         prefix = keys.backfills_of(schedule_id)
         items = self._table.query(partition, prefix=prefix, newest_first=True, consistent=True, limit=limit)
         return map(BackfillRow.from_item, items)
 
     def change_backfill(self, row: BackfillRow, *, due: int | None, **changes: Any) -> BackfillRow | None:
-        """Change a backfill and give it back; None if somebody else changed it since it was read."""
+        """Update a backfill and return it; None if it changed since it was read."""
         update = Update(keys.backfill(*_backfill_key(row)))
         update.set(rev=row.rev + 1, **indexes.due(indexes.DUE_BACKFILLS, due), **changes)
         try:
@@ -154,7 +154,7 @@ def _change(row: ScheduleRow, changed: ScheduleRow) -> Update:
 
 
 def _places(row: ScheduleRow) -> dict[str, Any]:
-    """Where the indexes have a schedule: in the list, and by its next time while it is on."""
+    """The index attributes of a schedule: in the list, and due at its next time while it is on."""
     return {
         **(indexes.not_listed() if row.deleted else _listed(row.key)),
         **indexes.due(indexes.DUE_SCHEDULES, row.next if row.status == 1 else None),

@@ -1,4 +1,4 @@
-"""The blocks of a step's tasks, their sets, and what is kept of attempts."""
+"""The blocks of a step's tasks, their sets, and the attempts and outputs of tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BlockChanged(Transient):
 
 @dataclass(frozen=True, slots=True)
 class BlockSet:
-    """A set's row: the blocks that are open, and how the tasks of the closed ones ended."""
+    """The open blocks of a set, and how the tasks of its closed blocks ended."""
 
     open: frozenset[int]
     ends: Counter[TaskState]
@@ -49,7 +49,7 @@ class BlockSet:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """What an attempt hands on: a small value, and word of the files that it stored."""
+    """The output of an attempt: a small value, and the descriptions of the files that it stored."""
 
     output: Any = None
     files: Sequence[dict[str, Any]] = ()
@@ -68,10 +68,10 @@ class Shards:
         *,
         unswept: bool = False,
     ) -> Block:
-        """Give shards of one block new values if each still has the one expected (None: never touched).
+        """Set shards of a block if each still has its expected value (None: never written).
 
-        Returns the block as it is then; raises BlockChanged, with the block as it is, and changes nothing,
-        if a value differs or, with `unswept`, if the block was swept.
+        Returns the new block. Raises BlockChanged with the present block, and changes nothing, if a value
+        differs or, with `unswept`, if the block is swept.
         """
         update = Update(keys.block(step.job_id, step.run, step.index, number))
         update.set_all({_slot(rank): shard.encode() for rank, shard in wanted.items()})
@@ -83,7 +83,7 @@ class Shards:
         return self._apply(step, number, update)
 
     def sweep(self, step: StepRow, block: Block, wanted: Mapping[int, Shard]) -> Block:
-        """Mark a block so that nothing in it can be leased again, and give some shards their end."""
+        """Mark a block so that none of its tasks can be leased, and set the final values of some shards."""
         update = Update(keys.block(step.job_id, step.run, step.index, block.number)).set(swept=True)
         update.set_all({_slot(rank): shard.encode() for rank, shard in wanted.items()})
         update.if_all_equal({_slot(rank): block[rank].encode() for rank in wanted})
@@ -96,14 +96,14 @@ class Shards:
             raise BlockChanged(_block(step.total, number, failed.old or {})) from failed
 
     def blocks(self, step: StepRow, numbers: Iterable[int]) -> dict[int, Block]:
-        """The named blocks, those without a row included."""
+        """The blocks with the given numbers, those without a row included."""
         wanted = list(numbers)
         items = self._table.batch_get([keys.block(step.job_id, step.run, step.index, n) for n in wanted])
         by_number = {keys.parse_block(item): item for item in items}
         return {number: _block(step.total, number, by_number.get(number, {})) for number in wanted}
 
     def blocks_of_set(self, step: StepRow, number: int) -> Iterator[Block]:
-        """Every block of a set in order, those without a row included."""
+        """The blocks of a set in order, those without a row included."""
         partition = keys.partition_of(self._set_key(step, number))
         items = self._table.query(partition, prefix=keys.BLOCKS, consistent=True)
         by_number = {keys.parse_block(item): item for item in items}
@@ -111,10 +111,10 @@ class Shards:
             yield _block(step.total, block, by_number.get(block, {}))
 
     def counts(self, steps: Sequence[StepRow]) -> dict[int, Counter[TaskState]]:
-        """How many tasks of open steps of a Job are in which state, by the steps' indices.
+        """The number of tasks in each state, for each of the open steps of a job by its index.
 
-        Closed blocks are in the totals of their set or step; of the open ones, those that nobody touched have
-        no row. So only what is being worked on is read.
+        Closed blocks are counted in their set or step, and open blocks without a leased task have no row, so
+        only the blocks in progress are read.
         """
         found = {
             step.index: Counter({state: getattr(step, name) for name, state in _ENDS.items()})
@@ -136,7 +136,7 @@ class Shards:
         return found
 
     def _touched(self, opened: Sequence[tuple[StepRow, Set[int]]]) -> Iterator[tuple[StepRow, Item]]:
-        """The rows that there are of these blocks, each time of one set; a few are read together."""
+        """The existing rows of blocks of several sets; sets with few blocks are read in one batch."""
         few: dict[tuple[str, ...], tuple[keys.Key, StepRow]] = {}
         for step, numbers in opened:
             places = [keys.block(step.job_id, step.run, step.index, number) for number in sorted(numbers)]
@@ -151,7 +151,7 @@ class Shards:
             yield few[tuple(keys.key_of(item).values())][1], item
 
     def sets(self, step: StepRow, numbers: Iterable[int]) -> dict[int, BlockSet]:
-        """The second level of a large step."""
+        """Sets of a large step, by their numbers."""
         items = self._table.batch_get([self._set_key(step, number) for number in numbers], consistent=False)
         parts = [BlockSet(frozenset(map(int, item.get("open", ()))), _ends(item)) for item in items]
         return {keys.parse_set(item): part for item, part in zip(items, parts, strict=True)}
@@ -161,7 +161,7 @@ class Shards:
             yield from self.blocks_of_set(step, number)
 
     def open_blocks(self, step: StepRow) -> Iterator[Block]:
-        """The blocks that are not closed yet, in order, those without a row included."""
+        """The open blocks of a step in order, those without a row included."""
         for number in range(set_count(step.total)):
             members = blocks_of_set(step.total, number)
             if not step.two_levels:
@@ -175,7 +175,7 @@ class Shards:
             yield from (block for block in self.blocks_of_set(step, number) if block.number in still_open)
 
     def make_sets(self, step: StepRow) -> None:
-        """Write the second level of open blocks that a large step needs, if it is not there yet."""
+        """Write the sets of a large step, unless they exist."""
         for number in range(set_count(step.total)):
             members = {str(block) for block in blocks_of_set(step.total, number)}
             try:
@@ -184,7 +184,7 @@ class Shards:
                 continue
 
     def purge_set(self, step: StepRow, number: int, *, most: int) -> int:
-        """Remove up to so many rows of a set: blocks, attempts and outputs; how many there were."""
+        """Delete up to `most` rows of a set (blocks, attempts and outputs); returns how many."""
         partition = keys.partition_of(self._set_key(step, number))
         items = islice(self._table.query(partition, only=keys.KEY, limit=most), most)
         found = [keys.key_of(item) for item in items]
@@ -192,7 +192,7 @@ class Shards:
         return len(found)
 
     def put_block(self, step: StepRow, block: Block) -> None:
-        """Write a block of a new run, unless it is there: it may have been worked on since."""
+        """Write a block of a new run, unless it exists: its tasks may have changed since."""
         shards = {_slot(rank): shard.encode() for rank, shard in block.shards.items()}
         try:
             self._table.put_new({**keys.block(step.job_id, step.run, step.index, block.number), **shards})
@@ -200,7 +200,7 @@ class Shards:
             return
 
     def put_set(self, step: StepRow, number: int, members: Set[int], counts: Mapping[str, int]) -> None:
-        """Write a set of blocks of a new run, unless it is there."""
+        """Write a set of blocks of a new run, unless it exists."""
         item: Item = {**self._set_key(step, number), **counts, "open": {str(block) for block in members}}
         try:
             self._table.put_new({name: value for name, value in item.items() if value != set()})
@@ -208,16 +208,16 @@ class Shards:
             return
 
     def close_in_set(self, step: StepRow, block: int, counts: dict[str, int]) -> tuple[bool, dict[str, int]]:
-        """Strike a finished block off its set; whether the set is empty now, and its counts."""
+        """Remove a finished block from its set; returns whether the set is empty, and its counts."""
         update = Update(self._set_key(step, set_of(block))).delete("open", {str(block)}).add(**counts)
         try:
             item = self._table.update(update.if_contains("open", str(block)), returns="ALL_NEW")
-        except ConditionFailed as struck:
-            item = struck.old or {}
+        except ConditionFailed as closed:
+            item = closed.old or {}
         return not item.get("open"), {name: item.get(name, 0) for name in counts}
 
     def count_failures_in_set(self, step: StepRow, block: int, failures: int) -> int:
-        """Remember a block's failures in its set; the failures of the whole set."""
+        """Store the number of failures of a block in its set; returns those of the whole set."""
         update = Update(self._set_key(step, set_of(block))).raise_to(failures, f"f{block}")
         try:
             item = self._table.update(update, returns="ALL_NEW")
@@ -230,16 +230,16 @@ class Shards:
         return {int(member) for member in item.get("open", ())}
 
     def put_attempts(self, attempts: Iterable[tuple[StepRow, int, dict[str, Any]]]) -> None:
-        """Keep what there is to say of attempts: `(step, rank, {"attempt": n, …})`."""
+        """Store reports on attempts: `(step, rank, {"attempt": n, …})`."""
         items: dict[str, Item] = {}
         for step, rank, attempt in attempts:
-            told = attempt["attempt"], attempt["worker"], attempt.get("outcome", "")
-            key = keys.attempt(step.job_id, step.run, step.index, rank, *told)
+            report = attempt["attempt"], attempt["worker"], attempt.get("outcome", "")
+            key = keys.attempt(step.job_id, step.run, step.index, rank, *report)
             items[f"{key}"] = {**key, "attempt": json.dumps(attempt)}
         self._table.batch_put(list(items.values()))
 
     def put_outputs(self, outputs: Iterable[tuple[StepRow, int, int, TaskOutput]]) -> None:
-        """Keep what attempts hand to later steps; it counts if its attempt does."""
+        """Store outputs of attempts; only that of the successful attempt is used."""
         items: dict[str, Item] = {}
         for step, rank, attempt, kept in outputs:
             key = keys.output(step.job_id, step.run, step.index, rank, attempt)
@@ -248,15 +248,15 @@ class Shards:
 
     def output(self, step: StepRow, rank: int, attempt: int) -> TaskOutput | None:
         item = self._table.get(keys.output(step.job_id, step.run, step.index, rank, attempt))
-        return _kept(item) if item else None
+        return _output(item) if item else None
 
     def outputs(self, step: StepRow) -> dict[tuple[int, int], TaskOutput]:
-        """Everything that attempts of a step handed on in its run, by rank and attempt."""
+        """All outputs of a step in its run, by rank and attempt."""
         found: dict[tuple[int, int], TaskOutput] = {}
         for number in range(set_count(step.total)):
             partition = keys.partition_of(self._set_key(step, number))
             for item in self._table.query(partition, prefix=keys.OUTPUTS, consistent=True):
-                found[keys.parse_output(item)] = _kept(item)
+                found[keys.parse_output(item)] = _output(item)
         return found
 
     def attempts(self, step: StepRow, rank: int) -> list[dict[str, Any]]:
@@ -269,7 +269,7 @@ class Shards:
         return keys.block_set(step.job_id, step.run, step.index, number)
 
 
-def _kept(item: Item) -> TaskOutput:
+def _output(item: Item) -> TaskOutput:
     return TaskOutput(json.loads(item["output"]), json.loads(item.get("files", "[]")))
 
 
@@ -282,7 +282,7 @@ def _ends(item: Item) -> Counter[TaskState]:
 
 
 def _states(step: StepRow, item: Item) -> Counter[TaskState]:
-    """The states of a block's tasks as its row tells them; of those that nobody touched, only if swept."""
+    """The states in a block's row; tasks without an entry count only if the block is swept."""
     entries = [value for name, value in item.items() if name.isdigit()]
     found = Counter(map(state_of, entries))
     if "swept" in item:

@@ -1,7 +1,7 @@
-"""The slots of lines: a set of job ids each, and the Jobs that wait for one.
+"""Concurrency slots: for each line the set of jobs that hold a slot, and the jobs that wait for one.
 
-A definition with a `concurrency` is a line, and so is a schedule that queues what overlaps. A set, not a
-counter: taking and giving back can be repeated after a crash.
+A definition with `concurrency` is a line, and so is a schedule whose overlap is `queue`. Holders are a set,
+not a counter, so that taking and releasing a slot can be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Slots:
         self._table = table
 
     def take(self, line: str, job_id: str, *, most: int) -> bool:
-        """Whether the Job has one of the slots now; one that had it already keeps it."""
+        """Take a slot for a job, unless all are taken; returns whether the job holds one."""
         update = Update(keys.slots(line)).add(jobs={job_id}).if_room_for("jobs", job_id, most)
         try:
             self._table.update(update)
@@ -40,7 +40,7 @@ class Slots:
         self._table.delete(keys.slot_waiter(line, jid))
 
     def waiters(self, line: str, *, limit: int) -> list[str]:
-        """The ids of the Jobs that wait longest."""
+        """The ids of the jobs that have waited longest."""
         partition = keys.partition_of(keys.slots(line))
         found: list[str] = []
         for item in self._table.query(partition, prefix=keys.SLOT_WAITERS, consistent=True, limit=limit):

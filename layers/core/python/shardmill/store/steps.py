@@ -1,4 +1,4 @@
-"""Steps: the nodes of a Job's graph, each a row beside that of its Job."""
+"""Steps and gates: the nodes of a job's graph, in the same partition as the job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Steps:
         self._table = table
 
     def add_steps(self, job: JobRow, steps: Sequence[StepRow]) -> bool:
-        """Write the step rows that are not there yet; False if the Job has ended or is not as it was read."""
+        """Write the step rows that do not exist yet; False if the job ended or changed since it was read."""
         check = Update(keys.job(job.id)).if_equal(run=job.run, changes=to_json(job.changes))
         check.if_in("state", [state.value for state in JobState if not state.ended])
         guard = self._table.check_request(check)
@@ -50,14 +50,14 @@ class Steps:
         return StepRow.from_item(item) if item else None
 
     def with_step(self, job_id: str, run: int, index: int) -> tuple[JobRow, StepRow] | None:
-        """A Job and one of its steps, in one read; None if either is missing."""
+        """Read a job and one of its steps together; None if either is missing."""
         items = self._table.batch_get([keys.job(job_id), keys.step(job_id, run, index)])
         job = next((item for item in items if keys.is_job(item)), None)
         step = next((item for item in items if not keys.is_job(item)), None)
         return (JobRow.from_item(job), StepRow.from_item(step)) if job and step else None
 
     def steps(self, job_id: str, run: int, *, consistent: bool = True) -> list[StepRow]:
-        """Every node of a run in order, gates included."""
+        """The nodes of a run in order, gates included."""
         partition, bounds = keys.steps_of_run(job_id, run)
         items = self._table.query(partition, between=bounds, consistent=consistent)
         return [StepRow.from_item(item) for item in items]
@@ -78,9 +78,9 @@ class Steps:
         same_gen: bool = False,
         **changes: Any,
     ) -> StepRow | None:
-        """Move a Step to a state if that is legal from where it is, and give it back; else None.
+        """Move a step to a state if its present state allows it, and return it; else None.
 
-        `same_gen`: only if nobody changed it since it was read.
+        `same_gen`: only if its generation is still the one that was read.
         """
         update = self._step_update(step).set(**changes)
         if same_gen:
@@ -107,24 +107,24 @@ class Steps:
             return None
 
     def release(self, finished: StepRow, index: int, **marks: bool) -> StepRow:
-        """Strike a finished node off what the step `index` downstream of it waits for, and mark that one."""
+        """Remove a finished node from those that the step `index` waits for, and set marks on that step."""
         update = Update(keys.step(finished.job_id, finished.run, index))
         update.delete("waiting", {str(finished.index)})
         update.set(**{name: True for name, holds in marks.items() if holds})
         return StepRow.from_item(self._table.update(update.if_exists("state"), returns="ALL_NEW"))
 
     def close_block(self, step: StepRow, member: str, counts: dict[str, int]) -> StepRow:
-        """Strike a finished block (or set of blocks) off the step, adding its counts exactly once."""
+        """Remove a finished block (or set of blocks) from the open ones, and add its counts exactly once."""
         update = self._step_update(step).delete("open", {member}).add(**counts)
         try:
             return StepRow.from_item(
                 self._table.update(update.if_contains("open", member), returns="ALL_NEW")
             )
-        except ConditionFailed as struck:
-            return StepRow.from_item(struck.old or {})
+        except ConditionFailed as closed:
+            return StepRow.from_item(closed.old or {})
 
     def count_failures(self, step: StepRow, member: str, failures: int) -> StepRow:
-        """Remember how many tasks of a block have failed; only ever grows, so a repeat is harmless."""
+        """Store how many tasks of a block have failed; the number only grows, so a repeat is harmless."""
         update = self._step_update(step).raise_to(failures, "failed_blocks", member)
         try:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
@@ -132,7 +132,7 @@ class Steps:
             return StepRow.from_item(known.old or {})
 
     def park_step(self, step: StepRow, *, let_finish: bool, now: int) -> StepRow | None:
-        """Suspend a step with open tasks, its messages void; None if it is another by now."""
+        """Suspend a step with open tasks and invalidate its messages; None if it changed since."""
         update = self._step_update(step).set(gen=step.gen + 1, let_finish=let_finish or None)
         update.if_equal(gen=step.gen).if_exists("open")
         return self._move_step(
@@ -140,17 +140,17 @@ class Steps:
         )
 
     def unpark_step(self, step: StepRow, state: StepState, *, now: int) -> StepRow | None:
-        """Let the tasks of a suspended step be leased again, under a new generation."""
+        """Resume a suspended step under a new generation."""
         update = self._step_update(step).set(gen=step.gen + 1, resend=True, let_finish=None)
         return self._move_step(step.run, update.if_equal(gen=step.gen), state, [StepState.SUSPENDED], now)
 
     def set_counts(self, step: StepRow, **counts: int) -> None:
-        """Say how the tasks of an ended step ended."""
+        """Store how the tasks of an ended step ended."""
         update = self._step_update(step).set(**counts).remove("open", "token")
-        self._unless_changed(update.if_equal(state=step.state.value))
+        self._update_if_unchanged(update.if_equal(state=step.state.value))
 
     def stop_step(self, step: StepRow, *, notes: str, kill: bool = False) -> StepRow | None:
-        """Mark a step as stopping, unless it is already; `kill`: because somebody said so."""
+        """Mark a step as stopping, unless it is already; `kill`: by request, not because of failures."""
         update = self._step_update(step).set(stopping=True, notes=notes, kill=kill)
         update.if_equal(**({"kill": False} if kill else {"stopping": False}))
         try:
@@ -159,7 +159,7 @@ class Steps:
             return None
 
     def raise_generation(self, step: StepRow, **changes: Any) -> StepRow | None:
-        """Make every message sent so far for a step void; None if somebody else did, or it is not open."""
+        """Invalidate all messages sent for a step; None if it changed since it was read, or is not open."""
         update = self._step_update(step).set(gen=step.gen + 1, resend=True, **changes)
         update.if_equal(gen=step.gen)
         update.if_in("state", [StepState.READY.value, StepState.RUNNING.value])
@@ -169,9 +169,10 @@ class Steps:
             return None
 
     def change_step(self, step: StepRow, **changes: Any) -> StepRow | None:
-        """Change a step whose messages need not move, and give it back; None if it moved on meanwhile.
+        """Change a step without resending its messages; None if it changed since it was read.
 
-        One that is being opened is opened by its changed row: that is what its generation is raised for.
+        The generation of a waiting step is raised, so that a concurrent opening fails and starts over with
+        the changed row.
         """
         raised = step.gen + (step.state is StepState.WAITING)
         update = self._step_update(step).set(gen=raised, **changes)
@@ -182,7 +183,7 @@ class Steps:
             return None
 
     def set_window(self, step: StepRow, window: int) -> StepRow | None:
-        """Change the window of a step whose messages were not sent yet."""
+        """Change the window of a step whose messages have not been sent yet."""
         update = self._step_update(step).set(window=window).if_equal(gen=step.gen, window=step.window)
         try:
             return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
@@ -190,7 +191,7 @@ class Steps:
             return None
 
     def mark_sent(self, step: StepRow) -> None:
-        """The messages of a step's present generation have all been sent."""
+        """Note that all messages of a step's present generation have been sent."""
         update = self._step_update(step).set(resend=False).if_equal(gen=step.gen)
         try:
             self._table.update(update)
@@ -202,8 +203,8 @@ class Steps:
     def _step_update(step: StepRow) -> Update:
         return Update(keys.step(step.job_id, step.run, step.index))
 
-    def _unless_changed(self, update: Update) -> None:
-        """Write something that is needless if the row is another by now."""
+    def _update_if_unchanged(self, update: Update) -> None:
+        """Apply an update that is obsolete if its condition fails; raises only if the row is gone."""
         try:
             self._table.update(update)
         except ConditionFailed as changed:

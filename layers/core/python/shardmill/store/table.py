@@ -1,4 +1,4 @@
-"""The one table: thin calls that speak Python values and raise the store's own exceptions."""
+"""The DynamoDB table: thin calls that take Python values and raise the exceptions of the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONFLICT_TRIES = 8
 
 
 class ConditionFailed(Exception):
-    """A conditional write found another value than it expected."""
+    """The condition of a write failed; `old` is the item as it is."""
 
     def __init__(self, old: Item | None) -> None:
         super().__init__(self.__doc__)
@@ -29,11 +29,11 @@ class ConditionFailed(Exception):
 
 
 class RowGone(ConditionFailed):
-    """A conditional write found no row: somebody removed it meanwhile."""
+    """The condition of a write failed because the row does not exist; it was deleted concurrently."""
 
 
 class TransactionRefused(Exception):
-    """A transaction was cancelled because a condition in it did not hold."""
+    """A transaction was cancelled because a condition failed; `failed` has the indexes of its requests."""
 
     def __init__(self, failed: list[int]) -> None:
         super().__init__(f"{self.__doc__} (items {failed})")
@@ -58,7 +58,7 @@ class Table:
         return decode_item(answer["Item"]) if "Item" in answer else None
 
     def put_new(self, item: Item) -> None:
-        """Put an item whose key is not taken yet, else raise ConditionFailed with what is there."""
+        """Put an item whose key does not exist yet; else raise ConditionFailed with the existing item."""
         self._write(
             self._client.put_item,
             Item=encode_item(item),
@@ -66,12 +66,12 @@ class Table:
         )
 
     def update(self, update: Update, *, returns: str = "NONE") -> Item:
-        """Apply an update; `returns` as DynamoDB's ReturnValues."""
+        """Apply an update; `returns` is the ReturnValues parameter."""
         answer = self._write(self._client.update_item, ReturnValues=returns, **update.request())
         return decode_item(answer.get("Attributes", {}))
 
     def _write(self, call: Callable[..., Any], **request: Any) -> Any:
-        """A conditional write; waits while a transaction holds the item."""
+        """Make a conditional write; retries while a transaction holds the item."""
         for wait in _backoff(_CONFLICT_TRIES):
             try:
                 return call(TableName=self.name, ReturnValuesOnConditionCheckFailure="ALL_OLD", **request)
@@ -82,17 +82,17 @@ class Table:
         raise Contended
 
     def delete(self, key: Item) -> Item:
-        """Delete an item; what it was, nothing if it was not there."""
+        """Delete an item and return it; an empty item if it did not exist."""
         answer = self._client.delete_item(TableName=self.name, Key=encode_item(key), ReturnValues="ALL_OLD")
         return decode_item(answer.get("Attributes", {}))
 
     def delete_if(self, condition: Update) -> None:
-        """Delete the item that a condition is about, else raise ConditionFailed with what is there."""
+        """Delete an item if a condition holds; else raise ConditionFailed with the item."""
         self._write(self._client.delete_item, **condition.condition())
 
     def batch_get(self, keys: Sequence[Item], *, consistent: bool = True) -> list[Item]:
         found: list[Item] = []
-        keys = list({tuple(key.items()): key for key in keys}.values())  # one asked for twice is refused
+        keys = list({tuple(key.items()): key for key in keys}.values())  # DynamoDB rejects duplicate keys
         for at in range(0, len(keys), 100):
             wanted: Any = {
                 self.name: {
@@ -142,9 +142,9 @@ class Table:
         limit: int | None = None,
         start: Item | None = None,
     ) -> Iterator[Item]:
-        """Every item of a partition (of an index), page by page, as far as the caller goes on reading.
+        """The items of a partition of the table or of an index, read page by page as the caller iterates.
 
-        `only`: the attributes to read; without it, all.
+        `only`: the attributes to read; all if it is empty.
         """
         names = {"#p": partition[0]}
         values: Item = {":p": partition[1]}
@@ -177,7 +177,7 @@ class Table:
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def put_request(self, item: Item, *, new: bool = False) -> Item:
-        """A Put as a transaction takes it."""
+        """A Put request of a transaction."""
         put: Item = {"TableName": self.name, "Item": encode_item(item)}
         if new:
             put["ConditionExpression"] = "attribute_not_exists(pk)"
@@ -187,7 +187,7 @@ class Table:
         return {"Update": {"TableName": self.name, **update.request()}}
 
     def check_request(self, update: Update) -> Item:
-        """Only the conditions of an update, as a transaction takes them."""
+        """A ConditionCheck request of a transaction, with the conditions of an update."""
         return {"ConditionCheck": {"TableName": self.name, **update.condition()}}
 
     def delete_request(self, key: Item, condition: Update | None = None) -> Item:
@@ -195,7 +195,7 @@ class Table:
         return {"Delete": {"TableName": self.name, **request}}
 
     def transact(self, requests: Sequence[Item], *, tries: int = _CONFLICT_TRIES) -> None:
-        """All or nothing; waits out rivals, raises TransactionRefused if a condition does not hold."""
+        """Write all or nothing; retries on conflicts, raises TransactionRefused if a condition fails."""
         for wait in _backoff(tries):
             try:
                 self._client.transact_write_items(TransactItems=list(requests))  # type: ignore[arg-type]

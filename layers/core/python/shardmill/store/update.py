@@ -1,4 +1,4 @@
-"""UpdateItem in the making, so that nobody spells an expression by hand."""
+"""A builder of UpdateItem expressions and conditions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One UpdateItem in the making: clauses, a condition, and the names and values they use."""
+    """The clauses and conditions of an UpdateItem, with the names and values that they use."""
 
     key: Item
     clauses: dict[str, list[str]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Update:
         return self
 
     def append(self, name: str, value: str) -> Update:
-        """Add one to the end of a list, which may not be there yet."""
+        """Append a value to a list, which is created if it is absent."""
         alias = self._name(name)
         clause = f"{alias} = list_append(if_not_exists({alias}, {self._value([])}), {self._value([value])})"
         self.clauses.setdefault("SET", []).append(clause)
@@ -76,7 +76,7 @@ class Update:
         return self.if_all_equal(expected)
 
     def if_all_equal(self, expected: Mapping[str, Any]) -> Update:
-        """Each attribute has the value given; None means that it is absent."""
+        """Require that each attribute has the given value; None means that it is absent."""
         for name, value in expected.items():
             if value is None:
                 self.conditions.append(f"attribute_not_exists({self._name(name)})")
@@ -98,13 +98,13 @@ class Update:
         return self
 
     def if_smaller(self, name: str, size: int) -> Update:
-        """A set (or list) has fewer members than that, or is absent."""
+        """Require that a set or list has fewer than `size` members, or is absent."""
         alias = self._name(name)
         self.conditions.append(f"(attribute_not_exists({alias}) OR size({alias}) < {self._value(size)})")
         return self
 
     def if_room_for(self, name: str, member: str, size: int) -> Update:
-        """A set has fewer members than that, or is absent, or has this one already."""
+        """Require that a set has fewer than `size` members, is absent, or already has this member."""
         alias = self._name(name)
         self.conditions.append(
             f"(attribute_not_exists({alias}) OR size({alias}) < {self._value(size)}"
@@ -118,14 +118,14 @@ class Update:
         return self
 
     def raise_to(self, value: int, *path: str) -> Update:
-        """Set a number that only ever grows: refused unless it is absent or below `value`."""
+        """Set a number that only grows: the condition fails unless it is absent or below `value`."""
         where = ".".join(self._name(part) for part in path)
         self.clauses.setdefault("SET", []).append(f"{where} = {self._value(value)}")
         self.conditions.append(f"(attribute_not_exists({where}) OR {where} < {self._value(value)})")
         return self
 
     def condition(self) -> Item:
-        """Only the key and what must hold, without a change."""
+        """The key and the conditions, without the update expression."""
         request = self.request()
         request.pop("UpdateExpression")
         return request
