@@ -17,16 +17,10 @@ from shardmill.model.actor import Actor
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import JobRow
 from support.aws_rules.faults import Faults
-from support.scenarios.job_runner import JobRunner
 from support.scenarios.schedule_clock import ScheduleClock, ms
 
 A = {"stepName": "a"}
 ME = Actor("me")
-
-
-@pytest.fixture
-def schedules(runner: JobRunner) -> ScheduleClock:
-    return ScheduleClock(runner)
 
 
 def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> None:

@@ -184,11 +184,6 @@ def test_whichever_call_fails_it_is_told_of_and_killed(how: How) -> None:
             assert next(runner.mill.deadlines.due(10**14, limit=1), None) is None
 
 
-@pytest.fixture
-def schedules(runner: JobRunner) -> ScheduleClock:
-    return ScheduleClock(runner)
-
-
 def test_a_scheduled_job_counts_from_its_data_time(schedules: ScheduleClock) -> None:
     schedules.runner.define(STEP, deadlineSeconds=600)
     schedules.save("2026-01-01 00:00", cron="0 4 * * *", catchUp="latest")

@@ -11,16 +11,11 @@ from shardmill.engine.jobs.dependencies import met, runs
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 from support.aws_rules.faults import Faults
-from support.scenarios.job_runner import JobRunner, fail_shards
+from support.scenarios.job_runner import fail_shards
 from support.scenarios.schedule_clock import ScheduleClock, at, ms
 
 DAY = "2026-01-05T00:00:00Z"
 A = {"stepName": "a"}
-
-
-@pytest.fixture
-def schedules(runner: JobRunner) -> ScheduleClock:
-    return ScheduleClock(runner)
 
 
 def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> None:

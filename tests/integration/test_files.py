@@ -13,11 +13,6 @@ from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 
 
-@pytest.fixture
-def file_worker(runner: JobRunner) -> FileWorker:
-    return FileWorker(runner)
-
-
 def step(name: str, *after: str, **more: Any) -> dict[str, Any]:
     return {"stepName": name, "content": "x", "dependentSteps": list(after), **more}
 

@@ -18,11 +18,6 @@ from support.scenarios.file_worker import FileWorker, md5s
 from support.scenarios.job_runner import JobRunner
 
 
-@pytest.fixture
-def file_worker(runner: JobRunner) -> FileWorker:
-    return FileWorker(runner)
-
-
 def step(name: str, *after: str, **more: Any) -> dict[str, Any]:
     return {"stepName": name, "content": "x", "dependentSteps": list(after), **more}
 

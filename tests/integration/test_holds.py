@@ -6,22 +6,16 @@ from typing import Any
 
 import pytest
 
-from integration.test_workers_api import register
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.schedule_clock import ScheduleClock
-
-
-def post(runner: JobRunner, path: str, body: Any = None, status: int = 200) -> Any:
-    answer = runner.cloud.http("POST", path, body)
-    assert answer.status == status, answer
-    return answer.json
+from support.scenarios.worker_api import register
 
 
 def test_no_new_jobs_of_a_suspended_definition_start_and_those_that_run_go_on(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 2})
     runner.submit("t1")
     for _ in range(2):  # the same again changes nothing
-        told = post(runner, "/v1/definitions/play:suspend", {"reason": "a bad source"})
+        told = runner.post("/v1/definitions/play:suspend", {"reason": "a bad source"})
         assert told["suspended"].endswith(": a bad source")
     refused = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t2"})
     assert (refused.status, refused.json["code"]) == (409, "definition-suspended")
@@ -33,17 +27,17 @@ def test_no_new_jobs_of_a_suspended_definition_start_and_those_that_run_go_on(ru
     [listed] = runner.cloud.http("GET", "/v1/definitions").json["items"]
     assert listed["suspended"]
     assert runner.cloud.http("GET", "/v1/definitions/play").json["suspended"]
-    assert post(runner, "/v1/definitions/play:resume")["suspended"] is None
+    assert runner.post("/v1/definitions/play:resume")["suspended"] is None
     runner.submit("t2")
     assert runner.run(trigger="t2")["state"] == "SUCCESS"
 
 
 def test_a_definition_that_is_not_there_cannot_be_suspended(runner: JobRunner) -> None:
-    assert post(runner, "/v1/definitions/nope:suspend", status=404)["code"] == "definition-not-found"
+    assert runner.post("/v1/definitions/nope:suspend", status=404)["code"] == "definition-not-found"
     runner.define({"stepName": "a"})
-    post(runner, "/v1/definitions/play:suspend")
+    runner.post("/v1/definitions/play:suspend")
     assert runner.cloud.http("DELETE", "/v1/definitions/play").status == 204
-    assert post(runner, "/v1/definitions/play:resume", status=404)["code"] == "definition-not-found"
+    assert runner.post("/v1/definitions/play:resume", status=404)["code"] == "definition-not-found"
     runner.define({"stepName": "a"})
     runner.submit()  # one that is made anew begins anew
 
@@ -62,11 +56,11 @@ def test_schedules_follow_their_catch_up_when_it_is_resumed(
     runner.define({"stepName": "a"})
     schedules = ScheduleClock(runner)
     schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp=catch_up)
-    post(runner, "/v1/definitions/play:suspend")
+    runner.post("/v1/definitions/play:suspend")
     for hour in ("01", "02", "03"):
         assert schedules.tick(f"2026-01-01 {hour}:00")["fired"] == 0
     assert schedules.outcomes() == []
-    post(runner, "/v1/definitions/play:resume")
+    runner.post("/v1/definitions/play:resume")
     schedules.tick("2026-01-01 03:30")
     assert [outcome for _, outcome in schedules.outcomes()] == outcomes
 
@@ -74,12 +68,12 @@ def test_schedules_follow_their_catch_up_when_it_is_resumed(
 def test_a_parents_end_is_made_good_when_the_child_is_resumed(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.define({"stepName": "a"}, name="child", dependencies=[{"jobName": "play"}])
-    post(runner, "/v1/definitions/child:suspend")
+    runner.post("/v1/definitions/child:suspend")
     runner.submit(dataTime="2026-01-01T00:00:00Z")
     runner.run()
     runner.tick(5)
     assert runner.cloud.http("GET", "/v1/jobs?jobName=child").json["items"] == []
-    post(runner, "/v1/definitions/child:resume")
+    runner.post("/v1/definitions/child:resume")
     runner.tick(10)
     [child] = runner.cloud.http("GET", "/v1/jobs?jobName=child").json["items"]
     assert child["dataTime"] == "2026-01-01T00:00:00.000Z"
@@ -89,7 +83,7 @@ def test_tasks_of_a_suspended_group_wait_and_its_running_ones_end(runner: JobRun
     runner.define({"stepName": "a", "sharding": 4})
     runner.submit()
     held = runner.take(1)
-    told = post(runner, "/v1/groups/default:suspend", {"reason": "maintenance"})
+    told = runner.post("/v1/groups/default:suspend", {"reason": "maintenance"})
     assert told["suspended"].endswith(": maintenance")
     for _ in range(3):
         assert runner.worker.take() == []
@@ -100,7 +94,7 @@ def test_tasks_of_a_suspended_group_wait_and_its_running_ones_end(runner: JobRun
     assert "maintenance" in reason
     sentences = runner.cloud.http("GET", "/v1/jobs/play/t1:explain").json["sentences"]
     assert any("group default was suspended by" in each for each in sentences)
-    post(runner, "/v1/groups/default:resume")
+    runner.post("/v1/groups/default:resume")
     runner.later(10)
     assert runner.run()["state"] == "SUCCESS"
 
@@ -110,33 +104,33 @@ def test_a_worker_all_of_whose_groups_are_suspended_is_told_to_rest(runner: JobR
     worker = register(runner, groups=["default", "other"])
     for name in ("default", "other"):
         assert not _beat(runner, worker)["suspended"]
-        post(runner, f"/v1/groups/{name}:suspend")
+        runner.post(f"/v1/groups/{name}:suspend")
     assert _beat(runner, worker)["suspended"]
-    refused = post(runner, "/v1/work:lease", {"workerId": worker["id"]}, status=409)
+    refused = runner.post("/v1/work:lease", {"workerId": worker["id"]}, status=409)
     assert refused["code"] == "worker-suspended"
     assert "group default was suspended by" in refused["detail"]
-    post(runner, "/v1/groups/other:resume")
+    runner.post("/v1/groups/other:resume")
     assert not _beat(runner, worker)["suspended"]
-    assert post(runner, "/v1/work:lease", {"workerId": worker["id"]})["items"] == []
+    assert runner.post("/v1/work:lease", {"workerId": worker["id"]})["items"] == []
 
 
 def _beat(runner: JobRunner, worker: dict[str, Any]) -> dict[str, Any]:
     path = f"/v1/workers/{worker['id']}:heartbeat"
-    told: dict[str, Any] = post(runner, path, {"session": worker["session"]})
+    told: dict[str, Any] = runner.post(path, {"session": worker["session"]})
     return told
 
 
 def test_a_step_of_two_groups_goes_on_in_the_one_that_works(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/other", {})
     runner.define({"stepName": "a", "sharding": 6, "workerGroups": ["default", "other"]})
-    post(runner, "/v1/groups/default:suspend")
+    runner.post("/v1/groups/default:suspend")
     runner.worker = type(runner.worker)(runner.mill, "both", ["default", "other"])
     runner.submit()
     assert runner.run()["state"] == "SUCCESS"
 
 
 def test_everything_can_be_suspended_also_what_is_made_later(runner: JobRunner) -> None:
-    post(runner, "/v1/groups:suspend", {"reason": "fire drill"}, status=204)
+    runner.post("/v1/groups:suspend", {"reason": "fire drill"}, status=204)
     runner.cloud.http("PUT", "/v1/groups/later", {})
     runner.define({"stepName": "a", "workerGroup": "later"})
     runner.define({"stepName": "a", "workerGroup": "lambda"}, name="quick")
@@ -154,11 +148,11 @@ def test_everything_can_be_suspended_also_what_is_made_later(runner: JobRunner) 
         "lambda",
         "later",
     }
-    post(runner, "/v1/groups:resume", status=204)
+    runner.post("/v1/groups:resume", status=204)
     runner.later(10)
     assert runner.run()["state"] == "SUCCESS"
     runner.cloud.run_until(lambda: runner.ended(name="quick"), 30, meanwhile=runner.cloud.serve_lambda_lanes)
 
 
 def test_a_group_that_is_not_there_cannot_be_suspended(runner: JobRunner) -> None:
-    assert post(runner, "/v1/groups/nope:suspend", status=404)["code"] == "group-not-found"
+    assert runner.post("/v1/groups/nope:suspend", status=404)["code"] == "group-not-found"

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from integration.test_worker_jobs import a_transport, ended, working
 from shardmill.aws import files
 from shardmill.worker.task import limits, log_stream
 from shardmill.worker.transport.base import Transport
 from support.scenarios.job_runner import JobRunner
+from support.scenarios.worker_threads import connect, wait_for_end, worker_thread
 
 LOGS = "/v1/jobs/play/t1/steps/a/tasks/0/logs?stream=stdout"
 
 
 @pytest.fixture(params=["direct", "http"])
 def transport(runner: JobRunner, request: pytest.FixtureRequest) -> Transport:
-    return a_transport(runner.cloud, request.param)
+    return connect(runner.cloud, request.param)
 
 
 def read_all(runner: JobRunner, offset: int = 0) -> tuple[str, dict[str, Any]]:
@@ -42,14 +42,14 @@ def test_a_log_can_be_read_while_its_task_runs(
     content = f"echo one; {wait}; printf 'tw\\303'; {wait.replace('.1', '.2')}; printf '\\266\\nend'"
     runner.define({"stepName": "a", "content": content})
     runner.submit()
-    with working(transport):
+    with worker_thread(transport):
         runner.cloud.run_until(lambda: runner.step("a").get("counts") == {"RUNNING": 1}, 20)
         runner.cloud.run_until(lambda: read_all(runner)[0] == "one\n", 40)
         Path(f"{go}.1").touch()
         runner.cloud.run_until(lambda: read_all(runner, 4)[0] == "tw", 20)
         assert read_all(runner)[1]["complete"] is False
         Path(f"{go}.2").touch()
-        assert ended(runner)["state"] == "SUCCESS"
+        assert wait_for_end(runner)["state"] == "SUCCESS"
     text, page = read_all(runner)
     assert (text, page["offset"], page["complete"]) == ("one\ntwö\nend", 12, True)
     for offset in range(12):
@@ -63,8 +63,8 @@ def test_a_log_of_very_many_pieces_is_read_page_by_page(
     monkeypatch.setattr(files, "MOST_CHUNKS", 3)
     runner.define({"stepName": "a", "type": "noop"})
     runner.submit()
-    with working(transport):
-        ended(runner)
+    with worker_thread(transport):
+        wait_for_end(runner)
     prefix = f"logs/{runner.row(0).job_id}/1/0/0/1/stdout/"
     for number in range(10):
         key = f"{prefix}{number:06d}"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from integration.test_workers_api import beat, lease, register, report, with_tasks
 from shardmill.engine.control import change
 from shardmill.engine.running import concurrency
 from shardmill.engine.tasks import fair_share
@@ -22,6 +21,7 @@ from shardmill.model.worker import HeldTask, TaskProgress, output_size
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
+from support.scenarios.worker_api import heartbeat, lease, register, report, start_tasks
 
 ME = Actor("me")
 
@@ -31,7 +31,7 @@ def opened(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
 
 
 def test_an_output_is_measured_as_it_is_kept(runner: JobRunner) -> None:
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     me = register(runner)
     numbers = [1] * 30_000
     assert output_size(numbers) == 60_001 < len(json.dumps(numbers))
@@ -40,7 +40,7 @@ def test_an_output_is_measured_as_it_is_kept(runner: JobRunner) -> None:
 
 
 def test_a_forged_receipt_leaves_no_trace(runner: JobRunner) -> None:
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     me, thief = register(runner), register(runner, "thief")
     [task] = lease(runner, me)
     assert report(runner, me, [task], output={"good": 1}).status == 200
@@ -56,7 +56,7 @@ def test_a_forged_receipt_leaves_no_trace(runner: JobRunner) -> None:
 
 
 def test_the_same_result_twice_in_one_report(runner: JobRunner) -> None:
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     me = register(runner)
     [task] = lease(runner, me)
     answer = report(runner, me, [task, task], output=[1])
@@ -149,7 +149,7 @@ def test_messages_of_a_group_that_lived_for_a_while_are_moved(runner: JobRunner)
 def test_what_was_leased_reaches_the_worker_whatever_fails_then(
     runner: JobRunner, faults: Faults, nth: int
 ) -> None:
-    with_tasks(runner, 70)
+    start_tasks(runner, 70)
     messages = [message for _ in range(8) for message in runner.worker.receive()]
     split = [message for message in messages if json.loads(message.body)[4] in (0, 1, 64)]
     assert len(split) == 3
@@ -219,7 +219,7 @@ def test_a_shrunk_window_grows_with_the_workers(runner: JobRunner, monkeypatch: 
 
 
 def test_a_worker_s_row_stays_small_whatever_its_tasks_tell(runner: JobRunner) -> None:
-    with_tasks(runner, 60)
+    start_tasks(runner, 60)
     held = [each for _ in range(6) for each in runner.worker.take()]
     words = TaskProgress(percent=1, message="\u6f22" * 200)
     work = [
@@ -244,7 +244,7 @@ def test_a_rejected_task_goes_to_another_worker(runner: JobRunner) -> None:
 
 
 def test_old_tasks_are_handed_back_by_a_new_message(runner: JobRunner) -> None:
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     me = register(runner)
     [task] = lease(runner, me)
     from shardmill.engine.tasks.interruption import hand_back
@@ -258,19 +258,19 @@ def test_old_tasks_are_handed_back_by_a_new_message(runner: JobRunner) -> None:
 
 
 def test_beats_end_what_is_followed_no_more(runner: JobRunner) -> None:
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     me = register(runner)
     tasks = lease(runner, me)
     runner.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks/0/logs")
-    assert beat(runner, me, tasks).json["followed"] == [tasks[0]["taskId"]]
-    beat(runner, me, [])
+    assert heartbeat(runner, me, tasks).json["followed"] == [tasks[0]["taskId"]]
+    heartbeat(runner, me, [])
     row = runner.mill.workers.get(me["id"])
     assert row is not None
     assert row.followed == set()
 
 
 def test_a_result_that_contradicts_an_earlier_one_changes_nothing(runner: JobRunner) -> None:
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     me = register(runner)
     [task] = lease(runner, me)
     assert report(runner, me, [task], stdout="done").status == 200
@@ -280,7 +280,7 @@ def test_a_result_that_contradicts_an_earlier_one_changes_nothing(runner: JobRun
 
 
 def test_a_late_success_after_a_timeout_adds_what_it_printed_and_no_more(runner: JobRunner) -> None:
-    with_tasks(runner, 1, timeoutSeconds=5, failedRetries=0)
+    start_tasks(runner, 1, timeoutSeconds=5, failedRetries=0)
     [held] = runner.take(1)
     clock = runner.worker.clock
     runner.worker.clock = lambda: clock() + 21_000
@@ -294,7 +294,7 @@ def test_a_late_success_after_a_timeout_adds_what_it_printed_and_no_more(runner:
 
 
 def test_a_worker_does_not_hold_what_others_took_from_it(runner: JobRunner) -> None:
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     me = register(runner)
     [task] = lease(runner, me)
     other = ManualWorker(runner.mill, "other")
@@ -310,7 +310,7 @@ def test_a_worker_does_not_hold_what_others_took_from_it(runner: JobRunner) -> N
 
 
 def test_void_messages_are_dropped_and_the_others_kept(runner: JobRunner) -> None:
-    with_tasks(runner, 3)
+    start_tasks(runner, 3)
     old = runner.worker.receive()
     assert runner.mill.jobs.raise_generation(runner.row(0)) is not None
     task_messages.send(runner.mill, runner.row(0), [1, 2], runner.worker.clock())

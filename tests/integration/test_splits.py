@@ -15,11 +15,6 @@ LINES = b"".join(b"line %d of a text\n" % number for number in range(500)) + b"t
 FASTA = b"".join(b">read %d\n%s\n" % (number, b"ACGT" * (number % 40)) for number in range(200))
 
 
-@pytest.fixture
-def file_worker(runner: JobRunner) -> FileWorker:
-    return FileWorker(runner)
-
-
 def define(
     runner: JobRunner,
     file_worker: FileWorker,

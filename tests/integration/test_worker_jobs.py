@@ -1,11 +1,7 @@
 """Whole workers on moto, straight to AWS and over HTTP: the same jobs, the same ends."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
-import httpx
 import pytest
 
 from shardmill.aws.settings import Settings
@@ -16,63 +12,16 @@ from shardmill.worker.run import run_worker
 from shardmill.worker.task.execute import unrun
 from shardmill.worker.transport.base import RESTING, Refused, Transport
 from shardmill.worker.transport.direct import DirectTransport
-from shardmill.worker.transport.http import HttpTransport
 from support.aws_rules.call import Call
 from support.aws_rules.faults import Faults, How
 from support.moto.cloud import Cloud
 from support.scenarios.job_runner import JobRunner
-
-
-def over_http(cloud: Cloud) -> HttpTransport:
-    def answer(request: httpx.Request) -> httpx.Response:
-        if request.method == "PUT":
-            _, _, bucket_and_key = str(request.url.copy_with(query=None)).partition("amazonaws.com/")
-            cloud.clients.s3.put_object(Bucket=cloud.bucket, Key=bucket_and_key, Body=request.content)
-            return httpx.Response(200)
-        given = cloud.http(request.method, request.url.path, request.content, headers=dict(request.headers))
-        return httpx.Response(given.status, json=given.json)
-
-    client = httpx.Client(transport=httpx.MockTransport(answer))
-    return HttpTransport("http://mill.test", cloud.token, client=client)
-
-
-def a_transport(cloud: Cloud, form: str) -> Transport:
-    if form == "http":
-        return over_http(cloud)
-    return DirectTransport(Settings.from_environment(cloud.environment))
-
-
-@contextmanager
-def working(transport: Transport, name: str = "w", **more: Any) -> Iterator[threading.Event]:
-    """A worker in a thread; it is stopped and waited for."""
-    stop = threading.Event()
-    codes: list[int] = []
-    options = {"grace_seconds": 3.0, "wait_seconds": 1, "stop": stop, **more}
-    slots = options.pop("slots", 3)
-
-    def work() -> None:
-        codes.append(run_worker(["default"], slots, transport, name=name, **options))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield stop
-    finally:
-        stop.set()
-        thread.join(20)
-        if isinstance(transport, DirectTransport):
-            transport.join(3)
-    assert codes == [0]
+from support.scenarios.worker_threads import connect, wait_for_end, worker_thread
 
 
 @pytest.fixture(params=["direct", "http"])
 def transport(cloud: Cloud, request: pytest.FixtureRequest) -> Transport:
-    return a_transport(cloud, request.param)
-
-
-def ended(runner: JobRunner, timeout: float = 20) -> dict[str, Any]:
-    runner.cloud.run_until(lambda: runner.job()["state"] in ("SUCCESS", "FAILED"), timeout)
-    return runner.job()
+    return connect(cloud, request.param)
 
 
 def test_a_job_of_every_type_runs_to_its_end(runner: JobRunner, transport: Transport) -> None:
@@ -89,8 +38,8 @@ def test_a_job_of_every_type_runs_to_its_end(runner: JobRunner, transport: Trans
         {"stepName": "call", "type": "python", "content": "platform:python_version"},
     )
     runner.submit()
-    with working(transport):
-        job = ended(runner)
+    with worker_thread(transport):
+        job = wait_for_end(runner)
     assert job["state"] == "SUCCESS", job
     assert [runner.task("say", n)["stdout"] for n in range(2)] == ["shard 0 of 2\n", "shard 1 of 2\n"]
     assert runner.task("print", 0)["stdout"] == "a b"
@@ -101,8 +50,8 @@ def test_failures_are_tried_again_and_kept(runner: JobRunner, transport: Transpo
     runner.define({"stepName": "a", "content": content, "failedRetries": 2, "failedInterval": 0})
     runner.submit()
     runner.mill.workers.delete(runner.worker.row)  # or it would be waited for: it has not failed yet
-    with working(transport):
-        assert ended(runner)["state"] == "SUCCESS"
+    with worker_thread(transport):
+        assert wait_for_end(runner)["state"] == "SUCCESS"
     task = runner.task("a", 0)
     assert (task["attempt"], task["failed"], task["stdout"]) == (2, 1, "try 2\n")
     told = [(each["exitCode"], each["reason"], each["message"]) for each in task["attempts"]]
@@ -114,8 +63,8 @@ def test_a_type_whose_program_is_missing_is_rejected_with_its_reason(
 ) -> None:
     runner.define({"stepName": "a", "type": "hive", "content": "select 1", "rejectRetries": 0})
     runner.submit()
-    with working(transport):
-        assert ended(runner)["state"] == "FAILED"
+    with worker_thread(transport):
+        assert wait_for_end(runner)["state"] == "FAILED"
     assert runner.task("a", 0)["attempts"][-1]["message"].startswith("this worker has no hive: ")
 
 
@@ -123,8 +72,8 @@ def test_long_output_is_stored_in_chunks_and_can_be_read(runner: JobRunner, tran
     content = "head -c 2500000 /dev/zero | tr '\\0' a; echo end"
     runner.define({"stepName": "a", "content": content})
     runner.submit()
-    with working(transport):
-        assert ended(runner)["state"] == "SUCCESS"
+    with worker_thread(transport):
+        assert wait_for_end(runner)["state"] == "SUCCESS"
     assert runner.task("a", 0)["stdout"].endswith("aaa" + "end\n")
     listed = runner.cloud.clients.s3.list_objects_v2(Bucket=runner.cloud.bucket, Prefix="logs/")["Contents"]
     row = runner.row(0)
@@ -144,11 +93,11 @@ def test_a_stopped_worker_hands_its_tasks_to_the_next_one_at_once(
     content = "[ $SHARDMILL_ATTEMPT -ge 2 ] || sleep 60"
     runner.define({"stepName": "a", "content": content, "sharding": 2})
     runner.submit()
-    with working(transport, grace_seconds=0.0):
+    with worker_thread(transport, grace_seconds=0.0):
         runner.cloud.run_until(lambda: runner.step("a").get("counts", {}).get("RUNNING") == 2, 10)
     assert runner.step("a")["counts"] == {"READY": 2}
-    with working(DirectTransport(Settings.from_environment(runner.cloud.environment)), "next"):
-        assert ended(runner)["state"] == "SUCCESS"
+    with worker_thread(DirectTransport(Settings.from_environment(runner.cloud.environment)), "next"):
+        assert wait_for_end(runner)["state"] == "SUCCESS"
     assert [(runner.task("a", n)["attempt"], runner.task("a", n)["failed"]) for n in range(2)] == [(2, 0)] * 2
     statuses = {one["name"]: one["status"] for one in runner.cloud.http("GET", "/v1/workers").json["items"]}
     assert statuses["w"] == 0
@@ -157,19 +106,19 @@ def test_a_stopped_worker_hands_its_tasks_to_the_next_one_at_once(
 def test_a_timeout_ends_the_attempt(runner: JobRunner, transport: Transport) -> None:
     runner.define({"stepName": "a", "content": "sleep 60", "timeoutSeconds": 1, "failedRetries": 0})
     runner.submit()
-    with working(transport):
-        assert ended(runner)["state"] == "FAILED"
+    with worker_thread(transport):
+        assert wait_for_end(runner)["state"] == "FAILED"
     assert runner.task("a", 0)["reason"] == "timed-out"
 
 
 @pytest.mark.parametrize("form", ["direct", "http"])
 def test_a_group_that_does_not_exist_is_said(cloud: Cloud, form: str) -> None:
-    assert run_worker(["nowhere"], 1, a_transport(cloud, form), name="w") == 3
+    assert run_worker(["nowhere"], 1, connect(cloud, form), name="w") == 3
 
 
 @pytest.mark.parametrize("form", ["direct", "http"])
 def test_the_second_worker_of_a_name_ends_the_first(runner: JobRunner, form: str) -> None:
-    first = a_transport(runner.cloud, form)
+    first = connect(runner.cloud, form)
     codes: list[int] = []
     thread = threading.Thread(
         target=lambda: codes.append(
@@ -180,14 +129,14 @@ def test_the_second_worker_of_a_name_ends_the_first(runner: JobRunner, form: str
     runner.mill.recent_groups.discard("default")
     thread.start()
     runner.cloud.run_until(lambda: runner.cloud.http("GET", "/v1/workers").json["items"][1:])
-    with working(a_transport(runner.cloud, "direct")):
+    with worker_thread(connect(runner.cloud, "direct")):
         thread.join(10)
     assert codes == [1]
 
 
 def test_a_lease_before_registering_is_refused(cloud: Cloud) -> None:
     with pytest.raises(Refused):
-        a_transport(cloud, "direct").lease(1, 0)
+        connect(cloud, "direct").lease(1, 0)
 
 
 def test_a_worker_that_failed_too_often_gets_nothing_more_before_its_next_heartbeat(
@@ -217,8 +166,8 @@ def test_an_output_of_the_most_bytes_is_taken_however_it_is_written(
     content = f"""printf '"%s"' '{text}' > "$SHARDMILL_OUTPUT\""""
     runner.define({"stepName": "a", "content": content})
     runner.submit()
-    with working(transport):
-        assert ended(runner)["state"] == "SUCCESS"
+    with worker_thread(transport):
+        assert wait_for_end(runner)["state"] == "SUCCESS"
     assert runner.task("a", 0)["output"] == "é" * 32_000
 
 
@@ -233,8 +182,8 @@ def test_unruly_queues_and_failing_calls_lose_nothing(runner: JobRunner, faults:
     runner.define({"stepName": "a", "sharding": 60, "maxTaskCount": 25})
     runner.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
     runner.submit()
-    with working(DirectTransport(Settings.from_environment(runner.cloud.environment))):
-        job = ended(runner, timeout=45)
+    with worker_thread(DirectTransport(Settings.from_environment(runner.cloud.environment))):
+        job = wait_for_end(runner, timeout=45)
     assert job["state"] == "SUCCESS", job
     assert runner.step("a")["counts"] == {"SUCCESS": 60}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from shardmill.engine.tasks.retry import TIMEOUT_GRACE_MS
@@ -11,54 +9,20 @@ from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.worker import Lease
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
-
-
-def register(runner: JobRunner, name: str = "w", **more: Any) -> dict[str, Any]:
-    answer = runner.cloud.http("POST", "/v1/workers", {"name": name, "groups": ["default"], **more})
-    assert answer.status == 201, answer.json
-    return answer.json
-
-
-def lease(runner: JobRunner, worker: dict[str, Any], most: int = 10) -> list[dict[str, Any]]:
-    answer = runner.cloud.http("POST", "/v1/work:lease", {"workerId": worker["id"], "max": most})
-    assert answer.status == 200, answer.json
-    return answer.json["items"]
-
-
-def report(runner: JobRunner, worker: dict[str, Any], tasks: list[dict[str, Any]], **more: Any) -> Any:
-    results = [
-        {"taskId": task["taskId"], "attempt": task["attempt"], "outcome": "success", **more} for task in tasks
-    ]
-    return runner.cloud.http("POST", "/v1/work:report", {"workerId": worker["id"], "results": results})
-
-
-def beat(runner: JobRunner, worker: dict[str, Any], tasks: list[dict[str, Any]], **more: Any) -> Any:
-    work = [{"taskId": task["taskId"], "attempt": task["attempt"]} for task in tasks]
-    body = {"session": worker["session"], "work": work, **more}
-    return runner.cloud.http("POST", f"/v1/workers/{worker['id']}:heartbeat", body)
-
-
-def seen(runner: JobRunner, worker: dict[str, Any]) -> dict[str, Any]:
-    return runner.cloud.http("GET", f"/v1/workers/{worker['id']}").json
-
-
-def with_tasks(runner: JobRunner, count: int = 3, **job: Any) -> None:
-    runner.define({"stepName": "a", "sharding": count, **job.pop("step", {})}, **job)
-    runner.submit()
-    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+from support.scenarios.worker_api import heartbeat, lease, read_worker, register, report, start_tasks
 
 
 def test_what_a_worker_does_is_true_at_once(runner: JobRunner) -> None:
-    with_tasks(runner)
+    start_tasks(runner)
     me = register(runner, proxy=True, subclients=5, domain="rack-7", apps=["*"])
     tasks = lease(runner, me)
-    now = seen(runner, me)
+    now = read_worker(runner, me)
     assert (now["activity"], now["remainTasks"], now["totalCheckout"]) == ("busy", 3, 3)
     assert now["currentWork"] == sorted(task["taskId"] for task in tasks)
     assert (now["proxy"], now["subclients"], now["domain"]) == (True, 5, "rack-7")
     assert report(runner, me, tasks[:2]).status == 200
     assert report(runner, me, tasks[2:], outcome="failed-permanent").status == 200
-    now = seen(runner, me)
+    now = read_worker(runner, me)
     assert (now["activity"], now["currentWork"]) == ("idle", [])
     assert (now["totalCheckout"], now["totalCompleted"], now["totalFailed"]) == (3, 2, 1)
     assert now["skipWork"] == [tasks[2]["taskId"]]
@@ -69,12 +33,12 @@ def test_what_a_worker_does_is_true_at_once(runner: JobRunner) -> None:
 
 def test_lists_take_filters(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/extra", {})
-    with_tasks(runner, 1)
+    start_tasks(runner, 1)
     busy = register(runner, "busy")
     register(runner, "blaster", apps=["blast"], groups=["extra"])
     lease(runner, busy)
     gone = register(runner, "gone")
-    assert beat(runner, gone, [], offline=True).json["status"] == 0
+    assert heartbeat(runner, gone, [], offline=True).json["status"] == 0
 
     def names(query: str) -> list[str]:
         items = runner.cloud.http("GET", f"/v1/workers?{query}").json["items"]
@@ -92,13 +56,13 @@ def test_lists_take_filters(runner: JobRunner) -> None:
 
 
 def test_suspend_drain_resume_and_forget(runner: JobRunner) -> None:
-    with_tasks(runner)
+    start_tasks(runner)
     me = register(runner)
     path = f"/v1/workers/{me['id']}"
     answer = runner.cloud.http("POST", f"{path}:suspend", {"reason": "new disk"})
     assert (answer.json["activity"], answer.json["status"]) == ("suspended", 3)
     assert answer.json["notes"] == "suspended by admin: new disk"
-    assert beat(runner, me, []).json["suspended"] is True
+    assert heartbeat(runner, me, []).json["suspended"] is True
     assert (
         runner.cloud.http("POST", "/v1/work:lease", {"workerId": me["id"]}).json["code"] == "worker-suspended"
     )
@@ -106,12 +70,12 @@ def test_suspend_drain_resume_and_forget(runner: JobRunner) -> None:
     [task] = lease(runner, me, 1)
     drained = runner.cloud.http("POST", f"{path}:drain", {}).json
     assert (drained["status"], drained["notes"]) == (1, "drained by admin")
-    told = beat(runner, me, [task]).json
+    told = heartbeat(runner, me, [task]).json
     assert (told["drain"], told["drop"]) == (True, [])
     assert report(runner, me, [task]).status == 200
     alive = runner.cloud.http("DELETE", path)
     assert (alive.status, alive.json["code"]) == (409, "worker-alive")
-    assert beat(runner, me, [], offline=True).json["status"] == 0
+    assert heartbeat(runner, me, [], offline=True).json["status"] == 0
     assert runner.cloud.http("DELETE", path).status == 204
     assert runner.cloud.http("GET", path).json["code"] == "worker-not-found"
 
@@ -126,7 +90,7 @@ def test_unknown_workers_have_their_code(runner: JobRunner, action: str) -> None
 
 def test_results_that_are_none_of_a_workers_business(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/extra", {})
-    with_tasks(runner, 2)
+    start_tasks(runner, 2)
     me, thief = register(runner), register(runner, "thief")
     stranger = register(runner, "stranger", groups=["extra"])
     tasks = lease(runner, me)
@@ -134,9 +98,9 @@ def test_results_that_are_none_of_a_workers_business(runner: JobRunner) -> None:
     for worker, code in ((thief, "foreign-attempt"), (stranger, "wrong-group")):
         answer = report(runner, worker, tasks)
         assert (answer.status, answer.json["code"]) == (409, code)
-        foreign = beat(runner, worker, tasks)
+        foreign = heartbeat(runner, worker, tasks)
         assert (foreign.status, foreign.json["code"]) == (409, "foreign-task")
-        assert seen(runner, worker)["currentWork"] == []
+        assert read_worker(runner, worker)["currentWork"] == []
     late = report(runner, me, [{**tasks[0], "attempt": 9}])
     assert (late.status, late.json["code"]) == (409, "stale-attempt")
     large = report(runner, me, tasks, output="x" * 70_000)
@@ -147,11 +111,11 @@ def test_results_that_are_none_of_a_workers_business(runner: JobRunner) -> None:
     missing = report(runner, me, [{"taskId": "00000000-0000-4000-8000-000000000000_0_0", "attempt": 1}])
     assert (missing.status, missing.json["code"]) == (404, "task-not-found")
     assert [runner.task("a", index) for index in (0, 1)] == before
-    assert (seen(runner, me)["totalFailed"], seen(runner, me)["totalCompleted"]) == (0, 0)
+    assert (read_worker(runner, me)["totalFailed"], read_worker(runner, me)["totalCompleted"]) == (0, 0)
 
 
 def test_progress_and_output(runner: JobRunner) -> None:
-    with_tasks(runner, 2)
+    start_tasks(runner, 2)
     me = register(runner)
     first, second = lease(runner, me)
     work = [
@@ -173,15 +137,15 @@ def test_progress_and_output(runner: JobRunner) -> None:
 
 
 def test_whoever_reads_a_log_is_heard_by_the_next_heartbeat(runner: JobRunner) -> None:
-    with_tasks(runner, 2)
+    start_tasks(runner, 2)
     me = register(runner)
     first, second = lease(runner, me)
-    assert beat(runner, me, [first, second]).json["followed"] == []
+    assert heartbeat(runner, me, [first, second]).json["followed"] == []
     index = first["sharding"]["index"]
     assert runner.cloud.http("GET", f"/v1/jobs/play/t1/steps/a/tasks/{index}/logs").status == 200
-    assert beat(runner, me, [first, second]).json["followed"] == [first["taskId"]]
+    assert heartbeat(runner, me, [first, second]).json["followed"] == [first["taskId"]]
     report(runner, me, [first])
-    assert beat(runner, me, [second]).json["followed"] == []
+    assert heartbeat(runner, me, [second]).json["followed"] == []
 
 
 # timeouts, ended by the server
@@ -194,7 +158,7 @@ def outlived(runner: JobRunner, worker: ManualWorker, seconds: float) -> None:
 
 
 def test_the_heartbeat_ends_an_attempt_that_outlived_its_time(runner: JobRunner) -> None:
-    with_tasks(runner, 1, timeoutSeconds=30, failedRetries=1, failedInterval=0)
+    start_tasks(runner, 1, timeoutSeconds=30, failedRetries=1, failedInterval=0)
     [held] = runner.take(1)
     outlived(runner, runner.worker, 30)
     assert runner.worker.beat([held]) == [held.task_id]
@@ -212,7 +176,7 @@ def show_again(runner: JobRunner, *leases: Lease) -> None:
 
 
 def test_a_worker_that_vanished_is_lost_even_after_the_task_s_time(runner: JobRunner) -> None:
-    with_tasks(runner, 2, timeoutSeconds=5, failedRetries=0)
+    start_tasks(runner, 2, timeoutSeconds=5, failedRetries=0)
     gone, held = runner.take(2)
     other = ManualWorker(runner.mill, "other")
     other.clock = runner.worker.clock
@@ -229,7 +193,7 @@ def test_a_worker_that_vanished_is_lost_even_after_the_task_s_time(runner: JobRu
 
 
 def test_a_task_within_its_time_is_left_alone(runner: JobRunner) -> None:
-    with_tasks(runner, 1, timeoutSeconds=30)
+    start_tasks(runner, 1, timeoutSeconds=30)
     [held] = runner.take(1)
     clock = runner.worker.clock
     runner.worker.clock = lambda: clock() + 29_000

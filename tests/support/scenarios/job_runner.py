@@ -50,6 +50,12 @@ class JobRunner:
         assert answer.status in (200, 202), answer.json
         return answer.json
 
+    def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        """POST, and check the status of the response."""
+        answer = self.cloud.http("POST", path, body)
+        assert answer.status == status, answer
+        return answer.json
+
     def job(self, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}").json
 
