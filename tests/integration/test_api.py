@@ -270,3 +270,9 @@ def test_the_openapi_document_is_complete(cloud: Cloud) -> None:
         "/v1/definitions:validate",
     ):
         assert path in document["paths"]
+
+
+@pytest.mark.parametrize("kind", ["APPLICATION/JSON", "application/json; charset=utf-8"])
+def test_media_types_are_case_insensitive(runner: JobRunner, kind: str) -> None:
+    body = json.dumps({"steps": [{"stepName": "a"}]}).encode()
+    assert runner.cloud.http("PUT", "/v1/definitions/x", body, headers={"Content-Type": kind}).status == 201

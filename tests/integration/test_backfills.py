@@ -6,7 +6,7 @@ import pytest
 
 from shardmill.engine.schedules import backfill
 from support.scenarios.job_runner import JobRunner, fail_shards
-from support.scenarios.schedule_clock import ScheduleClock
+from support.scenarios.schedule_clock import ScheduleClock, ms
 
 RANGE = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-06T00:00:00Z"}
 
@@ -155,3 +155,53 @@ def test_an_unknown_backfill(schedules: ScheduleClock) -> None:
         schedules.runner.cloud.http("GET", "/v1/schedules/play/s/backfills/7").json["code"]
         == "backfill-not-found"
     )
+
+
+A = {"stepName": "a"}
+
+
+def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> None:
+    schedules.runner.define(A, name=name, dependencies=list(parents), **job)
+
+
+def test_a_backfill_of_times_that_share_a_trigger_ends(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-02-01 00:00", cron="0 * * * *", triggerFormat="%Y%m%d")
+    wish = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z", "parallel": 3}
+    assert schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", wish).status == 202
+    path = "/v1/schedules/play/s/backfills/1"
+
+    def work() -> None:
+        schedules.runner.work()
+        schedules.runner.cloud.tell_dependency()
+
+    schedules.runner.cloud.run_until(
+        lambda: schedules.runner.cloud.http("GET", path).json["state"] == "DONE", 30, meanwhile=work
+    )
+    shown = schedules.runner.cloud.http("GET", path).json
+    assert shown["success"] + shown["skipped"] == 3
+
+
+def test_dates_of_a_backfill_are_in_the_schedules_time_zone(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-02-01 00:00", cron="30 0 * * *", timezone="Europe/Berlin")
+    for number, wish in enumerate(({"from": "2026-01-01", "to": "2026-01-02"}, {"times": ["2026-01-01"]}), 1):
+        answer = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", wish)
+        assert answer.json["total"] == 1, answer
+        kept = schedules.mill.schedules.backfill("play", "s", number)
+        assert kept is not None
+        assert kept.times == [ms("2025-12-31 23:30")]
+
+
+def test_a_backfill_notes_that_it_waits_only_while_it_waits(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    schedules = ScheduleClock(runner)
+    schedules.save("2026-01-01 00:00", cron="0 * * * *")
+    runner.post("/v1/definitions/play:suspend")
+    span = {"from": "2025-12-01T00:00:00Z", "to": "2025-12-01T02:00:00Z"}
+    begun = runner.post("/v1/schedules/play/s:backfill", span, status=202)
+    assert (begun["state"], begun["notes"]) == ("RUNNING", "waits until its definition is resumed")
+    runner.post("/v1/definitions/play:resume")
+    runner.tick(2)
+    [going] = runner.cloud.http("GET", "/v1/schedules/play/s/backfills").json["items"]
+    assert (going["running"], going["notes"]) == (1, "")

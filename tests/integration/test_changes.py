@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from shardmill.engine.control import change as change_module
+from shardmill.engine.running import changes
 from shardmill.model.actor import Actor
 from support.aws_rules.faults import Faults, How
 from support.scenarios.job_runner import JobRunner, fail_shards
@@ -166,3 +167,86 @@ def test_a_change_that_was_broken_off_is_finished_by_the_tick(
     )
     runner.later(120)
     assert runner.run()["state"] == "SUCCESS"
+
+
+def test_a_larger_window_is_exact_after_tasks_ended_out_of_order(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 40, "maxTaskCount": 2})
+    runner.submit()
+    first, long = sorted(runner.take(2), key=lambda lease: lease.sharding.index)
+    runner.worker.report([first])
+    for _ in range(10):
+        runner.worker.report(runner.take(1))
+    runner.post("/v1/jobs/play/t1:change", {"maxTaskCount": 3})
+    runner.later(6)
+    held = [lease for _ in range(10) for lease in runner.worker.take()]
+    assert len(held) == 2
+    runner.worker.report([long, *held])
+    assert runner.run()["state"] == "SUCCESS"
+
+
+def test_tasks_running_beyond_a_smaller_window_are_not_replaced(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 20, "maxTaskCount": 6})
+    runner.submit()
+    held = sorted(runner.take(6), key=lambda lease: lease.sharding.index)
+    runner.post("/v1/jobs/play/t1:change", {"maxTaskCount": 2})
+    runner.later(6)
+    runner.worker.report(held[2:])
+    assert [lease for _ in range(10) for lease in runner.worker.take()] == []
+    runner.worker.report(held[:2])
+    assert len(runner.take(2)) == 2
+    assert [lease for _ in range(10) for lease in runner.worker.take()] == []
+
+
+def test_the_later_of_two_concurrent_changes_applies(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
+    job = runner.mill.jobs.find("play", "t1")
+    assert job
+    wish = {"": {"failed_retries": 1}}
+    told: dict[str, Any] = {"priority": 1, "groups": job.groups, "now": 1, "actor": "me", "reason": ""}
+    slow = runner.mill.jobs.change(job, changes=wish, **told)
+    assert slow
+    runner.post("/v1/jobs/play/t1:change", {"failedRetries": 2})
+    changes.apply_changes(runner.mill, slow, runner.worker.clock())
+    assert runner.row(0).spec["failedRetries"] == 2
+
+
+def test_a_retry_after_a_change_does_not_wait_for_the_lease(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "failedRetries": 1, "failedInterval": 0})
+    runner.submit()
+    held = runner.take(1)
+    runner.post("/v1/jobs/play/t1:change", {"priority": 20})
+    runner.later(3)
+    assert runner.worker.take() == []  # its new message is hidden for as long as the lease holds
+    runner.worker.report(held, "failed")
+    [again] = runner.take(1)
+    assert again.attempt == 2
+
+
+def _giants(runner: JobRunner, name: str) -> int:
+    group = runner.mill.groups.get(name)
+    assert group
+    return len(group.giants)
+
+
+def test_a_giant_step_is_registered_in_the_group_it_moves_to(runner: JobRunner) -> None:
+    runner.cloud.http("PUT", "/v1/groups/other", {})
+    runner.define({"stepName": "a", "sharding": 200, "maxTaskCount": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
+    assert _giants(runner, "default") == 0
+    runner.post("/v1/jobs/play/t1:change", {"maxTaskCount": 150})
+    assert _giants(runner, "default") == 1
+    runner.post("/v1/jobs/play/t1:suspend")
+    runner.post("/v1/jobs/play/t1:group", {"workerGroups": ["other"]})
+    assert (_giants(runner, "default"), _giants(runner, "other")) == (0, 1)
+    runner.post("/v1/jobs/play/t1:kill")
+    assert _giants(runner, "other") == 0
+
+
+def test_a_change_of_a_step_without_a_name_is_rejected(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    refused = runner.post("/v1/jobs/play/t1:change", {"stepName": "", "priority": 3}, status=422)
+    assert refused["faults"][0]["pointer"] == "/stepName"

@@ -318,3 +318,15 @@ def test_the_history_names_who_and_why(runner: JobRunner) -> None:
     steps = [each["state"] for each in items if each["stepName"] == "a"]
     assert steps == ["READY", "RUNNING", "SUSPENDED", "RUNNING", "SUCCESS"]
     assert [each["time"] for each in items] == sorted(each["time"] for each in items)
+
+
+def test_killing_a_waiting_task_does_not_advance_the_window(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 10, "maxTaskCount": 2, "toleratedFailures": 10})
+    runner.submit()
+    held = runner.take(2)
+    for index in (4, 5, 6):
+        runner.post("/v1/jobs/play/t1:kill", {"stepName": "a", "index": index})
+    assert [lease for _ in range(10) for lease in runner.worker.take()] == []
+    runner.worker.report(held)
+    runner.run()
+    assert runner.step("a")["counts"] == {"SUCCESS": 7, "KILLED": 3}

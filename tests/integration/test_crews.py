@@ -289,3 +289,13 @@ def test_what_one_group_cannot_run_goes_to_the_other(runner: JobRunner) -> None:
     messages.send_to(runner.mill, [group.queues[1]], (step.job_id, 1, 0), step.gen, [0])
     assert one.take() == []
     assert len(two.take()) == 1
+
+
+def test_a_rejected_task_goes_to_another_worker(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, rejectInterval=0)
+    runner.submit()
+    other = ManualWorker(runner.mill, "other")
+    runner.worker.report(runner.take(1), "rejected")
+    assert runner.worker.take() == []
+    again: list[Any] = []
+    runner.cloud.run_until(lambda: again, meanwhile=lambda: again.extend(other.take()))

@@ -1,14 +1,21 @@
 """Leases and reports under fire: repeats, rivals, losses, and messages that lie."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from botocore.exceptions import ClientError
 
+from shardmill.engine.groups.matching import Taker
+from shardmill.engine.tasks import messages as task_messages
 from shardmill.engine.tasks.interruption import hand_back
+from shardmill.engine.tasks.lease import drop_void
+from shardmill.engine.tasks.lease import lease as lease_messages
 from shardmill.model.worker import HandedBack
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
+from support.scenarios.worker_api import lease, register, start_tasks
 
 
 def one_task(runner: JobRunner, **step: object) -> None:
@@ -238,3 +245,78 @@ def test_many_workers_never_hold_one_task_together(runner: JobRunner) -> None:
         taken = [task for tasks in pool.map(work, crowd) for task in tasks]
     assert len(taken) == len(set(taken)) == 100
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
+
+
+def test_a_lease_written_twice_by_an_sdk_retry_is_granted(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    messages = runner.worker.receive()
+    faults.fail("dynamodb", "UpdateItem", how="repeat")
+    leases = lease_messages(runner.mill, Taker.of(runner.worker.row), messages, runner.worker.clock())
+    assert [lease.attempt for lease in leases] == [1, 1, 1]
+    runner.worker.report(leases)
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
+
+
+def test_leases_survive_a_throttled_delete(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    group = runner.mill.groups.get("default")
+    assert group is not None
+    strange = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
+    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange)
+    fault = faults.fail("sqs", "DeleteMessageBatch", how="throttle")
+    leases = runner.worker.take()
+    assert (fault.hits, len(leases)) == (1, 3)
+
+
+def test_throttled_writes_raise_the_throttling_error(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    faults.fail("dynamodb", "UpdateItem", how="throttle")
+    with pytest.raises(ClientError, match="throughput"):
+        runner.worker.take()
+
+
+@pytest.mark.parametrize("nth", [2, 3, 4])
+def test_leases_reach_the_worker_when_a_later_call_fails(runner: JobRunner, faults: Faults, nth: int) -> None:
+    start_tasks(runner, 70)
+    messages = [message for _ in range(8) for message in runner.worker.receive()]
+    split = [message for message in messages if json.loads(message.body)[4] in (0, 1, 64)]
+    assert len(split) == 3
+    faults.fail("dynamodb", "UpdateItem", nth=nth, how="throttle")
+    from shardmill.engine.groups.matching import Taker
+    from shardmill.engine.tasks.lease import lease as lease_messages
+
+    leases = lease_messages(runner.mill, Taker.of(runner.worker.row), split, runner.worker.clock())
+    assert len(leases) >= 1
+    running = [task["sharding"]["index"] for task in runner.step_tasks("a") if task["state"] == "RUNNING"]
+    assert sorted(each.sharding.index for each in leases) == running
+
+
+def test_tasks_of_an_expired_message_are_returned_by_a_new_message(runner: JobRunner) -> None:
+    start_tasks(runner, 1)
+    me = register(runner)
+    [task] = lease(runner, me)
+    from shardmill.engine.tasks.interruption import hand_back
+    from shardmill.model.worker import HandedBack
+
+    back = HandedBack(task_id=task["taskId"], attempt=1, receipt=task["receipt"])
+    assert hand_back(runner.mill, me["id"], [back], runner.worker.clock() + 55_000) == [task["taskId"]]
+    later = runner.worker.clock
+    runner.worker.clock = lambda: later() + 56_000
+    assert [each.attempt for each in runner.worker.take()] == [2]
+
+
+def test_void_messages_are_deleted_and_others_kept(runner: JobRunner) -> None:
+    start_tasks(runner, 3)
+    old = runner.worker.receive()
+    assert runner.mill.jobs.raise_generation(runner.row(0)) is not None
+    task_messages.send(runner.mill, runner.row(0), [1, 2], runner.worker.clock())
+    new = runner.worker.receive()
+    meant = drop_void(runner.mill, [*old, *new], runner.worker.clock())
+    assert sorted(json.loads(message.body)[4] for message in meant) == [1, 2]
+    assert meant == new

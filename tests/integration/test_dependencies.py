@@ -8,7 +8,9 @@ import pytest
 from shardmill.aws.clock import new_id
 from shardmill.engine import downstream
 from shardmill.engine.jobs.dependencies import met, runs
+from shardmill.engine.schedules import fire
 from shardmill.model.states import JobState
+from shardmill.store.jobs import Jobs
 from shardmill.store.rows import JobRow
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import fail_shards
@@ -362,3 +364,111 @@ def test_edges_go_when_they_are_not_needed(schedules: ScheduleClock) -> None:
     define(schedules, "child", "parent")
     finish(schedules, "parent", dataTime=DAY)
     assert list(schedules.mill.runs.waiting_for("parent", ms("2026-01-05 00:00"))) == []
+
+
+def row(schedules: ScheduleClock, name: str, trigger: str) -> JobRow:
+    found = schedules.mill.jobs.find(name, trigger)
+    assert found is not None
+    return found
+
+
+def expected(schedules: ScheduleClock, name: str, trigger: str) -> list[int]:
+    return [run.time or 0 for each in runs(schedules.mill, row(schedules, name, trigger)) for run in each]
+
+
+def test_times_missed_by_one_schedule_are_expected_of_no_other(schedules: ScheduleClock) -> None:
+    define(schedules, "parent")
+    define(schedules, "child", "parent")
+    define(schedules, "daily", {"jobName": "parent", "window": {"unit": "day", "from": 0, "to": 0}})
+    schedules.save("2026-01-01 00:00", "parent", "a", cron="0 * * * *", catchUp="none")
+    schedules.tick("2026-01-01 12:10")
+    schedules.save("2026-01-01 12:10", "parent", "b", cron="30 12 * * *")
+    schedules.runner.submit("c", "child", dataTime="2026-01-01T06:17:00Z")
+    assert row(schedules, "child", "c").unmet
+    schedules.runner.submit("d", "daily", dataTime="2026-01-01T00:00:00Z")
+    assert ms("2026-01-01 12:30") in expected(schedules, "daily", "d")
+    assert ms("2026-01-01 06:00") not in expected(schedules, "daily", "d")
+
+
+def test_skipped_times_outlive_the_history(schedules: ScheduleClock) -> None:
+    define(schedules, "parent")
+    define(schedules, "child", {"jobName": "parent", "window": {"unit": "hour", "from": 0, "to": 0}})
+    schedules.save("2026-01-01 00:00", "parent", everySeconds=20, overlap="skip", catchUp="all")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fire, "MOST_HISTORY", 3)
+        for _ in range(3):
+            schedules.tick("2026-01-01 00:15")
+    assert len(schedules.history("parent")) == 3
+    schedules.runner.submit("c", "child", dataTime="2026-01-01T00:00:00Z")
+    early = [time for time in expected(schedules, "child", "c") if time <= ms("2026-01-01 00:15")]
+    assert early == [ms("2026-01-01 00:00"), ms("2026-01-01 00:00:20")]
+
+
+def test_two_schedules_at_one_time_are_two_expected_runs(schedules: ScheduleClock) -> None:
+    define(schedules, "parent")
+    define(schedules, "child", {"jobName": "parent", "window": {"unit": "day", "from": 0, "to": 0}})
+    for name in ("eu", "us"):
+        schedules.save("2026-01-01 00:00", "parent", name, cron="0 3 * * *")
+    schedules.tick("2026-01-01 03:00")
+    schedules.runner.submit("c", "child", dataTime="2026-01-01T00:00:00Z")
+    assert expected(schedules, "child", "c") == [ms("2026-01-01 03:00")] * 2
+
+
+def test_a_failure_to_start_one_child_does_not_affect_the_others(
+    schedules: ScheduleClock, monkeypatch: Any
+) -> None:
+    define(schedules, "parent")
+    for name in ("a-child", "b-child"):
+        define(schedules, name, "parent")
+    schedules.runner.submit("t1", "parent", dataTime="2026-01-05T00:00:00Z")
+    schedules.runner.run(trigger="t1", name="parent")
+    real = Jobs.create
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Jobs, "create", lambda self, job, **o: job.job_name != "a-child" and real(self, job, **o)
+        )
+        schedules.runner.cloud.tell_dependency()
+    children = [schedules.mill.jobs.find(name, "20260105T000000Z") for name in ("a-child", "b-child")]
+    assert [child is not None for child in children] == [False, True]
+    assert row(schedules, "parent", "t1").heirs_pending
+    schedules.runner.tick(minutes=5)
+    assert schedules.mill.jobs.find("a-child", "20260105T000000Z") is not None
+
+
+def test_an_event_reports_a_child_that_cannot_run(schedules: ScheduleClock) -> None:
+    define(schedules, "parent")
+    define(schedules, "child", "parent", workerGroup="nowhere")
+    finish(schedules, "parent", dataTime="2026-01-05T00:00:00Z")
+    [told] = [
+        event for event in schedules.runner.cloud.published() if event["detail-type"] == "Child Refused"
+    ]
+    assert (told["detail"]["jobName"], "nowhere" in told["detail"]["reason"]) == ("child", True)
+
+
+def test_children_differ_by_millisecond_and_trigger(schedules: ScheduleClock) -> None:
+    define(schedules, "parent")
+    define(schedules, "child", "parent")
+    for number, time in enumerate(("00:00:00Z", "00:00:00.250Z")):
+        finish(schedules, "parent", f"t{number}", dataTime=f"2026-01-05T{time}")
+    assert row(schedules, "child", "20260105T000000Z-250").moment % 1000 == 250
+    schedules.runner.submit("20260106T000000Z", "child", dataTime="2026-01-01T00:00:00Z")
+    finish(schedules, "parent", "t9", dataTime="2026-01-06T00:00:00Z")
+    assert (
+        len(list(schedules.mill.runs.between("child", ms("2026-01-06 00:00"), ms("2026-01-06 00:01")))) == 1
+    )
+
+
+def test_a_job_that_depends_on_its_own_earlier_run_is_not_started_by_others(schedules: ScheduleClock) -> None:
+    define(
+        schedules,
+        "roll",
+        {"jobName": "roll", "window": {"unit": "day", "from": -1, "to": -1}},
+        expiredSeconds=1,
+    )
+    define(schedules, "other")
+    finish(schedules, "other", dataTime="2026-01-05T00:00:00Z")
+    schedules.runner.submit("t1", "roll", dataTime="2026-01-05T00:00:00Z")
+    downstream.notify_dependents(
+        schedules.mill, row(schedules, "other", "t1"), schedules.runner.worker.clock(), new_id
+    )
+    assert len(schedules.runner.cloud.http("GET", "/v1/jobs?jobName=roll").json["items"]) == 1

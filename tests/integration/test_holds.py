@@ -156,3 +156,40 @@ def test_everything_can_be_suspended_also_what_is_made_later(runner: JobRunner) 
 
 def test_a_group_that_is_not_there_cannot_be_suspended(runner: JobRunner) -> None:
     assert runner.post("/v1/groups/nope:suspend", status=404)["code"] == "group-not-found"
+
+
+def test_an_older_version_of_a_suspended_definition_is_suspended(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.define({"stepName": "b"})
+    runner.post("/v1/definitions/play:suspend", {"reason": "bad"})
+    assert runner.cloud.http("GET", "/v1/definitions/play?version=1").json["suspended"].endswith(": bad")
+
+
+def test_a_job_waiting_for_a_suspended_and_an_empty_group_names_both(runner: JobRunner) -> None:
+    runner.cloud.http("PUT", "/v1/groups/empty", {})
+    runner.define({"stepName": "a", "workerGroups": ["default", "empty"]})
+    runner.post("/v1/groups/default:suspend", {"reason": "maintenance"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
+    [reason] = runner.job()["waitingFor"]
+    assert reason.startswith("step a: group empty has no live worker; group default was suspended by")
+    assert "silent" not in reason
+
+
+def test_a_heartbeat_names_the_suspended_group(runner: JobRunner) -> None:
+    worker = register(runner)
+    beat = {"session": worker["session"]}
+    runner.post("/v1/groups/default:suspend", {"reason": "maintenance"})
+    told = runner.post(f"/v1/workers/{worker['id']}:heartbeat", beat)
+    assert "group default was suspended by" in told["notes"]
+    assert "workers resume" not in told["notes"]
+    runner.post("/v1/groups/default:resume")
+    assert runner.post(f"/v1/workers/{worker['id']}:heartbeat", beat)["notes"] is None
+
+
+def test_the_asterisk_is_not_a_group_name(runner: JobRunner) -> None:
+    runner.post("/v1/groups:suspend", status=204)
+    for action in (":suspend", ":resume"):
+        assert runner.post(f"/v1/groups/*{action}", status=404)["code"] == "group-not-found"
+    assert runner.cloud.http("GET", "/v1/groups/*").status == 404
+    assert runner.cloud.http("DELETE", "/v1/groups/*?force=true").status == 404

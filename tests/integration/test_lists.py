@@ -241,3 +241,12 @@ def test_counts_of_a_step_that_is_being_stopped(runner: JobRunner) -> None:
     runner.worker.report(held[1:])
     runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
     assert runner.job()["steps"][0]["counts"] == {"FAILED": 1, "SUCCESS": 9, "KILLED": 120}
+
+
+def test_a_job_with_many_open_steps_is_read_in_a_few_calls(runner: JobRunner, faults: Faults) -> None:
+    runner.define(*[{"stepName": f"s{n}"} for n in range(20)])
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and all(runner.row(n).token for n in range(20)), 30)
+    faults.meter.reset()
+    runner.job()
+    assert faults.meter.total_calls <= 5

@@ -253,3 +253,9 @@ def test_every_answer_is_in_the_openapi_document(
         answers.append(cloud.http(method, path, raw, headers={"content-type": "text/plain"}))
         answers.append(cloud.http(method, path, b"{"))
     assert {str(answer.status) for answer in answers} <= set(listed)
+
+
+@pytest.mark.parametrize("path", ["/v1/definitions/", "/v1/jobs/x/", "/v1/groups/", "/v1/workers/"])
+def test_very_long_names_are_not_found(runner: JobRunner, path: str) -> None:
+    answer = runner.cloud.http("GET", path + "x" * 4000)
+    assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")

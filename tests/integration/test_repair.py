@@ -1,10 +1,12 @@
 """The tick and the settle rule: whatever a crash left is found and finished."""
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from shardmill.engine.tasks import completion
 from support.aws_rules.faults import Faults
 from support.fakes.lambda_server import FunctionError
 from support.scenarios.job_runner import JobRunner
@@ -157,3 +159,81 @@ def test_throttling_everywhere_delays_but_loses_nothing(runner: JobRunner, fault
     faults.relent()
     assert runner.job()["state"] == "SUCCESS"
     assert [step["counts"] for step in runner.job()["steps"]] == [{"SUCCESS": 25}, {"SUCCESS": 1}]
+
+
+def _payload(params: dict[str, Any]) -> bytes:
+    payload = params.get("Payload", b"")
+    return payload if isinstance(payload, bytes) else str(payload).encode()
+
+
+def test_a_step_fails_if_its_execution_is_stopped_before_it_opens(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "phase": 1})
+    faults.fail("lambda", "Invoke", when=lambda call: b'"open"' in _payload(call.params), times=10**6)
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.cloud.executions("step", "RUNNING"))
+    [step] = runner.cloud.executions("step", "RUNNING")
+    runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
+    faults.relent()
+    runner.tick(minutes=3)
+    job = runner.run()
+    assert (job["state"], runner.states()) == ("FAILED", {"a": "FAILED", "b": "SUCCESS"})
+
+
+def test_an_interrupted_resend_is_completed_while_the_queue_is_busy(
+    runner: JobRunner, faults: Faults
+) -> None:
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    group = runner.mill.groups.get("default")
+    assert group is not None
+    for queue in group.queues:
+        runner.cloud.clients.sqs.purge_queue(QueueUrl=queue)
+    fault = faults.fail("sqs", "SendMessageBatch", how="before")
+    runner.tick(minutes=3)
+    assert fault.hits == 1
+    strange = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
+    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange, DelaySeconds=600)
+    runner.tick(minutes=5)
+    assert runner.run()["state"] == "SUCCESS"
+
+
+def _die(*_: object) -> None:
+    raise InterruptedError
+
+
+def test_the_tick_closes_a_finished_block_whose_message_was_lost(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    held = runner.take(1)
+    runner.cloud.run_until(lambda: runner.row(0).token)
+    with monkeypatch.context() as patch:
+        patch.setattr(completion, "after_end", _die)
+        with pytest.raises(InterruptedError):
+            runner.worker.report(held)
+    for queue in runner.mill.queues.of_stack(runner.mill.settings.stack):
+        runner.cloud.clients.sqs.purge_queue(QueueUrl=queue)
+    runner.tick(minutes=3)
+    runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
+
+
+def test_the_tick_starts_a_root_step_whose_start_failed(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b"})
+    faults.fail("stepfunctions", "StartExecution", nth=3, how="throttle")
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    runner.tick(minutes=2)
+    assert runner.run()["state"] == "SUCCESS"
+
+
+def test_a_step_whose_execution_is_stopped_counts_its_tasks_correctly(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 12})
+    runner.submit()
+    runner.worker.report(runner.take(5))
+    runner.cloud.run_until(lambda: runner.row(0).token)
+    [step] = runner.cloud.executions("step")
+    runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
+    runner.cloud.settle()
+    assert runner.run()["steps"][0]["counts"] == {"SUCCESS": 5, "KILLED": 7}

@@ -231,3 +231,25 @@ def test_nonsense_is_refused(runner: JobRunner, wish: Any, code: str) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     assert [each["code"] for each in act(runner, "rerun", wish, status=422)["faults"]] == [code]
+
+
+def test_a_rerun_reaches_tasks_beyond_the_window_without_the_tick(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "sharding": 10, "maxTaskCount": 2})
+    runner.submit()
+    assert runner.run(fail_shards(7))["state"] == "FAILED"
+    runner.post("/v1/jobs/play/t1:rerun")
+    assert runner.run()["state"] == "SUCCESS"
+    assert [task["attempt"] for task in runner.step_tasks("a")] == [1] * 7 + [2, 1, 1]
+
+
+@pytest.mark.parametrize("end", [":kill", ":force"])
+def test_a_suspended_job_that_was_ended_can_run_again(runner: JobRunner, end: str) -> None:
+    runner.define({"stepName": "a", "sharding": 2})
+    runner.submit()
+    held = runner.take(1)
+    runner.post("/v1/jobs/play/t1:suspend", {"letFinish": True})
+    runner.post(f"/v1/jobs/play/t1{end}", {"state": "FAILED"} if end == ":force" else None)
+    runner.worker.report(held)
+    runner.post("/v1/jobs/play/t1:rerun")
+    assert runner.run()["state"] == "SUCCESS"
+    assert runner.job()["run"] == 2

@@ -1,7 +1,13 @@
 """What becomes of a Job from what becomes of its tasks: the real state machines, on moto."""
 
+from typing import Any
+
 import pytest
 
+from shardmill.engine.jobs import plan
+from shardmill.engine.running import release
+from shardmill.model.states import JobState
+from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner, fail_shards
 
 
@@ -215,3 +221,48 @@ def test_the_ends_of_steps_and_of_the_job_are_published(runner: JobRunner) -> No
     ]
     assert {event["detail"]["jobId"] for event in events} == {job["id"]}
     assert {event["detail"]["schemaVersion"] for event in events} == {1}
+
+
+def test_releasing_a_step_twice_visits_each_step_once(runner: JobRunner, faults: Faults) -> None:
+    """Layers of four steps, each depending on all of the layer before: a repeat must not go every path."""
+    layers: list[dict[str, Any]] = [{"stepName": "root"}]
+    before = ["root"]
+    for depth in range(4):
+        names = [f"s{depth}_{n}" for n in range(4)]
+        layers += [{"stepName": name, "dependentSteps": before} for name in names]
+        before = names
+    runner.define(*layers)
+    runner.submit()
+    job = runner.run(fail_shards(0))
+    assert job["state"] == "FAILED"
+    row = runner.mill.jobs.find("play", "t1")
+    assert row is not None
+    faults.meter.reset()
+    running = row.evolve(state=JobState.RUNNING)
+    release.release_dependents(runner.mill, running, runner.row(0), runner.worker.clock())
+    assert faults.meter.total_calls < 100
+
+
+def test_a_repeated_plan_does_not_restart_an_ended_job(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    job = runner.run()
+    moved = runner.mill.jobs.move(
+        job["id"], 1, JobState.QUEUED, sources=(JobState.INIT, JobState.WAITING), now=1, due=None
+    )
+    assert moved is None
+    assert plan.plan(runner.mill, job["id"], 1, runner.worker.clock()) is False
+    assert runner.job()["state"] == "SUCCESS"
+
+
+def test_a_failed_job_stays_failed_when_ended_again(runner: JobRunner) -> None:
+    from shardmill.engine.running.finish import end_job
+
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.run(fail_shards(0))
+    row = runner.mill.jobs.find("play", "t1")
+    assert row is not None
+    runner.mill.jobs.move_step(runner.row(0), runner.row(0).state, now=1)
+    end_job(runner.mill, row, runner.worker.clock())
+    assert runner.job()["state"] == "FAILED"

@@ -5,9 +5,13 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.schedules import due, fire
+from shardmill.engine import definitions
+from shardmill.engine.errors import Busy, DefinitionInUse, DefinitionNotFound, PreconditionFailed
+from shardmill.engine.schedules import due, fire, manage
+from shardmill.model.actor import Actor
+from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
-from support.scenarios.schedule_clock import ScheduleClock, at
+from support.scenarios.schedule_clock import ScheduleClock, at, ms
 
 
 @pytest.fixture
@@ -332,3 +336,128 @@ def test_fired_by_hand(schedules: ScheduleClock) -> None:
     assert schedules.next() == "2027-01-01 00:00"
     schedules.end("2026-05-05 00:00")
     assert http("POST", "/v1/schedules/play/s:fire").status == 202
+
+
+ME = Actor("me")
+
+
+A = {"stepName": "a"}
+
+
+def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> None:
+    schedules.runner.define(A, name=name, dependencies=list(parents), **job)
+
+
+def test_a_recreated_schedule_is_not_the_deleted_one(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-01-01 00:00", cron="0 1 * * *")
+    old = schedules.mill.schedules.get("play", "s")
+    assert old is not None
+    manage.delete(schedules.mill, "play", "s", ms("2026-01-01 00:10"))
+    assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s").status == 404
+    assert schedules.runner.cloud.http("GET", "/v1/schedules").json["items"] == []
+    schedules.save("2026-01-01 00:20", cron="30 5 * * *")
+    assert not schedules.mill.schedules.change(old, old)
+    with pytest.raises(PreconditionFailed):
+        manage.save(schedules.mill, "play", "s", {"cron": "@daily"}, ME, now=0, expected=1)
+    assert schedules.next() == "2026-01-01 05:30"
+
+
+def test_a_due_time_is_fired_after_a_change_of_the_schedule(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-01-01 00:00", cron="0 1 * * *", endDate="2026-02-01")
+    schedules.save("2026-01-01 01:00:20", cron="0 1 * * *", endDate="2026-03-01")
+    schedules.tick("2026-01-01 01:00:40")
+    assert schedules.outcomes() == [("2026-01-01 01:00", "started")]
+
+
+def test_the_tick_fires_schedules_while_the_queue_is_unavailable(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    for number in range(3):
+        schedules.save("2026-01-01 00:00", schedule_id=f"s{number}", cron="0 1 * * *")
+    with pytest.MonkeyPatch.context() as patch, Faults() as faults:
+        patch.setattr(due, "CHUNK", 1)
+        faults.fail("sqs", "SendMessageBatch", how="before", times=9)
+        told = schedules.tick("2026-01-01 01:00")
+        assert (len(schedules.jobs()), told["failed"]) == (1, 1)
+        faults.relent()
+        for minute in (1, 2):
+            schedules.tick(f"2026-01-01 01:0{minute}")
+            schedules.runner.cloud.serve_fire_queue()
+    assert len(schedules.jobs()) == 3
+
+
+def test_large_schedules_are_rejected_and_histories_stay_small(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    large = {"cron": "* * * * *", "params": {"x": "y" * 70_000}}
+    answer = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", large)
+    assert (answer.status, answer.json["code"]) == (413, "schedule-too-large")
+    schedules.runner.define({"stepName": "a", "workerGroup": "w" * 60})
+    schedules.save("2026-01-01 00:00", cron="* * * * *", catchUp="all")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fire, "MOST_HISTORY_BYTES", 2_000)
+        schedules.tick("2026-01-01 00:20")
+    assert 1 < len(schedules.history()) < 20
+
+
+def test_shortened_triggers_stay_distinct(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    for end in ("x", "y"):
+        schedules.save("2026-01-01 00:00", schedule_id="n" * 60 + end, cron="0 1 * * *")
+    schedules.tick("2026-01-01 01:00")
+    assert schedules.jobs() == ["2026-01-01 01:00"] * 2
+
+
+@pytest.mark.parametrize("form", ["%Y%m%e", "%k", "%Y%m%d%z", "%Y-%Z", "%H:%M"])
+def test_formats_that_yield_invalid_triggers_are_rejected(schedules: ScheduleClock, form: str) -> None:
+    define(schedules, "play")
+    wish = {"cron": "@daily", "triggerFormat": form, "timezone": "Asia/Dubai"}
+    assert (
+        schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", wish).json["code"] == "bad-trigger-format"
+    )
+
+
+def test_a_definition_with_a_schedule_or_child_is_not_deleted(
+    schedules: ScheduleClock, monkeypatch: Any
+) -> None:
+    define(schedules, "play")
+    define(schedules, "parent")
+    real = definitions._check_unused
+
+    def meanwhile(mill: Any, name: str) -> None:
+        real(mill, name)
+        if name == "play":
+            schedules.save("2026-01-01 00:00", cron="@daily")
+        else:
+            define(schedules, "child", "parent")
+
+    monkeypatch.setattr(definitions, "_check_unused", meanwhile)
+    for name in ("play", "parent"):
+        with pytest.raises(DefinitionInUse):
+            definitions.delete(schedules.mill, name)
+    monkeypatch.undo()
+    manage.delete(schedules.mill, "play", "s", ms("2026-01-01 00:00"))
+    definitions.delete(schedules.mill, "play")
+    with pytest.raises(DefinitionNotFound):
+        schedules.save("2026-01-01 00:00", cron="@daily")
+
+
+def test_contention_is_answered_with_busy(schedules: ScheduleClock, monkeypatch: Any) -> None:
+    from shardmill.store.table import Contended, Table
+
+    define(schedules, "play")
+
+    def contended(*_: object, **__: object) -> None:
+        raise Contended
+
+    monkeypatch.setattr(Table, "transact", contended)
+    answer = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", {"cron": "@daily"})
+    assert (answer.status, answer.json["code"]) == (503, Busy.code)
+
+
+def test_times_at_the_end_of_the_calendar_are_rejected(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-01-01 00:00", cron="@daily", timezone="Asia/Tokyo", triggerFormat="%Y%m%d")
+    wish = {"dataTime": "9999-12-31T23:59:59Z"}
+    answer = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", wish)
+    assert (answer.status, answer.json["code"]) == (422, "bad-time")

@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.engine.control import change
 from shardmill.engine.running import concurrency
 from shardmill.engine.tasks import fair_share
 from shardmill.engine.tasks import window as task_window
+from shardmill.engine.workers import registry
+from shardmill.model.actor import Actor
 from shardmill.model.blocks import Block, Shard, block_count, block_size
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.worker import Lease
@@ -272,3 +275,100 @@ def test_hands_of_another_group_are_not_asked(runner: JobRunner) -> None:
         runner.submit(name=name)
         opened(runner, name)
     assert runner.row(0, name="giant").window == 200
+
+
+def test_a_job_whose_start_failed_after_acquiring_its_slot_is_started_later(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define({"stepName": "a"}, concurrency=1)
+    runner.submit("one")
+    runner.cloud.run_until(lambda: runner.job("one")["state"] == "QUEUED")
+    for trigger in ("two", "three"):
+        runner.submit(trigger)
+        runner.cloud.run_until(lambda trigger=trigger: runner.job(trigger)["state"] == "WAITING")
+    one = runner.mill.jobs.find("play", "one")
+    assert one is not None
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(concurrency, "start_roots", fails)
+        with pytest.raises(ConnectionError):
+            concurrency.release_slot(runner.mill, one, runner.worker.clock())
+    runner.tick(minutes=2)
+    assert runner.job("two")["state"] == "QUEUED"
+    for trigger in ("one", "two", "three"):
+        assert runner.run(trigger=trigger)["state"] == "SUCCESS"
+
+
+def test_a_new_job_does_not_overtake_jobs_waiting_for_a_slot(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, concurrency=1)
+    for trigger in ("one", "two"):
+        runner.submit(trigger)
+        runner.cloud.run_until(lambda trigger=trigger: runner.job(trigger)["state"] in ("QUEUED", "WAITING"))
+    runner.mill.slots.release("play", [runner.job("one")["id"]])
+    runner.submit("three")
+    runner.cloud.run_until(lambda: runner.job("three")["state"] == "WAITING")
+    runner.cloud.run_until(lambda: runner.job("two")["state"] == "QUEUED")
+    assert runner.job("three")["state"] == "WAITING"
+
+
+ME = Actor("me")
+
+
+def test_a_priority_changed_before_the_plan_applies(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define({"stepName": "a"})
+    add, changed = runner.mill.jobs.add_steps, []
+
+    def change_first(job: Any, nodes: Any) -> bool:
+        if not changed:
+            changed.append(change.change(runner.mill, job, {"priority": 10}, ME, runner.worker.clock()))
+        return add(job, nodes)
+
+    monkeypatch.setattr(runner.mill.jobs, "add_steps", change_first)
+    runner.submit()
+    opened(runner)
+    assert (runner.job()["priority"], runner.row(0).priority) == (10, 10)
+    assert runner.run()["state"] == "SUCCESS"
+
+
+def test_windows_shrink_after_a_failed_attempt(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner.define({"stepName": "a", "sharding": 90})
+    note, tries = runner.mill.groups.add_giant, []
+
+    def fails_once(*given: Any) -> None:
+        tries.append(given)
+        if len(tries) == 1:
+            raise ConnectionError
+        note(*given)
+
+    monkeypatch.setattr(runner.mill.groups, "add_giant", fails_once)
+    runner.submit()
+    opened(runner)
+    group = runner.mill.groups.get("default")
+    assert group is not None
+    assert len(group.giants) == 1
+
+
+def test_a_shrunk_window_grows_with_the_number_of_workers(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fair_share, "LEAST_WINDOW", 8)
+    runner.define({"stepName": "a", "sharding": 60}, name="giant")
+    runner.define({"stepName": "a"}, name="small")
+    for name in ("giant", "small"):
+        runner.submit(name=name)
+        opened(runner, name)
+    assert runner.row(0, name="giant").window == 8
+    worker = registry.register(
+        runner.mill,
+        registry.Registration(name="big", groups=["default"], slots=5),
+        runner.worker.clock() + 180_000,
+    )
+    assert worker.slots == 5
+    runner.tick(minutes=3)
+    assert runner.row(0, name="giant").window == 20
+    assert runner.run(name="giant", timeout=40)["state"] == "SUCCESS"

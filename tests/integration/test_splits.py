@@ -6,12 +6,17 @@ import gzip
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from shardmill.aws import clients
+from shardmill.engine.files.split import settle
+from shardmill.model.definition.fields import StepDefine
 from support.aws_rules.faults import Faults
 from support.scenarios.file_worker import FileWorker
 from support.scenarios.job_runner import JobRunner
 
 LINES = b"".join(b"line %d of a text\n" % number for number in range(500)) + b"the last, without an end"
+NUMBERS = b"".join(b"%04d\n" % number for number in range(100))
 FASTA = b"".join(b">read %d\n%s\n" % (number, b"ACGT" * (number % 40)) for number in range(200))
 
 
@@ -177,3 +182,78 @@ def test_what_was_counted_limits_the_parts_and_a_template_may_say_how_many(
     assert b"".join(found) == data
     assert len(found) <= 3
     assert [file["indexed"] for file in file_worker.listed()] == [{"by": "record", "units": 3}]
+
+
+def step(name: str, *after: str, **more: Any) -> dict[str, Any]:
+    return {"stepName": name, "content": "x", "dependentSteps": list(after), **more}
+
+
+def split_step(file_worker: FileWorker, data: bytes, **more: Any) -> dict[str, Any]:
+    file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/in", Body=data)
+    where = {"bucket": file_worker.bucket, "key": "data/in"}
+    files: dict[str, Any] = {
+        "inputs": [{"name": "in-{{ params.day }}", "s3": where}],
+        "partition": {"input": "in-{{ params.day }}", "index": "line"},
+    }
+    return step("a", **{**files, **more})
+
+
+def test_an_input_whose_name_is_a_template_is_split(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(split_step(file_worker, NUMBERS, sharding=4), params={"day": "monday"})
+    runner.submit()
+    leases = sorted(runner.take(4), key=lambda lease: lease.sharding.index)
+    parts = [file_worker.fetch(lease)["in-monday"] for lease in leases]
+    assert b"".join(parts) == NUMBERS
+    assert len(parts) == 4
+
+
+def test_the_number_of_parts_may_be_a_template(runner: JobRunner, file_worker: FileWorker) -> None:
+    runner.define(
+        split_step(file_worker, NUMBERS, sharding="{{ params.parts }}"), params={"day": "d", "parts": 5}
+    )
+    runner.submit()
+    runner.take(5)
+    assert runner.step("a")["totalWork"] == 5
+
+
+def test_cuts_of_one_object_are_never_used_for_another(runner: JobRunner, file_worker: FileWorker) -> None:
+    """Two open the same step, and between their looks the object is changed: the one that is late loses."""
+    runner.define(split_step(file_worker, NUMBERS, sharding=4), params={"day": "d"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states().get("a") == "READY", 10)
+    row = runner.row(0)
+    before = row.context["split"]
+    file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/in", Body=b"x\n" + NUMBERS * 2)
+    late = runner.row(0)
+    assert settle(runner.mill, late, StepDefine.model_validate(late.spec), 4) == 4
+    assert late.context["split"]["cuts"] != before["cuts"]
+    leases = sorted(runner.take(4), key=lambda lease: lease.sharding.index)
+    [first] = file_worker.ask(leases[0], prepare=True)["prepared"]["files"]
+    assert (first["first"], first["end"], first["etag"]) == (0, 125, before["etag"])
+
+
+@pytest.mark.parametrize("call", ["head_object", "get_object"])
+def test_an_object_without_read_permission_fails_the_step_with_a_note(
+    runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, call)
+
+    monkeypatch.setattr(clients.s3(), call, refuse)
+    runner.define(split_step(file_worker, NUMBERS, sharding=4), params={"day": "d"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.ended(), 10)
+    notes = runner.step("a")["notes"]
+    assert f"s3://{file_worker.bucket}/data/in cannot be read (AccessDenied): the bucket must be" in notes
+
+
+def test_an_invalid_bucket_fails_the_step_with_a_note(runner: JobRunner, file_worker: FileWorker) -> None:
+    where = {"bucket": "no/../bucket", "key": "k"}
+    runner.define(step("a", inputs=[{"name": "x", "s3": where}]))
+    runner.submit()
+    [lease] = runner.take(1)
+    refused = file_worker.ask(lease, 409, prepare=True)
+    assert (refused["code"], refused["detail"]) == (
+        "file-unavailable",
+        "'no/../bucket' is not a valid bucket name",
+    )

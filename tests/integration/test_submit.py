@@ -11,6 +11,7 @@ from shardmill.aws.clock import new_id
 from shardmill.engine.jobs.submit import Submitted, submit
 from shardmill.model.actor import Actor
 from support.aws_rules.faults import Faults
+from support.fakes.lambda_server import FunctionError
 from support.paths import PROJECT
 from support.scenarios.job_runner import JobRunner
 
@@ -144,3 +145,29 @@ def test_private_values_reach_the_worker_and_nobody_else(runner: JobRunner) -> N
     assert (
         runner.cloud.http("GET", "/v1/definitions/play").json["steps"][0]["command"]["hasPrivateEnv"] is True
     )
+
+
+@pytest.mark.parametrize("prog", ["", " ", "ok"])
+def test_a_job_with_an_empty_command_name_is_rejected(runner: JobRunner, prog: str) -> None:
+    runner.define({"stepName": "a", "command": {"name": "{{ params.prog }}"}}, params={"prog": "x"})
+    answer = runner.cloud.http(
+        "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"prog": prog}}
+    )
+    assert answer.status == (422 if prog == "" else 202), answer.json
+
+
+@pytest.mark.parametrize("where", ["content", "params"])
+def test_a_job_larger_than_a_row_is_rejected(runner: JobRunner, where: str) -> None:
+    big = "x" * 400_000
+    step = {"stepName": "a", "type": "shell", "content": big if where == "content" else "true"}
+    runner.define(step)
+    params = {"p": big} if where == "params" else {}
+    answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": params})
+    assert answer.status == 422
+    assert {fault["code"] for fault in answer.json["faults"]} <= {"step-too-large", "job-too-large"}
+
+
+@pytest.mark.parametrize("event", [5, None, [], {}, "x"])
+def test_the_submit_function_reports_invalid_events(runner: JobRunner, event: Any) -> None:
+    with pytest.raises(FunctionError, match="not valid: /"):
+        runner.cloud.invoke("submit", event)

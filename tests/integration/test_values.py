@@ -11,6 +11,7 @@ import pytest
 from shardmill.engine.running import open_step
 from shardmill.model.worker import Lease
 from support.scenarios.job_runner import JobRunner, fail_shards
+from support.scenarios.manual_worker import ManualWorker
 
 Outputs = Mapping[str, Any]
 
@@ -239,3 +240,62 @@ def test_templates_are_checked_when_the_definition_is_saved(
     assert answer.status == 422
     faults = {each["pointer"]: each["message"] for each in answer.json["faults"]}
     assert said in faults[pointer], faults
+
+
+def test_a_command_name_that_cannot_be_rendered_fails_its_task(runner: JobRunner) -> None:
+    runner.define(
+        shell("a", "x"),
+        {"stepName": "b", "dependentStep": "a", "command": {"name": "{{ steps.a.output.program }}"}},
+    )
+    runner.submit()
+    runner.worker = ManualWorker(runner.mill, "limited", ["default"], ["shell"])
+    faults = []
+
+    def work() -> None:
+        for lease in runner.worker.take():
+            faults.append(lease.fault)
+            runner.worker.report([lease], "failed-permanent" if lease.fault else "success", output={})
+
+    runner.cloud.run_until(runner.ended, 30, meanwhile=work)
+    assert faults[0] is None
+    assert "has no 'program'" in faults[1]
+    assert runner.states() == {"a": "SUCCESS", "b": "FAILED"}
+
+
+def test_a_recomputed_value_is_read_again_by_a_later_phase(runner: JobRunner) -> None:
+    runner.define(shell("a", "a"), shell("b", "b", phase=1), shell("c", "c {{ steps.a.output }}", phase=1))
+    runner.submit()
+    run(runner, {"a": "one"})
+    runner.post("/v1/jobs/play/t1:recompute", {"stepName": "a"})
+    runner.leased = []
+    assert run(runner, {"a": "two"})["state"] == "SUCCESS"
+    assert (contents(runner, "b"), contents(runner, "c")) == ([], ["c two"])
+
+
+def test_a_rerun_evaluates_a_condition_on_a_failed_step_again(runner: JobRunner) -> None:
+    runner.define(shell("a", "a"), shell("b", "b", phase=1, when="{{ steps.a.output == 'good' }}"))
+    runner.submit()
+    assert runner.run(fail_shards(0, step="a"))["state"] == "FAILED"
+    assert runner.states()["b"] == "SKIPPED"
+    runner.post("/v1/jobs/play/t1:rerun")
+    assert run(runner, {"a": "good"})["state"] == "SUCCESS"
+    assert runner.states()["b"] == "SUCCESS"
+
+
+def test_items_are_stored_once(runner: JobRunner) -> None:
+    runner.define(
+        shell("list", "ls", sharding=4),
+        shell("each", "work {{ item | length }}", "list", items="{{ steps.list.output }}"),
+    )
+    runner.submit()
+    assert run(runner, {"list": "x" * 40_000})["state"] == "SUCCESS"
+    assert contents(runner, "each") == ["work 40000"] * 4
+    assert "steps" not in runner.row(1).context
+
+
+def test_values_that_do_not_fit_beside_a_large_step_fail_it_with_a_note(runner: JobRunner) -> None:
+    content = f"true # {'y' * 250_000} {{{{ steps.list.output }}}}"
+    runner.define(shell("list", "ls", sharding=3), shell("large", content, "list"))
+    runner.submit()
+    assert run(runner, {"list": "x" * 60_000})["state"] == "FAILED"
+    assert "larger data belongs into files" in runner.job()["steps"][1]["notes"]

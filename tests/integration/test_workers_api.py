@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from shardmill.engine.tasks.retry import TIMEOUT_GRACE_MS
 from shardmill.engine.tasks.work_item import Receipt
-from shardmill.model.worker import Lease
+from shardmill.engine.workers import registry
+from shardmill.model.worker import HeldTask, Lease, TaskProgress
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 from support.scenarios.worker_api import heartbeat, lease, read_worker, register, report, start_tasks
@@ -199,3 +202,46 @@ def test_a_task_within_its_time_is_left_alone(runner: JobRunner) -> None:
     runner.worker.clock = lambda: clock() + 29_000
     assert runner.worker.beat([held]) == []
     assert runner.task("a", 0)["state"] == "RUNNING"
+
+
+def test_a_workers_row_stays_small_with_large_progress_texts(runner: JobRunner) -> None:
+    start_tasks(runner, 60)
+    held = [each for _ in range(6) for each in runner.worker.take()]
+    words = TaskProgress(percent=1, message="\u6f22" * 200)
+    work = [
+        HeldTask(task_id=each.task_id, attempt=each.attempt, run=each.run, progress=words) for each in held
+    ]
+    worker = runner.worker.row
+    beat_ = registry.heartbeat(
+        runner.mill, worker.id, worker.session, work, offline=False, now=runner.worker.clock()
+    )
+    assert len(beat_.worker.work) == 60
+    assert len(json.dumps(beat_.worker.progress)) <= registry.MOST_PROGRESS_BYTES
+
+
+def test_a_heartbeat_clears_followed_tasks_that_are_no_longer_held(runner: JobRunner) -> None:
+    start_tasks(runner, 1)
+    me = register(runner)
+    tasks = lease(runner, me)
+    runner.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks/0/logs")
+    assert heartbeat(runner, me, tasks).json["followed"] == [tasks[0]["taskId"]]
+    heartbeat(runner, me, [])
+    row = runner.mill.workers.get(me["id"])
+    assert row is not None
+    assert row.followed == set()
+
+
+def test_a_worker_does_not_hold_tasks_that_another_worker_took_over(runner: JobRunner) -> None:
+    start_tasks(runner, 1)
+    me = register(runner)
+    [task] = lease(runner, me)
+    other = ManualWorker(runner.mill, "other")
+    clock = other.clock
+    other.clock = lambda: clock() + 61_000
+    receipt = Receipt.decode(task["receipt"])
+    assert receipt is not None
+    runner.mill.queues.hide([(receipt.message, 0)])
+    assert [each.attempt for each in other.take()] == [2]
+    row = runner.mill.workers.get(me["id"])
+    assert row is not None
+    assert row.work == set()

@@ -1,0 +1,95 @@
+"""Overlap rules of schedules: queue, skip and replace."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from shardmill.engine.jobs import plan
+from support.aws_rules.faults import Faults
+from support.scenarios.schedule_clock import ScheduleClock, ms
+
+A = {"stepName": "a"}
+
+
+def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> None:
+    schedules.runner.define(A, name=name, dependencies=list(parents), **job)
+
+
+def finish(schedules: ScheduleClock, name: str, trigger: str = "t1", **request: Any) -> None:
+    schedules.runner.submit(trigger, name, **request)
+    schedules.runner.run(trigger=trigger, name=name)
+    schedules.runner.cloud.tell_dependency()
+
+
+def test_a_replacement_killed_while_waiting_leaves_the_running_job_to_the_next(
+    schedules: ScheduleClock,
+) -> None:
+    define(schedules, "parent")
+    define(schedules, "play", "parent")
+    schedules.save("2026-01-01 00:00", cron="0 1-3 * * *", overlap="replace")
+    finish(schedules, "parent", "p1", dataTime="2026-01-01T01:00:00Z")
+    finish(schedules, "parent", "p3", dataTime="2026-01-01T03:00:00Z")
+    for hour in (1, 2, 3):
+        schedules.tick(f"2026-01-01 0{hour}:00")
+    schedules.runner.cloud.run_until(
+        lambda: [schedules.state(f"2026-01-01 0{h}:00") for h in (1, 2, 3)] == ["KILLED", "KILLED", "QUEUED"]
+    )
+
+
+def test_queued_jobs_start_in_order_when_planned_in_reverse(
+    schedules: ScheduleClock, monkeypatch: Any
+) -> None:
+    define(schedules, "play")
+    started: list[tuple[str, int]] = []
+    with monkeypatch.context() as patch:
+        machines = type(schedules.mill.machines)
+        patch.setattr(machines, "start_job", lambda _, job_id, run: started.append((job_id, run)))
+        schedules.save("2026-01-01 00:00", cron="0 1-3 * * *", overlap="queue", catchUp="all")
+        schedules.tick("2026-01-01 03:00")
+    for job_id, run in reversed(started):
+        plan.plan(schedules.mill, job_id, run, ms("2026-01-01 03:01"))
+    assert [schedules.state(f"2026-01-01 0{hour}:00") for hour in (1, 2, 3)] == [
+        "QUEUED",
+        "WAITING",
+        "WAITING",
+    ]
+    schedules.runner.cloud.http("POST", "/v1/jobs/play/20260101T020000Z-s:kill")
+    assert schedules.state("2026-01-01 03:00") == "WAITING"
+    assert schedules.end("2026-01-01 01:00")["state"] == "SUCCESS"
+    assert schedules.end("2026-01-01 03:00")["state"] == "SUCCESS"
+
+
+def test_a_queued_job_waits_for_a_job_started_before_the_overlap_changed(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-01-01 00:00", cron="0 * * * *")
+    schedules.tick("2026-01-01 01:00")
+    schedules.save("2026-01-01 01:30", cron="0 * * * *", overlap="queue")
+    schedules.tick("2026-01-01 02:00")
+    schedules.runner.cloud.run_until(lambda: schedules.state("2026-01-01 02:00") == "WAITING")
+    schedules.end("2026-01-01 01:00")
+    assert schedules.end("2026-01-01 02:00")["state"] == "SUCCESS"
+
+
+def test_concurrent_manual_fires_with_skip_start_one_job(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip")
+
+    def hand(day: int) -> int:
+        wish = {"dataTime": f"2026-05-0{day}T00:00:00Z"}
+        return schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", wish).status
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(hand, range(1, 5))) == [202, 409, 409, 409]
+
+
+def test_the_tick_retries_a_failed_start_of_a_replacement(schedules: ScheduleClock) -> None:
+    define(schedules, "play")
+    schedules.save("2026-01-01 00:00", cron="0 1,2 * * *", overlap="replace")
+    schedules.tick("2026-01-01 01:00")
+    schedules.runner.cloud.run_until(lambda: schedules.state("2026-01-01 01:00") == "QUEUED")
+    with Faults() as faults:
+        faults.fail("stepfunctions", "StartExecution", how="before")
+        assert schedules.tick("2026-01-01 02:00")["fired"] == 1
+    schedules.tick("2026-01-01 02:05")
+    schedules.runner.cloud.run_until(lambda: schedules.state("2026-01-01 01:00") == "KILLED")
