@@ -1,4 +1,4 @@
-"""The command line against a running laptop cloud, as a person uses it."""
+"""The command line against a running `shardmill dev`."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from support.paths import PROJECT
 EXAMPLE = PROJECT / "examples" / "balance-report.yaml"
 
 
-def test_define_submit_watch_and_read(laptop: Laptop, tmp_path: Path) -> None:
+def test_define_submit_and_read_results(laptop: Laptop, tmp_path: Path) -> None:
     defined = laptop.run("define", str(EXAMPLE))
     assert defined.returncode == 0, defined.stderr
     submitted = laptop.run(
@@ -60,11 +60,11 @@ def test_exit_codes(laptop: Laptop, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["{", "jobName: x\nstep: []\n", "jobName: x\nsteps: [{stepName: a, sharding: 0}]\n"]
 )
-def test_nonsense_files_are_refused_with_a_reason(laptop: Laptop, tmp_path: Path, text: str) -> None:
-    path = tmp_path / "nonsense.yaml"
+def test_invalid_files_are_rejected_with_a_reason(laptop: Laptop, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "invalid.yaml"
     path.write_text(text)
     for command in ("validate", "define"):
-        answer = laptop.run(command, str(path))
-        assert answer.returncode not in (0, 3)
-        assert "Traceback" not in answer.stderr
-        assert len(answer.stderr) > 20
+        result = laptop.run(command, str(path))
+        assert result.returncode not in (0, 3)
+        assert "Traceback" not in result.stderr
+        assert len(result.stderr) > 20

@@ -19,12 +19,12 @@ def test_routes_become_commands(api: FakeApi, run: Run) -> None:
     api.on("POST", "/v1/jobs", problem(422, "invalid-request", "the request is not valid", faults=[fault]))
     assert run("submit", "report").stderr.endswith("'nope'; make it with `shardmill groups add nope`\n")
     api.on("POST", "/v1/jobs", problem(404, "definition-not-found", DefinitionNotFound("report").detail))
-    said = "there is no definition named 'report'; save it with `shardmill define FILE`"
-    assert run("submit", "report").stderr == f"shardmill: {said}\n"
+    advice = "there is no definition named 'report'; save it with `shardmill define FILE`"
+    assert run("submit", "report").stderr == f"shardmill: {advice}\n"
     refusal = problem(404, "schedule-not-found", ScheduleNotFound("report", "nightly").detail)
     api.on("GET", "/v1/schedules/report/nightly", refusal)
-    said = "save it with `shardmill schedule save report nightly --cron …`"
-    assert run("schedule", "show", "report", "nightly").stderr.endswith(f"; {said}\n")
+    advice = "save it with `shardmill schedule save report nightly --cron …`"
+    assert run("schedule", "show", "report", "nightly").stderr.endswith(f"; {advice}\n")
 
 
 def test_every_route_in_an_engine_text_has_a_rewrite() -> None:
@@ -40,9 +40,9 @@ def test_every_route_in_an_engine_text_has_a_rewrite() -> None:
 @given(st.from_regex(r"[_a-zA-Z][_a-zA-Z0-9-]{0,63}", fullmatch=True), st.text(max_size=40))
 def test_submit_to_a_suspended_definition_suggests_resume(name: str, reason: str) -> None:
     refused = DefinitionSuspended(name, suspended_by(Actor("bob"), reason))
-    told = with_commands(refused.code, refused.detail)
-    assert told.endswith(f"until `shardmill definitions resume {name}`")
-    assert suspended_by(Actor("bob"), reason) in told
+    expected = with_commands(refused.code, refused.detail)
+    assert expected.endswith(f"until `shardmill definitions resume {name}`")
+    assert suspended_by(Actor("bob"), reason) in expected
 
 
 def test_rejected_token_suggests_the_option() -> None:

@@ -23,7 +23,7 @@ def _seconds(*arguments: str) -> float:
 
 
 def interrupted(api: FakeApi, *arguments: str) -> str:
-    """What a command that waits says when it is interrupted after it has said something."""
+    """Interrupt a waiting command after its first message; return its other messages."""
     with (
         api.served() as url,
         child_process(
@@ -71,7 +71,7 @@ def test_exit_codes(api: FakeApi) -> None:
         env = environment(url)
         codes = {
             arguments: run_process(*arguments.split(), env=env).returncode
-            for arguments in ("job report t1", "job report", "job nobody t1", "watch report t1")
+            for arguments in ("job report t1", "job report", "job missing t1", "watch report t1")
         }
         api.on("GET", JOB, job("RUNNING"))
         codes["timed out"] = run_process("watch", "report", "t1", "--timeout", "0", env=env).returncode
@@ -121,15 +121,15 @@ def test_ascii_output_escapes_other_characters(api: FakeApi) -> None:
 
 def test_ctrl_c_while_waiting_says_that_the_job_continues(api: FakeApi) -> None:
     api.on("GET", JOB, job("RUNNING", step()))
-    said = interrupted(api, "watch", "report", "t1")
-    assert "the job continues; to keep watching it, run: shardmill watch report t1" in said
+    messages = interrupted(api, "watch", "report", "t1")
+    assert "the job continues; to keep watching it, run: shardmill watch report t1" in messages
 
 
 def test_ctrl_c_leaves_a_backfill_running_and_says_how_to_stop_it(api: FakeApi) -> None:
     api.on("POST", "/v1/schedules/report/nightly:backfill", Reply(backfill(running=1), 202))
     api.on("GET", "/v1/schedules/report/nightly/backfills/2", backfill(running=1))
-    said = interrupted(api, *BACKFILL).splitlines()
-    assert said[-2:] == [
+    messages = interrupted(api, *BACKFILL).splitlines()
+    assert messages[-2:] == [
         "shardmill: the backfill continues; to stop it, run: shardmill schedule stop report nightly 2",
         "shardmill: to see its progress, run: shardmill schedule backfills report nightly",
     ]
@@ -157,10 +157,10 @@ def test_terminal_shows_live_bars_and_colours(api: FakeApi) -> None:
 
 
 def test_terminal_shows_a_live_bar_for_a_backfill(api: FakeApi) -> None:
-    looks = [backfill(success=done, running=1, waiting=4 - done) for done in range(5)]
-    api.on("POST", "/v1/schedules/report/nightly:backfill", Reply(looks[0], 202))
+    states = [backfill(success=done, running=1, waiting=4 - done) for done in range(5)]
+    api.on("POST", "/v1/schedules/report/nightly:backfill", Reply(states[0], 202))
     end = backfill("DONE", success=4, failed=1)
-    api.on("GET", "/v1/schedules/report/nightly/backfills/2", *looks, end)
+    api.on("GET", "/v1/schedules/report/nightly/backfills/2", *states, end)
     with api.served() as url:
         code, seen = run_on_terminal(*BACKFILL, env=environment(url, TERM="xterm-256color", COLUMNS="100"))
     assert code == 4
@@ -192,8 +192,8 @@ def test_terminal_asks_for_confirmation_and_shows_a_live_bar_for_many_jobs(api: 
 
 def test_terminal_shows_the_progress_of_running_tasks(api: FakeApi) -> None:
     running = job("RUNNING", step("main", total=4))
-    told = task(2, "RUNNING", progress={"percent": 42, "message": "copying"})
-    api.on("GET", f"{JOB}/steps/main/tasks", page(told))
+    expected = task(2, "RUNNING", progress={"percent": 42, "message": "copying"})
+    api.on("GET", f"{JOB}/steps/main/tasks", page(expected))
     api.on("GET", JOB, *[running] * 5, job("SUCCESS", step("main", "SUCCESS", 4, 4)))
     with api.served() as url:
         code, seen = run_on_terminal(
@@ -202,8 +202,8 @@ def test_terminal_shows_the_progress_of_running_tasks(api: FakeApi) -> None:
     assert code == 0
     assert "task 2" in seen
     assert "42% copying" in seen
-    asked = [each.query for each in api.seen if each.path.endswith("/tasks")]
-    assert {"state": "RUNNING", "limit": "10"} in asked
+    queries = [each.query for each in api.seen if each.path.endswith("/tasks")]
+    assert {"state": "RUNNING", "limit": "10"} in queries
 
 
 def test_json_output_has_no_colours(api: FakeApi) -> None:

@@ -137,7 +137,7 @@ def test_error_about_all_jobs_stops_the_command(api: FakeApi, run: Run, more: li
 
 
 def test_empty_selection_exits_0(api: FakeApi, run: Run) -> None:
-    result = run("kill", "--job", "nobody", "--yes", "--json")
+    result = run("kill", "--job", "missing", "--yes", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (0, [])
     assert result.stderr == "shardmill: no jobs to kill match the selection\n"
 
@@ -151,9 +151,9 @@ def test_confirmation_on_a_terminal(api: FakeApi, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("terminal")
-@pytest.mark.parametrize("said", ["n\n", "\n", "", "yesterday\n"])
-def test_anything_but_yes_cancels(api: FakeApi, run: Run, said: str) -> None:
-    result = run("kill", "--job", "report", "--json", input=said)
+@pytest.mark.parametrize("typed", ["n\n", "\n", "", "yesterday\n"])
+def test_anything_but_yes_cancels(api: FakeApi, run: Run, typed: str) -> None:
+    result = run("kill", "--job", "report", "--json", input=typed)
     assert (result.exit_code, result.stdout, api.changed_jobs) == (1, "", [])
     assert result.stderr == "kill 2 jobs (2 of report)? [y/N] shardmill: cancelled; no job was changed\n"
 

@@ -26,7 +26,7 @@ def with_word(metavar: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("command", "state", "told", "sent"),
+    ("command", "state", "expected", "sent"),
     [
         (["suspend", *WHO], "SUSPENDED", "report t1 SUSPENDED\n", {"letFinish": False}),
         (
@@ -35,7 +35,7 @@ def with_word(metavar: str) -> str:
             "report t1 SUSPENDED\n",
             {"letFinish": True, "reason": "wrong data"},
         ),
-        (["resume", *WHO, "--reason", "mended"], "QUEUED", "report t1 QUEUED\n", {"reason": "mended"}),
+        (["resume", *WHO, "--reason", "fixed"], "QUEUED", "report t1 QUEUED\n", {"reason": "fixed"}),
         (["kill", *WHO, "--yes"], "KILLED", "report t1 KILLED\n", {}),
         (
             ["kill", *WHO, "--step", "main"],
@@ -98,11 +98,11 @@ def with_word(metavar: str) -> str:
     ],
 )
 def test_request_and_output_for_one_job(
-    api: FakeApi, run: Run, command: list[str], state: str, told: str, sent: Any
+    api: FakeApi, run: Run, command: list[str], state: str, expected: str, sent: Any
 ) -> None:
     path = f"{JOB}:{command[0]}"
     api.on("POST", path, job(state, step(state="KILLED"), run=2, priority=1))
-    assert output_of(run(*command)) == told
+    assert output_of(run(*command)) == expected
     assert json.loads(output_of(run(*command, "--json")))["state"] == state
     assert api.asked == [f"POST {path}"] * 2
     assert [each.document for each in api.seen] == [sent] * 2
@@ -126,7 +126,7 @@ def test_refusal_for_one_job_exits_1(api: FakeApi, run: Run, verb: str, more: li
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "message"),
     [
         (["kill"], FILTERS),
         (["kill", "--yes"], FILTERS),
@@ -191,9 +191,9 @@ def test_refusal_for_one_job_exits_1(api: FakeApi, run: Run, verb: str, more: li
     ],
 )
 def test_invalid_usage_exits_2_without_a_request(
-    api: FakeApi, run: Run, command: list[str], words: str
+    api: FakeApi, run: Run, command: list[str], message: str
 ) -> None:
     refused = run(*command)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert words in " ".join(refused.stderr.split())
+    assert message in " ".join(refused.stderr.split())
     assert api.seen == []

@@ -17,14 +17,14 @@ from support.fakes.api import (
     page,
 )
 
-WORDS = st.lists(st.text("ab1", min_size=1, max_size=3), max_size=3)
+ARGUMENTS = st.lists(st.text("ab1", min_size=1, max_size=3), max_size=3)
 
 
 @pytest.mark.parametrize(
     ("command", "chosen"),
     [
         (["kill", "--job", "report"], "t6 t5"),
-        (["kill", "--job", "nobody"], ""),
+        (["kill", "--job", "missing"], ""),
         (["kill", "--state", "running"], "t6"),
         (["kill", "--state", "INIT", "--state", "QUEUED"], "t8 t7 t1"),
         (["kill", "--job", "report", "--state", "SUCCESS", "--state", "FAILED"], "t4 t3"),
@@ -113,17 +113,17 @@ def test_dependents_of_a_definition(edges: list[tuple[str, str]], name: str, fou
     assert dependents(graph, name) == found.split()
 
 
-@given(WORDS, st.none() | st.just("report"), st.none() | st.just([JobState.FAILED]))
+@given(ARGUMENTS, st.none() | st.just("report"), st.none() | st.just([JobState.FAILED]))
 def test_last_argument_follows_both_names_or_stands_alone_with_a_filter(
-    words: list[str], of_job: str | None, states: list[JobState] | None
+    arguments: list[str], of_job: str | None, states: list[JobState] | None
 ) -> None:
-    job_name, trigger, last = [*words, None, None, None][:3]
+    job_name, trigger, last = [*arguments, None, None, None][:3]
     selection = Selection(job_name, trigger, of_job, states)
-    if len(words) != (1 if of_job or states else 3):
+    if len(arguments) != (1 if of_job or states else 3):
         with pytest.raises(typer.BadParameter, match="give either JOB, TRIGGER and STEP, or STEP and"):
             selection.take_argument(last, "STEP", str)
         return
     rest, value = selection.take_argument(last, "STEP", str)
-    assert value == words[-1]
-    assert [each for each in (rest.job_name, rest.trigger) if each] == words[:-1]
+    assert value == arguments[-1]
+    assert [each for each in (rest.job_name, rest.trigger) if each] == arguments[:-1]
     rest.check()

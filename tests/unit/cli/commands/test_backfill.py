@@ -24,8 +24,8 @@ def api() -> FakeApi:
     return api
 
 
-def looks(api: FakeApi, *seen: dict[str, Any]) -> None:
-    api.on("GET", f"{PATH}/backfills/2", *seen)
+def set_states(api: FakeApi, *states: dict[str, Any]) -> None:
+    api.on("GET", f"{PATH}/backfills/2", *states)
 
 
 def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
@@ -52,8 +52,8 @@ def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
     ],
 )
 def test_backfill_request(api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]) -> None:
-    told = "backfill 2 of report nightly RUNNING: 0 done, 0 failed, 0 skipped, 1 running of 5\n"
-    assert output_of(run(*COMMAND, *options)) == told
+    expected = "backfill 2 of report nightly RUNNING: 0 done, 0 failed, 0 skipped, 1 running of 5\n"
+    assert output_of(run(*COMMAND, *options)) == expected
     assert api.seen[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
     assert json.loads(output_of(run(*COMMAND, *options, "--json")))["number"] == 2
 
@@ -67,7 +67,7 @@ def test_schedule_is_read_for_its_timezone_only_if_needed(api: FakeApi, run: Run
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ([], "both --from and --to, or --time"),
         (["--from", "2026-01-01"], "both --from and --to, or --time"),
@@ -85,11 +85,11 @@ def test_schedule_is_read_for_its_timezone_only_if_needed(api: FakeApi, run: Run
     ],
 )
 def test_invalid_usage_exits_2_without_a_request(
-    api: FakeApi, run: Run, options: list[str], words: str
+    api: FakeApi, run: Run, options: list[str], message: str
 ) -> None:
     refused = run(*COMMAND, *options)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert words in " ".join(refused.stderr.split())
+    assert message in " ".join(refused.stderr.split())
     assert api.seen == []
 
 
@@ -109,7 +109,7 @@ def test_refusal_shows_the_faults(api: FakeApi, run: Run) -> None:
 
 def test_wait_prints_progress_lines_without_a_terminal(api: FakeApi, run: Run) -> None:
     half = backfill(success=2, skipped=1, running=1, waiting=1)
-    looks(api, backfill(running=1, waiting=4), half, half, backfill("DONE", success=4, skipped=1))
+    set_states(api, backfill(running=1, waiting=4), half, half, backfill("DONE", success=4, skipped=1))
     result = run(*COMMAND, *RANGE, "--wait")
     assert result.exit_code == 0
     end = "backfill 2 of report nightly DONE: 4 done, 0 failed, 1 skipped, 0 running of 5"
@@ -122,14 +122,14 @@ def test_wait_prints_progress_lines_without_a_terminal(api: FakeApi, run: Run) -
 
 
 def test_wait_json_prints_one_document(api: FakeApi, run: Run) -> None:
-    looks(api, backfill("DONE", success=5))
+    set_states(api, backfill("DONE", success=5))
     result = run(*COMMAND, *RANGE, "--wait", "--json")
     assert (result.exit_code, json.loads(result.stdout)["state"]) == (0, "DONE")
 
 
 def test_failure_exits_4_with_the_reason(api: FakeApi, run: Run) -> None:
     notes = "the last that failed: t1 (FAILED)"
-    looks(api, backfill("DONE", success=4, failed=1, notes=notes))
+    set_states(api, backfill("DONE", success=4, failed=1, notes=notes))
     result = run(*COMMAND, *RANGE, "--wait")
     assert result.exit_code == 4
     assert result.stdout.startswith("backfill 2 of report nightly DONE: 4 done, 1 failed")
@@ -142,7 +142,7 @@ def test_failure_exits_4_with_the_reason(api: FakeApi, run: Run) -> None:
 
 def test_wait_continues_while_jobs_of_a_stopped_backfill_run(api: FakeApi, run: Run) -> None:
     stopped = {"notes": "stopped by bob"}
-    looks(
+    set_states(
         api, backfill("STOPPED", success=1, running=1, **stopped), backfill("STOPPED", success=2, **stopped)
     )
     result = run(*COMMAND, *RANGE, "--wait")
@@ -152,7 +152,7 @@ def test_wait_continues_while_jobs_of_a_stopped_backfill_run(api: FakeApi, run: 
 
 
 def test_timeout_while_waiting_exits_5(api: FakeApi, run: Run) -> None:
-    looks(api, backfill(running=1, waiting=4))
+    set_states(api, backfill(running=1, waiting=4))
     result = run(*COMMAND, *RANGE, "--wait", "--timeout", "0.2")
     assert (result.exit_code, result.stdout) == (5, "")
     assert "backfill 2 of report/nightly is still RUNNING after 0 s" in result.stderr
@@ -174,8 +174,8 @@ def test_backfills_are_listed(api: FakeApi, run: Run) -> None:
 
 def test_backfill_is_stopped(api: FakeApi, run: Run) -> None:
     api.on("POST", f"{PATH}/backfills/2:stop", backfill("STOPPED", success=1, running=1))
-    told = "backfill 2 of report nightly STOPPED: 1 done, 0 failed, 0 skipped, 1 running of 5\n"
-    assert output_of(run("schedule", "stop", "report", "nightly", "2")) == told
+    expected = "backfill 2 of report nightly STOPPED: 1 done, 0 failed, 0 skipped, 1 running of 5\n"
+    assert output_of(run("schedule", "stop", "report", "nightly", "2")) == expected
     assert (
         json.loads(output_of(run("schedule", "stop", "report", "nightly", "2", "--json")))["state"]
         == "STOPPED"
@@ -183,7 +183,7 @@ def test_backfill_is_stopped(api: FakeApi, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "code", "words"),
+    ("end", "code", "message"),
     [
         ({"success": 5}, 0, ""),
         ({"success": 3, "skipped": 2}, 0, ""),
@@ -193,7 +193,7 @@ def test_backfill_is_stopped(api: FakeApi, run: Run) -> None:
     ],
 )
 def test_exit_code_of_an_ended_backfill(
-    end: dict[str, Any], code: int, words: str, capsys: pytest.CaptureFixture[str]
+    end: dict[str, Any], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exit_code(seen("DONE", **end)) == code
-    assert capsys.readouterr().err.startswith(f"shardmill: {words}" if words else "")
+    assert capsys.readouterr().err.startswith(f"shardmill: {message}" if message else "")

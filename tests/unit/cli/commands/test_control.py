@@ -30,6 +30,6 @@ def test_delete(api: FakeApi, run: Run) -> None:
     for more in ([], ["--full"]):
         done = run("delete", *WHO, *more)
         assert (done.exit_code, done.stdout, done.stderr) == (0, "", "shardmill: report t1 deleted\n")
-    told = json.loads(output_of(run("delete", *WHO, "--json")))
-    assert told == {"jobName": "report", "trigger": "t1", "deleted": True}
+    printed = json.loads(output_of(run("delete", *WHO, "--json")))
+    assert printed == {"jobName": "report", "trigger": "t1", "deleted": True}
     assert [each.query for each in api.seen] == [{}, {"full": "true"}, {}]

@@ -37,7 +37,7 @@ def test_history_is_listed(api: FakeApi, run: Run) -> None:
 
 
 def test_why(api: FakeApi, run: Run) -> None:
-    told = {"jobName": "report", "trigger": "t1", "state": "RUNNING", "sentences": ["One.", "Two."]}
-    api.on("GET", f"{JOB}:explain", told)
+    expected = {"jobName": "report", "trigger": "t1", "state": "RUNNING", "sentences": ["One.", "Two."]}
+    api.on("GET", f"{JOB}:explain", expected)
     assert output_of(run("why", *WHO)) == "One.\nTwo.\n"
     assert json.loads(output_of(run("why", *WHO, "--json")))["sentences"] == ["One.", "Two."]

@@ -83,14 +83,14 @@ def test_files_of_a_missing_job(api: FakeApi, run: Run) -> None:
 
 
 def test_one_file_is_downloaded_under_its_name(store: FakeStore, run: Run, tmp_path: Path) -> None:
-    store.list(store.keep("a/words.txt", b"words", stepName="main", index=0))
+    store.list(store.keep("a/words.txt", b"message", stepName="main", index=0))
     assert output_of(run("get", "report", "t1", "a/words.txt")) == "a/words.txt\n"
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "other")) == "other\n"
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "new/")) == "new/a/words.txt\n"
     assert written(tmp_path) == dict.fromkeys(["a/words.txt", "other", "new/a/words.txt"], "words")
     assert store.api.seen[0].query["name"] == "a/words.txt"
-    (told,) = json.loads(output_of(run("get", "report", "t1", "a/words.txt", "--to", "third", "--json")))
-    assert (told["path"], told["index"], "url" in told) == ("third", 0, False)
+    (printed,) = json.loads(output_of(run("get", "report", "t1", "a/words.txt", "--to", "third", "--json")))
+    assert (printed["path"], printed["index"], "url" in printed) == ("third", 0, False)
 
 
 def test_nothing_is_overwritten_without_force(store: FakeStore, run: Run, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_index_selects_one_task(store: FakeStore, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ([], "3 files match 'log.txt': select one with --step and --index, concatenate them with --join"),
         (["--to", "one"], "3 files match"),
@@ -167,12 +167,12 @@ def test_index_selects_one_task(store: FakeStore, run: Run) -> None:
     ],
 )
 def test_ambiguous_target_is_rejected(
-    store: FakeStore, run: Run, tmp_path: Path, options: list[str], words: str
+    store: FakeStore, run: Run, tmp_path: Path, options: list[str], message: str
 ) -> None:
     store.list(*some(store, 3, "log.txt"))
     result = run("get", "report", "t1", "log.txt", *options)
     assert result.exit_code == 2
-    assert words in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
     assert not store.asked
     assert written(tmp_path) == {}
 
@@ -194,9 +194,9 @@ def test_submitted_files_are_uploaded_once(store: FakeStore, run: Run, tmp_path:
     store.api.on("POST", "/v1/jobs", Reply(job("INIT"), 202), Reply(job("INIT")))
     command = ["submit", "report", "--trigger", "t1", "--file", "data/text.txt=book.txt"]
     assert output_of(run(*command)) == "report t1 INIT\n"
-    again = run(*command)
-    assert again.exit_code == 0
-    assert "already exists with an identical request" in again.stderr
+    repeated = run(*command)
+    assert repeated.exit_code == 0
+    assert "already exists with an identical request" in repeated.stderr
     first, second = (each for each in store.api.seen if each.path == "/v1/jobs")
     assert first.body == second.body
     sha256 = hashlib.sha256(b"a = book").hexdigest()
@@ -205,7 +205,7 @@ def test_submitted_files_are_uploaded_once(store: FakeStore, run: Run, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("files", "code", "words"),
+    ("files", "code", "message"),
     [
         (["text.txt"], 2, "'text.txt' must have the form NAME=PATH"),
         (["a=x", "a=y"], 2, "'a' is given more than once"),
@@ -215,12 +215,12 @@ def test_submitted_files_are_uploaded_once(store: FakeStore, run: Run, tmp_path:
     ],
 )
 def test_invalid_file_is_rejected(
-    api: FakeApi, run: Run, tmp_path: Path, files: list[str], code: int, words: str
+    api: FakeApi, run: Run, tmp_path: Path, files: list[str], code: int, message: str
 ) -> None:
     (tmp_path / "book.txt").write_text("a book")
     result = run("submit", "report", *(part for each in files for part in ("--file", each)))
     assert result.exit_code == code
-    assert words in result.stderr
+    assert message in result.stderr
     assert not api.seen
 
 
@@ -228,5 +228,5 @@ def test_missing_file_suggests_the_file_option(api: FakeApi, run: Run) -> None:
     message = "step 'count' reads a file 'text.txt' that must come with the Job"
     fault = {"pointer": "/files", "code": "missing-file", "message": message}
     api.on("POST", "/v1/jobs", problem(422, "invalid-request", "not valid", faults=[fault]))
-    told = run("submit", "report").stderr.splitlines()[-1]
-    assert told == f"shardmill:   /files: {message}: give it with --file 'text.txt=PATH'"
+    printed = run("submit", "report").stderr.splitlines()[-1]
+    assert printed == f"shardmill:   /files: {message}: give it with --file 'text.txt=PATH'"

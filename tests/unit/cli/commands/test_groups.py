@@ -29,18 +29,21 @@ def api() -> FakeApi:
 
 
 @pytest.mark.parametrize(
-    ("verb", "done", "held"), [("suspend", "suspended", True), ("resume", "resumed", False)]
+    ("verb", "done", "suspended"), [("suspend", "suspended", True), ("resume", "resumed", False)]
 )
-def test_suspend_and_resume_all_groups(api: FakeApi, run: Run, verb: str, done: str, held: bool) -> None:
+def test_suspend_and_resume_all_groups(api: FakeApi, run: Run, verb: str, done: str, suspended: bool) -> None:
     api.on("POST", f"/v1/groups:{verb}", Reply(status=204))
     assert output_of(run("groups", verb, "--all", "--reason", "fire drill")) == f"all groups {done}\n"
     assert api.seen[-1].document == {"reason": "fire drill"}
-    assert json.loads(output_of(run("groups", verb, "--all", "--json"))) == {"all": True, "suspended": held}
+    assert json.loads(output_of(run("groups", verb, "--all", "--json"))) == {
+        "all": True,
+        "suspended": suspended,
+    }
 
 
 @pytest.mark.parametrize("verb", ["suspend", "resume"])
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ([], "give either the NAME of a group or --all"),
         (["g", "--all"], "give either the NAME of a group or --all"),
@@ -49,11 +52,11 @@ def test_suspend_and_resume_all_groups(api: FakeApi, run: Run, verb: str, done: 
     ],
 )
 def test_suspend_requires_a_name_or_all(
-    api: FakeApi, run: Run, verb: str, arguments: list[str], words: str
+    api: FakeApi, run: Run, verb: str, arguments: list[str], message: str
 ) -> None:
     refused = run("groups", verb, *arguments)
     assert (refused.exit_code, refused.stdout, api.seen) == (2, "", [])
-    assert words in " ".join(refused.stderr.split())
+    assert message in " ".join(refused.stderr.split())
 
 
 def test_show_reports_a_suspended_group(api: FakeApi, run: Run) -> None:

@@ -21,14 +21,14 @@ WHO = ["report", "t1"]
 @pytest.mark.parametrize("command", [["rerun", *WHO], ["recompute", *WHO, "main"]])
 def test_wait_for_a_new_run(api: FakeApi, run: Run, command: list[str]) -> None:
     api.on("POST", f"{JOB}:{command[0]}", job("INIT", run=2))
-    looks = job("RUNNING", step(), run=2), job("SUCCESS", step(state="SUCCESS", done=4), run=2)
-    api.on("GET", JOB, *looks)
+    states = job("RUNNING", step(), run=2), job("SUCCESS", step(state="SUCCESS", done=4), run=2)
+    api.on("GET", JOB, *states)
     result = run(*command, "--wait")
     assert result.exit_code == 0
     assert result.stdout.startswith("report t1 SUCCESS\n")
     assert result.stderr.splitlines()[0] == "shardmill: started run 2 of report/t1"
     assert "step main RUNNING (0 of 4 tasks)" in result.stderr
-    api.on("GET", JOB, *looks)
+    api.on("GET", JOB, *states)
     assert json.loads(run(*command, "--wait", "--json").stdout)["state"] == "SUCCESS"
 
 

@@ -117,8 +117,8 @@ def test_output_of_show_can_be_saved(api: FakeApi, run: Run, tmp_path: Path) -> 
     file.write_text(output_of(run("schedule", "show", "report", "nightly", "--json")))
     output_of(run("schedule", "save", "report", "nightly", "--file", str(file)))
     sent = next(each.document for each in api.seen if each.method == "PUT")
-    again, faults = check_schedule(sent, "report", "nightly")
-    assert (again and again.params, faults) == ({"a": [None]}, [])
+    saved, faults = check_schedule(sent, "report", "nightly")
+    assert (saved and saved.params, faults) == ({"a": [None]}, [])
 
 
 def test_invalid_file_exits_1_with_its_faults(api: FakeApi, run: Run, tmp_path: Path) -> None:
@@ -127,13 +127,13 @@ def test_invalid_file_exits_1_with_its_faults(api: FakeApi, run: Run, tmp_path: 
     (tmp_path / "x.json").write_text('{"cron": "x"}')
     refused = run("schedule", "save", "report", "nightly", "--file", str(tmp_path / "x.json"))
     assert refused.exit_code == 1
-    told = "shardmill: the schedule is not valid\nshardmill:   /cron: is not understood\n"
-    assert (refused.stdout, refused.stderr) == ("", told)
+    expected = "shardmill: the schedule is not valid\nshardmill:   /cron: is not understood\n"
+    assert (refused.stdout, refused.stderr) == ("", expected)
     assert run("schedule", "save", "report", "nightly", "--file", "/nonexistent.yaml").exit_code == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ([], "exactly one of --cron, --every, --at and --file"),
         ([*CRON, "--every", "5"], "exactly one of --cron, --every, --at and --file"),
@@ -157,11 +157,11 @@ def test_invalid_file_exits_1_with_its_faults(api: FakeApi, run: Run, tmp_path: 
     ],
 )
 def test_invalid_usage_exits_2_without_a_request(
-    api: FakeApi, run: Run, options: list[str], words: str
+    api: FakeApi, run: Run, options: list[str], message: str
 ) -> None:
     refused = run("schedule", "save", "report", "nightly", *options)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert words in " ".join(refused.stderr.split())
+    assert message in " ".join(refused.stderr.split())
     assert api.seen == []
 
 

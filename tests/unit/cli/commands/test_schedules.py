@@ -110,7 +110,7 @@ def test_next_times_in_utc_and_local_time(api: FakeApi, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sent", "asked"),
+    ("text", "sent", "requests"),
     [
         ("2026-03-29", "2026-03-28T23:00:00.000Z", 2),
         ("20260701", "2026-06-30T22:00:00.000Z", 2),
@@ -119,11 +119,11 @@ def test_next_times_in_utc_and_local_time(api: FakeApi, run: Run) -> None:
     ],
 )
 def test_date_means_midnight_in_the_timezone_of_the_schedule(
-    api: FakeApi, run: Run, text: str, sent: str, asked: int
+    api: FakeApi, run: Run, text: str, sent: str, requests: int
 ) -> None:
     output_of(run("schedule", "next", "report", "nightly", "--from", text))
     assert api.seen[-1].query["from"] == sent
-    assert len(api.seen) == asked
+    assert len(api.seen) == requests
 
 
 def test_schedule_is_switched_on_and_off(api: FakeApi, run: Run) -> None:
@@ -131,24 +131,24 @@ def test_schedule_is_switched_on_and_off(api: FakeApi, run: Run) -> None:
     assert output_of(run("schedule", "off", "report", "nightly")) == "report nightly OFF\n"
     assert (api.seen[-1].document["status"], api.seen[-1].headers["if-match"]) == (0, '"v3"')
     assert json.loads(output_of(run("schedule", "off", "report", "nightly", "--json")))["status"] == 0
-    asked = len(api.seen)
-    told = "report nightly ON, next 2026-11-17T03:30:00Z\n"
-    assert output_of(run("schedule", "on", "report", "nightly")) == told
-    assert api.asked[asked:] == [f"GET {PATH}"]
+    before = len(api.seen)
+    expected = "report nightly ON, next 2026-11-17T03:30:00Z\n"
+    assert output_of(run("schedule", "on", "report", "nightly")) == expected
+    assert api.asked[before:] == [f"GET {PATH}"]
 
 
 def test_concurrently_changed_schedule_is_not_switched(api: FakeApi, run: Run) -> None:
-    words = "schedule 'nightly' of 'report' is at version 4: not what was expected; read it and repeat"
-    api.on("PUT", PATH, problem(412, "precondition-failed", words))
+    message = "schedule 'nightly' of 'report' is at version 4: not what was expected; read it and repeat"
+    api.on("PUT", PATH, problem(412, "precondition-failed", message))
     refused = run("schedule", "off", "report", "nightly")
-    assert (refused.exit_code, refused.stdout, refused.stderr) == (1, "", f"shardmill: {words}\n")
+    assert (refused.exit_code, refused.stdout, refused.stderr) == (1, "", f"shardmill: {message}\n")
 
 
 def test_schedule_is_deleted(api: FakeApi, run: Run) -> None:
     api.on("DELETE", PATH, Reply(None, 204))
     assert output_of(run("schedule", "delete", "report", "nightly")) == "schedule nightly of report deleted\n"
-    told = json.loads(output_of(run("schedule", "delete", "report", "nightly", "--json")))
-    assert told == {"jobName": "report", "scheduleId": "nightly", "deleted": True}
+    printed = json.loads(output_of(run("schedule", "delete", "report", "nightly", "--json")))
+    assert printed == {"jobName": "report", "scheduleId": "nightly", "deleted": True}
 
 
 def test_schedule_is_fired(api: FakeApi, run: Run) -> None:
@@ -190,10 +190,10 @@ def test_fire_timeout_exits_5(api: FakeApi, run: Run) -> None:
 
 
 def test_refused_firing_shows_the_reason(api: FakeApi, run: Run) -> None:
-    words = "the previous Job report/t0 is still RUNNING, and the schedule says to skip then; wait for it"
-    api.on("POST", f"{PATH}:fire", problem(409, "overlap", words))
+    message = "the previous Job report/t0 is still RUNNING, and the schedule says to skip then; wait for it"
+    api.on("POST", f"{PATH}:fire", problem(409, "overlap", message))
     refused = run("schedule", "fire", "report", "nightly", "--wait")
-    assert (refused.exit_code, refused.stdout, refused.stderr) == (1, "", f"shardmill: {words}\n")
+    assert (refused.exit_code, refused.stdout, refused.stderr) == (1, "", f"shardmill: {message}\n")
 
 
 def test_options_before_the_subcommand(run: Run) -> None:

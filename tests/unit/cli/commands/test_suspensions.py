@@ -18,7 +18,7 @@ SHOWN = "suspended by bob: a di sk"
     ("options", "sent"), [([], {}), (["--reason", "a disk"], {"reason": "a disk"}), (["--reason", ""], {})]
 )
 @pytest.mark.parametrize(
-    ("command", "answer", "told"),
+    ("command", "answer", "expected"),
     [
         (["definitions", "suspend", "report"], saved(suspended=WHY), f"report version 3 {SHOWN}\n"),
         (["definitions", "resume", "report"], saved(), "report version 3 resumed\n"),
@@ -35,14 +35,14 @@ def test_suspend_and_resume_one(
     run: Run,
     command: list[str],
     answer: dict[str, Any],
-    told: str,
+    expected: str,
     options: list[str],
     sent: Any,
 ) -> None:
     kind, verb, name = command
     path = f"/v1/{kind}/{name}:{verb}"
     api.on("POST", path, answer)
-    assert output_of(run(*command, *options)) == told
+    assert output_of(run(*command, *options)) == expected
     assert json.loads(output_of(run(kind, "--json", verb, name, *options)))["suspended"] == answer.get(
         "suspended"
     )
@@ -55,18 +55,18 @@ def test_not_found_exits_3_with_the_command_to_create_it(api: FakeApi, run: Run)
     api.on("POST", "/v1/groups/g:suspend", problem(404, "group-not-found", missing))
     missing = "there is no definition named 'r'; save it with PUT /v1/definitions/r"
     api.on("POST", "/v1/definitions/r:suspend", problem(404, "definition-not-found", missing))
-    for command, words in (
+    for command, message in (
         (["groups", "suspend", "g"], "make it with `shardmill groups add g`"),
         (["definitions", "suspend", "r"], "save it with `shardmill define FILE`"),
     ):
         refused = run(*command)
         assert (refused.exit_code, refused.stdout) == (3, "")
-        assert words in refused.stderr
+        assert message in refused.stderr
 
 
 def test_lists_show_suspensions(api: FakeApi, run: Run) -> None:
-    plain, held = listed("a", description="nightly"), listed("b", description="hourly", suspended=WHY)
-    api.on("GET", "/v1/definitions", page(plain, held, listed("c", suspended=WHY), listed("d")))
+    plain, suspended = listed("a", description="nightly"), listed("b", description="hourly", suspended=WHY)
+    api.on("GET", "/v1/definitions", page(plain, suspended, listed("c", suspended=WHY), listed("d")))
     descriptions = [line.partition("  admin  ")[2] for line in output_of(run("definitions")).splitlines()[1:]]
     assert descriptions == ["nightly", f"({SHOWN}) hourly", f"({SHOWN})", "-"]
     assert [each["suspended"] for each in json.loads(output_of(run("definitions", "--json")))] == [
@@ -76,6 +76,6 @@ def test_lists_show_suspensions(api: FakeApi, run: Run) -> None:
         None,
     ]
     api.on("GET", "/v1/groups", page(GROUP, {**GROUP, "suspended": WHY}))
-    heading, free, resting = output_of(run("groups")).splitlines()
-    assert [line.split()[-1] for line in (heading, free)] == ["SUSPENDED", "-"]
-    assert resting.endswith("  by bob: a di sk")
+    heading, active, suspended = output_of(run("groups")).splitlines()
+    assert [line.split()[-1] for line in (heading, active)] == ["SUSPENDED", "-"]
+    assert suspended.endswith("  by bob: a di sk")

@@ -44,8 +44,8 @@ def test_once_runs_available_tasks_and_prints_json(api: FakeApi, tmp_path: Path)
         found = run_process("worker", *options, env=environment(url) | alone)
     assert found.returncode == 0
     assert [(one["outcome"], one.get("exitCode")) for one in results(api)] == [("failed", 3), ("success", 0)]
-    told = [json.loads(line) for line in found.stdout.splitlines()]
-    assert [(one["event"], one["index"]) for one in told] == [
+    printed = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(one["event"], one["index"]) for one in printed] == [
         ("started", 7),
         ("ended", 7),
         ("started", 8),

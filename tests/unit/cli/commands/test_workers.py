@@ -84,5 +84,5 @@ def test_worker_is_forgotten(api: FakeApi, run: Run) -> None:
     assert run("workers", "forget", "w1").exit_code == 1
     assert output_of(run("workers", "forget", "w1", "--force")) == "worker w1 forgotten\n"
     assert api.seen[-1].query == {"force": "true"}
-    told = json.loads(output_of(run("workers", "forget", "w1", "--json")))
-    assert told == {"id": "abcdefgh", "name": "w1", "forgotten": True}
+    printed = json.loads(output_of(run("workers", "forget", "w1", "--json")))
+    assert printed == {"id": "abcdefgh", "name": "w1", "forgotten": True}

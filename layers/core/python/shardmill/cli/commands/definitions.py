@@ -64,7 +64,7 @@ def validate(file: File, as_json: Json = False) -> None:
     if as_json:
         output.json_document({"valid": not faults, "faults": [fault.model_dump() for fault in faults]})
     elif define:
-        output.line(f"{define.job_name} is valid: {_size(define)}")
+        output.line(f"{define.job_name} is valid: {_summary(define)}")
     if faults:
         if not as_json:
             raise _invalid(file, faults)
@@ -95,7 +95,7 @@ def define(files: Files, url: Url = None, token: Token = None, as_json: Json = F
                 output.json_line(saved)
             else:
                 suspended = f"; {output.cell(saved.suspended)}" if saved.suspended else ""
-                output.line(f"{saved.job_name} version {saved.version} saved: {_size(saved)}{suspended}")
+                output.line(f"{saved.job_name} version {saved.version} saved: {_summary(saved)}{suspended}")
 
 
 def graph(
@@ -246,7 +246,7 @@ def _invalid(file: str, faults: list[Fault]) -> Exception:
     return Invalid(f"{file} is not a valid definition: {number}", faults=faults)
 
 
-def _size(define: JobDefine) -> str:
+def _summary(define: JobDefine) -> str:
     from shardmill.model.definition.fields import total
 
     totals = [total(step) for step in define.steps]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -131,43 +131,6 @@ def add(
         _show(client.create_group(name, kind=kind, lease_seconds=lease_seconds, types=bound), as_json)
 
 
-def _show(group: WorkerGroup, as_json: bool) -> None:
-    if as_json:
-        output.json_document(group)
-    else:
-        output.line(_summary(group))
-
-
-def _show_all(suspended: bool, as_json: bool) -> None:
-    if as_json:
-        output.json_document({"all": True, "suspended": suspended})
-    else:
-        output.line(f"all groups {'suspended' if suspended else 'resumed'}")
-
-
-def _check_one(name: str | None, everything: bool) -> None:
-    if everything == (name is not None):
-        raise typer.BadParameter("give either the NAME of a group or --all")
-
-
-def _summary(group: WorkerGroup) -> str:
-    types = f", types {', '.join(group.types)}" if group.types else ""
-    suspended = f", {output.cell(group.suspended)}" if group.suspended else ""
-    return f"group {group.name}: {group.kind}, lease {group.lease_seconds} s{types}{suspended}"
-
-
-def _step_types(given: list[str] | None) -> list[StepType] | None:
-    from typing import get_args
-
-    from shardmill.model.definition.fields import StepType
-
-    known: dict[str, StepType] = {each: each for each in get_args(StepType)}
-    for name in filter(None, given or ()):
-        if name not in known:
-            raise typer.BadParameter(f"{name!r} must be one of {', '.join(known)}", param_hint="--type")
-    return [known[name] for name in given if name] if given else None
-
-
 @app.command()
 def suspend(
     name: OptionalGroupName = None,
@@ -189,7 +152,7 @@ def suspend(
     """
     from shardmill.client import Client
 
-    _check_one(name, everything)
+    _require_name_or_all(name, everything)
     with Client(url, token) as client:
         if name is None:
             client.suspend_all_groups(reason)
@@ -219,7 +182,7 @@ def resume(
     """
     from shardmill.client import Client
 
-    _check_one(name, everything)
+    _require_name_or_all(name, everything)
     with Client(url, token) as client:
         if name is None:
             client.resume_all_groups(reason)
@@ -249,3 +212,38 @@ def remove(
         output.json_document({"name": name, "removed": True})
     else:
         output.line(f"group {name} removed")
+
+
+def _show(group: WorkerGroup, as_json: bool) -> None:
+    if as_json:
+        output.json_document(group)
+    else:
+        output.line(_summary(group))
+
+
+def _show_all(suspended: bool, as_json: bool) -> None:
+    if as_json:
+        output.json_document({"all": True, "suspended": suspended})
+    else:
+        output.line(f"all groups {'suspended' if suspended else 'resumed'}")
+
+
+def _require_name_or_all(name: str | None, everything: bool) -> None:
+    if everything == (name is not None):
+        raise typer.BadParameter("give either the NAME of a group or --all")
+
+
+def _summary(group: WorkerGroup) -> str:
+    types = f", types {', '.join(group.types)}" if group.types else ""
+    suspended = f", {output.cell(group.suspended)}" if group.suspended else ""
+    return f"group {group.name}: {group.kind}, lease {group.lease_seconds} s{types}{suspended}"
+
+
+def _step_types(given: list[str] | None) -> list[StepType] | None:
+    from shardmill.model.definition.fields import StepType
+
+    known: dict[str, StepType] = {each: each for each in get_args(StepType)}
+    for name in filter(None, given or ()):
+        if name not in known:
+            raise typer.BadParameter(f"{name!r} must be one of {', '.join(known)}", param_hint="--type")
+    return [known[name] for name in given if name] if given else None

@@ -19,7 +19,6 @@ from shardmill.cli.options import Json, Token, Url
 from shardmill.cli.render.logs import LogFormat, log_to_stderr
 
 if TYPE_CHECKING:
-    from shardmill.model.worker import Lease, Result
     from shardmill.worker.pull_worker import PullWorker
     from shardmill.worker.run import Onlooker
     from shardmill.worker.transport.base import Transport
@@ -196,6 +195,7 @@ def worker(
       shardmill worker --slots 4 --max-load 6 --min-disk 500
       shardmill worker --allow-host '*.example.com' --log-format json --metrics-port 9464
     """
+    from shardmill.cli.render.worker_tasks import JsonEvents
     from shardmill.worker.files.cache import Cache
     from shardmill.worker.run import own_programs, run_worker
     from shardmill.worker.task.limits import Limits
@@ -223,7 +223,7 @@ def worker(
         allow_hosts=allow_hosts or (),
         cache=Cache(cache_dir or _default_cache(), cache_mb * 1_000_000) if cache_mb else None,
         about={"domain": domain} if domain else None,
-        progress=_JsonEvents(stop) if as_json else None,
+        progress=JsonEvents(stop) if as_json else None,
         onlookers=_onlookers(metrics_port, live=log_format == "text" and not as_json and sys.stderr.isatty()),
         stop=stop,
     )
@@ -266,32 +266,6 @@ def _check(name: str, groups: list[str], apps: list[str], domain: str | None) ->
         options = {"groups": "--group", "apps": "--app", "domain": "--domain"}
         option = options.get(str(first["loc"][0]), "--name")
         raise typer.BadParameter(first["msg"], param_hint=option) from None
-
-
-class _JsonEvents:
-    """Prints a JSON line for each task event; stops the worker when standard output is closed."""
-
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
-        self._lock = threading.Lock()
-
-    def __call__(self, event: str, lease: Lease, result: Result | None) -> None:
-        line = {
-            "event": event,
-            "taskId": lease.task_id,
-            "attempt": lease.attempt,
-            "jobName": lease.job_name,
-            "trigger": lease.trigger,
-            "stepName": lease.step_name,
-            "index": lease.sharding.index,
-        }
-        if result:
-            line |= {"outcome": result.outcome, "exitCode": result.exit_code, "reason": result.reason}
-        with self._lock:
-            try:
-                output.json_line(line)
-            except BrokenPipeError:
-                self._stop.set()
 
 
 def _http_transport(url: str | None, token: str | None) -> Transport:

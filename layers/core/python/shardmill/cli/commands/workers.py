@@ -199,7 +199,7 @@ def _show_status(worker: Worker, as_json: bool) -> None:
 def _show(worker: Worker) -> None:
     name, status = output.paint(output.cell(worker.name), 1), output.paint_state(worker.status.name)
     output.line(f"{name} {status} {worker.activity}")
-    host = f"{worker.host or 'an unknown host'}{f':{worker.port}' if worker.port else ''}"
+    host = f"{worker.host or 'unknown host'}{f':{worker.port}' if worker.port else ''}"
     output.details(
         {
             "id": f"{worker.id} (session {worker.session})",

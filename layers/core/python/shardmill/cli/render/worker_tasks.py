@@ -1,18 +1,20 @@
-"""Live view of the tasks that a worker runs, one line per task."""
+"""The tasks of a worker: a live view with one line per task, or JSON lines with their events."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from shardmill.cli.output import cell, seconds
+from shardmill.cli.output import cell, json_line, seconds
 from shardmill.cli.render.progress import progress_text, task_bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from shardmill.model.worker import Lease, Result
     from shardmill.worker.inflight import Held
     from shardmill.worker.pull_worker import PullWorker
 
@@ -57,3 +59,29 @@ def task_lines(running: Sequence[Held], now: float, room: int) -> RenderableType
     if len(shown) < len(running):
         grid.add_row(Text(f"… and {len(running) - len(shown)} more", style="dim"))
     return grid
+
+
+class JsonEvents:
+    """Prints a JSON line for each task event; stops the worker when standard output is closed."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._lock = threading.Lock()
+
+    def __call__(self, event: str, lease: Lease, result: Result | None) -> None:
+        line = {
+            "event": event,
+            "taskId": lease.task_id,
+            "attempt": lease.attempt,
+            "jobName": lease.job_name,
+            "trigger": lease.trigger,
+            "stepName": lease.step_name,
+            "index": lease.sharding.index,
+        }
+        if result:
+            line |= {"outcome": result.outcome, "exitCode": result.exit_code, "reason": result.reason}
+        with self._lock:
+            try:
+                json_line(line)
+            except BrokenPipeError:
+                self._stop.set()
