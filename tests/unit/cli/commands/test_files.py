@@ -83,7 +83,7 @@ def test_files_of_a_missing_job(api: FakeApi, run: Run) -> None:
 
 
 def test_one_file_is_downloaded_under_its_name(store: FakeStore, run: Run, tmp_path: Path) -> None:
-    store.list(store.keep("a/words.txt", b"message", stepName="main", index=0))
+    store.list(store.keep("a/words.txt", b"words", stepName="main", index=0))
     assert output_of(run("get", "report", "t1", "a/words.txt")) == "a/words.txt\n"
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "other")) == "other\n"
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "new/")) == "new/a/words.txt\n"
