@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.result import Result
-from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks.lease import lease
 from support.aws_rules.faults import Faults
 from support.moto.moto_cloud import moto_cloud
@@ -51,7 +51,7 @@ def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
         faults.meter.reset()
         for at in range(0, len(messages), 10):
             batch = messages[at : at + 10]
-            leases = lease(runner.mill, Taker.of(runner.worker.row), batch, runner.worker.clock())
+            leases = lease(runner.mill, WorkerSession.of(runner.worker.row), batch, runner.worker.clock())
             runner.worker.report(leases, count_now=False)  # it goes along with a heartbeat
         sends = -(-shards // 10)
         calls = faults.meter.calls

@@ -40,11 +40,11 @@ def row_of(runner: JobRunner, worker: ManualWorker) -> WorkerRow:
     ],
 )
 def test_apps(apps: list[str], need: str, fits: bool) -> None:
-    assert matching.runs(apps, need) is fits
+    assert matching.can_run(apps, need) is fits
 
 
 def test_a_bounce_waits_longer_each_time_and_a_minute_at_most() -> None:
-    assert [matching.bounce_seconds(n) for n in (1, 2, 3, 6, 7, 500)] == [1, 2, 4, 32, 60, 60]
+    assert [matching.bounce_delay(n) for n in (1, 2, 3, 6, 7, 500)] == [1, 2, 4, 32, 60, 60]
 
 
 def test_a_worker_that_cannot_run_a_task_passes_it_on_uncounted(runner: JobRunner) -> None:

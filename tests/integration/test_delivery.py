@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from botocore.exceptions import ClientError
 
-from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks import messages as task_messages
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.lease import drop_void
@@ -253,7 +253,7 @@ def test_a_lease_written_twice_by_an_sdk_retry_is_granted(runner: JobRunner, fau
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
     messages = runner.worker.receive()
     faults.fail("dynamodb", "UpdateItem", how="repeat")
-    leases = lease_messages(runner.mill, Taker.of(runner.worker.row), messages, runner.worker.clock())
+    leases = lease_messages(runner.mill, WorkerSession.of(runner.worker.row), messages, runner.worker.clock())
     assert [lease.attempt for lease in leases] == [1, 1, 1]
     runner.worker.report(leases)
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
@@ -288,10 +288,10 @@ def test_leases_reach_the_worker_when_a_later_call_fails(runner: JobRunner, faul
     split = [message for message in messages if json.loads(message.body)[4] in (0, 1, 64)]
     assert len(split) == 3
     faults.fail("dynamodb", "UpdateItem", nth=nth, how="throttle")
-    from shardmill.engine.groups.matching import Taker
+    from shardmill.engine.groups.matching import WorkerSession
     from shardmill.engine.tasks.lease import lease as lease_messages
 
-    leases = lease_messages(runner.mill, Taker.of(runner.worker.row), split, runner.worker.clock())
+    leases = lease_messages(runner.mill, WorkerSession.of(runner.worker.row), split, runner.worker.clock())
     assert len(leases) >= 1
     running = [task["sharding"]["index"] for task in runner.step_tasks("a") if task["state"] == "RUNNING"]
     assert sorted(each.sharding.index for each in leases) == running

@@ -30,7 +30,7 @@ def test_a_task_never_reads_the_file_of_another_task_for_its_own(
             file_worker.end(lease, {"out": b"of the first"})
     first, second = sorted(runner.take(2), key=lambda lease: lease.sharding.index)
     assert file_worker.fetch(first) == {"out": b"of the first"}
-    assert file_worker.ask(second, 409, prepare=True)["detail"] == "step 'a' made no file 'out'"
+    assert file_worker.ask(second, 409, prepare=True)["detail"] == "step 'a' produced no file 'out'"
 
 
 def test_tasks_share_a_file_that_one_of_as_many_made(runner: JobRunner, file_worker: FileWorker) -> None:

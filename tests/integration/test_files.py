@@ -68,11 +68,11 @@ def test_a_task_reads_the_file_of_the_same_task(runner: JobRunner, file_worker: 
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ({"name": "none.csv"}, "made no file 'none.csv'"),
-        ({"name": "x-*"}, "made no file 'x-*'"),
+        ({"name": "none.csv"}, "produced no file 'none.csv'"),
+        ({"name": "x-*"}, "produced no file 'x-*'"),
         (
             {"name": "log"},
-            "3 tasks of step 'make' made a file 'log': read them all by a pattern such as '*/log'",
+            "3 tasks of step 'make' produced a file 'log': read all with a pattern such as '*/log'",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_worker_has_addresses_for_the_task_that_it_holds_only(
     out = [{"name": "../out", "size": 1, "md5s": md5s(b"x")}]
     assert file_worker.ask(mine, 422, store=out)["faults"][0]["pointer"] == "/store/0/name"
     few = [{"name": "out", "size": 2 * PART_BYTES, "md5s": md5s(b"x")}]
-    assert "2 parts" in file_worker.ask(mine, 409, store=few)["detail"]
+    assert "needs 2 md5s" in file_worker.ask(mine, 409, store=few)["detail"]
     assert file_worker.ask(mine, 422)["faults"][0]["message"].startswith("asks for one of")
 
 

@@ -173,7 +173,7 @@ def test_a_job_waiting_for_a_suspended_and_an_empty_group_names_both(runner: Job
     runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
     [reason] = runner.job()["waitingFor"]
     assert reason.startswith("step a: group empty has no live worker; group default was suspended by")
-    assert "silent" not in reason
+    assert "no heartbeat" not in reason
 
 
 def test_a_heartbeat_names_the_suspended_group(runner: JobRunner) -> None:

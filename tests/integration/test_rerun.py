@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shardmill.engine.control import rerun
-from shardmill.engine.errors import JobBusy
+from shardmill.engine.errors import JobNotEnded
 from shardmill.model.actor import Actor
 from shardmill.store.rows import JobRow
 from support.scenarios.job_runner import JobRunner, fail_shards
@@ -182,7 +182,7 @@ def test_many_that_rerun_at_once_make_one_run(runner: JobRunner) -> None:
     def again(_: int) -> JobRow | None:
         try:
             return rerun.rerun(runner.mill, job, rerun.Scope(), Actor("me"), "", runner.worker.clock())
-        except JobBusy:
+        except JobNotEnded:
             return None
 
     with ThreadPoolExecutor(6) as pool:

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from shardmill.aws import clients
-from shardmill.engine.files.split import settle
+from shardmill.engine.files.split import store_cuts
 from shardmill.model.definition.fields import StepDefine
 from support.aws_rules.faults import Faults
 from support.scenarios.file_worker import FileWorker
@@ -156,7 +156,7 @@ def test_an_address_is_not_split(runner: JobRunner) -> None:
     step = {"stepName": "a", "content": "x", "inputs": [{"name": "i", "url": "https://example.com/x"}]}
     runner.define({**step, "partition": {"input": "i"}, "sharding": 2})
     runner.submit()
-    assert "put it into S3" in runner.run()["steps"][0]["notes"]
+    assert "copy it to S3" in runner.run()["steps"][0]["notes"]
 
 
 def test_what_was_counted_limits_the_parts_and_a_template_may_say_how_many(
@@ -225,8 +225,9 @@ def test_cuts_of_one_object_are_never_used_for_another(runner: JobRunner, file_w
     before = row.context["split"]
     file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/in", Body=b"x\n" + NUMBERS * 2)
     late = runner.row(0)
-    assert settle(runner.mill, late, StepDefine.model_validate(late.spec), 4) == 4
-    assert late.context["split"]["cuts"] != before["cuts"]
+    parts, cuts = store_cuts(runner.mill, late, StepDefine.model_validate(late.spec), 4)
+    assert parts == 4
+    assert cuts[\"cuts\"] != before[\"cuts\"]
     leases = sorted(runner.take(4), key=lambda lease: lease.sharding.index)
     [first] = file_worker.ask(leases[0], prepare=True)["prepared"]["files"]
     assert (first["first"], first["end"], first["etag"]) == (0, 125, before["etag"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.aws.queues import Message, Ticket
-from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks.lease import lease
 from shardmill.model.worker import Lease
 from shardmill.worker import lambda_runner
@@ -80,7 +80,9 @@ def test_a_message_whose_task_another_runs_is_kept(runner: JobRunner) -> None:
     a_step(runner, content="echo hi")
     batch = records(runner, 1)
     duplicate = [{**batch[0], "messageId": "duplicate"}]
-    held = lease(runner.mill, Taker("lambda.other"), [lambda_runner._message(runner.mill, batch[0])], now())
+    held = lease(
+        runner.mill, WorkerSession("lambda.other"), [lambda_runner._message(runner.mill, batch[0])], now()
+    )
     assert len(held) == 1
     assert run_batch(runner.mill, duplicate, now() + 60_000, now()) == ["duplicate"]
     assert runner.task("a", 0)["state"] == "RUNNING"

@@ -33,10 +33,10 @@ from moto.sqs import models as moto_sqs
 from shardmill.aws import clients
 from shardmill.aws.queues import Message, Queues, Ticket
 from shardmill.aws.settings import Settings
-from shardmill.engine.errors import ForeignTask, StaleSession, WorkerResting
+from shardmill.engine.errors import ForeignTask, StaleSession, WorkerSuspended
 from shardmill.engine.groups import groups
-from shardmill.engine.groups.matching import Taker
-from shardmill.engine.groups.totals import count
+from shardmill.engine.groups.matching import WorkerSession
+from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.jobs.plan import graph
 from shardmill.engine.mill import Mill
 from shardmill.engine.orchestrate import act
@@ -157,7 +157,7 @@ class Puppet(ManualWorker):
         tally = Tally()
         told = report(self.mill, self.worker.id, results, self.clock(), tally=tally, trusted=trusted)
         if tally.done or tally.skip:
-            row = count(self.mill, self.worker.id, tally, self.clock())
+            row = record_totals(self.mill, self.worker.id, tally, self.clock())
             assert row is not None
             if row.session == self.session:
                 self.worker = row
@@ -167,7 +167,7 @@ class Puppet(ManualWorker):
         tasks = [HandedBack(task_id=had.task_id, attempt=had.attempt, receipt=had.receipt) for had in leases]
         given = hand_back(self.mill, self.worker.id, tasks, self.clock())
         if given:
-            count(self.mill, self.worker.id, Tally(done=set(given)), self.clock())
+            record_totals(self.mill, self.worker.id, Tally(done=set(given)), self.clock())
         return given
 
 
@@ -447,11 +447,11 @@ class Laws(RuleBasedStateMachine):
             if not hand.worker.takes_tasks or me.gone:
                 return False
             messages, skip = hand.receive(most), set(hand.worker.skip)
-            leases = lease(self.mill, Taker.of(hand.worker), messages, self.clock())
+            leases = lease(self.mill, WorkerSession.of(hand.worker), messages, self.clock())
         else:
             if hand.session != me.session or me.gone or not me.takes_tasks:
                 gone = hand.session != me.session or me.gone
-                with pytest.raises(StaleSession if gone else WorkerResting):
+                with pytest.raises(StaleSession if gone else WorkerSuspended):
                     hand.ask(most)
                 assert not self.queues.received
                 return False
@@ -813,7 +813,7 @@ def test_a_task_passed_on_is_not_lost_again(cloud: Cloud) -> None:
     first = [each for each in messages if (ticket := Ticket.decode(each.body)) and ticket.rank == 0]
 
     def take(received: Sequence[Message]) -> list[Lease]:
-        return lease(runner.mill, Taker.of(runner.worker.row), received, runner.worker.clock())
+        return lease(runner.mill, WorkerSession.of(runner.worker.row), received, runner.worker.clock())
 
     take(first)
     runner.later(61)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from shardmill.aws.queues import Message
-from shardmill.engine.groups.matching import Taker
-from shardmill.engine.groups.totals import count
+from shardmill.engine.groups.matching import WorkerSession
+from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.lease import lease
 from shardmill.engine.tasks.report import report
@@ -44,7 +44,7 @@ class ManualWorker:
         return found
 
     def take(self, most: int = 10) -> list[Lease]:
-        return lease(self.mill, Taker.of(self.row), self.receive(most), self.clock())
+        return lease(self.mill, WorkerSession.of(self.row), self.receive(most), self.clock())
 
     def report(
         self, leases: Iterable[Lease], outcome: str = "success", *, count_now: bool = True, **more: object
@@ -66,7 +66,7 @@ class ManualWorker:
         tally = Tally()
         reported = report(self.mill, self.row.id, results, self.clock(), groups=self.row.groups, tally=tally)
         if count_now:
-            self.row = count(self.mill, self.row.id, tally, self.clock()) or self.row
+            self.row = record_totals(self.mill, self.row.id, tally, self.clock()) or self.row
         return reported
 
     def beat(self, held: Iterable[Lease], *, offline: bool = False) -> list[str]:

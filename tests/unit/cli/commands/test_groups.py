@@ -100,9 +100,11 @@ def test_add_sends_only_given_settings(
 
 
 def test_refused_removal_suggests_force(api: FakeApi, run: Run) -> None:
-    needed = "group 'g' is needed by Jobs; wait for them, or delete it with force, and their steps fail"
+    needed = (
+        "group 'g' is used by Jobs; wait for them to end, or delete it with force, which fails their steps"
+    )
     api.on("DELETE", "/v1/groups/g", problem(409, "group-in-use", needed))
-    assert "wait for them, or remove it with --force, and" in run("groups", "remove", "g").stderr
+    assert "wait for them to end, or remove it with --force, which" in run("groups", "remove", "g").stderr
 
 
 def test_group_is_removed(api: FakeApi, run: Run) -> None:

@@ -51,12 +51,12 @@ def test_suspend_and_resume_one(
 
 
 def test_not_found_exits_3_with_the_command_to_create_it(api: FakeApi, run: Run) -> None:
-    missing = "there is no worker group 'g'; make it with PUT /v1/groups/g"
+    missing = "there is no worker group 'g'; create it with PUT /v1/groups/g"
     api.on("POST", "/v1/groups/g:suspend", problem(404, "group-not-found", missing))
     missing = "there is no definition named 'r'; save it with PUT /v1/definitions/r"
     api.on("POST", "/v1/definitions/r:suspend", problem(404, "definition-not-found", missing))
     for command, message in (
-        (["groups", "suspend", "g"], "make it with `shardmill groups add g`"),
+        (["groups", "suspend", "g"], "create it with `shardmill groups add g`"),
         (["definitions", "suspend", "r"], "save it with `shardmill define FILE`"),
     ):
         refused = run(*command)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.engine.files.logs import whole_text
+from shardmill.engine.files.logs import decode_page
 
 
 @given(st.text(), st.integers(4, 20))
@@ -12,7 +12,7 @@ def test_pages_join_to_the_whole(text: str, size: int) -> None:
     while True:
         piece = data[offset : offset + size]
         final = offset + size >= len(data)
-        page, used = whole_text(piece, final=final)
+        page, used = decode_page(piece, final=final)
         read += page
         offset += used
         if final and offset >= len(data):
@@ -22,6 +22,6 @@ def test_pages_join_to_the_whole(text: str, size: int) -> None:
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_text_do_not_stop_the_reading(data: bytes) -> None:
-    text, used = whole_text(data, final=True)
+    text, used = decode_page(data, final=True)
     assert used == len(data)
     assert text == data.decode(errors="replace")

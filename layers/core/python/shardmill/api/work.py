@@ -18,8 +18,8 @@ from shardmill.engine.errors import (
     WrongGroup,
 )
 from shardmill.engine.files import logs
-from shardmill.engine.files.held_attempt import holding
-from shardmill.engine.groups.totals import count
+from shardmill.engine.files.held_attempt import get_held_attempt
+from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import mill
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.report import report
@@ -91,7 +91,7 @@ def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
         mill(), worker.id, request.results, now(), groups=worker.groups, tally=tally, trusted=False
     )
     if tally.done or tally.skip:
-        count(mill(), worker.id, tally, now())
+        record_totals(mill(), worker.id, tally, now())
     if all(item.status not in ("ok", "already") for item in reported):
         items = [item.model_dump(mode="json") for item in reported]
         error, detail = _UNCOUNTED[reported[0].status]
@@ -104,7 +104,7 @@ def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
     worker = registry.read(mill(), request.worker_id)
     given = hand_back(mill(), worker.id, request.tasks, now())
     if given:
-        count(mill(), worker.id, Tally(done=set(given)), now())
+        record_totals(mill(), worker.id, Tally(done=set(given)), now())
     return HandBackAnswer(items=given)
 
 
@@ -121,7 +121,7 @@ def _answerable(prepared: Prepared) -> Prepared:
 
 def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
     """Presigned addresses, for fifteen minutes, of an attempt's log and files, for its worker only."""
-    held = holding(mill(), request.worker_id, request.task_id, request.attempt, request.run)
+    held = get_held_attempt(mill(), request.worker_id, request.task_id, request.attempt, request.run)
     if request.stream:
         chunks = range(request.first, request.first + request.chunks)
         found = logs.upload_urls(mill(), held, request.stream, chunks)

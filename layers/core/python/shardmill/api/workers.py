@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
 from shardmill.api.responses import JSON, NO_REASON, Why, actor, no_content, now
-from shardmill.engine.groups.matching import runs
+from shardmill.engine.groups.matching import can_run
 from shardmill.engine.mill import mill
 from shardmill.engine.views.workers import heartbeat_answer, worker_view
 from shardmill.engine.workers import registry
@@ -54,7 +54,7 @@ def list_workers(
             (group is None or group in worker.groups)
             and (status is None or worker.status is status)
             and (busy is None or (worker.remain_tasks > 0) is busy)
-            and (app is None or runs(worker.apps, app))
+            and (app is None or can_run(worker.apps, app))
         )
 
     views = ((row.id, _view(row)) for row in rows)

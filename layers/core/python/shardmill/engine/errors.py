@@ -1,5 +1,7 @@
-"""One exception a fault; a message says what is wrong, where, and what to do. `api.problems` gives each its
-HTTP status."""
+"""The engine's exceptions, one class for each problem code. `api.problems` maps them to HTTP statuses.
+
+A message says what is wrong, where, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,15 @@ from shardmill.model.errors import Transient
 
 
 class MillError(Exception):
-    """Something asked of Shardmill cannot be done."""
+    """Base class of the errors that a caller can act on."""
 
     code = "error"
 
     def __init__(
         self, detail: str, *, faults: Sequence[dict[str, Any]] = (), extra: dict[str, Any] | None = None
     ) -> None:
-        places = [f"{fault['pointer'] or '/'} {fault['message']}" for fault in list(faults)[:10]]
-        super().__init__(": ".join([detail, *(["; ".join(places)] if places else [])]))
+        listed = [f"{fault['pointer'] or '/'} {fault['message']}" for fault in list(faults)[:10]]
+        super().__init__(": ".join([detail, *(["; ".join(listed)] if listed else [])]))
         self.detail = detail
         self.faults = list(faults)
         self.extra = extra or {}
@@ -44,19 +46,19 @@ class RequestInvalid(Invalid):
 
 
 class ScheduleInvalid(Invalid):
-    """What is asked of a schedule is not valid; if all its faults are of one kind, that is its code."""
+    """The schedule is not valid. If all faults have the same code, that is the error's code."""
 
     code = "invalid-schedule"
 
     def __init__(self, detail: str, *, faults: Sequence[dict[str, Any]]) -> None:
         super().__init__(detail, faults=faults)
-        kinds = {fault["code"] for fault in faults}
-        if len(kinds) == 1:
-            self.code = kinds.pop()
+        codes = {fault["code"] for fault in faults}
+        if len(codes) == 1:
+            self.code = codes.pop()
 
 
 class NotFound(MillError):
-    """There is no such thing."""
+    """The resource does not exist."""
 
     code = "not-found"
 
@@ -114,29 +116,29 @@ class WorkerNotFound(NotFound):
 
 
 class CannotOpen(Exception):
-    """A step cannot have its tasks, whenever it is tried: what it needs is not there or does not fit."""
+    """A step cannot be opened, and a retry would not help: an input is missing or too large."""
 
 
 class FileForbidden(MillError):
-    """A file is none of the task's business."""
+    """The task may not access the file."""
 
     code = "file-forbidden"
 
 
 class Conflict(MillError):
-    """What is there does not agree with what was asked."""
+    """The request conflicts with the current state of the resource."""
 
     code = "conflict"
 
 
 class FileUnavailable(Conflict):
-    """A task cannot have a file, or a secret, that it needs."""
+    """A file or secret that a task needs is not available."""
 
     code = "file-unavailable"
 
 
 class DefinitionSuspended(Conflict):
-    """No new Jobs of the definition start."""
+    """The definition is suspended; no new Jobs of it start."""
 
     code = "definition-suspended"
 
@@ -153,7 +155,7 @@ class DefinitionInUse(Conflict):
 
 
 class Overlap(Conflict):
-    """The schedule's previous Job has not ended, and the schedule says to skip then."""
+    """The schedule's previous Job has not ended, and its `overlap` is `skip`."""
 
     code = "overlap"
 
@@ -163,73 +165,73 @@ class TriggerTaken(Conflict):
 
     def __init__(self, job_name: str, trigger: str) -> None:
         super().__init__(
-            f"a Job of {job_name!r} with the trigger {trigger!r} exists already and was requested with other "
-            "content; use another trigger"
+            f"a Job of {job_name!r} with the trigger {trigger!r} exists already and was requested with "
+            "different content; use another trigger"
         )
 
 
 class ForeignAttempt(Conflict):
-    """Another worker holds the task, or nobody does: the attempt is none of this worker's."""
+    """The worker does not hold the attempt: another worker does, or none."""
 
     code = "foreign-attempt"
 
 
 class WrongGroup(Conflict):
-    """The task belongs to groups that the worker is not in."""
+    """The worker is not in any of the task's groups."""
 
     code = "wrong-group"
 
 
 class ForeignTask(Conflict):
-    """A worker says it holds a task that it never leased."""
+    """A worker claims to hold a task that it never leased."""
 
     code = "foreign-task"
 
 
-class WorkerResting(Conflict):
-    """A worker that is suspended or drained gets no tasks."""
+class WorkerSuspended(Conflict):
+    """The worker is suspended or draining and gets no tasks."""
 
     code = "worker-suspended"
 
 
-class WorkerBusy(Conflict):
-    """A worker that is alive cannot be forgotten."""
+class WorkerAlive(Conflict):
+    """The worker is alive and cannot be deleted."""
 
     code = "worker-alive"
 
 
 class GroupInUse(Conflict):
-    """Jobs that have not ended need the group."""
+    """Jobs that have not ended use the group."""
 
     code = "group-in-use"
 
 
 class JobEnded(Conflict):
-    """A Job that has ended cannot be changed."""
+    """The Job has ended and cannot be changed."""
 
     code = "job-ended"
 
 
-class JobBusy(Conflict):
-    """A Job that runs cannot be run again at the same time."""
+class JobNotEnded(Conflict):
+    """The Job has not ended and cannot be rerun or deleted."""
 
     code = "job-not-ended"
 
 
 class StepEnded(Conflict):
-    """A step that has ended cannot be changed."""
+    """The step has ended and cannot be changed."""
 
     code = "step-ended"
 
 
 class TaskEnded(Conflict):
-    """A task that has ended cannot be changed."""
+    """The task has ended and cannot be changed."""
 
     code = "task-ended"
 
 
 class StaleAttempt(Conflict):
-    """The attempt is not the task's present one, or another worker holds it."""
+    """The attempt is not the task's current one, or has ended."""
 
     code = "stale-attempt"
 
@@ -251,13 +253,13 @@ class TooLarge(MillError):
 
 
 class ScheduleTooLarge(TooLarge):
-    """The schedule is larger than its row can hold beside its history."""
+    """The schedule does not fit into its row together with its history."""
 
     code = "schedule-too-large"
 
 
 class OutputTooLarge(TooLarge):
-    """The output of a task is larger than what can be handed to later steps."""
+    """The output of a task is too large to pass to later steps."""
 
     code = "output-too-large"
 
@@ -285,7 +287,7 @@ class Unauthorized(MillError):
 
 
 class BadRequest(MillError):
-    """The request cannot be read."""
+    """The request cannot be parsed."""
 
     code = "bad-request"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from shardmill.aws.clock import new_id, now_ms
 from shardmill.aws.queues import Message
-from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.lease import lease
 from shardmill.engine.tasks.report import report
@@ -74,7 +74,7 @@ def _lease(mill: Mill, messages: Sequence[Message], now: int) -> list[Lease]:
     """The queue hides a message for long: one that could not be looked at is shown again soon."""
     try:
         with in_transport_words():
-            return lease(mill, Taker(_reference()), messages, now)
+            return lease(mill, WorkerSession(_reference()), messages, now)
     except Unreachable as error:
         log.warning("lease-failed messages=%d error=%s", len(messages), error)
         mill.queues.hide((message, _AGAIN_SECONDS) for message in messages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardmill.engine.errors import JobBusy
+from shardmill.engine.errors import JobNotEnded
 from shardmill.engine.files import keys
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import kill
@@ -25,7 +25,7 @@ def delete(mill: Mill, job: JobRow, actor: str, now: int, *, full: bool) -> None
         present = mill.jobs.get(job.id)
         if present and present.state is not JobState.DELETED:
             named = f"{job.job_name}/{job.trigger}"
-            raise JobBusy(f"the Job {named} is {present.state} just now, in run {present.run}; ask again")
+            raise JobNotEnded(f"the Job {named} is {present.state} just now, in run {present.run}; ask again")
         if present and full:
             delete(mill, present, actor, now, full=True)
     elif full:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from shardmill.engine.errors import Conflict, JobBusy, StepNotFound
+from shardmill.engine.errors import Conflict, JobNotEnded, StepNotFound
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import kill
@@ -40,7 +40,7 @@ class Scope:
 def rerun(mill: Mill, job: JobRow, scope: Scope, actor: Actor, reason: str, now: int) -> JobRow:
     """Start the next run of a Job that has ended or is suspended; raises if there is nothing to do."""
     if job.state not in AGAIN:
-        raise JobBusy(f"the Job {job.job_name}/{job.trigger} is {job.state}; kill or suspend it first")
+        raise JobNotEnded(f"the Job {job.job_name}/{job.trigger} is {job.state}; kill or suspend it first")
     redo = _what(mill, job, scope)
     if job.parked or job.event_pending:
         _end(mill, job, actor, now)
@@ -84,9 +84,9 @@ def _end(mill: Mill, job: JobRow, actor: Actor, now: int) -> None:
     kill.end_steps(mill, job, actor.name, now)
 
 
-def _changed(mill: Mill, job: JobRow) -> JobBusy:
+def _changed(mill: Mill, job: JobRow) -> JobNotEnded:
     present = mill.jobs.get(job.id) or job
-    return JobBusy(f"the Job {job.job_name}/{job.trigger} is {present.state}, in run {present.run}")
+    return JobNotEnded(f"the Job {job.job_name}/{job.trigger} is {present.state}, in run {present.run}")
 
 
 def _in_words(scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""What a worker may ask for the task that it holds, and for no other."""
+"""The attempt that a worker holds, for which it may ask for URLs of files and logs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from shardmill.store.rows import StepRow
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """An attempt at a task, by the worker that holds it."""
+class HeldAttempt:
+    """An attempt at a task, verified to be held by the worker that asks."""
 
     step: StepRow
     rank: int
@@ -42,12 +42,12 @@ class Holding:
         return keys.log(step.job_id, step.run, step.index, self.rank, self.attempt, stream)
 
     def files(self, listed: Sequence[File]) -> list[File]:
-        """Files of the step as this task has them, their templates filled in."""
+        """Files of the step with their templates rendered for this task."""
         context = context_of(self.step, self.spec, self.rank)
-        return [_filled(file, context) for file in listed]
+        return [_render_file(file, context) for file in listed]
 
 
-def _filled(file: File, context: dict[str, Any]) -> File:
+def _render_file(file: File, context: dict[str, Any]) -> File:
     document = file.model_dump(exclude_none=True)
     try:
         return File.model_validate(render_value(document, context, False))
@@ -58,15 +58,15 @@ def _filled(file: File, context: dict[str, Any]) -> File:
         raise FileUnavailable(f"file {file.name!r}: {why}") from error
 
 
-def holding(mill: Mill, worker_id: str, task: str, attempt: int, run: int) -> Holding:
-    """The attempt that a worker says it holds; raises unless it does."""
-    place = parse_task_id(task)
-    step = mill.jobs.step(place[0], run, place[1]) if place else None
-    if not place or not step or place[2] >= step.total:
+def get_held_attempt(mill: Mill, worker_id: str, task: str, attempt: int, run: int) -> HeldAttempt:
+    """The attempt that a worker claims to hold. Raises StaleAttempt unless the worker holds it."""
+    parsed = parse_task_id(task)
+    step = mill.jobs.step(parsed[0], run, parsed[1]) if parsed else None
+    if not parsed or not step or parsed[2] >= step.total:
         raise TaskNotFound(f"there is no task {task!r}")
-    rank = place[2]
+    rank = parsed[2]
     shard = mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
     holds = shard.attempt == attempt and shard.worker_id == worker_id
     if not holds or shard.state is not TaskState.RUNNING:
         raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of {task}")
-    return Holding(step, rank, attempt)
+    return HeldAttempt(step, rank, attempt)

@@ -1,4 +1,4 @@
-"""The files of a Job, as people see them: what came with it, and what its tasks made."""
+"""List the files of a Job: files submitted with it, and outputs of its tasks."""
 
 from __future__ import annotations
 
@@ -6,57 +6,58 @@ from collections.abc import Iterator
 from typing import Any
 
 from shardmill.engine.files import keys, outputs
-from shardmill.engine.files.outputs import Left
+from shardmill.engine.files.outputs import AttemptOutput
 from shardmill.engine.mill import Mill
 from shardmill.model.files import fits
 from shardmill.model.transfers import JobFile
 from shardmill.store.rows import JobRow, StepRow
 
-_A_STEP = 10**10
-"""More than the files of any step: a place in the list is a step's index, from 1 on, and a number in it."""
+_STEP_STRIDE = 10**10
+"""Exceeds the files of any step. A position is `(step index + 1) * stride + number of the file`."""
 
 
 def files(
     mill: Mill, job: JobRow, *, step_name: str | None, name: str | None, after: int | None
 ) -> Iterator[tuple[int, JobFile | None]]:
-    """The files of a Job in the order of steps, tasks and names; with addresses, good for fifteen minutes.
+    """Yield `(position, file)` in the order of steps, tasks and names, with presigned URLs.
 
-    None where `name`, which may be a pattern, lets nothing through: only what is shown is signed, as a page
-    far back in a long list passes by all that is before it.
+    Yields None for a file that does not match `name`, which may be a pattern, so that only listed files are
+    signed and a page deep in a long list stays cheap.
     """
-    first, skip = divmod(after, _A_STEP) if after is not None else (0, -1)
+    first, skip = divmod(after, _STEP_STRIDE) if after is not None else (0, -1)
     if step_name is None and first == 0:
         for number, (own, known) in enumerate(sorted(job.given.items())):
             if number > skip:
-                yield number, _given(mill, job, own, known) if name is None or fits(own, name) else None
+                matches = name is None or fits(own, name)
+                yield number, _submitted(mill, job, own, known) if matches else None
     for step in mill.jobs.steps(job.id, job.run):
         place = step.index + 1
         if step.kind != "step" or not step.total or place < first or step_name not in (None, step.name):
             continue
-        for number, (left, known) in enumerate(_made(mill, step)):
+        for number, (output, known) in enumerate(_output_files(mill, step)):
             if place > first or number > skip:
-                shown = name is None or fits(known["name"], name)
-                yield place * _A_STEP + number, _output(mill, step, left, known) if shown else None
+                matches = name is None or fits(known["name"], name)
+                yield place * _STEP_STRIDE + number, _output(mill, step, output, known) if matches else None
 
 
-def _given(mill: Mill, job: JobRow, name: str, known: dict[str, Any]) -> JobFile:
+def _submitted(mill: Mill, job: JobRow, name: str, known: dict[str, Any]) -> JobFile:
     url = mill.files.get_url(mill.files.own(keys.submitted_file(job.id, name)))
     return JobFile(name=name, url=url, **known)
 
 
-def _made(mill: Mill, step: StepRow) -> Iterator[tuple[Left, dict[str, Any]]]:
-    for left in outputs.of_step(mill, step):
-        for known in left.kept.files:
-            yield left, known
+def _output_files(mill: Mill, step: StepRow) -> Iterator[tuple[AttemptOutput, dict[str, Any]]]:
+    for output in outputs.of_step(mill, step):
+        for known in output.stored.files:
+            yield output, known
 
 
-def _output(mill: Mill, step: StepRow, left: Left, known: dict[str, Any]) -> JobFile:
-    key = keys.output(step.job_id, left.run, step.index, left.rank, left.attempt, known["name"])
+def _output(mill: Mill, step: StepRow, output: AttemptOutput, known: dict[str, Any]) -> JobFile:
+    key = keys.output(step.job_id, output.run, step.index, output.rank, output.attempt, known["name"])
     return JobFile(
         step_name=step.name,
-        index=left.rank + step.settings.start_shard_id,
-        run=left.run,
-        attempt=left.attempt,
+        index=output.rank + step.settings.start_shard_id,
+        run=output.run,
+        attempt=output.attempt,
         url=mill.files.get_url(mill.files.own(key)),
         **known,
     )

@@ -1,4 +1,4 @@
-"""What the tasks of a step left for later ones: values and files of the attempts that count."""
+"""Outputs of tasks, values and files, as later steps see them: those of successful attempts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from shardmill.store.shards import TaskOutput
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What a task left, and the run and the attempt in which it did."""
+class AttemptOutput:
+    """The output of a task, with the run and the attempt that stored it."""
 
     rank: int
     run: int
     attempt: int
-    kept: TaskOutput
+    stored: TaskOutput
 
 
-def of_step(mill: Mill, source: StepRow) -> list[Left]:
-    """What each task of a step left that succeeded and had something to leave, in their order."""
+def of_step(mill: Mill, source: StepRow) -> list[AttemptOutput]:
+    """The outputs of the successful tasks of a step that have one, ordered by rank."""
     home = source.home
     missing = {
         (rank, shard.attempt)
@@ -30,25 +30,28 @@ def of_step(mill: Mill, source: StepRow) -> list[Left]:
         for rank, shard in block.items()
         if shard.state is TaskState.SUCCESS
     }
-    found: list[Left] = []
-    for run in range(home.run, 0, -1):  # a task that a rerun kept left it in the run that it ran in
+    found: list[AttemptOutput] = []
+    for run in range(home.run, 0, -1):  # a task that a rerun kept has its output in the run that it ran in
         if not missing:
             break
-        there = mill.shards.outputs(home.of_run(run))
-        found += [Left(rank, run, attempt, there[rank, attempt]) for rank, attempt in missing & there.keys()]
-        missing -= there.keys()
-    return sorted(found, key=lambda left: left.rank)
+        stored = mill.shards.outputs(home.of_run(run))
+        found += [
+            AttemptOutput(rank, run, attempt, stored[rank, attempt])
+            for rank, attempt in missing & stored.keys()
+        ]
+        missing -= stored.keys()
+    return sorted(found, key=lambda output: output.rank)
 
 
-def of_rank(mill: Mill, source: StepRow, rank: int) -> Left | None:
+def of_rank(mill: Mill, source: StepRow, rank: int) -> AttemptOutput | None:
     home = source.home
     shard = mill.shards.blocks(home, [block_of(rank)])[block_of(rank)][rank]
     return of_task(mill, home, rank, shard.attempt) if shard.state is TaskState.SUCCESS else None
 
 
-def of_task(mill: Mill, step: StepRow, rank: int, attempt: int) -> Left | None:
+def of_task(mill: Mill, step: StepRow, rank: int, attempt: int) -> AttemptOutput | None:
     for run in range(step.run, 0, -1):
-        kept = mill.shards.output(step.of_run(run), rank, attempt)
-        if kept:
-            return Left(rank, run, attempt, kept)
+        stored = mill.shards.output(step.of_run(run), rank, attempt)
+        if stored:
+            return AttemptOutput(rank, run, attempt, stored)
     return None

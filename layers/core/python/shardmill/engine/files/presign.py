@@ -1,4 +1,4 @@
-"""The files of a task: what it fetches before it runs, and where it stores what it made."""
+"""Presigned URLs for the files of a task: inputs to download, and outputs to upload."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shardmill.aws.files import ObjectRefused
 from shardmill.aws.secrets import Secrets, SecretUnavailable
 from shardmill.engine.errors import FileForbidden, FileUnavailable
 from shardmill.engine.files import split
-from shardmill.engine.files.held_attempt import Holding
+from shardmill.engine.files.held_attempt import HeldAttempt
 from shardmill.engine.files.sources import Source, Upstream, sources
 from shardmill.engine.mill import Mill
 from shardmill.engine.template_context import context_of
@@ -18,14 +18,14 @@ from shardmill.model.templates.render import render_value
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, StoreRequest, part_ranges
 
 
-def prepare(mill: Mill, held: Holding) -> Prepared:
-    """Everything that a task needs before it runs; raises FileUnavailable if it cannot have it."""
+def prepare(mill: Mill, held: HeldAttempt) -> Prepared:
+    """The downloads, outputs and secrets of a task. Raises FileUnavailable if one is not available."""
     spec, upstream = held.spec, Upstream(mill, held.step)
     fetches: list[Fetch] = []
     try:
         for declared, file in zip(spec.inputs, held.files(spec.inputs), strict=True):
             if spec.partition and declared.name == spec.partition.input:
-                fetches.append(split.fetch_of(mill, held, file))
+                fetches.append(split.fetch_part(mill, held, file))
             else:
                 fetches += _fetches(upstream, held.rank, file, "input")
         for file in held.files(spec.predata):
@@ -35,7 +35,7 @@ def prepare(mill: Mill, held: Holding) -> Prepared:
     return Prepared(files=fetches, outputs=held.files(spec.outputs), environ=_secrets(held))
 
 
-def _secrets(held: Holding) -> dict[str, str]:
+def _secrets(held: HeldAttempt) -> dict[str, str]:
     command = held.spec.command
     private = command.environ.private if command else {}
     named = {name: text for name, text in private.items() if is_reference(text)}
@@ -45,7 +45,7 @@ def _secrets(held: Holding) -> dict[str, str]:
             name: Secrets().resolve(str(render_value(text, context, False))) for name, text in named.items()
         }
     except SecretUnavailable as error:
-        raise FileUnavailable(f"a private variable: {error}") from error
+        raise FileUnavailable(f"private environment variable: {error}") from error
 
 
 def _fetches(upstream: Upstream, rank: int, file: File, kind: str) -> Iterator[Fetch]:
@@ -60,7 +60,7 @@ def _fetches(upstream: Upstream, rank: int, file: File, kind: str) -> Iterator[F
 
 
 def _fetch(mill: Mill, source: Source, file: File, kind: str, number: int) -> Fetch:
-    """Reference data is told apart by its checksum, or else by what the store knows it by."""
+    # A worker caches predata by its checksum, or by its ETag if the checksum is not known.
     head = mill.files.head(source.place) if kind == "predata" and not source.sha256 else None
     return Fetch(
         name=f"{file.name}.part-{number:06d}" if file.pattern else source.name,
@@ -74,23 +74,26 @@ def _fetch(mill: Mill, source: Source, file: File, kind: str, number: int) -> Fe
     )
 
 
-def store(mill: Mill, held: Holding, wanted: Sequence[StoreRequest]) -> list[StoreAnswer]:
-    """Where the parts of a task's outputs go; a file that the step does not declare has no place."""
-    _declared(held, [each.name for each in wanted])
+def store(mill: Mill, held: HeldAttempt, wanted: Sequence[StoreRequest]) -> list[StoreAnswer]:
+    """Presigned URLs for the parts of outputs. Raises FileForbidden for an undeclared output."""
+    _check_declared(held, [each.name for each in wanted])
     for each in wanted:
         if len(each.md5s) != len(part_ranges(each.size)):
-            raise FileUnavailable(f"a file of {each.size} bytes has {len(part_ranges(each.size))} parts")
-    return [_place(mill, held, each) for each in wanted]
+            raise FileUnavailable(
+                f"{each.name!r} of {each.size} bytes needs {len(part_ranges(each.size))} md5s, one for each "
+                f"part; got {len(each.md5s)}"
+            )
+    return [_store(mill, held, each) for each in wanted]
 
 
-def _declared(held: Holding, names: Sequence[str]) -> None:
+def _check_declared(held: HeldAttempt, names: Sequence[str]) -> None:
     outputs = [file.upload_name or file.name for file in held.files(held.spec.outputs)]
     for name in names:
         if not any(fits(name, output) for output in outputs):
             raise FileForbidden(f"step {held.step.name!r} declares no output {name!r}")
 
 
-def _place(mill: Mill, held: Holding, wanted: StoreRequest) -> StoreAnswer:
+def _store(mill: Mill, held: HeldAttempt, wanted: StoreRequest) -> StoreAnswer:
     key = held.output_key(wanted.name)
     headers = [{"content-md5": md5} for md5 in wanted.md5s]
     if len(wanted.md5s) == 1:
@@ -104,9 +107,9 @@ def _place(mill: Mill, held: Holding, wanted: StoreRequest) -> StoreAnswer:
     return StoreAnswer(name=wanted.name, upload_id=upload_id, urls=urls, headers=headers)
 
 
-def complete(mill: Mill, held: Holding, name: str, upload_id: str, etags: Sequence[str]) -> None:
-    """All parts of an output are stored."""
-    _declared(held, [name])
+def complete(mill: Mill, held: HeldAttempt, name: str, upload_id: str, etags: Sequence[str]) -> None:
+    """Complete the multipart upload of an output."""
+    _check_declared(held, [name])
     try:
         mill.files.join_parts(held.output_key(name), upload_id, etags)
     except ObjectRefused as error:

@@ -1,4 +1,4 @@
-"""Where the files of a step come from: somebody's object, a step's output, what came with the Job."""
+"""Resolve the files of a task to objects in S3: given objects, outputs of other steps, submitted files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from shardmill.aws.files import Place
 from shardmill.engine.errors import FileForbidden, FileUnavailable
 from shardmill.engine.files import keys, outputs
-from shardmill.engine.files.held_attempt import Holding
-from shardmill.engine.files.outputs import Left
+from shardmill.engine.files.held_attempt import HeldAttempt
+from shardmill.engine.files.outputs import AttemptOutput
 from shardmill.engine.mill import Mill
 from shardmill.model.files import File, fits, has_wildcard
 from shardmill.store.rows import StepRow
@@ -18,7 +18,7 @@ from shardmill.store.rows import StepRow
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An object that becomes a file `name` in a work folder."""
+    """An object in S3 that becomes the file `name` in the work folder."""
 
     name: str
     place: Place
@@ -29,100 +29,100 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """What a step finds upstream; however many files are of one step, it is looked at once."""
+    """The upstream steps of a step and their outputs; each is read once, however many files use it."""
 
     mill: Mill
     step: StepRow
-    _makers: dict[str, StepRow | None] = field(default_factory=dict)
-    _left: dict[int, list[Left]] = field(default_factory=dict)
+    _producers: dict[str, StepRow | None] = field(default_factory=dict)
+    _outputs: dict[int, list[AttemptOutput]] = field(default_factory=dict)
 
-    def maker(self, origin: str) -> StepRow | None:
-        if origin not in self._makers:
+    def producer(self, origin: str) -> StepRow | None:
+        if origin not in self._producers:
             index = self.step.context["refs"][origin]
-            self._makers[origin] = self.mill.jobs.step(self.step.job_id, self.step.run, index)
-        return self._makers[origin]
+            self._producers[origin] = self.mill.jobs.step(self.step.job_id, self.step.run, index)
+        return self._producers[origin]
 
-    def left_by(self, maker: StepRow) -> list[Left]:
-        if maker.index not in self._left:
-            self._left[maker.index] = outputs.of_step(self.mill, maker)
-        return self._left[maker.index]
+    def outputs_of(self, producer: StepRow) -> list[AttemptOutput]:
+        if producer.index not in self._outputs:
+            self._outputs[producer.index] = outputs.of_step(self.mill, producer)
+        return self._outputs[producer.index]
 
 
 def sources(upstream: Upstream, rank: int, file: File) -> list[Source]:
-    """The objects that a file of a task is; none if it is absent and may be. Raises FileUnavailable."""
+    """The objects of a task's file; none if the file is optional and missing. Raises FileUnavailable."""
     mill, step = upstream.mill, upstream.step
     given = step.context.get("given", {}).get(file.name)
     if given and not file.origin:
         place = mill.files.own(keys.submitted_file(step.job_id, file.name))
         return [Source(file.name, place, given["size"], given["sha256"])]
     if file.s3:
-        return [Source(file.name, _allowed(mill, step, Place(file.s3.bucket, file.s3.key)), file.size)]
+        return [Source(file.name, _check_allowed(mill, step, Place(file.s3.bucket, file.s3.key)), file.size)]
     if not file.origin:
-        return _absent(file, f"file {file.name!r} has no source, and none came with the Job")
-    found = list(_of_origin(upstream, rank, file, file.origin))
+        return _missing(file, f"file {file.name!r} has no source and was not submitted with the Job")
+    found = list(_from_origin(upstream, rank, file, file.origin))
     if not found:
-        return _absent(file, f"step {file.origin!r} made no file {file.pattern or file.name!r}")
+        return _missing(file, f"step {file.origin!r} produced no file {file.pattern or file.name!r}")
     return found
 
 
-def _absent(file: File, why: str) -> list[Source]:
+def _missing(file: File, why: str) -> list[Source]:
     if file.optional:
         return []
     raise FileUnavailable(why)
 
 
-def _allowed(mill: Mill, step: StepRow, place: Place) -> Place:
-    """What Shardmill keeps for Jobs is read by its own Job only, however its key is written."""
+def _check_allowed(mill: Mill, step: StepRow, place: Place) -> Place:
+    """Raise FileForbidden for an object that Shardmill stores for another Job, however its key is spelled."""
     parts = place.key.split("/")
     if not {".", ".."}.isdisjoint(parts):
-        raise FileForbidden(
-            f"{place.key!r} is refused as a key in S3: '.' and '..' in it may be read as folders"
-        )
+        raise FileForbidden(f"the S3 key {place.key!r} must not contain '.' or '..' as a path segment")
     if place.bucket == mill.files.bucket and not keys.owned_by(place.key, step.job_id):
         raise FileForbidden(f"{place.key} in the bucket of Shardmill belongs to another Job")
     return place
 
 
-def _of_origin(upstream: Upstream, rank: int, file: File, origin: str) -> Iterator[Source]:
-    mill, maker = upstream.mill, upstream.maker(origin)
-    if not maker:
+def _from_origin(upstream: Upstream, rank: int, file: File, origin: str) -> Iterator[Source]:
+    mill, producer = upstream.mill, upstream.producer(origin)
+    if not producer:
         return
     wanted = file.pattern or file.name
     if file.pattern or has_wildcard(wanted):
-        for left in upstream.left_by(maker):
-            yield from _matching(mill, maker, left, wanted)
+        for output in upstream.outputs_of(producer):
+            yield from _matching(mill, producer, output, wanted)
         return
-    if maker.total == upstream.step.total and _makes(maker, rank, wanted):
-        own = outputs.of_rank(mill, maker, rank)
+    if producer.total == upstream.step.total and _declares(producer, rank, wanted):
+        own = outputs.of_rank(mill, producer, rank)
         found = [own] if own else []
     else:
-        found = [left for left in upstream.left_by(maker) if _has(left, wanted)]
+        found = [output for output in upstream.outputs_of(producer) if _contains(output, wanted)]
     if len(found) > 1:
         raise FileUnavailable(
-            f"{len(found)} tasks of step {maker.name!r} made a file {wanted!r}: read them all by a pattern "
-            f"such as '*/{wanted}', or give each a name of its own such as 'part-{{{{ shard.index }}}}'"
+            f"{len(found)} tasks of step {producer.name!r} produced a file {wanted!r}: read all with a "
+            f"pattern such as '*/{wanted}', or use a unique name such as 'part-{{{{ shard.index }}}}'"
         )
-    for left in found:
-        yield from _matching(mill, maker, left, wanted)
+    for output in found:
+        yield from _matching(mill, producer, output, wanted)
 
 
-def _makes(maker: StepRow, rank: int, name: str) -> bool:
-    """Whether a task is to make a file of this very name: if it did not, another task's is not it."""
-    task = Holding(maker, rank, 0)
+def _declares(producer: StepRow, rank: int, name: str) -> bool:
+    """Whether the task of this rank declares exactly this output; if so, no other task's file is used."""
+    task = HeldAttempt(producer, rank, 0)
     return any((each.upload_name or each.name) == name for each in task.files(task.spec.outputs))
 
 
-def _has(left: Left, name: str) -> bool:
-    return any(each["name"] == name for each in left.kept.files)
+def _contains(output: AttemptOutput, name: str) -> bool:
+    return any(each["name"] == name for each in output.stored.files)
 
 
-def _matching(mill: Mill, maker: StepRow, left: Left, wanted: str) -> Iterator[Source]:
-    """The files of a task that a pattern names: by their names, or by the task's index and their names."""
-    shard = left.rank + maker.settings.start_shard_id
-    for each in left.kept.files:
+def _matching(mill: Mill, producer: StepRow, output: AttemptOutput, wanted: str) -> Iterator[Source]:
+    """The files of an output that match a pattern by `name` or by `{shard index}/{name}`."""
+    shard = output.rank + producer.settings.start_shard_id
+    for each in output.stored.files:
         by_index = f"{shard}/{each['name']}"
         local = next((name for name in (each["name"], by_index) if fits(name, wanted)), None)
         if local is None:
             continue
-        key = keys.output(maker.job_id, left.run, maker.index, left.rank, left.attempt, each["name"])
+        key = keys.output(
+            producer.job_id, output.run, producer.index, output.rank, output.attempt, each["name"]
+        )
         yield Source(local, mill.files.own(key), each["size"], each["sha256"], each.get("indexed"))

@@ -1,4 +1,4 @@
-"""Splitting one input of a step among its tasks: the cuts are found when it is opened."""
+"""Split one input of a step among its tasks at byte offsets that are computed when the step opens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 from shardmill.aws.files import Head, ObjectChanged, ObjectRefused, Place
 from shardmill.engine.errors import CannotOpen, FileUnavailable, MillError
 from shardmill.engine.files import keys
-from shardmill.engine.files.held_attempt import Holding
+from shardmill.engine.files.held_attempt import HeldAttempt
 from shardmill.engine.files.sources import Source, Upstream, sources
 from shardmill.engine.mill import Mill
 from shardmill.model import split
@@ -22,8 +22,8 @@ _NUMBER = struct.Struct(">Q")
 _MB = 2**20
 
 
-def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> tuple[int, dict[str, str]]:
-    """Split the input of a step: the number of parts, and where the object and its cuts are stored."""
+def store_cuts(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> tuple[int, dict[str, str]]:
+    """Split the input of a step. Returns the number of parts, and where object and cuts are stored."""
     assert spec.partition is not None
     file = _input(step, spec)
     source = _source(mill, step, file)
@@ -31,15 +31,15 @@ def settle(mill: Mill, step: StepRow, spec: StepDefine, wanted: int) -> tuple[in
     try:
         head = mill.files.head(place)
         if not head:
-            raise CannotOpen(f"the input {file.name!r} that is to be split does not exist: {place.key}")
+            raise CannotOpen(f"the input {file.name!r} to split does not exist: {place.key}")
         found = _cuts(mill, source, head, spec.partition, wanted)
     except (split.SplitError, ObjectRefused) as error:
-        raise CannotOpen(f"its input {file.name!r}: {error}") from error
+        raise CannotOpen(f"the input {file.name!r} cannot be split: {error}") from error
     except ObjectChanged as error:
-        raise CannotOpen(f"its input {file.name!r} changed while it was split") from error
-    # Another who opens the step at the same time may see another object: its cuts are not ours.
-    known = hashlib.sha256(head.etag.encode()).hexdigest()[:16]
-    key = keys.cuts(step.job_id, step.run, step.index, known)
+        raise CannotOpen(f"the input {file.name!r} changed while it was being split") from error
+    # A concurrent open of the step may see another version of the object and compute other cuts.
+    fingerprint = hashlib.sha256(head.etag.encode()).hexdigest()[:16]
+    key = keys.cuts(step.job_id, step.run, step.index, fingerprint)
     mill.files.write(key, b"".join(map(_NUMBER.pack, found)))
     return len(found) - 1, {"bucket": place.bucket, "key": place.key, "etag": head.etag, "cuts": key}
 
@@ -50,7 +50,9 @@ def _cuts(mill: Mill, source: Source, head: Head, partition: Partition, wanted: 
     units = _units(partition, source)
     count = min(count, max(1, units)) if units is not None else count
     if count > MAX_PARTS:
-        raise CannotOpen(f"its input would have {count} parts; {MAX_PARTS} are possible: make them larger")
+        raise CannotOpen(
+            f"the input would have {count} parts; the maximum is {MAX_PARTS}: use a larger maxPartSizeMb"
+        )
 
     def read(first: int, length: int) -> bytes:
         return mill.files.read(source.place, first, length, head.etag)
@@ -64,28 +66,26 @@ def _input(step: StepRow, spec: StepDefine) -> File:
     assert spec.partition is not None
     named = [file for file in spec.inputs if file.name == spec.partition.input]
     try:
-        return Holding(step, 0, 0).files(named)[0]
+        return HeldAttempt(step, 0, 0).files(named)[0]
     except FileUnavailable as error:
         raise CannotOpen(str(error)) from error
 
 
 def _units(partition: Partition, source: Source) -> int | None:
-    """How many lines or records there are, if somebody counted them."""
+    """The number of lines or records, if the output's index or `totalIndex` says it."""
     indexed = source.indexed or {}
     return indexed.get("units") if indexed.get("by") == partition.index else partition.total_index
 
 
 def _source(mill: Mill, step: StepRow, file: File) -> Source:
     if file.url and file.name not in step.context.get("given", {}):
-        raise CannotOpen(
-            f"the input {file.name!r} is an address, which cannot be split; put it into S3 first"
-        )
+        raise CannotOpen(f"the input {file.name!r} has a url and cannot be split; copy it to S3 first")
     try:
         found = sources(Upstream(mill, step), 0, file)
     except MillError as error:
         raise CannotOpen(str(error)) from error
     if len(found) != 1:
-        raise CannotOpen(f"the input {file.name!r} that is to be split is {len(found)} files; it must be one")
+        raise CannotOpen(f"the input {file.name!r} to split has {len(found)} files; it must be one file")
     return found[0]
 
 
@@ -95,10 +95,10 @@ def _kind(partition: Partition, start: bytes) -> split.Kind:
     return split.LINE if partition.index == "line" else split.record_kind(start, partition.options)
 
 
-def fetch_of(mill: Mill, held: Holding, file: File) -> Fetch:
-    """The part of the input that a task reads."""
-    known = held.step.context["split"]
-    cuts = mill.files.read(mill.files.own(known["cuts"]), held.rank * _NUMBER.size, 2 * _NUMBER.size)
+def fetch_part(mill: Mill, held: HeldAttempt, file: File) -> Fetch:
+    """The download of the part of the input that a task reads."""
+    stored = held.step.context["split"]
+    cuts = mill.files.read(mill.files.own(stored["cuts"]), held.rank * _NUMBER.size, 2 * _NUMBER.size)
     first, end = (number for (number,) in _NUMBER.iter_unpack(cuts))
-    place = Place(known["bucket"], known["key"])
-    return Fetch(name=file.name, url=mill.files.get_url(place), etag=known["etag"], first=first, end=end)
+    place = Place(stored["bucket"], stored["key"])
+    return Fetch(name=file.name, url=mill.files.get_url(place), etag=stored["etag"], first=first, end=end)

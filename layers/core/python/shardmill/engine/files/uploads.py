@@ -1,4 +1,4 @@
-"""Files that come with a Job: uploaded before it is asked for, known by their content, then the Job's own."""
+"""Files submitted with a Job: uploaded before the request, addressed by content, then copied to the Job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shardmill.store.rows import JobRow
 
 
 def begin(mill: Mill, wanted: UploadRequest, actor: Actor) -> Upload:
-    """Where to upload a file; nowhere if the same content is there already. The store checks its checksum."""
+    """A presigned URL to upload a file; none if the content is present. S3 verifies the checksum."""
     upload = f"{_owner(actor)}-{wanted.sha256}"
     head = mill.files.head(mill.files.own(keys.upload(upload)))
     if head and head.size == wanted.size:
@@ -28,12 +28,12 @@ def begin(mill: Mill, wanted: UploadRequest, actor: Actor) -> Upload:
 
 
 def _owner(actor: Actor) -> str:
-    """Nobody meets what another uploaded, whatever it is called."""
+    """A prefix for the uploads of one caller, so that no caller can use another's upload."""
     return hashlib.sha256(actor.name.encode()).hexdigest()[:16]
 
 
-def take(mill: Mill, job: JobRow, files: Sequence[GivenFile], actor: Actor) -> None:
-    """Make uploaded files those of a Job that is about to be written; raises if one is not there."""
+def claim(mill: Mill, job: JobRow, files: Sequence[GivenFile], actor: Actor) -> None:
+    """Copy uploads to a Job before its row is written. Raises RequestInvalid if an upload is missing."""
     faults = list(_faults(mill, files, actor))
     if faults:
         raise RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
@@ -52,7 +52,7 @@ def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fa
             yield fault(("files", at, "size"), "bad-value", f"the upload has {head.size} bytes")
 
 
-def drop(mill: Mill, job: JobRow) -> None:
-    """The Job was not written after all: a rival was."""
+def discard(mill: Mill, job: JobRow) -> None:
+    """Delete the files of a Job whose row was not written because a concurrent request won."""
     if job.given:
         mill.files.remove(keys.submitted_file(job.id, ""))

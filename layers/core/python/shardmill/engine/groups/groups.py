@@ -16,31 +16,33 @@ from shardmill.store.rows import GroupRow
 
 DEFAULT_LEASE_SECONDS = 60
 LAMBDA_LEASE_SECONDS = 900
-ALWAYS_THERE = {"default": "pull", "lambda": "lambda"}
+BUILT_IN_GROUPS = {"default": "pull", "lambda": "lambda"}
 
 
 def save(mill: Mill, name: str, request: GroupRequest, now: int) -> tuple[GroupRow, bool]:
-    """Make a group with its queues, or change it; whether it is new."""
+    """Create a group with its queues, or change it. Returns the group, and whether it is new."""
     _check_name(name)
     known = mill.groups.get(name)
     kind = request.kind or (known.kind if known else "pull")
     least = LAMBDA_LEASE_SECONDS if kind == "lambda" else 0
     if least and request.lease_seconds and request.lease_seconds < least:
-        text = f"must be at least {least} for a group of kind lambda: a function may run that long"
+        text = f"must be at least {least} for a group of kind lambda, the longest that a function runs"
         fault_ = fault(("leaseSeconds",), "out-of-range", text)
         raise RequestInvalid("the group is not valid", faults=[fault_.model_dump()])
     if known:
         if known.kind != kind:
-            raise GroupFixed(f"group {name!r} is of kind {known.kind}; delete it first to change that")
+            raise GroupFixed(
+                f"group {name!r} is of kind {known.kind}; to change the kind, delete the group first"
+            )
         seconds = request.lease_seconds or known.lease_seconds
         changed = mill.groups.change(name, lease_seconds=seconds, types=request.types, now=now)
         mill.recent_groups.discard(name)
         return changed or known, False
     seconds = request.lease_seconds or least or DEFAULT_LEASE_SECONDS
-    return _make(mill, name, kind, seconds, request.types or [], now)
+    return _create(mill, name, kind, seconds, request.types or [], now)
 
 
-def _make(
+def _create(
     mill: Mill, name: str, kind: str, seconds: int, types: Sequence[str], now: int
 ) -> tuple[GroupRow, bool]:
     generation = mill.groups.next_generation(name)
@@ -61,26 +63,26 @@ def _check_name(name: str) -> None:
         GroupName(name=name)
     except ValidationError as error:
         faults = [fault.model_dump() for fault in faults_of(error, GroupName, {}, {})]
-        raise RequestInvalid(f"{name!r} is no name for a group", faults=faults) from None
+        raise RequestInvalid(f"{name!r} is not a valid group name", faults=faults) from None
 
 
 def read(mill: Mill, name: str) -> GroupRow:
     group = mill.groups.get(name)
     if not group:
-        raise GroupNotFound(f"there is no worker group {name!r}; make it with PUT /v1/groups/{name}")
+        raise GroupNotFound(f"there is no worker group {name!r}; create it with PUT /v1/groups/{name}")
     return group
 
 
 def delete(mill: Mill, name: str, *, force: bool = False) -> None:
-    """Remove a group and its queues; steps that need it fail then, so it is refused unless forced."""
+    """Delete a group and its queues. Unless forced, raises GroupInUse while open Jobs use the group."""
     group = read(mill, name)
-    if name in ALWAYS_THERE:
-        raise GroupFixed(f"group {name!r} is always there and cannot be deleted")
-    needing = None if force else next(mill.jobs.needing(name), None)
-    if needing:
+    if name in BUILT_IN_GROUPS:
+        raise GroupFixed(f"group {name!r} is built in and cannot be deleted")
+    user = None if force else next(mill.jobs.needing(name), None)
+    if user:
         raise GroupInUse(
-            f"group {name!r} is needed by Jobs that have not ended, such as {'/'.join(needing)}; "
-            "wait for them, or delete it with force, and their steps fail"
+            f"group {name!r} is used by Jobs that have not ended, such as {'/'.join(user)}; "
+            "wait for them to end, or delete it with force, which fails their steps"
         )
     mill.groups.delete(name)
     mill.recent_groups.discard(name)
@@ -89,44 +91,44 @@ def delete(mill: Mill, name: str, *, force: bool = False) -> None:
 
 
 def suspend(mill: Mill, name: str, actor: Actor, reason: str) -> GroupRow:
-    """Have nobody take tasks of a group; those that run go on to their end."""
-    return _hold(mill, name, suspended_by(actor, reason))
+    """Stop leasing tasks of a group. Running tasks continue."""
+    return _set_suspended(mill, name, suspended_by(actor, reason))
 
 
 def resume(mill: Mill, name: str) -> GroupRow:
-    return _hold(mill, name, None)
+    return _set_suspended(mill, name, None)
 
 
-def _hold(mill: Mill, name: str, why: str | None) -> GroupRow:
+def _set_suspended(mill: Mill, name: str, why: str | None) -> GroupRow:
     read(mill, name)
-    held = mill.groups.suspend(name, why)
+    group = mill.groups.suspend(name, why)
     mill.recent_groups.discard(name)
-    return held or read(mill, name)
+    return group or read(mill, name)
 
 
 def suspend_all(mill: Mill, actor: Actor, reason: str) -> None:
-    """Have nobody take tasks of any group, also of those that are made later."""
-    _hold_all(mill, suspended_by(actor, reason))
+    """Stop leasing tasks of all groups, including groups created later."""
+    _set_all_suspended(mill, suspended_by(actor, reason))
 
 
 def resume_all(mill: Mill) -> None:
-    """Let tasks be taken again; a group that was suspended by itself stays so."""
-    _hold_all(mill, None)
+    """Undo suspend_all. A group that was suspended by name stays suspended."""
+    _set_all_suspended(mill, None)
 
 
-def _hold_all(mill: Mill, why: str | None) -> None:
+def _set_all_suspended(mill: Mill, why: str | None) -> None:
     mill.groups.suspend_every_group(why)
     mill.recent_groups.discard(EVERY_GROUP)
 
 
 def set_up(mill: Mill, now: int) -> None:
-    """Make the groups that are always there."""
-    for name, kind in ALWAYS_THERE.items():
+    """Create the built-in groups."""
+    for name, kind in BUILT_IN_GROUPS.items():
         if not mill.groups.get(name):
             save(mill, name, GroupRequest.model_validate({"kind": kind}), now)
 
 
 def tear_down(mill: Mill) -> None:
-    """Remove what was made at run time: CloudFormation does not know it."""
+    """Delete the queues and objects created at run time, which CloudFormation does not manage."""
     mill.queues.remove(mill.queues.of_stack(mill.settings.stack))
     mill.files.remove_all()

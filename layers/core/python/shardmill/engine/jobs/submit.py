@@ -89,7 +89,7 @@ def submit(
     if request.files:
         from shardmill.engine.files import uploads  # few Jobs bring files along
 
-        uploads.take(mill, job, request.files, actor)
+        uploads.claim(mill, job, request.files, actor)
     job = job.evolve(jid=mill.jobs.next_jid())
     attempts = Attempts(f"the trigger {request.trigger!r}", _TRIES)
     while True:
@@ -100,7 +100,7 @@ def submit(
         rival = find_existing(mill, request)
         if rival:
             if request.files:
-                uploads.drop(mill, job)
+                uploads.discard(mill, job)
             return Submitted(rival, new=False)
 
 

@@ -134,7 +134,7 @@ def _named(texts: Iterable[tuple[Path, str]]) -> set[str]:
 
 def _output_of(mill: Mill, source: StepRow) -> Any:
     """What a step handed on: of one with shards a list in their order, null where there is nothing."""
-    found = {left.rank: left.kept.output for left in outputs.of_step(mill, source)}
+    found = {output.rank: output.stored.output for output in outputs.of_step(mill, source)}
     listed = [found.get(rank) for rank in range(source.total)]
     if is_sharded(source.define):
         return listed
@@ -170,7 +170,7 @@ def _with_tasks(mill: Mill, step: StepRow) -> StepRow:
         return step.evolve(total=wanted)
     from shardmill.engine.files import split  # few steps need it
 
-    parts, cuts = split.settle(mill, step, spec, wanted)
+    parts, cuts = split.store_cuts(mill, step, spec, wanted)
     return _with_context(step, split=cuts).evolve(total=parts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import lane_of
-from shardmill.engine.groups.matching import group_rows, need_of, served
+from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import changes, close_step, kill, release
 from shardmill.engine.running.finish import end_job
@@ -98,8 +98,8 @@ def _served_groups(mill: Mill, step: StepRow, now: int) -> list[str]:
     if len(step.groups) < 2:
         return []
     rows = group_rows(mill, step.groups, now).values()
-    need = need_of(step)
-    alive = [row.name for row in rows if served(mill, row, need, now)]
+    need = required_program(step)
+    alive = [row.name for row in rows if has_capable_worker(mill, row, need, now)]
     sent_to = set(step.sent_to or step.groups)
     return alive if alive and not sent_to <= set(alive) else []
 

@@ -6,7 +6,7 @@ SQS hands out by message group on AWS; where a queue is plain first in, first ou
 from __future__ import annotations
 
 from shardmill.aws.queues import lane_of
-from shardmill.engine.groups.matching import group_rows, live_crew
+from shardmill.engine.groups.matching import group_rows, live_workers
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import messages
 from shardmill.store.keys import parse_step_reference
@@ -95,7 +95,7 @@ def _shared_window(mill: Mill, step: StepRow, now: int) -> int:
     rows = group_rows(mill, step.groups, now)
     if any(row.kind == "lambda" for row in rows.values()):
         return DEFAULT_WINDOW
-    slots = sum(worker.slots for worker in live_crew(mill, rows, now))
+    slots = sum(worker.slots for worker in live_workers(mill, rows, now))
     return max(LEAST_WINDOW, _WINDOWS_A_SLOT * slots)
 
 

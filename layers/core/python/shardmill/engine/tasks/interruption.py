@@ -80,7 +80,7 @@ def end_overdue(mill: Mill, step: StepRow, block: Block, ranks: Iterable[int], n
         return set()  # somebody reported just now; the next heartbeat sees the rest
     keep_cut_off(mill, step, known, TIMED_OUT, now)
     for rank, shard in known.items():
-        totals.failed_at(mill, shard.worker_id, task_id(step, rank), now - shard.time, now)
+        totals.record_failure(mill, shard.worker_id, task_id(step, rank), now - shard.time, now)
     completion.after_end(mill, step, changed)
     completion.send_next(mill, step, changes.keys() - again.keys(), now, repeated=False)
     for rank, shard in again.items():

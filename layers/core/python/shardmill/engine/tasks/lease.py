@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine.groups import matching
-from shardmill.engine.groups.matching import Taker
+from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import completion, unmatched
@@ -38,7 +38,7 @@ StepKey = tuple[str, int, int]
 class _Batch:
     """One receive: who received, when, and what becomes of the messages."""
 
-    taker: Taker
+    session: WorkerSession
     now: int
     leases: list[Lease] = field(default_factory=list)
     hide: list[tuple[Message, int]] = field(default_factory=list)
@@ -46,9 +46,9 @@ class _Batch:
     running: set[StepKey] = field(default_factory=set)
 
 
-def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> list[Lease]:
+def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: int) -> list[Lease]:
     """Lease for a worker's session what the messages it received announce."""
-    batch = _Batch(taker, now)
+    batch = _Batch(session, now)
     tickets = _readable(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
     blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
@@ -61,8 +61,8 @@ def lease(mill: Mill, taker: Taker, messages: Sequence[Message], now: int) -> li
         ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
         if not step or not _meant(step, ticket) or ticket.rank in ranks:
             batch.delete.append(message)
-        elif matching.halted(mill, step, message.queue, now):
-            batch.hide.append((message, matching.bounce_seconds(message.receives)))
+        elif matching.queue_suspended(mill, step, message.queue, now):
+            batch.hide.append((message, matching.bounce_delay(message.receives)))
         else:
             ranks[ticket.rank] = message
     for (key, number), ranks in blocks.items():
@@ -177,7 +177,7 @@ def _judge(
         rank: on_delivery(
             shard,
             rules,
-            worker=batch.taker.reference,
+            worker=batch.session.reference,
             now=batch.now,
             lease_ms=lease_ms,
             holder_alive=rank in alive,
@@ -189,15 +189,17 @@ def _judge(
 
 
 def _unsuited(mill: Mill, batch: _Batch, step: StepRow, ranks: Iterable[int]) -> set[int]:
-    """The tasks that the taker cannot run, or failed at while another could run them."""
-    taker = batch.taker
-    if matching.ANY not in taker.apps and not matching.runs(taker.apps, matching.need_of(step)):
+    """The tasks that the session cannot run, or failed at while another could run them."""
+    session = batch.session
+    if matching.ANY not in session.apps and not matching.can_run(
+        session.apps, matching.required_program(step)
+    ):
         return set(ranks)
-    failed_at = {rank for rank in ranks if taker.skip and task_id(step, rank) in taker.skip}
+    failed_at = {rank for rank in ranks if session.skip and task_id(step, rank) in session.skip}
     return {
         rank
         for rank in failed_at
-        if matching.groups_for(mill, step, batch.now, taker=taker, task=task_id(step, rank))
+        if matching.other_capable_groups(mill, step, batch.now, session=session, task=task_id(step, rank))
     }
 
 
@@ -258,17 +260,19 @@ def _carry_out(
 
 def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
     """Leave tasks to others: to those at the same queue, or to another group of the step that has them."""
-    if not matching.runs(batch.taker.apps, matching.need_of(step)):
+    if not matching.can_run(batch.session.apps, matching.required_program(step)):
         unmatched.note_if_stuck(mill, step, list(bounced), batch.now)
     rows = matching.group_rows(mill, step.groups, batch.now)
     for rank, message in bounced.items():
-        names = matching.groups_for(mill, step, batch.now, taker=batch.taker, task=task_id(step, rank))
+        names = matching.other_capable_groups(
+            mill, step, batch.now, session=batch.session, task=task_id(step, rank)
+        )
         here = {name for name, row in rows.items() if message.queue in row.queues}
         if names and here.isdisjoint(names):
             task_messages.send(mill, step, [rank], batch.now, to=names)
             batch.delete.append(message)
         else:
-            batch.hide.append((message, matching.bounce_seconds(message.receives)))
+            batch.hide.append((message, matching.bounce_delay(message.receives)))
 
 
 def _forget_lost(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
@@ -296,7 +300,7 @@ def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
     lease_ms = lease_time(mill, step, now)
     for block in mill.shards.all_blocks(step):
         known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
-        verdicts = _judge(mill, _Batch(Taker(""), now), step, known, lease_ms)
+        verdicts = _judge(mill, _Batch(WorkerSession(""), now), step, known, lease_ms)
         ends = {rank: verdict.shard for rank, verdict in verdicts.items() if isinstance(verdict, End)}
         if not ends:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import RESEND, Ticket, lane_of
 from shardmill.engine.errors import GroupNotFound
-from shardmill.engine.groups.matching import group_rows, need_of, served
+from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import STEP_CACHE_MS, Mill
 from shardmill.engine.tasks import window
 from shardmill.store.rows import StepRow
@@ -28,8 +28,8 @@ def queues_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None
     rows = group_rows(mill, step.groups, now)
     groups = [rows[name] for name in only or step.sent_to or step.groups if name in rows]
     if len(groups) > 1:
-        need = need_of(step)
-        groups = [group for group in groups if served(mill, group, need, now)] or groups
+        need = required_program(step)
+        groups = [group for group in groups if has_capable_worker(mill, group, need, now)] or groups
     queues = [group.queues[lane_of(step.priority)] for group in groups]
     if not queues:
         raise GroupNotFound(

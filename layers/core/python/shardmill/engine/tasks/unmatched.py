@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shardmill.engine.groups.matching import group_rows, live_crew, need_of, runs
+from shardmill.engine.groups.matching import can_run, group_rows, live_workers, required_program
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import messages
 from shardmill.store.groups import Unmatched
@@ -16,7 +16,7 @@ def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> 
 
     It is noted before the last look, and a worker joins before it looks for notes: one sees the other.
     """
-    need = need_of(step)
+    need = required_program(step)
     if _anyone(mill, step, need, now):
         return
     names = list(group_rows(mill, step.groups, now))
@@ -28,14 +28,14 @@ def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> 
 
 
 def _anyone(mill: Mill, step: StepRow, need: str, now: int, *, fresh: bool = False) -> bool:
-    return any(runs(worker.apps, need) for worker in live_crew(mill, step.groups, now, fresh=fresh))
+    return any(can_run(worker.apps, need) for worker in live_workers(mill, step.groups, now, fresh=fresh))
 
 
 def wake_stuck(mill: Mill, worker: WorkerRow, now: int) -> None:
     """Send again what nobody but this worker can run; the older messages of it come back too."""
     for group in worker.groups:
         for noted in list(mill.groups.unmatched(group)):
-            if runs(worker.apps, noted.need):
+            if can_run(worker.apps, noted.need):
                 _send(mill, noted, now)
 
 

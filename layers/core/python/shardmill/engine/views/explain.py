@@ -110,7 +110,7 @@ def _of_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
         f"Step {step.name} is {step.state}: {counts[TaskState.SUCCESS] + counts[TaskState.FAILED]} of "
         f"{step.total} tasks have ended, {counts[TaskState.RUNNING]} run, {counts[TaskState.READY]} wait."
     )
-    missing = matching.missing(mill, step, now)
+    missing = matching.no_worker_reason(mill, step, now)
     if missing:
         yield f"{missing[0].upper()}{missing[1:]}."
     if step.stopping:

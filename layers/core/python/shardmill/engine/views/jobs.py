@@ -99,7 +99,7 @@ def job_view(mill: Mill, job: JobRow, now: int) -> Job:
 def _waits(mill: Mill, job: JobRow, steps: list[StepRow], now: int) -> list[str]:
     if job.state is JobState.WAITING:
         return [job.notes]
-    told = (matching.missing(mill, step, now) for step in steps if step.opened)
+    told = (matching.no_worker_reason(mill, step, now) for step in steps if step.opened)
     return [sentence for sentence in told if sentence]
 
 

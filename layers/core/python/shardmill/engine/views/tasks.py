@@ -81,10 +81,10 @@ def read_task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     elif shard.attempt and shard.state is not TaskState.READY:
         view.attempts.append(_bare_attempt(shard))
     if shard.state is TaskState.SUCCESS:
-        left = outputs.of_task(mill, step, rank, shard.attempt)
-        if left:
-            view.output = left.kept.output
-            view.files = [Stored.model_validate(each) for each in left.kept.files]
+        output = outputs.of_task(mill, step, rank, shard.attempt)
+        if output:
+            view.output = output.stored.output
+            view.files = [Stored.model_validate(each) for each in output.stored.files]
     add_progress(mill, [view])
     return view
 

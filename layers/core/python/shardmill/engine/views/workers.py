@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardmill.engine.groups.matching import group_rows, why_halted
+from shardmill.engine.groups.matching import group_rows, suspension_reasons
 from shardmill.engine.mill import Mill
 from shardmill.engine.workers.registry import Beat, heartbeat_seconds, is_seen
 from shardmill.model.base import from_ms
@@ -50,7 +50,7 @@ def _why_resting(mill: Mill, worker: WorkerRow, now: int) -> str:
         return f"{worker.notes or worker.tired}; `shardmill workers resume {worker.name}` lets it go on"
     rows = group_rows(mill, worker.groups, now)
     if rows and all(row.suspended for row in rows.values()):
-        return f"{why_halted(rows)}; it goes on when one of them is resumed"
+        return f"{suspension_reasons(rows)}; it goes on when one of them is resumed"
     return ""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shardmill.aws.queues import LANES
-from shardmill.engine.errors import GroupNotFound, StaleSession, WorkerResting
-from shardmill.engine.groups.matching import Taker, group_rows, why_halted
-from shardmill.engine.groups.totals import count
+from shardmill.engine.errors import GroupNotFound, StaleSession, WorkerSuspended
+from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
+from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.lease import lease
 from shardmill.engine.workers import registry
@@ -27,7 +27,7 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
     if worker.offline or request.session not in (None, worker.session):
         raise _stale(worker)
     if not worker.takes_tasks:
-        raise WorkerResting(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
+        raise WorkerSuspended(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
     groups = _serving(mill, worker, clock())
     began = clock()
     deadline = began + request.wait_seconds * 1000
@@ -51,7 +51,7 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
                 return []
             raise _stale(worker)
         worker = present
-        leases = lease(mill, Taker.of(worker), messages, clock()) if messages else []
+        leases = lease(mill, WorkerSession.of(worker), messages, clock()) if messages else []
         if leases:
             return _taken(mill, worker, leases, clock())
 
@@ -62,7 +62,7 @@ def _serving(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
         raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists any more")
     groups = [row for row in rows.values() if not row.suspended]
     if not groups:
-        raise WorkerResting(f"worker {worker.name!r} takes no tasks: {why_halted(rows)}")
+        raise WorkerSuspended(f"worker {worker.name!r} takes no tasks: {suspension_reasons(rows)}")
     return groups
 
 
@@ -77,14 +77,14 @@ def _look(
                 messages = mill.queues.receive(
                     group.queues[lane], most=free, wait=0, hide=group.lease_seconds
                 )
-                leases += lease(mill, Taker.of(worker), messages, clock()) if messages else []
+                leases += lease(mill, WorkerSession.of(worker), messages, clock()) if messages else []
     return leases
 
 
 def _taken(mill: Mill, worker: WorkerRow, leases: list[Lease], now: int) -> list[Lease]:
     if leases:
         tally = Tally(checkout=len(leases))
-        count(mill, worker.id, tally, now, taken=[task.task_id for task in leases])
+        record_totals(mill, worker.id, tally, now, taken=[task.task_id for task in leases])
     return leases
 
 

@@ -15,11 +15,11 @@ from shardmill.engine.errors import (
     GroupFixed,
     GroupNotFound,
     StaleSession,
-    WorkerBusy,
+    WorkerAlive,
     WorkerNotFound,
 )
 from shardmill.engine.groups.matching import group_rows
-from shardmill.engine.groups.totals import rest_if_tired
+from shardmill.engine.groups.totals import suspend_after_failures
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tasks import completion
@@ -159,7 +159,7 @@ def forget(mill: Mill, worker_id: str, now: int, *, force: bool) -> None:
     worker = read(mill, worker_id)
     alive = not worker.offline and is_seen(mill, worker, now)
     if alive and not force:
-        raise WorkerBusy(
+        raise WorkerAlive(
             f"worker {worker.name!r} is alive; drain it first, or force it: it will be told to stop"
         )
     mill.workers.delete(worker)
@@ -209,7 +209,7 @@ def heartbeat(
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
     if len(followed) < len(worker.followed):
         mill.workers.unfollow(worker.id, set(worker.followed) - set(followed))
-    return Beat(rest_if_tired(mill, worker, tally.longest if tally else 0), drop, followed)
+    return Beat(suspend_after_failures(mill, worker, tally.longest if tally else 0), drop, followed)
 
 
 def _progress(held: Iterable[HeldTask]) -> dict[str, Any]:

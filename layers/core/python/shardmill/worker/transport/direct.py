@@ -12,8 +12,8 @@ from threading import Lock
 from shardmill.aws.clock import now_ms
 from shardmill.aws.queues import BATCH
 from shardmill.aws.settings import Settings
-from shardmill.engine.groups.matching import Taker, group_rows, why_halted
-from shardmill.engine.groups.totals import count
+from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
+from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.lease import drop_void, lease
@@ -102,7 +102,9 @@ class DirectTransport:
                     meant = drop_void(self._mill, messages, now_ms())
                     self._lanes.show_again(meant[most:])
                     void, messages = len(meant) < len(messages), meant[:most]
-                leases = lease(self._mill, Taker.of(self._awake()), messages, now_ms()) if messages else []
+                leases = (
+                    lease(self._mill, WorkerSession.of(self._awake()), messages, now_ms()) if messages else []
+                )
             except Exception:
                 self._lanes.show_again(messages)
                 raise
@@ -131,7 +133,7 @@ class DirectTransport:
         """A failure is noted at once: the task may come back before the next heartbeat."""
         try:
             with in_transport_words(), self._ledger.writing() as tally:
-                row = count(self._mill, self._me.id, tally, now_ms())
+                row = record_totals(self._mill, self._me.id, tally, now_ms())
         except TransportError as error:
             log.warning("not-noted error=%s", error)
         else:
@@ -162,7 +164,7 @@ class DirectTransport:
             raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
         groups = [row for row in rows.values() if not row.suspended]
         if not groups:
-            raise Refused(f"worker {me.name!r} takes no tasks: {why_halted(rows)}", RESTING)
+            raise Refused(f"worker {me.name!r} takes no tasks: {suspension_reasons(rows)}", RESTING)
         return [
             Lane(url, level, group.lease_seconds)
             for group in groups

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from shardmill.aws.queues import SendRefused
 from shardmill.engine.errors import MillError, StaleSession, WorkerNotFound
 from shardmill.engine.files import presign
-from shardmill.engine.files.held_attempt import Holding, holding
+from shardmill.engine.files.held_attempt import HeldAttempt, get_held_attempt
 from shardmill.engine.mill import Mill
 from shardmill.model.transfers import Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import Lease
@@ -36,8 +36,8 @@ class EngineDesk:
         with in_transport_words():
             presign.complete(self._mill, self._held(lease), name, upload_id, etags)
 
-    def _held(self, lease: Lease) -> Holding:
-        return holding(self._mill, self._worker_id(), lease.task_id, lease.attempt, lease.run)
+    def _held(self, lease: Lease) -> HeldAttempt:
+        return get_held_attempt(self._mill, self._worker_id(), lease.task_id, lease.attempt, lease.run)
 
 
 @contextmanager
