@@ -227,7 +227,7 @@ def test_cuts_of_one_object_are_never_used_for_another(runner: JobRunner, file_w
     late = runner.row(0)
     parts, cuts = store_cuts(runner.mill, late, StepDefine.model_validate(late.spec), 4)
     assert parts == 4
-    assert cuts[\"cuts\"] != before[\"cuts\"]
+    assert cuts["cuts"] != before["cuts"]
     leases = sorted(runner.take(4), key=lambda lease: lease.sharding.index)
     [first] = file_worker.ask(leases[0], prepare=True)["prepared"]["files"]
     assert (first["first"], first["end"], first["etag"]) == (0, 125, before["etag"])
