@@ -243,6 +243,17 @@ def listed(name: str = "report", **more: Any) -> dict[str, Any]:
     return {field: value for field, value in whole.items() if field != "steps"}
 
 
+def group(**more: Any) -> dict[str, Any]:
+    """The pull group `g`."""
+    known = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60}
+    return {**known, "createTime": NOW, "updateTime": NOW, **more}
+
+
+def worker(worker_id: str = "abcdefgh", name: str = "w1", **more: Any) -> dict[str, Any]:
+    known = {"id": worker_id, "name": name, "groups": ["g", "h"], "session": 1, "heartbeatSeconds": 20}
+    return {**known, "createTime": NOW, "updateTime": NOW, **more}
+
+
 def log(text: str, offset: int, complete: bool) -> dict[str, Any]:
     return {"text": text, "offset": offset, "complete": complete}
 

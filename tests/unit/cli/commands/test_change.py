@@ -4,21 +4,7 @@ import json
 
 import pytest
 
-from support.fakes.api import NOW, FakeApi, Run, job, output_of, page
-
-TIMES = {"createTime": NOW, "updateTime": NOW}
-
-WORKER = {"id": "abcdefgh", "name": "w1", "groups": ["g", "h"], "session": 1, "heartbeatSeconds": 20, **TIMES}
-
-OTHER = {**WORKER, "id": "hgfedcba", "name": "host 17/3"}
-
-
-@pytest.fixture
-def api() -> FakeApi:
-    api = FakeApi()
-    api.on("GET", "/v1/workers", page(WORKER, OTHER))
-    api.on("GET", "/v1/workers/abcdefgh", WORKER)
-    return api
+from support.fakes.api import FakeApi, Run, job, output_of
 
 
 @pytest.mark.parametrize("number", [10, 0, -5])

@@ -5,19 +5,16 @@ from typing import Any
 
 import pytest
 
-from support.fakes.api import NOW, FakeApi, Reply, Run, output_of, page, problem
+from support.fakes.api import FakeApi, Reply, Run, group, output_of, page, problem, worker
 
-TIMES = {"createTime": NOW, "updateTime": NOW}
-
-GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, "createTime": NOW, "updateTime": NOW}
+GROUP = group()
 
 WHY = "suspended by bob: a di\x1bsk"
 
 SHOWN = "suspended by bob: a di sk"
 
-WORKER = {"id": "abcdefgh", "name": "w1", "groups": ["g", "h"], "session": 1, "heartbeatSeconds": 20, **TIMES}
-
-OTHER = {**WORKER, "id": "hgfedcba", "name": "host 17/3"}
+WORKER = worker()
+OTHER = worker("hgfedcba", "host 17/3")
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from support.fakes.api import NOW, FakeApi, Run, listed, output_of, page, problem, saved
+from support.fakes.api import FakeApi, Run, group, listed, output_of, page, problem, saved
 
-GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, "createTime": NOW, "updateTime": NOW}
+GROUP = group()
 
 WHY = "suspended by bob: a di\x1bsk"
 

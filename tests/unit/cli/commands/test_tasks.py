@@ -1,16 +1,10 @@
 """tasks: the list, and one task with its attempts."""
 
 import json
-from typing import Any
 
-from support.fakes.api import NOW, FakeApi, Run, page, task
+from support.fakes.api import NOW, FakeApi, Run, page, task, worker
 
 JOB = "/v1/jobs/report/t1"
-
-
-def worker(worker_id: str, name: str) -> dict[str, Any]:
-    times = {"createTime": NOW, "updateTime": NOW}
-    return {"id": worker_id, "name": name, "groups": ["g"], "session": 1, "heartbeatSeconds": 20, **times}
 
 
 def test_tasks_are_listed(api: FakeApi, run: Run) -> None:

@@ -8,25 +8,15 @@ from typing import Any
 
 from shardmill.model.worker import Lease
 from support.command_process import environment, run_on_terminal, run_process
-from support.fakes.api import NOW, FakeApi, Reply
+from support.fakes.api import FakeApi, Reply, worker
 from support.fakes.leases import a_lease
-
-WORKER = {
-    "id": "w",
-    "name": "w1",
-    "groups": ["default"],
-    "session": 1,
-    "heartbeatSeconds": 20,
-    "createTime": NOW,
-    "updateTime": NOW,
-}
 
 
 def with_work(api: FakeApi, *leases: Lease) -> None:
     """An API that has these tasks for one worker, and then no more."""
     items = [lease.model_dump(mode="json") | {"environ": {}} for lease in leases]
     reported = [{"taskId": each.task_id, "attempt": 1, "status": "ok"} for each in leases]
-    api.on("POST", "/v1/workers", Reply(WORKER, 201))
+    api.on("POST", "/v1/workers", Reply(worker("w", groups=["default"]), 201))
     api.on("POST", "/v1/workers/w:heartbeat", {"status": 3, "heartbeatSeconds": 20})
     api.on("POST", "/v1/work:lease", *({"items": [item]} for item in items), {"items": []})
     api.on("POST", "/v1/work:report", *({"items": [one]} for one in reported))
