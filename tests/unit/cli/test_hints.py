@@ -1,12 +1,14 @@
 """Advice in API errors names commands, not routes."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill import engine
+from shardmill import client, engine
 from shardmill.cli.hints import REWRITES, with_commands, without_routes
 from shardmill.engine.errors import DefinitionNotFound, DefinitionSuspended, ScheduleNotFound, Unauthorized
 from shardmill.model.actor import Actor, suspended_by
@@ -27,6 +29,29 @@ def test_routes_become_commands(api: FakeApi, run: Run) -> None:
     assert run("schedule", "show", "report", "nightly").stderr.endswith(f"; {advice}\n")
 
 
+def source_texts() -> Iterator[str]:
+    """All strings in the engine and the client, with `x` in place of each formatted value."""
+    for package in (engine, client):
+        for file in Path(package.__path__[0]).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.JoinedStr):
+                    yield "".join(_part(each) for each in node.values)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def _part(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return "'x'" if isinstance(node, ast.FormattedValue) and node.conversion == ord("r") else "x"
+
+
+def test_every_rewrite_matches_a_text_of_the_engine_or_the_client() -> None:
+    texts = list(source_texts())
+    unused = [code for code, (pattern, _) in REWRITES.items() if not any(map(pattern.search, texts))]
+    assert unused == []
+
+
 def test_every_route_in_an_engine_text_has_a_rewrite() -> None:
     sources = Path(engine.__path__[0]).rglob("*.py")
     named = [line for file in sources for line in file.read_text().splitlines() if "/v1/" in line]
@@ -40,9 +65,9 @@ def test_every_route_in_an_engine_text_has_a_rewrite() -> None:
 @given(st.from_regex(r"[_a-zA-Z][_a-zA-Z0-9-]{0,63}", fullmatch=True), st.text(max_size=40))
 def test_submit_to_a_suspended_definition_suggests_resume(name: str, reason: str) -> None:
     refused = DefinitionSuspended(name, suspended_by(Actor("bob"), reason))
-    expected = with_commands(refused.code, refused.detail)
-    assert expected.endswith(f"until `shardmill definitions resume {name}`")
-    assert suspended_by(Actor("bob"), reason) in expected
+    text = with_commands(refused.code, refused.detail)
+    assert text.endswith(f"until `shardmill definitions resume {name}`")
+    assert suspended_by(Actor("bob"), reason) in text
 
 
 def test_rejected_token_suggests_the_option() -> None:
