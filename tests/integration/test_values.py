@@ -223,13 +223,13 @@ def test_a_recomputed_list_makes_other_tasks(runner: JobRunner) -> None:
     ("step", "pointer", "said"),
     [
         ({"content": "{{ steps.other.output }}"}, "/steps/1/content", "not upstream"),
-        ({"when": "yes"}, "/steps/1/when", "must be one {{"),
-        ({"when": "{{ shard.index == 0 }}"}, "/steps/1/when", "known in tasks only"),
-        ({"content": "{{ item }}"}, "/steps/1/content", "items only"),
-        ({"items": [1], "sharding": 2}, "/steps/1/sharding", "give one of them"),
+        ({"when": "yes"}, "/steps/1/when", "must be a single {{"),
+        ({"when": "{{ shard.index == 0 }}"}, "/steps/1/when", "only available in tasks"),
+        ({"content": "{{ item }}"}, "/steps/1/content", "only available in a step with items"),
+        ({"items": [1], "sharding": 2}, "/steps/1/sharding", "cannot be combined with items"),
         ({"sharding": 0}, "/steps/1/sharding", "must be a number from 1 to 1000000"),
         ({"sharding": "{{ steps.a.output | size }}"}, "/steps/1/sharding", "size"),
-        ({"items": "{{ steps.a.output"}, "/steps/1/items", "never closed"),
+        ({"items": "{{ steps.a.output"}, "/steps/1/items", "not closed"),
     ],
 )
 def test_templates_are_checked_when_the_definition_is_saved(

@@ -148,7 +148,7 @@ def test_invalid_file_exits_1_with_its_faults(api: FakeApi, run: Run, tmp_path: 
         ([*CRON, "--timezone", "Mars/Olympus"], "--timezone must be an IANA time zone"),
         ([*CRON, "--start", "20260231"], "--start must be a date"),
         ([*CRON, "--start", "2026-02-01", "--end", "2026-01-01"], "endDate must not be before startDate"),
-        ([*CRON, "--trigger-format", "%Y/%m"], "--trigger-format gives triggers such as"),
+        ([*CRON, "--trigger-format", "%Y/%m"], "--trigger-format results in triggers such as"),
         ([*CRON, "--overlap", "maybe"], "'maybe'"),
         ([*CRON, "--catch-up", "some"], "'some'"),
         ([*CRON, "--max-lateness", "-1"], "'-1'"),

@@ -345,13 +345,13 @@ def test_two_thousand_steps_take_well_under_a_second() -> None:
 def test_more_faults_than_anybody_reads_are_counted() -> None:
     faults = check_definition(job(**{f"x{at}": 1 for at in range(3_000)}))[1]
     assert len(faults) == 1_001
-    assert (faults[-1].code, faults[-1].message) == ("too-many-faults", "2000 more faults are not listed")
+    assert (faults[-1].code, faults[-1].message) == ("too-many-faults", "2000 more faults are not shown")
 
 
 def test_packs_of_an_inclusive_range() -> None:
     packed = valid(job(step(packConf={"size": 10, "start": 1, "end": 25}))).steps[0]
     assert [pack_of(packed, rank) for rank in range(total(packed))] == [(1, 10), (11, 20), (21, 25)]
-    with pytest.raises(ValueError, match="none of rank 3"):
+    with pytest.raises(ValueError, match="has 3 tasks; there is no rank 3"):
         pack_of(packed, 3)
     with pytest.raises(ValueError, match="no packConf"):
         pack_of(StepDefine(step_name="a"), 0)

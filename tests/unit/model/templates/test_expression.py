@@ -116,8 +116,8 @@ def test_paths_lead_into_json(text: str, expected: Any) -> None:
             "params.files['0']",
             "{{ params.files.0 }} has no value here: params.files is a list, not an object",
         ),
-        ("params.text[0]", "{{ params.text[0] }} has no value here: params.text is text, not a list"),
-        ("pack.start", "{{ pack.start }} has no value here: pack is not known"),
+        ("params.text[0]", "{{ params.text[0] }} has no value here: params.text is a string, not a list"),
+        ("pack.start", "{{ pack.start }} has no value here: pack is not available"),
         ("steps.x.output", "{{ steps.x.output }} has no value here: steps has no 'x'"),
         ("params.empty | first", "{{ params.empty | first }} has no value here: first of an empty list"),
         ("1 == 2 or params.x", "{{ params.x }} has no value here: params has no 'x'"),
@@ -167,16 +167,16 @@ def test_filters_bind_tighter_than_comparisons(text: str, expected: Any) -> None
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("params.n | lower", r"\{\{ params.n \| lower \}\}: lower takes text, not a number"),
-        ("true | length", "length takes text, a list or an object, not true or false"),
-        ("params.text | first", "first takes a list, not text"),
-        ("params.none | upper | default('x')", "upper takes text, not null"),
-        ("params.n < 'a'", r"\{\{ params.n < … \}\}: a number and text have no order"),
-        ("true < false", "true or false and true or false have no order"),
-        ("null >= 1", "numbers compare with numbers, text with text"),
-        ("params.files > params.files", "a list and a list have no order"),
-        ("1 in 'a1'", "a number cannot be in text"),
-        ("'a' not in 5", "text cannot be in a number"),
+        ("params.n | lower", r"\{\{ params.n \| lower \}\}: lower takes a string, not a number"),
+        ("true | length", "length takes a string, a list or an object, not true or false"),
+        ("params.text | first", "first takes a list, not a string"),
+        ("params.none | upper | default('x')", "upper takes a string, not null"),
+        ("params.n < 'a'", r"\{\{ params.n < … \}\}: a number and a string cannot be ordered"),
+        ("true < false", "true or false and true or false cannot be ordered"),
+        ("null >= 1", "compare numbers with numbers, and strings with strings"),
+        ("params.files > params.files", "a list and a list cannot be ordered"),
+        ("1 in 'a1'", "a number cannot be in a string"),
+        ("'a' not in 5", "a string cannot be in a number"),
         ("null in params.deep", "null cannot be in an object"),
     ],
 )
@@ -198,41 +198,41 @@ def test_no_literal_is_told_while_evaluating(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("", "it ends too early"),
-        ("params.n ==", "it ends too early"),
-        ("(params.n", "it ends too early"),
-        ("params.n)", r"'\)' is not expected there"),
-        ("params.n params.n", "'params.n' is not expected there"),
-        ("params.n -1", "'-1' is not expected there"),
-        ("params.n + 1", r"'\+ 1' is not expected there"),
-        ("params.n = 1", "'= 1' is not expected there"),
-        ("params.", "'.' is not expected there"),
-        ("params.files[x]", r"'\[x\]' is not expected there"),
-        ("params.files[-1]", r"'\[-1\]' is not expected there"),
-        ("params.files[01]", r"'\[01\]' is not expected there"),
-        ("007", "'007' is not expected there"),
+        ("", "it ends unexpectedly"),
+        ("params.n ==", "it ends unexpectedly"),
+        ("(params.n", "it ends unexpectedly"),
+        ("params.n)", r"'\)' is unexpected"),
+        ("params.n params.n", "'params.n' is unexpected"),
+        ("params.n -1", "'-1' is unexpected"),
+        ("params.n + 1", r"'\+ 1' is unexpected"),
+        ("params.n = 1", "'= 1' is unexpected"),
+        ("params.", "'.' is unexpected"),
+        ("params.files[x]", r"'\[x\]' is unexpected"),
+        ("params.files[-1]", r"'\[-1\]' is unexpected"),
+        ("params.files[01]", r"'\[01\]' is unexpected"),
+        ("007", "'007' is unexpected"),
         ("1e999", "1e999 is too large"),
-        ("in", "'in' is not expected there"),
-        ("1 == not 2", "'not' is not expected there"),
-        ("1 not 2", "'2' is not expected there"),
-        ("1 < 2 < 3", "comparisons cannot follow each other"),
-        ("'abc", "the quote ' is never closed"),
-        ('params["x', r"'\[\"x' is not expected there"),
-        (r"'\x'", "has a backslash that means nothing"),
-        (r"'\ud800'", "has a backslash that means nothing"),
-        ("params", "'params' has nothing after it"),
-        ("params.n()", r"'\(' is not expected there"),
-        ("params.n | length()", r"'\(' is not expected there"),
+        ("in", "'in' is unexpected"),
+        ("1 == not 2", "'not' is unexpected"),
+        ("1 not 2", "'2' is unexpected"),
+        ("1 < 2 < 3", "comparisons cannot be chained"),
+        ("'abc", "the quote ' is not closed"),
+        ('params["x', r"'\[\"x' is unexpected"),
+        (r"'\x'", "contains an invalid escape sequence"),
+        (r"'\ud800'", "contains an invalid escape sequence"),
+        ("params", "'params' must be followed by a name"),
+        ("params.n()", r"'\(' is unexpected"),
+        ("params.n | length()", r"'\(' is unexpected"),
         ("params.n | default", "default takes one literal"),
         ("params.n | default(params.n)", "default takes one literal"),
         ("params.n | default(1", "default takes one literal"),
         (
             "params.n | eval",
-            r"unknown filter 'eval': there are default\(LITERAL\), first, json, last, length, lower, upper",
+            r"unknown filter 'eval': the filters are default\(LITERAL\), first, json, last, length, lower, upper",
         ),
         ("params.n |", "unknown filter ''"),
-        ("params.n\N{NO-BREAK SPACE}== 3", "is not expected there"),
-        ("\N{NO-BREAK SPACE}", "is not expected there"),
+        ("params.n\N{NO-BREAK SPACE}== 3", "is unexpected"),
+        ("\N{NO-BREAK SPACE}", "is unexpected"),
     ],
 )
 def test_bad_syntax_says_where(text: str, part: str) -> None:
@@ -248,18 +248,18 @@ def test_nothing_but_a_template_error_is_ever_raised(text: str) -> None:
 @pytest.mark.parametrize(("opened", "closed", "most"), [("(", ")", 20), ("not ", "", 20), ("not (", ")", 10)])
 def test_nesting_is_bounded(opened: str, closed: str, most: int) -> None:
     assert value(opened * most + "true" + closed * most) is True
-    with pytest.raises(TemplateError, match=f"nested more than {MAX_NESTING} deep"):
+    with pytest.raises(TemplateError, match=f"nested deeper than {MAX_NESTING} levels"):
         parse(opened * (most + 1) + "true" + closed * (most + 1))
 
 
 def test_length_is_bounded() -> None:
     assert value("'" + "x" * (MAX_LENGTH - 2) + "'") == "x" * (MAX_LENGTH - 2)
-    with pytest.raises(TemplateError, match="1001 characters; 1000 at most"):
+    with pytest.raises(TemplateError, match="1001 characters; at most 1000"):
         parse("'" + "x" * (MAX_LENGTH - 1) + "'")
 
 
 def test_what_filters_make_is_bounded() -> None:
-    with pytest.raises(TemplateError, match=f"json makes more than {MAX_TEXT} characters"):
+    with pytest.raises(TemplateError, match=f"json results in more than {MAX_TEXT} characters"):
         value("'\"'" + "|json" * 190)
 
 

@@ -15,7 +15,7 @@ from shardmill.model.templates.render import (
     TemplateError,
     check,
     evaluate,
-    is_one_hole,
+    is_single_placeholder,
     names,
     render,
     render_value,
@@ -70,21 +70,21 @@ def test_values_are_filled_in(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("{{ params.date", "never closed"),
-        ("a {{", "never closed"),
-        ("{{}}", "names nothing"),
-        ("{{ \n }}", "names nothing"),
-        ("{{ a b }}", "is not a name"),
-        ("{{ params }}", "is not a name"),
-        ("{{ params.x() }}", "is not a name"),
-        ("{{ params.date | shout }}", "unknown filter 'shout': there are default"),
-        ("{{ params.date == }}", "it ends too early"),
-        ("{{ params.date == 'x }} y", "the quote ' inside of it is never closed"),
-        ('{{ params.date == "x }}', 'the quote " inside of it is never closed'),
-        ("{{ 'x' }", "never closed"),
-        (f"{{{{ {'(' * 21} params.date {')' * 21} }}}}", "nested more than 20 deep"),
-        (f"{{{{ '{'x' * 1000}' }}}}", "it has 1002 characters; 1000 at most"),
-        ("{{ {{ params.date }} }}", "is not a name"),
+        ("{{ params.date", "not closed"),
+        ("a {{", "not closed"),
+        ("{{}}", "is empty"),
+        ("{{ \n }}", "is empty"),
+        ("{{ a b }}", "is neither a name"),
+        ("{{ params }}", "is neither a name"),
+        ("{{ params.x() }}", "is neither a name"),
+        ("{{ params.date | shout }}", "unknown filter 'shout': the filters are default"),
+        ("{{ params.date == }}", "it ends unexpectedly"),
+        ("{{ params.date == 'x }} y", "the quote ' inside it is not closed"),
+        ('{{ params.date == "x }}', 'the quote " inside it is not closed'),
+        ("{{ 'x' }", "not closed"),
+        (f"{{{{ {'(' * 21} params.date {')' * 21} }}}}", "nested deeper than 20 levels"),
+        (f"{{{{ '{'x' * 1000}' }}}}", "it has 1002 characters; at most 1000"),
+        ("{{ {{ params.date }} }}", "is neither a name"),
     ],
 )
 def test_bad_braces_are_faults_everywhere(text: str, part: str) -> None:
@@ -95,9 +95,7 @@ def test_bad_braces_are_faults_everywhere(text: str, part: str) -> None:
 
 def test_unknown_names_are_faults() -> None:
     assert check("{{ params.date }} {{ shard.index }}", {"date"}) == []
-    assert check("{{ params.x }} {{ params.x }}", {"date"}) == [
-        "unknown parameter 'x': give it a value in params"
-    ]
+    assert check("{{ params.x }} {{ params.x }}", {"date"}) == ["unknown parameter 'x': define it in params"]
     assert "unknown name 'os.environ'" in check("{{ os.environ }}", set())[0]
     assert "unknown name 'shard.__class__'" in check("{{ shard.__class__ }}", set())[0]
     with pytest.raises(TemplateError, match="has no value here"):
@@ -110,11 +108,11 @@ def test_all_that_is_wrong_is_told_once() -> None:
     assert len(found) == 5
     assert "unknown filter 'eval'" in found[0]
     assert found[1:4] == [
-        "unknown parameter 'x': give it a value in params",
-        "unknown parameter 'y': give it a value in params",
-        "item is known in a step with items only",
+        "unknown parameter 'x': define it in params",
+        "unknown parameter 'y': define it in params",
+        "item is only available in a step with items",
     ]
-    assert "never closed" in found[4]
+    assert "not closed" in found[4]
 
 
 @pytest.mark.parametrize(
@@ -137,14 +135,14 @@ def test_known_parameters_and_optional_ones_are_no_faults(text: str, known: set[
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{{ params['a'].b }}", "unknown parameter 'a': give it a value in params"),
-        ("{{ params.x == params.y | default(1) }}", "unknown parameter 'x': give it a value in params"),
+        ("{{ params['a'].b }}", "unknown parameter 'a': define it in params"),
+        ("{{ params.x == params.y | default(1) }}", "unknown parameter 'x': define it in params"),
         ("{{ steps.x.output[0] }}", "step 'x' is not upstream of this one: add it to dependentSteps"),
         (
             "{{ steps.x.output | default(1) }}",
             "step 'x' is not upstream of this one: add it to dependentSteps",
         ),
-        ("{{ item.key | default(1) }}", "item is known in a step with items only"),
+        ("{{ item.key | default(1) }}", "item is only available in a step with items"),
     ],
 )
 def test_what_is_not_known_here_is_a_fault(text: str, message: str) -> None:
@@ -156,7 +154,7 @@ def test_what_is_not_known_here_is_a_fault(text: str, message: str) -> None:
 )
 def test_names_that_nobody_knows_are_faults(text: str) -> None:
     (found,) = check(f"{{{{ {text} }}}}", {"list"}, steps={"list"}, item=True)
-    assert found.startswith(f"unknown name '{text}': there are params.NAME, steps.NAME.output, item, ")
+    assert found.startswith(f"unknown name '{text}': use params.NAME, steps.NAME.output, item, ")
     assert all(name in found for name in KNOWN)
 
 
@@ -191,7 +189,7 @@ def test_names_are_listed_in_order() -> None:
     ],
 )
 def test_one_hole_is_told_from_other_texts(text: str, expected: bool) -> None:
-    assert is_one_hole(text) is expected
+    assert is_single_placeholder(text) is expected
 
 
 @given(JSON)
@@ -205,21 +203,21 @@ def test_the_value_of_one_hole_keeps_its_type(value: Any) -> None:
 def test_a_literal_is_its_own_value(value: Any) -> None:
     hole = f"{{{{ {json.dumps(value, ensure_ascii=False)} }}}}"
     assert evaluate(hole, {}) == value
-    assert is_one_hole(hole)
+    assert is_single_placeholder(hole)
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "x{{ params.n }}", "{{ params.n }}.", "{{ params.n }}{{ params.n }}"]
 )
 def test_only_one_hole_has_a_value(text: str) -> None:
-    with pytest.raises(TemplateError, match=r"must be one .* with nothing around it"):
+    with pytest.raises(TemplateError, match=r"must be a single .* expression without other text"):
         evaluate(text, CONTEXT)
 
 
 def test_a_bad_hole_has_no_value() -> None:
-    with pytest.raises(TemplateError, match="is not a name"):
+    with pytest.raises(TemplateError, match="is neither a name"):
         evaluate("{{ a b }}", CONTEXT)
-    with pytest.raises(TemplateError, match="never closed"):
+    with pytest.raises(TemplateError, match="not closed"):
         truth("{{ params.n", CONTEXT)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from shardmill.engine import errors
 from shardmill.model.errors import Transient
-from shardmill.model.fault import Fault, did_you_mean, fault, in_order, in_our_words
+from shardmill.model.fault import Fault, code_and_message, did_you_mean, fault, in_order
 
 MEDIA_TYPE = "application/problem+json"
 _PLACES = ("body", "query", "path", "header")
@@ -63,7 +63,7 @@ def not_valid(found: Iterable[Mapping[str, Any]]) -> errors.RequestInvalid:
     faults = []
     for each in found:
         path = tuple(each["loc"][1:] if each["loc"][0] in _PLACES else each["loc"])
-        faults.append(fault(path, *in_our_words(each["type"], each["msg"], path)))
+        faults.append(fault(path, *code_and_message(each["type"], each["msg"], path)))
     return _invalid(faults)
 
 

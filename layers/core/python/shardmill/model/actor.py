@@ -1,4 +1,4 @@
-"""Who asks: an explicit argument of every use case."""
+"""The caller of a use case, passed to it explicitly."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ class Actor:
 
 
 def suspended_by(actor: Actor, reason: str) -> str:
-    """Who suspended something, and why, as notes tell it."""
+    """The notes of something that is suspended."""
     return f"suspended by {actor.name}" + (f": {reason}" if reason else "")

@@ -1,4 +1,4 @@
-"""What every model shares: camelCase on the wire, names, numbers and times that are safe to keep."""
+"""The base of all models: camelCase field names, and types for names, numbers and times."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Model(BaseModel):
-    """Something people send: a field nobody knows is refused."""
+    """A document that a caller sends; unknown fields are rejected."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -36,18 +36,18 @@ class Model(BaseModel):
         serialize_by_alias=True,
         extra="forbid",
         hide_input_in_errors=True,
-        defer_build=True,  # a Lambda that starts cold builds only the models it uses
+        defer_build=True,  # a cold start builds only the models that it uses
     )
 
 
 class Answer(Model):
-    """Something Shardmill answers: an older client reads past the fields it does not know."""
+    """A document that Shardmill returns; unknown fields are ignored, so that older clients can read it."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 def spelled(name: str) -> str:
-    """A field of ours as people write it."""
+    """The name of a field in documents."""
     return to_camel(name)
 
 
@@ -55,8 +55,8 @@ def _name(text: str) -> str:
     if len(text) > MAX_NAME or not _NAME.match(text):
         raise PydanticCustomError(
             "bad-name",
-            "must start with a letter or _, go on with letters, digits, _ or -, "
-            "and have 64 characters at most",
+            "must start with a letter or _, contain only letters, digits, _ and -, "
+            "and have at most 64 characters",
         )
     return text
 
@@ -65,8 +65,8 @@ def _trigger(text: str) -> str:
     if len(text) > MAX_NAME or not _TRIGGER.match(text):
         raise PydanticCustomError(
             "bad-trigger",
-            "must start with a letter, a digit or _, go on with letters, digits, _ or -, "
-            "and have 64 characters at most",
+            "must start with a letter, a digit or _, contain only letters, digits, _ and -, "
+            "and have at most 64 characters",
         )
     return text
 
@@ -74,7 +74,7 @@ def _trigger(text: str) -> str:
 def _variable(text: str) -> str:
     if not text or "=" in text or "\0" in text:
         raise PydanticCustomError(
-            "bad-name", "becomes the name of an environment variable: it cannot be empty or contain = or NUL"
+            "bad-name", "becomes the name of an environment variable: must not be empty or contain = or NUL"
         )
     return text
 
@@ -101,7 +101,7 @@ def _rfc3339(moment: datetime) -> str:
 
 
 def from_ms(milliseconds: int) -> datetime:
-    """The time that a row keeps as milliseconds since 1970."""
+    """Convert milliseconds since 1970 to a time."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
@@ -121,7 +121,7 @@ Variable = Annotated[str, AfterValidator(_variable)]
 Params = dict[Variable, Any]
 User = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
-# What JSON carries without loss everywhere, and what a DynamoDB number holds.
+# Numbers that every JSON parser and DynamoDB represent exactly.
 Whole = Annotated[int, Field(ge=-(2**53) + 1, le=2**53 - 1)]
 Count = Annotated[int, Field(ge=0, le=2**53 - 1)]
 Seconds = Annotated[int, Field(ge=0, le=10 * 366 * 86_400)]

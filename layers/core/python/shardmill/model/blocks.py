@@ -1,7 +1,7 @@
-"""How the tasks of a step are laid out in rows: 64 shards a block, 256 blocks a set.
+"""The layout of a step's tasks in rows: 64 shards in a block, 256 blocks in a set.
 
-A shard's value is a short string, because a block of 64 must stay under 2 KB: DynamoDB bills a write by
-the size of the whole row. A shard that was never leased has no value at all.
+The value of a shard is a short string, so that a block stays under 2 KB: DynamoDB bills a write by the size
+of the whole row. A shard that was never leased has no value.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What a block's row knows of one task.
+    """The state of one task in its block.
 
-    `time` is, in milliseconds: of a READY shard, the moment before which it must not run; of a RUNNING one,
-    when it was leased; of an ended one, when its last attempt began. `span` is how long that attempt took.
+    `time`, in milliseconds since 1970, is the earliest start of a READY shard, the time of the lease of a
+    RUNNING one, and the start of the last attempt of an ended one. `span` is the duration of that attempt.
     """
 
     state: TaskState = TaskState.READY
@@ -82,7 +82,7 @@ class Shard:
 
 
 def state_of(entry: str) -> TaskState:
-    """The state alone of an encoded Shard."""
+    """The state of an encoded shard, without decoding the rest."""
     return _STATES[entry[0]]
 
 
@@ -92,7 +92,7 @@ SWEPT = Shard(state=TaskState.KILLED)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block's row: the values of the shards that have one, and whether the rest may still be leased."""
+    """The shards of a block that have a value; if `swept`, the others are killed and cannot be leased."""
 
     number: int
     size: int
@@ -142,12 +142,12 @@ def blocks_of_set(total: int, number: int) -> range:
 
 
 def two_levels(total: int) -> bool:
-    """Whether the open blocks need sets of their own, or fit into the step's row."""
+    """Whether a step has too many open blocks for its row, and needs sets."""
     return block_count(total) > SET_SIZE
 
 
 def ranges(count: int) -> list[dict[str, int]]:
-    """`count` shards cut into the ranges that the state machine maps over."""
+    """The ranges of shards that the state machine maps over."""
     return [{"from": at, "to": min(at + RANGE_SIZE, count)} for at in range(0, count, RANGE_SIZE)]
 
 

@@ -1,4 +1,4 @@
-"""What a receiver gets: an event in the shape of CloudEvents 1.0, signed as Standard Webhooks has it."""
+"""Notifications as CloudEvents 1.0, with signatures according to Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTENT_TYPE = "application/cloudevents+json"
 
 
 def cloudevent(stack: str, kind: str, detail: Mapping[str, Any]) -> dict[str, Any]:
-    """An event of the bus as an envelope; told again, it has the same id."""
+    """Convert an event to a CloudEvent; the same event always has the same id."""
     happened = kind.removeprefix("Job ").lower()
     return {
         "specversion": "1.0",
@@ -36,7 +36,7 @@ def encoded(event: Mapping[str, Any]) -> bytes:
 
 
 def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """What only somebody with the secret can have made of a message; `timestamp` in seconds since 1970."""
+    """The signature of a message; `timestamp` is in seconds since 1970."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.digest(secret_bytes(secret), signed, hashlib.sha256)).decode()
 

@@ -1,4 +1,4 @@
-"""What is wrong with a document, and where: one Fault for each thing to mend."""
+"""Faults of a document: what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def pointer(path: Path) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint to the nearest known name, or nothing."""
-    from difflib import get_close_matches  # only faulty documents pay for it
+    """A suggestion of the most similar known name, or an empty string."""
+    from difflib import get_close_matches  # imported only for invalid documents
 
     if len(name) > 64:
         return ""
@@ -71,11 +71,11 @@ def faults_of(
     origins: Mapping[Path, Path],
     other_spellings: Mapping[type[BaseModel], Iterable[str]],
 ) -> list[Fault]:
-    """Pydantic's errors in our words, at the place where the value stood in the document as sent."""
+    """Convert the errors of Pydantic, with pointers into the document as it was sent."""
     faults, hints = [], 0
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         path = tuple(part for part in each["loc"] if part != "[key]")
-        code, message = in_our_words(each["type"], each["msg"], path)
+        code, message = code_and_message(each["type"], each["msg"], path)
         if code == "unknown-field":
             hints += 1
             model = _model_at(root, path[:-1])
@@ -86,7 +86,7 @@ def faults_of(
     return faults
 
 
-def in_our_words(kind: str, message: str, path: Path) -> tuple[str, str]:
+def code_and_message(kind: str, message: str, path: Path) -> tuple[str, str]:
     """The code and the message for one of Pydantic's errors."""
     code = _code(kind)
     if code == "unknown-field":
@@ -95,7 +95,7 @@ def in_our_words(kind: str, message: str, path: Path) -> tuple[str, str]:
 
 
 def as_sent(path: Path, origins: Mapping[Path, Path]) -> Path:
-    """Where a value stood before it was moved to its canonical place."""
+    """The path of a value before it was moved to its canonical place."""
     for length in range(len(path), -1, -1):
         origin = origins.get(path[:length])
         if origin is not None:
@@ -104,13 +104,13 @@ def as_sent(path: Path, origins: Mapping[Path, Path]) -> Path:
 
 
 def in_order(faults: Iterable[Fault]) -> list[Fault]:
-    """By place, each once, and no more than anybody could read."""
+    """Sort faults by pointer, without duplicates, and limit their number."""
     unique = {(each.pointer, each.code, each.message): each for each in faults}.values()
     ordered = sorted(unique, key=lambda each: [_rank(part) for part in each.pointer.split("/")])
     if len(ordered) <= MAX_FAULTS:
         return ordered
     left = len(ordered) - MAX_FAULTS
-    return [*ordered[:MAX_FAULTS], fault((), "too-many-faults", f"{left} more faults are not listed")]
+    return [*ordered[:MAX_FAULTS], fault((), "too-many-faults", f"{left} more faults are not shown")]
 
 
 def _rank(part: str) -> tuple[int, str]:
@@ -120,7 +120,7 @@ def _rank(part: str) -> tuple[int, str]:
 def _code(pydantic_type: str) -> str:
     if pydantic_type in _CODES:
         return _CODES[pydantic_type]
-    if "-" in pydantic_type:  # our own
+    if "-" in pydantic_type:  # a code of this package
         return pydantic_type
     return "bad-type" if pydantic_type.endswith(("_type", "_parsing", "_from_float")) else "bad-value"
 

@@ -1,4 +1,4 @@
-"""The files of a step, and how one of them is split among its tasks."""
+"""The files of a step, and the partition of one of them among its tasks."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from shardmill.model.base import Count, Limit, Model, Name
 
 _SEPARATOR = re.compile(r"[/\\]")
 _DRIVE = re.compile(r"[a-zA-Z]:")
-_UNKEEPABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+_NOT_STORABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 MAX_NAME_BYTES = 800
-"""With what stands before it, a name must fit into the 1,024 bytes of a key in S3."""
+"""An S3 key, which has a prefix before the name, is limited to 1,024 bytes."""
 
 
 def leaves_work_folder(name: str) -> bool:
-    """Whether a file of this name would not be inside the work folder, on any system."""
+    """Whether a file of this name would be outside the work folder on any operating system."""
     parts = _SEPARATOR.split(name)
     inside = [part for part in parts if part not in ("", ".")]
     return not inside or parts[0] == "" or ".." in parts or _DRIVE.match(name) is not None or "\0" in name
 
 
 def name_fault(name: str) -> str | None:
-    """What a file's name must be and is not, if there is anything."""
+    """The fault of a file name; None if it is valid."""
     if leaves_work_folder(name):
-        return "must be a path inside the work folder: relative, and without '..'"
-    if _UNKEEPABLE.search(name):
-        return "must be text without control characters: no store keeps a file of such a name"
+        return "must be a relative path inside the work folder, without '..'"
+    if _NOT_STORABLE.search(name):
+        return "must not contain control characters or unpaired surrogates"
     if "{{" not in name and not {"", "."}.isdisjoint(name.split("/")):
-        return "must be written without './', '//' and a '/' at its end"
+        return "must not contain './' or '//', or end with '/'"
     return None
 
 
@@ -44,7 +44,7 @@ def _local_name(name: str) -> str:
 
 def _work_name(name: str) -> str:
     if len(_local_name(name).encode()) > MAX_NAME_BYTES:
-        raise PydanticCustomError("bad-file-name", "must have {most} bytes at most", {"most": MAX_NAME_BYTES})
+        raise PydanticCustomError("bad-file-name", "must have at most {most} bytes", {"most": MAX_NAME_BYTES})
     return name
 
 
@@ -57,7 +57,7 @@ def has_wildcard(name: str) -> bool:
 
 
 def fits(name: str, wanted: str) -> bool:
-    """Whether a file is the one that is named, or one of those that a pattern stands for."""
+    """Whether a file name equals a name or matches a pattern."""
     return name == wanted or (has_wildcard(wanted) and fnmatchcase(name, wanted))
 
 
@@ -80,17 +80,17 @@ class File(Model):
     optional: bool = False
     upload_name: WorkName | None = None
     upload_index: Literal["line", "record", "bytes"] | None = Field(
-        default=None, description="count these in an output, so that a step which splits it knows"
+        default=None, description="the unit to count in an output, for a later step that splits it"
     )
     attrfile: WorkName | None = None
     pattern: str | None = Field(
         default=None,
-        description="files of the origin that are joined into this one, in the order of its tasks",
+        description="files of the origin to join into this one, in the order of its tasks",
     )
 
 
 class Partition(Model):
-    """Splits one input by byte ranges that end where a line or a record ends."""
+    """Splits an input into byte ranges that end at the end of a line or record."""
 
     input: str = Field(min_length=1)
     index: Literal["line", "record", "bytes"] = "line"

@@ -1,4 +1,4 @@
-"""What happened to a Job and its steps: one entry a transition, kept in the very row that it changed."""
+"""The history of jobs and steps: one entry for each transition, stored in the row that changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ENGINE = "shardmill"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Who moved something to a state, when and why."""
+    """A transition: when, to which state, in which run, by whom and why."""
 
     time: int
     state: str

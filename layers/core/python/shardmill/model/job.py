@@ -1,4 +1,4 @@
-"""A JobRequest, and what comes of it: the Job, its Steps, their Tasks and the Attempts at those."""
+"""Job requests, and jobs with their steps, tasks and attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shardmill.model.plain_json import plain_faults
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.transfers import Stored
 
-# Seed 001 numbers the states of a task; a suspended one waits (1).
+# Seed 001 identifies the states of a task by numbers; a suspended one is waiting (1).
 _NUMBERS = {
     TaskState.SUSPENDED: 1,
     TaskState.READY: 2,
@@ -28,22 +28,24 @@ _MAX_HINTS = 20
 
 
 class StepRequest(Model):
-    """Parameters for one step of the Job."""
+    """Parameters for one step of the job."""
 
     step_name: Name
     params: Params = Field(default_factory=dict)
 
 
 class GivenFile(Model):
-    """A file that comes with a Job: it becomes the file of that name of every step that reads it."""
+    """A file submitted with a job, for every step that reads a file of that name."""
 
     name: WorkName
-    upload: str = Field(pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}$", description="as POST /v1/uploads answered")
+    upload: str = Field(
+        pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}$", description="the id returned by POST /v1/uploads"
+    )
     size: Count
 
 
 class JobRequest(Model):
-    """Asks for one run of a definition."""
+    """A request to run a definition once."""
 
     job_name: Name
     trigger: Trigger | None = None
@@ -69,14 +71,14 @@ class PackRange(Answer):
 
 
 class TaskProgress(Model):
-    """How far a running task says it is."""
+    """The progress that a running task reports."""
 
     percent: float | None = Field(default=None, ge=0, le=100)
     message: str | None = Field(default=None, max_length=200)
 
 
 class Attempt(Answer):
-    """One try at a Task; `outcome` is empty while it runs."""
+    """One attempt at a task; `outcome` is empty while it runs."""
 
     attempt: int
     worker: str | None = None
@@ -84,16 +86,16 @@ class Attempt(Answer):
     end_time: Time | None = None
     exit_code: int | None = None
     reason: str | None = Field(
-        default=None, description="failed, lost, timed-out, rejected or discarded; none of a success"
+        default=None, description="failed, lost, timed-out, rejected or discarded; absent for a success"
     )
-    message: str | None = Field(default=None, description="what the worker said of it, such as an exit code")
+    message: str | None = Field(default=None, description="the message of the worker, such as an exit code")
     outcome: str | None = None
     stdout: str | None = None
     stderr: str | None = None
 
 
 class Task(Answer):
-    """One shard of a Step; `rank` counts from 0, `sharding.index` from the step's startShardId."""
+    """One shard of a step; `rank` counts from 0, `sharding.index` from the step's startShardId."""
 
     id: str
     job_id: str
@@ -119,9 +121,11 @@ class Task(Answer):
     message: str | None = None
     stdout: str | None = None
     stderr: str | None = None
-    progress: TaskProgress | None = Field(default=None, description="what a running task says of itself")
-    output: Any = Field(default=None, description="what it hands to later steps")
-    files: list[Stored] = Field(default_factory=list, description="the outputs that it stored")
+    progress: TaskProgress | None = Field(
+        default=None, description="the progress that a running task reports"
+    )
+    output: Any = Field(default=None, description="the output for later steps")
+    files: list[Stored] = Field(default_factory=list, description="the output files that it stored")
     submit_user: str | None = None
     execute_user: str | None = None
     data_time: Time | None = None
@@ -135,12 +139,12 @@ class Task(Answer):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def status(self) -> int:
-        """The state by its number: 1 waiting, 2 ready, 3 running, 4 success, 5 failed, 6 killed."""
+        """The number of the state: 1 waiting, 2 ready, 3 running, 4 success, 5 failed, 6 killed."""
         return _NUMBERS[self.state]
 
 
 class Step(Answer):
-    """A StepDefine inside a Job."""
+    """A step of a job."""
 
     id: str
     step_name: str
@@ -194,14 +198,14 @@ class Transition(Answer):
 
     time: Time
     run: int
-    step_name: str | None = Field(default=None, description="none: the Job itself")
+    step_name: str | None = Field(default=None, description="absent for the job itself")
     state: str
     actor: str
     reason: str = ""
 
 
 class Job(Answer):
-    """One run of a definition, known by its jobName and trigger."""
+    """A job: one run of a definition, identified by jobName and trigger."""
 
     id: str
     jid: int
@@ -213,9 +217,7 @@ class Job(Answer):
     params: dict[str, Any] = Field(default_factory=dict)
     steps: list[Step] = Field(default_factory=list)
     remain_tasks: int = Field(default=0, description="steps that have not ended")
-    waiting_for: list[str] = Field(
-        default_factory=list, description="what keeps it from going on, in sentences"
-    )
+    waiting_for: list[str] = Field(default_factory=list, description="what the job waits for, in sentences")
     info: Info = Field(default_factory=Info)
     app_name: str | None = None
     worker_groups: list[str] = Field(default_factory=list)
@@ -229,19 +231,19 @@ class Job(Answer):
     started_time: Time | None = None
     completed_time: Time | None = None
     deadline: Time | None = None
-    late: bool = Field(default=False, description="whether it had not ended by its deadline")
+    late: bool = Field(default=False, description="whether it did not end by its deadline")
     notes: str = ""
     last_failed: str | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def registered(self) -> bool:
-        """Whether the engine still works on it."""
+        """Whether the job has not ended."""
         return not self.state.ended
 
 
 class Explanation(Answer):
-    """Why a Job is not finished, or how it came to its end."""
+    """Why a job has not ended, or how it ended."""
 
     job_name: str
     trigger: str
@@ -250,9 +252,9 @@ class Explanation(Answer):
 
 
 def check_request(document: object, define: JobDefine | None) -> tuple[JobRequest | None, list[Fault]]:
-    """The request that a document describes, or everything that is wrong with it.
+    """Parse and validate a request; returns it, or None and all faults.
 
-    `define`: the definition it names, against which its step names are checked; None if there is none.
+    `define`: the definition that it names, to check its step names; None to skip that check.
     """
     if not isinstance(document, dict):
         return None, [fault((), "bad-type", "a request must be an object")]

@@ -1,4 +1,4 @@
-"""Whom a definition tells what becomes of its Jobs: webhooks and SNS topics, each on some occasions."""
+"""Notifications about jobs: the webhooks and SNS topics of a definition, and their occasions."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def _url(text: str) -> str:
     except ValueError:
         host = None
     if not host or parts.scheme not in ("http", "https") or not text.isprintable() or " " in text:
-        raise PydanticCustomError("bad-url", "must be an address such as https://example.com/hook")
+        raise PydanticCustomError("bad-url", "must be a URL such as https://example.com/hook")
     if parts.username is not None:
         raise PydanticCustomError(
-            "bad-url", "must not hold a user or a password: the signature says who asks"
+            "bad-url", "must not contain a user or password: receivers verify the signature"
         )
     if parts.scheme == "http" and not _loopback(host):
-        raise PydanticCustomError("bad-url", "must be https; http is for this machine (127.0.0.1) only")
+        raise PydanticCustomError(
+            "bad-url", "must be https; http is allowed only for this machine (127.0.0.1)"
+        )
     return text
 
 
@@ -60,21 +62,21 @@ Url = Annotated[str, Field(max_length=2048), AfterValidator(_url)]
 Topic = Annotated[str, AfterValidator(_topic)]
 
 
-def _usual() -> list[Occasion]:
+def _default_occasions() -> list[Occasion]:
     return ["failure", "suspension", "lateness"]
 
 
 class Webhook(Model):
-    """`secret`: the key of the signature, or where it is kept."""
+    """`secret`: the key of the signature, or a reference to where it is stored."""
 
     url: Url
     secret: Secret = Field(repr=False)
 
 
 class Notice(Model):
-    """One receiver, and what it wants to hear of."""
+    """A receiver and its occasions."""
 
-    on: list[Occasion] = Field(default_factory=_usual, min_length=1)
+    on: list[Occasion] = Field(default_factory=_default_occasions, min_length=1)
     webhook: Webhook | None = None
     sns: Topic | None = None
 
@@ -86,12 +88,12 @@ class Notice(Model):
 
 
 def occasions(notices: Iterable[Notice]) -> set[str]:
-    """What anybody of them wants to hear of."""
+    """The occasions of all receivers together."""
     return {occasion for notice in notices for occasion in notice.on}
 
 
 def occasion_of(kind: str, state: JobState) -> Occasion | None:
-    """What an event of the bus means for receivers; None if it is nothing to tell them of."""
+    """The occasion of an event; None if receivers are not notified of it."""
     if kind == "Job Late":
         return "lateness"
     if kind == "Job Suspended":
@@ -102,7 +104,7 @@ def occasion_of(kind: str, state: JobState) -> Occasion | None:
 
 
 def masked_notices(notices: Iterable[Notice]) -> list[Notice]:
-    """Without the secrets; where one is kept is no secret."""
+    """Mask the secrets; references stay, because they are not secret."""
     return [_masked(notice) for notice in notices]
 
 
@@ -114,7 +116,7 @@ def _masked(notice: Notice) -> Notice:
 
 
 def notify_faults(notices: Any) -> Iterator[tuple[Path, str, str]]:
-    """Secrets that are only the mask of one."""
+    """Faults of secrets that are the mask which answers show."""
     for at, notice in enumerate(notices if isinstance(notices, list) else ()):
         webhook = notice.get("webhook") if isinstance(notice, dict) else None
         if isinstance(webhook, dict) and webhook.get("secret") == MASK:

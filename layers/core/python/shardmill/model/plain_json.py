@@ -1,4 +1,4 @@
-"""Whether a document is plain, storable JSON at all, before anybody asks what it says."""
+"""Checks that a document is JSON that can be stored, before its content is validated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_DEPTH = 32
 
 
 def plain_faults(document: object) -> list[Fault]:
-    """Values, texts and keys that JSON or DynamoDB could not keep, and nesting deeper than 32."""
+    """Faults of values and keys that JSON or DynamoDB cannot represent, and of nesting deeper than 32."""
     faults: list[Fault] = []
     left: list[tuple[Path, Any]] = [((), document)]
     while left and len(faults) <= MAX_FAULTS:
@@ -32,7 +32,7 @@ def plain_faults(document: object) -> list[Fault]:
 
 def _key_faults(path: Path, key: object) -> list[Fault]:
     if not isinstance(key, str):
-        return [fault((*path, str(key)), "not-json", "a key must be text; put it in quotes")]
+        return [fault((*path, str(key)), "not-json", "a key must be a string; put it in quotes")]
     return _text_faults((*path, key), key)
 
 
@@ -42,10 +42,10 @@ def _value_faults(path: Path, value: object) -> list[Fault]:
     if isinstance(value, float) and not isfinite(value):
         return [fault(path, "not-json", "must be a finite number")]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**38:
-        return [fault(path, "out-of-range", "has more than 38 digits; give it as text")]
+        return [fault(path, "out-of-range", "has more than 38 digits; give it as a string")]
     if value is None or isinstance(value, (bool, int, float)):
         return []
-    return [fault(path, "not-json", f"{type(value).__name__} is no JSON value; put it in quotes")]
+    return [fault(path, "not-json", f"{type(value).__name__} is not a JSON value; put it in quotes")]
 
 
 def _text_faults(path: Path, text: str) -> list[Fault]:
@@ -54,5 +54,5 @@ def _text_faults(path: Path, text: str) -> list[Fault]:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return [fault(path, "bad-text", "contains half of a surrogate pair, which is no Unicode text")]
+        return [fault(path, "bad-text", "contains half of a surrogate pair, which is not valid Unicode")]
     return []

@@ -1,8 +1,8 @@
-"""Where to cut one large object into parts that end where a record ends.
+"""Splits a large object into parts that end at the end of a record.
 
-Nothing reads the whole object: each cut has a place where it should be, and a few bytes from there on show
-the first boundary. A boundary is always a newline together with what stands around it, so a pattern that
-begins with the newline finds it. Only FASTQ needs more: its quality lines may look like any other line.
+The object is never read as a whole: each cut has a nominal position, and a few bytes from there on show the
+first boundary. A boundary is a newline in a certain context, so a pattern that begins with the newline finds
+it. Only FASTQ needs more, because its quality lines may look like any other line.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 Read = Callable[[int, int], bytes]
-"""(offset, length) -> the bytes there; fewer only where the object ends."""
+"""(offset, length) -> the bytes; fewer only at the end of the object."""
 
 HEAD_BYTES = 65_536
-"""How much of an object's beginning `check_splittable` and `record_kind` like to see."""
+"""How many bytes `check_splittable` and `record_kind` need from the beginning of an object."""
 
 _WINDOW = 65_536
-_LONGEST_READ = 16 << 20  # sixteen threads hold as many of these
+_LONGEST_READ = 16 << 20  # each of sixteen threads may hold one
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _OPTIONS = "'fasta', 'fastq', or 'separator=TEXT' where a line TEXT ends each record"
 
-# The name of a format, how its content begins, and how its files are called.
+# Name, magic bytes and file extensions of each format.
 _PACKED: tuple[tuple[str, bytes, tuple[str, ...]], ...] = (
     ("gzip", rb"\x1f\x8b", (".gz", ".tgz", ".bgz", ".bgzf", ".bam")),
     ("bzip2", rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", (".bz2", ".tbz", ".tbz2")),
@@ -46,12 +46,12 @@ _PACKED: tuple[tuple[str, bytes, tuple[str, ...]], ...] = (
 
 
 class SplitError(Exception):
-    """The object cannot be split this way; the message says why, and what to do."""
+    """The object cannot be split; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a record is: `newline` finds those that a boundary follows, and looks back `before` bytes."""
+    """A kind of record; `newline` matches a newline before a boundary and looks back `before` bytes."""
 
     name: str
     newline: re.Pattern[bytes]
@@ -65,9 +65,9 @@ FASTQ = Kind("fastq", re.compile(rb"\n"))
 
 
 def separated_by(text: str) -> Kind:
-    """Records that end with a line of this text; without text, with an empty line."""
+    """Records that end with a line that equals the text, or with an empty line."""
     if "\n" in text or "\r" in text:
-        raise SplitError(f"the separator {text!r} must be one line, without the newline")
+        raise SplitError(f"the separator {text!r} must be a single line without the newline")
     line = text.encode()
     quoted = re.escape(line)
     pattern = rb"\n(?:(?<=\n" + quoted + rb"\n)|(?<=\n" + quoted + rb"\r\n))"
@@ -75,25 +75,25 @@ def separated_by(text: str) -> Kind:
 
 
 def part_count(size: int, *, totalwork: int | None, max_part_bytes: int | None) -> int:
-    """As many parts as keep each within its limit, at least `totalwork`, and no more than there are bytes."""
+    """The number of parts: enough for the size limit, at least `totalwork`, at most one for each byte."""
     by_size = -(-size // max_part_bytes) if max_part_bytes else 1
     return max(1, min(size, max(by_size, totalwork or 1)))
 
 
 def check_splittable(name: str, head: bytes) -> None:
-    """Raises SplitError for an object that is compressed or an archive, by its first bytes or by its name."""
+    """Raise SplitError for an object that is compressed or an archive, by its first bytes or its name."""
     for packing, magic, endings in _PACKED:
         begins = re.match(magic, head, re.DOTALL) is not None
         if begins or name.lower().endswith(endings):
             sign = "first bytes" if begins else "name"
             raise SplitError(
-                f"{name!r} cannot be split: by its {sign} it is compressed or packed ({packing}), and a "
-                "piece of it cannot be read alone. Decompress it first, or leave 'partition' out"
+                f"{name!r} cannot be split: by its {sign} it is compressed or an archive ({packing}), and "
+                "parts of it cannot be read on their own. Decompress it first, or omit 'partition'"
             )
 
 
 def record_kind(head: bytes, options: str | None) -> Kind:
-    """What the records of an object are: what the options say, else what its first bytes look like."""
+    """The kind of records: according to the options, else detected from the first bytes."""
     text = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
     if options is None or not options.strip():
         kind = _detected(text)
@@ -102,7 +102,7 @@ def record_kind(head: bytes, options: str | None) -> Kind:
     else:
         known = {"fasta": FASTA, "fastq": FASTQ}.get(options.strip().lower())
         if known is None:
-            raise SplitError(f"{options!r} is no option of a partition by record: give {_OPTIONS}")
+            raise SplitError(f"{options!r} is not an option of a partition by record: use {_OPTIONS}")
         kind = known
     if kind == FASTQ:
         _four_lines(text, 0, whole=False)
@@ -111,24 +111,24 @@ def record_kind(head: bytes, options: str | None) -> Kind:
 
 def _detected(text: bytes) -> Kind:
     if not text:
-        return LINE  # nothing to cut
+        return LINE  # nothing to split
     kind = {b">": FASTA, b";": FASTA, b"@": FASTQ}.get(text[:1])
     if kind is None:
         raise SplitError(
-            f"an object that begins with {text[:20]!r} is neither FASTA ('>') nor FASTQ ('@'): give the "
-            f"partition's 'options', one of {_OPTIONS}; or split it by 'line'"
+            f"an object that begins with {text[:20]!r} is neither FASTA ('>') nor FASTQ ('@'): set the "
+            f"partition's 'options' to {_OPTIONS}; or split it by 'line'"
         )
     return kind
 
 
 def nominal(size: int, parts: int) -> list[int]:
-    """Where the cuts would be if any byte could end a part: as even as can be, the larger parts first."""
+    """The cuts if any byte could end a part: as even as possible, with the larger parts first."""
     each, more = divmod(size, parts)
     return [part * each + min(part, more) for part in range(1, parts)]
 
 
 def find_cut(read: Read, size: int, position: int, kind: Kind, *, window: int = _WINDOW) -> int:
-    """The first boundary at or after the position; the object's size if there is none."""
+    """The first boundary at or after a position; the size of the object if there is none."""
     found = _first(read, size, position, size, kind, window)
     return size if found is None else found
 
@@ -136,10 +136,10 @@ def find_cut(read: Read, size: int, position: int, kind: Kind, *, window: int = 
 def cuts(
     read: Read, size: int, parts: int, kind: Kind, *, threads: int = 16, window: int = _WINDOW
 ) -> list[int]:
-    """The parts' boundaries, from 0 to size: each the first one at or after its nominal place.
+    """The boundaries of the parts, from 0 to size: each the first at or after its nominal position.
 
-    A search ends where the next one begins, so a record that is longer than several parts is read once. Then
-    some parts are empty, with equal boundaries.
+    A search ends where the next one begins, so that a record longer than several parts is read once; the
+    parts inside it are empty, with equal boundaries.
     """
     places = [*nominal(size, parts), size]
 
@@ -155,14 +155,14 @@ def cuts(
 
 
 def distinct(boundaries: Sequence[int]) -> list[int]:
-    """The boundaries without those of empty parts; an empty object keeps its one part."""
+    """The boundaries without empty parts; an empty object keeps one part."""
     kept = [after for before, after in pairwise(boundaries) if after > before]
     return [boundaries[0], *(kept or boundaries[-1:])]
 
 
 @dataclass(slots=True)
 class _View:
-    """The bytes from `base` on that were read so far; never those after `stop`."""
+    """The bytes read so far, from `base` on and never beyond `stop`."""
 
     read: Read
     stop: int
@@ -182,20 +182,20 @@ class _View:
         more = self.read(self.end, length)
         if len(more) != length:
             raise SplitError(
-                f"{length} bytes were asked for at byte {self.end}, and {len(more)} came: the object has not "
-                "the size that was said, or has changed. Submit again when nothing writes to it"
+                f"{length} bytes were requested at byte {self.end} and {len(more)} received: the object has "
+                "another size than expected, or has changed. Submit again when nothing writes to it"
             )
         self.data += more
 
 
 def _first(read: Read, size: int, position: int, limit: int, kind: Kind, window: int) -> int | None:
-    """The first boundary at or after the position, or None if it is not before the limit."""
+    """The first boundary at or after a position; None if it is not before the limit."""
     if kind == BYTES or position <= 0 or position >= size:
         return max(0, min(position, size))
     base = position - 1 - kind.before
     view = _View(read, size if kind == FASTQ else limit, max(0, base))
     if base < 0:
-        view.base, view.data = -1, b"\n"  # as if a line had ended before the first byte
+        view.base, view.data = -1, b"\n"  # the first byte begins a line
     lengths = _lengths(window)
     found = _newline(view, position, limit, kind, lengths)
     if kind != FASTQ or found is None:
@@ -209,7 +209,7 @@ def _first(read: Read, size: int, position: int, limit: int, kind: Kind, window:
 
 
 def _lengths(window: int) -> Iterator[int]:
-    """How much to read each time: twice as much as before, as long as it fits into memory."""
+    """The sizes of successive reads: each twice the one before, up to a limit."""
     length = max(1, window)
     while True:
         yield length
@@ -217,7 +217,7 @@ def _lengths(window: int) -> Iterator[int]:
 
 
 def _newline(view: _View, position: int, limit: int, kind: Kind, lengths: Iterator[int]) -> int | None:
-    """The first place at or after the position that follows a newline of the kind; None if past the limit."""
+    """The first position at or after `position` that follows a newline of the kind; None beyond the limit."""
     at = position - 1
     while (match := kind.newline.search(view.data, at - view.base)) is None:
         if view.end >= limit:
@@ -229,9 +229,9 @@ def _newline(view: _View, position: int, limit: int, kind: Kind, lengths: Iterat
 
 
 def _four_lines(data: bytes, offset: int, *, whole: bool) -> int | None:
-    """Where the first FASTQ record begins in data that begin with a line, or None if more must be read.
+    """The start of the first FASTQ record in data that begins with a line; None if more must be read.
 
-    A quality may begin with '@', but two lines after it there is a sequence, which never begins with '+'.
+    A quality line may begin with '@', but the second line after it is a sequence, which has no '+'.
     """
     lines = data.split(b"\n", 8)
     start = offset
@@ -246,9 +246,9 @@ def _four_lines(data: bytes, offset: int, *, whole: bool) -> int | None:
     if whole and data.rstrip().count(b"\n") < 3:
         return offset + len(data)
     raise SplitError(
-        f"from byte {offset} on there are no FASTQ records of four lines (@name, sequence, +, and a quality "
-        "as long as the sequence). FASTQ whose sequences span several lines cannot be split: write each "
-        "sequence and each quality on one line"
+        f"no FASTQ record of four lines (@name, sequence, +, quality of the same length) was found from byte "
+        f"{offset} on. FASTQ with sequences that span several lines cannot be split: write each sequence and "
+        "each quality on one line"
     )
 
 

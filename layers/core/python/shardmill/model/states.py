@@ -1,4 +1,4 @@
-"""The states of Jobs, Steps and Tasks, and every legal move between them."""
+"""The states of jobs, steps and tasks, and the legal transitions between them."""
 
 from enum import StrEnum
 
@@ -156,5 +156,5 @@ TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
 
 
 def step_sources_of(target: StepState) -> list[StepState]:
-    """The states from which a Step may move to `target`."""
+    """The states from which a step may move to `target`."""
     return [state for state, targets in STEP_MOVES.items() if target in targets]

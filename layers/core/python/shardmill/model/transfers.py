@@ -1,4 +1,4 @@
-"""What a worker and Shardmill say to each other about the files of a task."""
+"""Requests and answers about the files of tasks and jobs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PART_BYTES = 64 * 2**20
 MAX_PARTS = 1_000
 MAX_STORED = 1_000
 MAX_STORED_BYTES = 300_000
-"""What is said of a task's outputs, attributes included, must fit into a row with its other output."""
+"""The descriptions of a task's output files, attributes included, must fit into a row beside its output."""
 
-MAX_UPLOAD_BYTES = 5 * 2**30  # what S3 takes in one PUT, and copies at once
+MAX_UPLOAD_BYTES = 5 * 2**30  # the limit of S3 for one PUT and for one copy
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 def part_bytes(size: int) -> int:
-    """How large the parts of a file are that is stored in parts; the last may be smaller."""
+    """The part size of a multipart upload; the last part may be smaller."""
     part = PART_BYTES
     while part * MAX_PARTS < size:
         part *= 2
@@ -30,21 +30,23 @@ def part_bytes(size: int) -> int:
 
 
 def part_ranges(size: int) -> list[tuple[int, int]]:
-    """Where each part begins and ends; even an empty file has one."""
+    """The first byte and the end of each part; an empty file has one part."""
     part = part_bytes(size)
     return [(first, min(first + part, size)) for first in range(0, max(size, 1), part)]
 
 
 class Fetch(Answer):
-    """A file for a task's work folder.
+    """A file to download into a task's work folder.
 
-    `plain`: an address of the definition, asked only where the worker's allow list lets it; otherwise
-    Shardmill signed it. `sha256` is that of the whole object, of which the task may read [first, end) only.
-    `missing`: there is nothing to fetch.
+    `plain`: a URL from the definition, which the worker requests only if its allow list permits it; otherwise
+    the URL is presigned. `sha256` is that of the whole object, even if the task reads only [first, end).
+    `missing`: the file does not exist.
     """
 
     name: LocalName
-    into: LocalName | None = Field(default=None, description="a file that this becomes a part of, in order")
+    into: LocalName | None = Field(
+        default=None, description="the file that this one is appended to, in order"
+    )
     kind: Literal["input", "predata"] = "input"
     url: str = Field(default="", repr=False)
     plain: bool = False
@@ -62,13 +64,13 @@ class Fetch(Answer):
 
     @property
     def length(self) -> int | None:
-        """How many bytes there are to fetch, where that is known."""
+        """The number of bytes to download, if it is known."""
         end = self.size if self.end is None else self.end
         return None if end is None else max(0, end - self.first)
 
 
 class Prepared(Answer):
-    """What a task needs before it runs, and the files that it is to make."""
+    """The files and secrets that a task needs before it runs, and the output files to store after it."""
 
     files: list[Fetch] = Field(default_factory=list)
     outputs: list[File] = Field(default_factory=list)
@@ -76,7 +78,7 @@ class Prepared(Answer):
 
 
 class StoreRequest(Model):
-    """Asks where to store an output; `md5s` are those of its parts, in base64. A single one is one PUT."""
+    """Asks for URLs to store an output; `md5s` are those of its parts in base64, a single one for one PUT."""
 
     name: WorkName
     size: Count
@@ -84,7 +86,7 @@ class StoreRequest(Model):
 
 
 class StoreAnswer(Answer):
-    """An address for each part, and the headers to send along; with `uploadId` it must be completed."""
+    """A URL and headers for each part; an upload with an `uploadId` must be completed."""
 
     name: str
     upload_id: str | None = None
@@ -93,7 +95,7 @@ class StoreAnswer(Answer):
 
 
 class CompleteRequest(Model):
-    """Says that all parts of an output are stored; `etags` are what the store answered for each."""
+    """Completes a multipart upload; `etags` are those that S3 returned for the parts."""
 
     name: WorkName
     upload_id: str = Field(min_length=1, max_length=1_024)
@@ -101,14 +103,14 @@ class CompleteRequest(Model):
 
 
 class Indexed(Model):
-    """How many lines, records or bytes a file has."""
+    """The number of lines, records or bytes of a file."""
 
     by: Literal["line", "record", "bytes"]
     units: Count
 
 
 class Stored(Model):
-    """An output that a worker stored; `attributes` are what its `attrfile` says."""
+    """An output file that a worker stored; `attributes` are the content of its `attrfile`."""
 
     name: WorkName
     size: Count
@@ -117,20 +119,20 @@ class Stored(Model):
     indexed: Indexed | None = None
 
 
-def in_a_row(files: Iterable[Stored]) -> list[dict[str, Any]]:
-    """What a task's row keeps of its outputs."""
+def as_stored(files: Iterable[Stored]) -> list[dict[str, Any]]:
+    """The descriptions of output files as a row stores them."""
     return [file.model_dump(mode="json", exclude_none=True) for file in files]
 
 
 class UploadRequest(Model):
-    """Announces a file that is to come with a Job; larger ones belong into a bucket of yours."""
+    """Announces a file to submit with a job; put larger files into your own bucket."""
 
     size: int = Field(ge=0, le=MAX_UPLOAD_BYTES)
     sha256: Sha256
 
 
 class Upload(Answer):
-    """`upload` is what a JobRequest names; if it is `present` there is nothing left to store."""
+    """`upload` is the id for a JobRequest; if `present`, the file is already stored."""
 
     upload: str
     present: bool = False
@@ -139,15 +141,15 @@ class Upload(Answer):
 
 
 class JobFile(Answer):
-    """A file of a Job: an output of a task, or, without a stepName, one that came with the Job."""
+    """A file of a job: an output of a task, or, without stepName, a file submitted with the job."""
 
     step_name: str | None = None
-    index: int | None = Field(default=None, description="of the task that made it")
+    index: int | None = Field(default=None, description="the index of the task that stored it")
     name: str
     size: int
     sha256: str
     run: int | None = None
     attempt: int | None = None
     attributes: dict[str, Any] | None = None
-    indexed: Indexed | None = Field(default=None, description="what its `uploadIndex` counted")
-    url: str = Field(repr=False, description="where to GET it, for fifteen minutes")
+    indexed: Indexed | None = Field(default=None, description="the units counted by its `uploadIndex`")
+    url: str = Field(repr=False, description="a presigned URL, valid for fifteen minutes")

@@ -1,4 +1,4 @@
-"""Workers, their groups, and the words they exchange with Shardmill, over HTTP and straight to AWS alike."""
+"""Workers, their groups, and the messages between workers and Shardmill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Text = Annotated[str, Field(max_length=256)]
 
 
 def output_size(output: object) -> int:
-    """Bytes of a task's output, as it is kept."""
+    """The size of a task's output in bytes, as it is stored."""
     return len(json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode())
 
 
@@ -38,7 +38,7 @@ class WorkerStatus(IntEnum):
 
 
 class Registration(Model):
-    """A worker introduces itself; `apps` are the commands it can run, `*` for any."""
+    """The registration of a worker; `apps` are the commands that it can run, `*` for any."""
 
     name: Text = Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")
     groups: list[Name] = Field(min_length=1, max_length=100)
@@ -71,12 +71,12 @@ class Worker(Answer):
     apps: list[str] = Field(default_factory=lambda: ["*"])
     slots: int = 1
     session: int
-    notes: str = Field(default="", description="why it is suspended or drained, and by whom")
+    notes: str = Field(default="", description="who suspended or drained it, and why")
     heartbeat_seconds: int
     create_time: Time
     update_time: Time
     serve_time: int = Field(default=0, description="seconds since it first registered")
-    idle_time: int = Field(default=0, description="seconds since it last had work")
+    idle_time: int = Field(default=0, description="seconds since it last held a task")
     remain_tasks: int = Field(default=0, description="tasks it holds")
     total_checkout: int = 0
     total_completed: int = 0
@@ -93,11 +93,11 @@ class GroupName(Model):
 
 
 class GroupRequest(Model):
-    """What can be chosen of a group; `types` are the step types bound to it."""
+    """The settings of a group; `types` are the step types bound to it."""
 
-    kind: GroupKind | None = Field(default=None, description="pull unless given; it never changes")
+    kind: GroupKind | None = Field(default=None, description="default pull; cannot be changed")
     lease_seconds: int | None = Field(
-        default=None, ge=10, le=43_200, description="60 (lambda: 900) unless given"
+        default=None, ge=10, le=43_200, description="default 60, for kind lambda 900"
     )
     types: list[StepType] | None = None
 
@@ -108,7 +108,9 @@ class WorkerGroup(Answer):
     kind: GroupKind
     lease_seconds: int
     types: list[StepType] = Field(default_factory=list)
-    suspended: str | None = Field(default=None, description="by whom and why, while nobody takes its tasks")
+    suspended: str | None = Field(
+        default=None, description="who suspended it and why; its tasks are not leased meanwhile"
+    )
     create_time: Time
     update_time: Time
 
@@ -123,22 +125,24 @@ class HeldTask(Model):
 class Heartbeat(Model):
     session: int
     work: list[HeldTask] = Field(default_factory=list, max_length=2_000)
-    offline: bool = Field(default=False, description="it takes no more work, and is gone once it holds none")
+    offline: bool = Field(
+        default=False, description="the worker takes no more tasks and leaves when it holds none"
+    )
 
 
 class HeartbeatAnswer(Answer):
-    """What a worker should do now.
+    """Instructions for a worker.
 
-    `drop`: the tasks whose lease ended or whose Job was stopped; their work must be given up. `followed`: the
-    tasks whose log somebody reads while they run. `suspended`: take nothing new until told otherwise.
-    `drain`: take nothing new, finish what is held, and leave.
+    `drop`: tasks to abort, because their lease ended or their job was stopped. `followed`: tasks whose log to
+    upload while they run. `suspended`: lease no tasks until this changes. `drain`: lease no tasks, finish
+    those that are held, and exit.
     """
 
     drop: list[str] = Field(default_factory=list)
     followed: list[str] = Field(default_factory=list)
     status: WorkerStatus
     suspended: bool = False
-    notes: str | None = Field(default=None, description="why it is suspended, and what lets it go on")
+    notes: str | None = Field(default=None, description="why it is suspended, and what to do")
     drain: bool = False
     heartbeat_seconds: int
 
@@ -151,7 +155,7 @@ class LeaseRequest(Model):
 
 
 class Lease(Answer):
-    """A task to run. `environ` is all of its environment; `receipt` goes back with the result."""
+    """A task to run; `environ` is its whole environment, and `receipt` must be returned with the result."""
 
     task_id: str
     attempt: int
@@ -172,8 +176,12 @@ class Lease(Answer):
     execute_user: str | None = None
     lease_seconds: int
     data_time: Time | None = None
-    prepare: bool = Field(default=False, description="it has files or secrets: ask for them before it runs")
-    fault: str | None = Field(default=None, description="why it cannot be run: to be reported as it is")
+    prepare: bool = Field(
+        default=False, description="the task has files or secrets, to be requested before it runs"
+    )
+    fault: str | None = Field(
+        default=None, description="why it cannot run; to be reported as the reason of its failure"
+    )
 
 
 class LeaseAnswer(Answer):
@@ -181,7 +189,7 @@ class LeaseAnswer(Answer):
 
 
 class Result(Model):
-    """How an attempt ended; of stdout and stderr the last 4 KB are kept."""
+    """The result of an attempt; the last 4 KB of stdout and stderr are stored."""
 
     task_id: str
     attempt: Count
@@ -191,8 +199,10 @@ class Result(Model):
     reason: str | None = Field(default=None, max_length=1_000)
     stdout: str | None = None
     stderr: str | None = None
-    output: Any = Field(default=None, description="data for later steps: JSON of 64 KB at most")
-    files: list[Stored] | None = Field(default=None, max_length=MAX_STORED, description="what it stored")
+    output: Any = Field(default=None, description="output for later steps: JSON of at most 64 KB")
+    files: list[Stored] | None = Field(
+        default=None, max_length=MAX_STORED, description="the output files that it stored"
+    )
     start_time: Time | None = None
     end_time: Time | None = None
 
@@ -203,7 +213,7 @@ class ReportRequest(Model):
 
 
 class HandedBack(Model):
-    """A task that a worker gives back, so that another can take it at once."""
+    """A task that a worker returns, so that another worker can lease it immediately."""
 
     task_id: str
     attempt: Count
@@ -216,13 +226,13 @@ class HandBackRequest(Model):
 
 
 class HandBackAnswer(Answer):
-    """The ids of the tasks that were given back; the others it did not hold."""
+    """The ids of the tasks that were returned; the worker did not hold the others."""
 
     items: list[str]
 
 
 class Reported(Answer):
-    """What became of a result. Only `ok` and `already` mean that it counts."""
+    """The status of a result; only `ok` and `already` mean that it was accepted."""
 
     task_id: str
     attempt: int

@@ -19,7 +19,7 @@ from shardmill.model.base import to_ms
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.fault import fault
 from shardmill.model.states import TaskState
-from shardmill.model.transfers import MAX_STORED_BYTES, in_a_row
+from shardmill.model.transfers import MAX_STORED_BYTES, as_stored
 from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result, output_size
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged, TaskOutput
@@ -96,7 +96,7 @@ def _check_outputs(results: Sequence[Result]) -> None:
     for at, result in enumerate(results):
         for name, told, most in (
             ("output", result.output, MAX_OUTPUT_BYTES),
-            ("files", in_a_row(result.files or ()), MAX_STORED_BYTES),
+            ("files", as_stored(result.files or ()), MAX_STORED_BYTES),
         ):
             size = 0 if told is None else output_size(told)
             if size > most:
@@ -184,7 +184,7 @@ def _leaves(result: Result) -> bool:
 
 
 def _kept(result: Result) -> TaskOutput:
-    return TaskOutput(result.output, in_a_row(result.files or ()))
+    return TaskOutput(result.output, as_stored(result.files or ()))
 
 
 def _believe(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:

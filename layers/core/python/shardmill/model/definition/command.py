@@ -1,4 +1,4 @@
-"""The command of a step: what to execute, and its environment, of which a part is private."""
+"""The command of a step: the program, its arguments, and its public and private environment."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Command(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _take_back_own_answer(cls, data: Any) -> Any:
-        """`hasPrivateEnv` is worked out anew, so that an answer can be sent back as it came."""
+    def _drop_computed(cls, data: Any) -> Any:
+        """Ignore `hasPrivateEnv`, which answers contain, so that an answer can be sent back."""
         if isinstance(data, dict) and isinstance(data.get("hasPrivateEnv"), bool):
             return {key: value for key, value in data.items() if key != "hasPrivateEnv"}
         return data
 
 
 def masked(command: Command) -> Command:
-    """The command without its private values; their names stay."""
+    """The command with its private values masked."""
     if not command.environ.private:
         return command
     hidden = Environ(public=command.environ.public, private=dict.fromkeys(command.environ.private, MASK))

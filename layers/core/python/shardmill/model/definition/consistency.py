@@ -1,4 +1,4 @@
-"""The rules of a definition that lie between its fields: on canonical spelling, but on any values at all."""
+"""Rules between the fields of a definition; for documents in canonical spelling, with valid values or not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Found = tuple[Path, str, str]
 _NO_TASK_YET = ("shard.", "pack.", "task.", "item")
 _PRIVATE = ("command", "environ", "private")
 _SOURCES = ("url", "s3", "origin")
-_PRIVATE_TEMPLATE = "its {{ }} names nothing that is known; literal braces can come from a parameter"
+_PRIVATE_TEMPLATE = "a {{ }} contains an unknown name; use a parameter for literal braces"
 _MAX_STEP_HINTS = 20
 _MAX_NAMED = 20
 
@@ -29,7 +29,7 @@ _MAX_NAMED = 20
 def step_faults(
     step: dict[str, Any], job_params: frozenset[str], upstream: Container[str] = ()
 ) -> Iterator[Found]:
-    """What is wrong inside one step; paths begin in the step. `upstream`: the steps that end before it."""
+    """The faults of one step, with paths relative to it; `upstream`: the steps that end before it."""
     yield from _type_faults(step)
     yield from _item_faults(step)
     yield from _shard_faults(step)
@@ -41,17 +41,17 @@ def step_faults(
 def _type_faults(step: dict[str, Any]) -> Iterator[Found]:
     kind, content, command = type_of(step), step.get("content"), step.get("command")
     if kind == "command" and command is None:
-        yield ("command",), "missing-field", "a step of type command needs a command"
+        yield ("command",), "missing-field", "is required for a step of type command"
     elif kind == "docker" and not content and command is None:
-        yield ("content",), "missing-field", "a step of type docker needs a content or a command"
+        yield ("content",), "missing-field", "a step of type docker requires content or command"
     elif isinstance(kind, str) and kind not in ("noop", "command", "docker") and not content:
-        yield ("content",), "missing-field", f"a step of type {kind[:64]} needs its content"
+        yield ("content",), "missing-field", f"is required for a step of type {kind[:64]}"
     elif content is not None and command is not None:
-        yield ("content",), "both-spellings", "a step has either a content or a command; give one of them"
+        yield ("content",), "both-spellings", "a step has either content or command; give only one of them"
     elif isinstance(command, dict):
         image = command.get("dockerimage")
         if kind == "docker" and image is None:
-            yield ("command", "dockerimage"), "missing-field", "a step of type docker needs the image"
+            yield ("command", "dockerimage"), "missing-field", "is required for a step of type docker"
         elif wrong := image_fault(image):
             yield ("command", "dockerimage"), "bad-value", wrong
     elif isinstance(kind, str) and isinstance(content, (str, dict)):
@@ -62,29 +62,33 @@ def _type_faults(step: dict[str, Any]) -> Iterator[Found]:
 def _item_faults(step: dict[str, Any]) -> Iterator[Found]:
     for name in ("sharding", "packConf", "partition") if step.get("items") is not None else ():
         if step.get(name) is not None:
-            yield (name,), "both-spellings", "the step has a task for each of its items; give one of them"
+            yield (
+                (name,),
+                "both-spellings",
+                "cannot be combined with items, which give the step one task each",
+            )
 
 
 def _shard_faults(step: dict[str, Any]) -> Iterator[Found]:
     pack = step.get("packConf")
     if step.get("stepType", "SHARD") != "PACK":
         if pack is not None:
-            yield ("packConf",), "both-spellings", "is for stepType PACK; a step is either SHARD or PACK"
+            yield ("packConf",), "both-spellings", "is only for stepType PACK"
         return
     for name in ("sharding", "startShardId"):
         if name in step:
-            yield (name,), "both-spellings", "is for stepType SHARD; a step is either SHARD or PACK"
+            yield (name,), "both-spellings", "is only for stepType SHARD"
     if pack is None:
-        yield ("packConf",), "missing-field", "a step of stepType PACK needs its packConf"
+        yield ("packConf",), "missing-field", "is required for a step of stepType PACK"
         return
     numbers = [pack.get(name) for name in ("size", "start", "end")] if isinstance(pack, dict) else []
     size, start, end = [each if type(each) is int else None for each in numbers] or [None] * 3
     if size is None or start is None or end is None or size < 1:
         return
     if start > end:
-        yield ("packConf", "end"), "out-of-range", f"must not be below start, {start}"
+        yield ("packConf", "end"), "out-of-range", f"must not be less than start ({start})"
     elif (tasks := pack_count(size, start, end)) > MAX_SHARDS:
-        yield ("packConf",), "out-of-range", f"makes {tasks} tasks; a step has {MAX_SHARDS} at most"
+        yield ("packConf",), "out-of-range", f"results in {tasks} tasks; a step can have at most {MAX_SHARDS}"
 
 
 def _template_faults(
@@ -98,17 +102,25 @@ def _template_faults(
         for message in wrong:
             yield path, "bad-template", _PRIVATE_TEMPLATE if path[:3] == _PRIVATE else message
         if step.get("stepType") != "PACK" and any(name.startswith("pack.") for name in render.names(text)):
-            yield path, "bad-template", "pack.start and pack.end are known in a step of stepType PACK only"
+            yield (
+                path,
+                "bad-template",
+                "pack.start and pack.end are only available in a step of stepType PACK",
+            )
         if path[0] in BEFORE_TASKS and not wrong:
             yield from _before_tasks(path, text)
 
 
 def _before_tasks(path: Path, text: str) -> Iterator[Found]:
-    if not render.is_one_hole(text):
-        yield path, "bad-template", "must be one {{ … }} with nothing around it"
+    if not render.is_single_placeholder(text):
+        yield path, "bad-template", "must be a single {{ … }} expression without other text"
     named = [name for name in render.names(text) if name.startswith(_NO_TASK_YET)]
     if named:
-        yield path, "bad-template", f"{named[0]} is known in tasks only, and here there are none yet"
+        yield (
+            path,
+            "bad-template",
+            f"{named[0]} is only available in tasks; this is evaluated before there are any",
+        )
 
 
 def _private_faults(step: dict[str, Any]) -> Iterator[Found]:
@@ -138,14 +150,14 @@ def _file_faults(step: dict[str, Any]) -> Iterator[Found]:
             yield (
                 (*path, name),
                 "both-spellings",
-                f"the file comes from {given[0]!r} already; give one of them",
+                f"cannot be combined with {given[0]!r}; give only one source",
             )
         yield from _name_faults(path, each)
         own = each.get("name")
         if path[0] == "outputs" or not isinstance(own, str):
             continue
         if not has_wildcard(own) and (first := read.setdefault(own, path)) != path:
-            text = f"is the name of {first[0]}/{first[1]} already; give one of them another"
+            text = f"is already the name of {first[0]}/{first[1]}; use another name"
             yield (*path, "name"), "duplicate-file", text
         if path[0] == "inputs":
             names.add(own)
@@ -160,25 +172,29 @@ def _name_faults(path: Path, file: dict[str, Any]) -> Iterator[Found]:
     if path[0] == "outputs":
         for field in ("origin", "pattern"):
             if file.get(field) is not None:
-                yield (*path, field), "bad-value", "is for files that a step reads"
+                yield (*path, field), "bad-value", "is only for files that a step reads"
         return
     if file.get("pattern") is not None and origin is None:
-        yield (*path, "pattern"), "missing-field", "needs the origin whose files it chooses"
+        yield (*path, "pattern"), "missing-field", "requires origin, the step whose files it selects"
     elif isinstance(name, str) and has_wildcard(name) and (origin is None or file.get("pattern")):
-        yield (*path, "name"), "bad-file-name", "a pattern stands for files of an origin only"
+        yield (
+            (*path, "name"),
+            "bad-file-name",
+            "a pattern requires origin, and cannot be combined with the field pattern",
+        )
     if isinstance(url, str) and "{{" not in url and not url.lower().startswith(("http://", "https://")):
-        yield (*path, "url"), "bad-value", "must be an http or https address"
+        yield (*path, "url"), "bad-value", "must be an http or https URL"
 
 
 def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:
-    """What is wrong between steps: names, dependencies, phases, origins, circles."""
+    """Faults between steps: names, dependencies, phases, origins and cycles."""
     number: dict[str, int] = {}
     for at, step in enumerate(steps):
         name = step.get("stepName")
         if not isinstance(name, str):
             continue
         if number.setdefault(name, at) != at:
-            yield ("steps", at, "stepName"), "duplicate-step", f"is the name of step {number[name]} already"
+            yield ("steps", at, "stepName"), "duplicate-step", f"is already the name of step {number[name]}"
     waits_for: list[list[int]] = [[] for _ in steps]
     hints = _MAX_STEP_HINTS
     for at, path, name in _named_steps(steps):
@@ -191,15 +207,15 @@ def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:
         else:
             waits_for[at].append(number[name])
             if _phase(steps[number[name]]) > _phase(steps[at]):
-                yield path, "later-phase", f"step {name!r} is of a later phase, which starts after this one"
-    for circle in cycles(waits_for):
-        named = [steps[at]["stepName"] for at in circle]
-        message = f"steps wait for each other: {_circle(named)}"
-        yield ("steps", circle[0], "dependentSteps"), "cyclic-steps", message
+                yield path, "later-phase", f"step {name!r} is in a later phase, which starts after this one"
+    for cycle in cycles(waits_for):
+        named = [steps[at]["stepName"] for at in cycle]
+        message = f"steps wait for each other: {_cycle(named)}"
+        yield ("steps", cycle[0], "dependentSteps"), "cyclic-steps", message
 
 
 def upstream_of(steps: Sequence[dict[str, Any]], at: int) -> set[str]:
-    """The names of the steps that have ended before a step begins: its ancestors, and the earlier phases."""
+    """The names of the steps that end before a step starts: its ancestors, and those of earlier phases."""
     before: dict[str, list[str]] = {}
     for each, _, name in _named_steps(steps):
         before.setdefault(steps[each].get("stepName", ""), []).append(name)
@@ -215,7 +231,7 @@ def upstream_of(steps: Sequence[dict[str, Any]], at: int) -> set[str]:
 
 
 def _named_steps(steps: Sequence[dict[str, Any]]) -> Iterator[tuple[int, Path, str]]:
-    """Wherever a step names another: its index, the path there, and the name."""
+    """Each reference from a step to another: the index of the step, the path, and the name."""
     for at, step in enumerate(steps):
         named = step.get("dependentSteps")
         for place, name in enumerate(named if isinstance(named, list) else ()):
@@ -231,7 +247,7 @@ def _phase(step: dict[str, Any]) -> int:
     return phase if isinstance(phase, int) else 0
 
 
-def _circle(names: list[str]) -> str:
+def _cycle(names: list[str]) -> str:
     if len(names) > _MAX_NAMED:
         names = [*names[:_MAX_NAMED], f"({len(names) - _MAX_NAMED} more)"]
     return " -> ".join([*names, names[0]])

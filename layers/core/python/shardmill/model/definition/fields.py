@@ -1,6 +1,6 @@
-"""JobDefine and StepDefine: the template of a Job, in its one canonical spelling.
+"""JobDefine and StepDefine: a definition in its canonical spelling.
 
-`None` means "not given": a step's setting goes before its Job's, and that before the default.
+`None` means "not given": a step's own setting takes precedence over its job's, and that over the default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_STEPS = 2_000
 MAX_ITEMS = 10_000
 MAX_DEPENDENCIES = 40  # all of them are written in one transaction
 
-# Seed 001 numbers its types.
+# Seed 001 identifies step types by numbers.
 NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}
 
 _PERCENTAGE = re.compile(r"(\d{1,2}(\.\d{1,4})?|100)%\Z", re.ASCII)
@@ -31,7 +31,7 @@ _STRATEGY = re.compile(r"(all|any|last:[1-9]\d{0,3})\Z", re.ASCII)
 
 
 def type_of(step: Mapping[str, Any]) -> Any:
-    """The type of a step document: as given, by its number, or from what else is given."""
+    """The type of a step document: as given, by its number, or derived from its other fields."""
     given = step.get("type")
     if given is None:
         if step.get("command") is not None:
@@ -51,13 +51,15 @@ def _tolerance(value: Any) -> int | str:
         return value
     if isinstance(value, str) and _PERCENTAGE.match(value):
         return value
-    raise PydanticCustomError("bad-value", "must be a number of tasks such as 3, or a share such as '5%'")
+    raise PydanticCustomError(
+        "bad-value", "must be a number of tasks such as 3, or a percentage such as '5%'"
+    )
 
 
 def _strategy(value: Any) -> str:
     if isinstance(value, str) and _STRATEGY.match(value):
         return value
-    raise PydanticCustomError("bad-value", "must be all, any or last:n")
+    raise PydanticCustomError("bad-value", "must be all, any or last:N")
 
 
 def _sharding(value: Any) -> int | str:
@@ -65,7 +67,7 @@ def _sharding(value: Any) -> int | str:
         return value
     raise PydanticCustomError(
         "out-of-range" if type(value) is int else "bad-type",
-        "must be a number from 1 to {most}, or a {{{{ }}}} that gives one",
+        "must be a number from 1 to {most}, or a {{{{ }}}} expression that yields one",
         {"most": MAX_SHARDS},
     )
 
@@ -76,7 +78,9 @@ def _items(value: Any) -> list[Any] | str:
     if isinstance(value, list) and len(value) <= MAX_ITEMS:
         return value
     raise PydanticCustomError(
-        "bad-value", "must be a list of {most} at most, or a {{{{ }}}} that gives one", {"most": MAX_ITEMS}
+        "bad-value",
+        "must be a list of at most {most} items, or a {{{{ }}}} expression that yields one",
+        {"most": MAX_ITEMS},
     )
 
 
@@ -91,7 +95,7 @@ Strategy = Annotated[str, PlainValidator(_strategy, json_schema_input_type=str)]
 
 
 class Info(Model):
-    """What a Job says of itself to people; the engine reads `noretry` and `auth` only."""
+    """Descriptive fields of a job; the engine reads only `noretry` and `auth`."""
 
     name: str | None = None
     project: str | None = None
@@ -103,7 +107,7 @@ class Info(Model):
 
 
 class Window(Model):
-    """Calendar units around the dataTime: from 0 to 0 is the unit that it lies in."""
+    """Calendar units around the dataTime; from 0 to 0 is the unit that contains it."""
 
     unit: Literal["minute", "hour", "day", "week", "month", "year"] = "day"
     from_: int = Field(default=0, alias="from", ge=-10_000, le=10_000)
@@ -113,7 +117,7 @@ class Window(Model):
     @classmethod
     def _closed(cls, data: Any) -> Any:
         if isinstance(data, dict) and ("from" in data) != ("to" in data):
-            raise PydanticCustomError("open-window", "needs both from and to: a window must end")
+            raise PydanticCustomError("open-window", "requires both from and to")
         return data
 
     @model_validator(mode="after")
@@ -124,7 +128,7 @@ class Window(Model):
 
 
 class Dependency(Model):
-    """A Job of this definition waits for Jobs of another; without a window, for that of the same dataTime."""
+    """Makes jobs wait for jobs of another definition; without a window, for that of the same dataTime."""
 
     job_name: Name
     window: Window | None = None
@@ -132,7 +136,7 @@ class Dependency(Model):
 
 
 class PackConf(Model):
-    """Cuts the inclusive range `start` to `end` into packs of `size`, the last one as short as need be."""
+    """Divides the inclusive range `start` to `end` into packs of `size`; the last may be smaller."""
 
     size: Annotated[Whole, Field(ge=1)]
     start: Whole
@@ -147,9 +151,13 @@ class StepDefine(Model):
     command: Command | None = None
     step_type: Literal["SHARD", "PACK"] = "SHARD"
     sharding: NumberOfShards = 1
-    items: Items | None = Field(default=None, description="one task for each, which has it as {{ item }}")
-    when: str | None = Field(default=None, description="runs only if this {{ }} is true; else it is SKIPPED")
-    run_if_skipped: bool = Field(default=False, description="runs though an upstream's `when` was false")
+    items: Items | None = Field(default=None, description="one task for each item, available as {{ item }}")
+    when: str | None = Field(
+        default=None, description="the step runs only if this {{ }} expression is true; else it is SKIPPED"
+    )
+    run_if_skipped: bool = Field(
+        default=False, description="run even if an upstream step was skipped by its `when`"
+    )
     start_shard_id: Annotated[Whole, Field(ge=0)] = 0
     pack_conf: PackConf | None = None
     dependent_steps: list[Name] = Field(default_factory=list)
@@ -209,18 +217,20 @@ class JobDefine(Model):
 
 
 class SavedDefine(JobDefine, Answer):
-    """A saved JobDefine: what was sent, and what Shardmill knows of it."""
+    """A saved JobDefine with its version, times and users."""
 
     version: int
     create_time: Time
     update_time: Time
     submit_user: str
     update_user: str
-    suspended: str | None = Field(default=None, description="by whom and why, while no new Jobs start")
+    suspended: str | None = Field(
+        default=None, description="who suspended it and why; no new jobs start meanwhile"
+    )
 
 
 class ListedDefine(Answer):
-    """A saved JobDefine in a list: what one needs to know to ask for it."""
+    """A saved JobDefine in a list, without its document."""
 
     job_name: str
     version: int
@@ -231,12 +241,14 @@ class ListedDefine(Answer):
     update_time: Time
     submit_user: str
     update_user: str
-    suspended: str | None = Field(default=None, description="by whom and why, while no new Jobs start")
+    suspended: str | None = Field(
+        default=None, description="who suspended it and why; no new jobs start meanwhile"
+    )
 
 
 class JobNode(Answer):
     job_name: str
-    defined: bool = Field(default=True, description="false for a parent that nobody has saved yet")
+    defined: bool = Field(default=True, description="false for a parent that has not been saved yet")
     schedules: list[str] = Field(default_factory=list)
 
 
@@ -248,14 +260,14 @@ class JobEdge(Answer):
 
 
 class JobGraph(Answer):
-    """All definitions, and which of them waits for which."""
+    """All definitions, and the dependencies between them."""
 
     nodes: list[JobNode]
     edges: list[JobEdge]
 
 
 def total(step: StepDefine) -> int | None:
-    """How many tasks a step has; None if that is known only when what it depends on has ended."""
+    """The number of a step's tasks; None if it is known only when the upstream steps have ended."""
     if step.step_type == "PACK":
         pack = _pack_conf(step)
         return pack_count(pack.size, pack.start, pack.end)
@@ -267,12 +279,12 @@ def total(step: StepDefine) -> int | None:
 
 
 def is_sharded(step: StepDefine) -> bool:
-    """Whether later steps see a list of outputs, and not just one."""
+    """Whether the output of a step is a list with one element for each task."""
     return step.step_type == "PACK" or total(step) != 1 or step.items is not None
 
 
 def upstream_of(step: StepDefine) -> list[str]:
-    """The steps that a step waits for: those it names, and those that make its files."""
+    """The steps that a step waits for: those it names, and the origins of its files."""
     origins = [file.origin for file in (*step.inputs, *step.predata) if file.origin]
     return list(dict.fromkeys([*step.dependent_steps, *origins]))
 
@@ -286,7 +298,7 @@ def pack_of(step: StepDefine, rank: int) -> tuple[int, int]:
     pack = _pack_conf(step)
     count = pack_count(pack.size, pack.start, pack.end)
     if not 0 <= rank < count:
-        raise ValueError(f"step {step.step_name!r} has {count} tasks, none of rank {rank}")
+        raise ValueError(f"step {step.step_name!r} has {count} tasks; there is no rank {rank}")
     first = pack.start + rank * pack.size
     return first, min(first + pack.size - 1, pack.end)
 

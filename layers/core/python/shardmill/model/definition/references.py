@@ -1,4 +1,4 @@
-"""Which texts of a step are templates, and what they name; in canonical spelling, on any values."""
+"""The templates of a step and the names in them; for documents in canonical spelling, valid or not."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from shardmill.model.templates import render
 
 FILES = ("inputs", "outputs", "predata")
 BEFORE_TASKS = ("when", "sharding", "items")
-"""What is worked out before a step has tasks."""
+"""The fields that are evaluated before a step has tasks."""
 
 _COMMAND = ("name", "args", "argsArray", "dockerimage", "environ")
 _OUTPUT, _ITEM = "steps.", "item"
 
 
 def templates(step: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The texts of a step that are templates: its content, its files, its command with its environment …"""
+    """The path and text of each template of a step, in its content, files, command and environment."""
     left: list[tuple[Path, Any]] = [((name,), step[name]) for name in ("content", *FILES) if name in step]
     left += [((name,), step[name]) for name in BEFORE_TASKS if isinstance(step.get(name), str)]
     command = step.get("command")
@@ -34,14 +34,14 @@ def templates(step: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
 
 
 def steps_read_by(step: Mapping[str, Any]) -> set[str]:
-    """The steps whose outputs a step reads: in its texts, or as files."""
+    """The steps whose outputs a step reads, in templates or as files."""
     named = {name.split(".")[1] for name in _names(step) if name.startswith(_OUTPUT)}
     files = (each for kind in FILES for each in step.get(kind) or ())
     return named | {each["origin"] for each in files if each.get("origin")}
 
 
 def waits_for_values(step: Mapping[str, Any]) -> bool:
-    """Whether texts of a step's tasks can be filled in only after other steps have ended."""
+    """Whether templates of a step can be rendered only after other steps have ended."""
     return any(name == _ITEM or name.startswith(_OUTPUT) for name in _names(step))
 
 

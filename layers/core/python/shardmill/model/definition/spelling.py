@@ -1,7 +1,7 @@
-"""A definition as people write it becomes the one canonical spelling.
+"""Converts the accepted spellings of a definition to the canonical one.
 
-Nothing is judged here but what only the spelling shows; every value that moves leaves word where it stood, so
-that a fault found later points at the document as sent.
+Only faults of the spelling itself are found here. The original path of every value that moves is recorded, so
+that faults found later point into the document as it was sent.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def _fields(model: type[Model]) -> frozenset[str]:
 
 _JOB_FIELDS = _fields(JobDefine)
 _STEP_FIELDS = _fields(StepDefine)
-# An answer can be edited and sent back: what Shardmill itself added to it is left aside.
+# Ignored, so that an answer can be edited and sent back.
 _ADDED_BY_ANSWERS = _fields(SavedDefine) - _JOB_FIELDS
 
 
 @dataclass
 class Canonical:
-    """A document in canonical spelling, where its values stood before, and the faults of its spelling."""
+    """A document in canonical spelling, the original paths of its values, and the faults of its spelling."""
 
     document: dict[str, Any] = field(default_factory=dict)
     origins: dict[Path, Path] = field(default_factory=dict)
@@ -52,7 +52,7 @@ def canonical(sent: dict[str, Any], path_name: str | None) -> Canonical:
         job.pop(name, None)
     if path_name is not None and job.setdefault("jobName", path_name) != path_name:
         result.faults.append(
-            fault(("jobName",), "name-mismatch", f"the address names the definition {path_name!r}")
+            fault(("jobName",), "name-mismatch", f"differs from the name in the URL, {path_name!r}")
         )
     _one_to_list(result, job, (), "workerGroup", "workerGroups")
     _main_step(result, job)
@@ -67,20 +67,24 @@ def canonical(sent: dict[str, Any], path_name: str | None) -> Canonical:
 
 
 def _given(sent: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """A known field that is null is as good as not given."""
+    """Drop known fields that are null."""
     known = frozenset(known)
     return {name: value for name, value in sent.items() if value is not None or name not in known}
 
 
 def _main_step(result: Canonical, job: dict[str, Any]) -> None:
-    """A job without steps but with type and content (seed 001) is one step."""
+    """Convert a job with type and content but no steps (seed 001) to one step."""
     given = {name: job.pop(name) for name in _MAIN_FIELDS if name in job}
     if not given:
         return
     if "steps" in job:
         for name in given:
             result.faults.append(
-                fault((name,), "both-spellings", f"{name!r} is for a job without steps; put it into a step")
+                fault(
+                    (name,),
+                    "both-spellings",
+                    f"{name!r} is only for a job without steps; move it into a step",
+                )
             )
         return
     job["steps"] = [{"stepName": MAIN_STEP, **given}]
@@ -102,12 +106,12 @@ def _step(result: Canonical, sent: Any, path: Path) -> Any:
             step["packConf"] = {name: value for name, value in pack.items() if name != "maxTaskCount"}
             _move(result, step, path, ("packConf", "maxTaskCount"), "maxTaskCount", pack["maxTaskCount"])
     if step.get("stepType") == "SHARD":
-        del step["stepType"]  # the default, which nobody needs to say
+        del step["stepType"]  # the default
     return step
 
 
 def _spread(result: Canonical, target: dict[str, Any], path: Path, conf: str, moves: dict[str, str]) -> None:
-    """The fields of the object `conf` belong to `target` itself."""
+    """Move the fields of the object `conf` into `target`."""
     if conf not in target:
         return
     values = target.pop(conf)
@@ -135,7 +139,9 @@ def _move(result: Canonical, target: dict[str, Any], path: Path, old: Path, new:
     if new in target:
         first = ".".join(map(str, result.origins.get((*path, new), (*path, new))[len(path) :]))
         result.faults.append(
-            fault((*path, *old), "both-spellings", f"says the same as {first!r}; give one of them")
+            fault(
+                (*path, *old), "both-spellings", f"has the same meaning as {first!r}; give only one of them"
+            )
         )
         return False
     target[new] = value

@@ -22,7 +22,7 @@ from shardmill.model.definition.content_fields import (
     LambdaContent,
     MapReduceContent,
 )
-from shardmill.model.fault import Path, did_you_mean, in_our_words, pointer
+from shardmill.model.fault import Path, code_and_message, did_you_mean, pointer
 from shardmill.model.templates.render import render_value
 
 WORD_TYPES = frozenset({"java", "mapreduce", "docker"})
@@ -192,7 +192,7 @@ def _found(error: ValidationError, model: type[Model]) -> list[Found]:
     found: list[Found] = []
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         path = tuple(part for part in each["loc"] if part != "[key]")
-        code, message = in_our_words(each["type"], each["msg"], path)
+        code, message = code_and_message(each["type"], each["msg"], path)
         if code == "unknown-field":
             known = [field.alias or name for name, field in model.model_fields.items()]
             message += did_you_mean(str(path[-1]), known)

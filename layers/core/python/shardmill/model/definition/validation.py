@@ -1,4 +1,4 @@
-"""Judging a definition: every fault at once, each where it stands in the document as sent."""
+"""Validation of a definition: all faults at once, with pointers into the document as it was sent."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _UNREADABLE = {"too-deep", "not-json"}
 
 
 def check_definition(document: object, path_name: str | None = None) -> tuple[JobDefine | None, list[Fault]]:
-    """The definition that a document describes, or everything that is wrong with it.
+    """Parse and validate a definition; returns it, or None and all faults.
 
-    `path_name`: the name in the address it was sent to, which the document may repeat or leave out.
+    `path_name`: the name in the URL, which the document may repeat or omit.
     """
     if not isinstance(document, dict):
         return None, [fault((), "bad-type", "a definition must be an object")]
@@ -30,16 +30,16 @@ def check_definition(document: object, path_name: str | None = None) -> tuple[Jo
         return None, in_order(faults)
     steps = document.get("steps")
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
-        many = f"a job has {MAX_STEPS} steps at most, this one {len(steps)}; use sharding or several jobs"
+        many = f"a job can have at most {MAX_STEPS} steps, not {len(steps)}; use sharding or several jobs"
         return None, in_order([*faults, fault(("steps",), "too-many-steps", many)])
-    spelt = canonical(document, path_name)
-    define, model_faults = _define(spelt)
-    faults += spelt.faults + model_faults + _rule_faults(spelt)
+    canonical_form = canonical(document, path_name)
+    define, model_faults = _define(canonical_form)
+    faults += canonical_form.faults + model_faults + _rule_faults(canonical_form)
     return (None, in_order(faults)) if faults else (define, [])
 
 
 def public_document(define: JobDefine) -> dict[str, Any]:
-    """The definition in its canonical spelling, as answers show it: private values are masked."""
+    """The definition in its canonical spelling for answers, with private values masked."""
     steps = [
         step.model_copy(update={"command": masked(step.command)}) if step.command else step
         for step in define.steps
@@ -49,22 +49,24 @@ def public_document(define: JobDefine) -> dict[str, Any]:
 
 
 def stored_document(define: JobDefine) -> dict[str, Any]:
-    """The definition in its canonical spelling, complete: `JobDefine.model_validate` reads it back."""
+    """The complete definition in its canonical spelling; `JobDefine.model_validate` reads it."""
     return _tidy(define.model_dump(exclude_unset=True, exclude_none=True, exclude_computed_fields=True))
 
 
-def _define(spelt: Canonical) -> tuple[JobDefine | None, list[Fault]]:
+def _define(canonical_form: Canonical) -> tuple[JobDefine | None, list[Fault]]:
     try:
-        return JobDefine.model_validate(spelt.document, strict=True, by_alias=True, by_name=False), []
+        return JobDefine.model_validate(
+            canonical_form.document, strict=True, by_alias=True, by_name=False
+        ), []
     except ValidationError as error:
-        return None, faults_of(error, JobDefine, spelt.origins, OTHER_SPELLINGS)
+        return None, faults_of(error, JobDefine, canonical_form.origins, OTHER_SPELLINGS)
 
 
-def _rule_faults(spelt: Canonical) -> list[Fault]:
-    """The rules that lie between fields, on whatever of the document is readable."""
-    params = spelt.document.get("params")
+def _rule_faults(canonical_form: Canonical) -> list[Fault]:
+    """Faults of rules between fields, for those parts of the document that can be read."""
+    params = canonical_form.document.get("params")
     job_params = frozenset(params if isinstance(params, dict) else ())
-    steps = spelt.document.get("steps")
+    steps = canonical_form.document.get("steps")
     readable = [each if isinstance(each, dict) else {} for each in steps] if isinstance(steps, list) else []
     found = [
         (("steps", at, *path), code, message)
@@ -72,18 +74,18 @@ def _rule_faults(spelt: Canonical) -> list[Fault]:
         for path, code, message in step_faults(step, job_params, _upstream(readable, at))
     ]
     found += graph_faults(readable)
-    found += notify_faults(spelt.document.get("notify"))
-    return [fault(as_sent(path, spelt.origins), code, message) for path, code, message in found]
+    found += notify_faults(canonical_form.document.get("notify"))
+    return [fault(as_sent(path, canonical_form.origins), code, message) for path, code, message in found]
 
 
 def _upstream(steps: list[dict[str, Any]], at: int) -> set[str]:
-    """Worked out for the few steps that read outputs only."""
+    """The upstream steps; computed only for steps that read outputs."""
     reads = any("steps." in text for _, text in templates(steps[at]))
     return upstream_of(steps, at) if reads else set()
 
 
 def _tidy(document: dict[str, Any]) -> dict[str, Any]:
-    """Without empty lists and objects, which say as much as nothing."""
+    """Remove empty lists and objects."""
     kept = {name: value for name, value in document.items() if value not in ([], {})}
     kept["steps"] = [
         {name: value for name, value in step.items() if value not in ([], {})} for step in document["steps"]

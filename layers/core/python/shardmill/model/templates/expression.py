@@ -1,7 +1,7 @@
-"""What stands inside `{{ }}`: a small language over JSON values, with neither code, loops nor arithmetic.
+"""Expressions inside `{{ }}`: a small language over JSON values, without code, loops or arithmetic.
 
-From loose to tight: `or`, `and`, `not`, one comparison, filters, then a path, a literal or parentheses. A
-literal may be private (a text of `environ.private`), so what goes wrong while evaluating is told without any.
+In order of increasing precedence: `or`, `and`, `not`, one comparison, filters, then a path, a literal or
+parentheses. A literal may be private (in `environ.private`), so error messages contain no literals.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class TemplateError(ValueError):
-    """A template cannot be filled in."""
+    """A template cannot be rendered."""
 
 
 class Missing(TemplateError):
-    """A path leads to nothing, or a list has no element to give; `default` is for these."""
+    """A path has no value, or a list has no element; the filter `default` handles these."""
 
 
 def is_true(value: Any) -> bool:
-    """Whether a JSON value counts as true: not if it is null, false, 0, empty, or the text "false"."""
+    """Whether a JSON value is true: all but null, false, 0, empty values and the string "false"."""
     return value.lower() not in ("", "false") if isinstance(value, str) else bool(value)
 
 
@@ -58,13 +58,13 @@ def same(one: Any, other: Any) -> bool:
 
 
 def kind(value: Any) -> str:
-    """What a JSON value is, in words."""
+    """The type of a JSON value for messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, str):
-        return "text"
+        return "a string"
     if isinstance(value, list):
         return "a list"
     return "an object" if isinstance(value, dict) else "a number"
@@ -75,12 +75,12 @@ def compact(value: Any) -> str:
 
 
 class Expression(Protocol):
-    """Told by `str()` without its literals."""
+    """A parsed expression; `str()` spells it without its literals."""
 
     def value(self, context: Mapping[str, Any]) -> Any: ...
 
     def paths(self) -> Iterator[tuple[Path, bool]]:
-        """Each path named, and whether it may be missing since a `default` follows."""
+        """Each path, and whether its value may be missing because a `default` follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """`root.word[0]["key"]`; the first `dotted` accesses of a parameter may be one name with dots in it."""
+    """`root.word[0]["key"]`; the first `dotted` accesses of a parameter may be one name with dots."""
 
     root: str
     accesses: tuple[Access, ...]
@@ -110,7 +110,7 @@ class Path:
 
     def value(self, context: Mapping[str, Any]) -> Any:
         if self.root not in context:
-            self._missing(f"{self.root} is not known")
+            self._missing(f"{self.root} is not available")
         value, at = context[self.root], 0
         if self.dotted > 1 and isinstance(value, dict):
             for left, name in enumerate(self.heads()):
@@ -131,7 +131,7 @@ class Path:
         yield self, False
 
     def heads(self) -> Iterator[str]:
-        """What may be the name of the parameter, the longest first."""
+        """The possible names of the parameter, the longest first."""
         return (".".join(map(str, self.accesses[:count])) for count in range(self.dotted, 0, -1))
 
     def _missing(self, reason: str) -> NoReturn:
@@ -149,7 +149,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a filter makes of the values that it takes."""
+    """A filter: the types that it accepts, and its function."""
 
     takes: tuple[type, ...]
     wanted: str
@@ -160,16 +160,16 @@ FILTERS = {
     "first": Filter((list,), "a list", lambda value: value[0]),
     "json": Filter((object,), "any value", compact),
     "last": Filter((list,), "a list", lambda value: value[-1]),
-    "length": Filter((str, list, dict), "text, a list or an object", len),
-    "lower": Filter((str,), "text", str.lower),
-    "upper": Filter((str,), "text", str.upper),
+    "length": Filter((str, list, dict), "a string, a list or an object", len),
+    "lower": Filter((str,), "a string", str.lower),
+    "upper": Filter((str,), "a string", str.upper),
 }
 KNOWN_FILTERS = ", ".join(sorted(["default(LITERAL)", *FILTERS]))
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A value through filters in turn, each by its name; a Literal among them is a `default`."""
+    """A value with filters applied in order, each by its name; a Literal stands for `default`."""
 
     of: Expression
     filters: tuple[str | Literal, ...]
@@ -180,7 +180,7 @@ class Filtered:
         )
 
     def value(self, context: Mapping[str, Any]) -> Any:
-        value, missing = None, None  # an error that a default may yet undo
+        value, missing = None, None  # raised unless a default follows
         try:
             value = self.of.value(context)
         except Missing as error:
@@ -209,9 +209,9 @@ class Filtered:
         if not value and each.takes == (list,):
             raise Missing(f"{{{{ {self} }}}} has no value here: {name} of an empty list")
         made = each.make(value)
-        # Each json of a text may double it.
+        # Each `json` of a string may double its length.
         if isinstance(made, str) and len(made) > MAX_TEXT:
-            raise TemplateError(f"{{{{ {self} }}}}: {name} makes more than {MAX_TEXT} characters")
+            raise TemplateError(f"{{{{ {self} }}}}: {name} results in more than {MAX_TEXT} characters")
         return made
 
 
@@ -236,10 +236,10 @@ class Compared:
         yield from self.right.paths()
 
     def _ordered(self, left: Any, right: Any) -> bool:
-        if {kind(left), kind(right)} not in ({"a number"}, {"text"}):
+        if {kind(left), kind(right)} not in ({"a number"}, {"a string"}):
             raise TemplateError(
-                f"{{{{ {self} }}}}: {kind(left)} and {kind(right)} have no order; "
-                "numbers compare with numbers, text with text"
+                f"{{{{ {self} }}}}: {kind(left)} and {kind(right)} cannot be ordered; "
+                "compare numbers with numbers, and strings with strings"
             )
         return ORDERS[self.sign](left, right)
 
@@ -250,13 +250,13 @@ class Compared:
             return left in right
         raise TemplateError(
             f"{{{{ {self} }}}}: {kind(left)} cannot be in {kind(right)}; "
-            "a value can be in a list, text in text or among the keys of an object"
+            "a value can be in a list, a string in a string or among the keys of an object"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Parts joined by `and` or by `or`; those after the one that decides are not looked at."""
+    """Operands joined by `and` or `or`, with short-circuit evaluation."""
 
     word: str
     parts: tuple[Expression, ...]

@@ -1,4 +1,4 @@
-"""Reading what stands inside `{{ }}`: from a text to an expression, or to what is wrong with it."""
+"""The parser of expressions inside `{{ }}`."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _RESERVED = frozenset({"and", "or", "not", "in"})
 
 
 def parse(text: str) -> Expression:
-    """The expression that a text is. Raises TemplateError saying where it goes wrong."""
+    """Parse an expression; raises TemplateError with the position of the error."""
     if len(text) > MAX_LENGTH:
-        raise TemplateError(f"it has {len(text)} characters; {MAX_LENGTH} at most are taken")
+        raise TemplateError(f"it has {len(text)} characters; at most {MAX_LENGTH} are allowed")
     return _parsed(text)
 
 
@@ -58,7 +58,7 @@ def _parsed(text: str) -> Expression:
 
 
 class _Parser:
-    """Reads an expression from left to right, one token ahead."""
+    """A recursive descent parser with one token of look-ahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -77,8 +77,8 @@ class _Parser:
         if token is None:
             rest = self._text[self._end :].lstrip(_BLANKS)
             if rest[0] in "'\"":
-                raise TemplateError(f"the quote {rest[0]} is never closed")
-            raise TemplateError(f"{rest[:16]!r} is not expected there")
+                raise TemplateError(f"the quote {rest[0]} is not closed")
+            raise TemplateError(f"{rest[:16]!r} is unexpected")
         self._token, self._end = token, token.end()
         self._word = token["sign"] or (token["name"] if not token["accesses"] else "") or ""
 
@@ -90,13 +90,13 @@ class _Parser:
 
     def _unexpected(self) -> NoReturn:
         if self._token.lastgroup == "end":
-            raise TemplateError("it ends too early")
-        raise TemplateError(f"{self._token[0].strip()[:64]!r} is not expected there")
+            raise TemplateError("it ends unexpectedly")
+        raise TemplateError(f"{self._token[0].strip()[:64]!r} is unexpected")
 
     def _nested(self, read: Callable[[], Expression]) -> Expression:
         self._nesting += 1
         if self._nesting > MAX_NESTING:
-            raise TemplateError(f"it is nested more than {MAX_NESTING} deep")
+            raise TemplateError(f"it is nested deeper than {MAX_NESTING} levels")
         found = read()
         self._nesting -= 1
         return found
@@ -116,9 +116,7 @@ class _Parser:
         if sign := self._comparison():
             left = Compared(left, sign, self._filtered())
             if self._comparison():
-                raise TemplateError(
-                    "comparisons cannot follow each other: join them by and, or use parentheses"
-                )
+                raise TemplateError("comparisons cannot be chained: join them with and, or use parentheses")
         return left
 
     def _comparison(self) -> str:
@@ -142,7 +140,7 @@ class _Parser:
         name = self._word
         if name != "default" and name not in FILTERS:
             found = self._token[0].strip()[:64]
-            raise TemplateError(f"unknown filter {found!r}: there are {KNOWN_FILTERS}")
+            raise TemplateError(f"unknown filter {found!r}: the filters are {KNOWN_FILTERS}")
         self._advance()
         if name != "default":
             return name
@@ -180,7 +178,7 @@ def _path(root: str, written: str) -> Path:
             each["word"] or (int(each["index"]) if each["index"] is not None else _text(each["key"]))
         )
     if not accesses and root != "item":
-        raise TemplateError(f"{root[:64]!r} has nothing after it")
+        raise TemplateError(f"{root[:64]!r} must be followed by a name, such as params.date")
     return Path(root, tuple(accesses), max(dotted, 1) if root == "params" else 1)
 
 
@@ -193,13 +191,13 @@ def _number(written: str) -> int | float:
 
 
 def _text(written: str) -> str:
-    """A quoted text with the escapes of JSON and one for the single quote."""
+    """A quoted string, with the escapes of JSON and one for the single quote."""
     spelt = _ESCAPE.sub(lambda found: {"\\'": "'", '"': '\\"'}.get(found[0], found[0]), written[1:-1])
     try:
         text = json.loads(f'"{spelt}"', strict=False)
         text.encode()
     except ValueError:
         raise TemplateError(
-            f"{written[:64]} has a backslash that means nothing; double it to keep it"
+            f"{written[:64]} contains an invalid escape sequence; write \\\\ for a backslash"
         ) from None
     return str(text)

@@ -1,7 +1,7 @@
-"""`{{ … }}` in a definition's texts: each hole holds an expression over named values, never code.
+"""Rendering of templates: strings with `{{ … }}` placeholders, each of which holds an expression.
 
-A name is one of `KNOWN`, `params.NAME`, `steps.NAME.output` or `item`; the last three are JSON values, which
-`.key`, `["key"]` and `[0]` lead further into. Deep inside of one, nothing is known until it is filled in.
+A name is one of `KNOWN`, `params.NAME`, `steps.NAME.output` or `item`. The last three are JSON values, whose
+parts are accessed by `.key`, `["key"]` and `[0]`; whether a part exists is known only when it is rendered.
 """
 
 from __future__ import annotations
@@ -30,56 +30,58 @@ KNOWN = frozenset(
     }
 )
 
-# What is literal, then the expression of the hole that follows, then what is wrong with that hole.
+# Literal text, the expression of the placeholder that follows it, and the fault of that placeholder.
 _Piece = tuple[str, Expression | None, str]
 
-_HOLE = re.compile(
+_PLACEHOLDER = re.compile(
     r"""\{\{((?:[^'"}]++|\}(?!\})|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+)(\}\}|)""", re.DOTALL
 )
 
 
 def names(text: str) -> list[str]:
-    """The names in a text, in order, each as often as it is there; not what lies inside their values."""
-    return [_name(path) for _, hole, _ in _pieces(text) if hole for path, _ in hole.paths()]
+    """The names in a template in order, with repetitions, and without accesses to parts of their values."""
+    return [
+        _name(path) for _, placeholder, _ in _pieces(text) if placeholder for path, _ in placeholder.paths()
+    ]
 
 
 def check(
     text: str, known_params: Container[str], *, steps: Container[str] = (), item: bool = False
 ) -> list[str]:
-    """Everything that is wrong with a text where the outputs of `steps` are known, and perhaps an `item`."""
+    """All faults of a template in which the outputs of `steps`, and perhaps `item`, are available."""
     found: list[str] = []
-    for _, hole, problem in _pieces(text):
+    for _, placeholder, problem in _pieces(text):
         found.append(problem)
-        for path, optional in hole.paths() if hole else ():
+        for path, optional in placeholder.paths() if placeholder else ():
             found.append(_problem(path, optional, known_params, steps, item))
     return [problem for problem in dict.fromkeys(found) if problem]
 
 
 def render(text: str, context: Mapping[str, Any], quote: bool) -> str:
-    """Fill in the values; with `quote` each of them stays one word of shell text, whatever is in it."""
+    """Render a template; with `quote`, each value is quoted so that it stays one word of shell text."""
     if "{" not in text:
         return text
     shell = ShellText()
     done: list[str] = []
-    for literal, hole, problem in _pieces(text):
+    for literal, placeholder, problem in _pieces(text):
         done.append(literal)
         if problem:
             raise TemplateError(problem)
-        if hole is None:
+        if placeholder is None:
             break
-        value = as_text(hole.value(context))
+        value = as_text(placeholder.value(context))
         if quote:
             shell.feed(literal)
             try:
                 value = shell.quoted(value)
             except ValueError as error:
-                raise TemplateError(f"{{{{ {hole} }}}}: {error}") from None
+                raise TemplateError(f"{{{{ {placeholder} }}}}: {error}") from None
         done.append(value)
     return "".join(done)
 
 
 def render_value(value: Any, context: Mapping[str, Any], quote: bool) -> Any:
-    """`render` on every text inside a value; the keys of objects stay as they are."""
+    """Render every string inside a value, except the keys of objects."""
     if isinstance(value, str):
         return render(value, context, quote)
     if isinstance(value, dict):
@@ -89,64 +91,66 @@ def render_value(value: Any, context: Mapping[str, Any], quote: bool) -> Any:
     return value
 
 
-def is_one_hole(text: str) -> bool:
-    """Whether a text is one `{{ … }}` with nothing but blanks around it, whatever is wrong inside."""
-    return _is_one_hole(list(_pieces(text)))
+def is_single_placeholder(text: str) -> bool:
+    """Whether a template is a single `{{ … }}`, valid or not, with nothing but whitespace around it."""
+    return _is_single_placeholder(list(_pieces(text)))
 
 
 def evaluate(text: str, context: Mapping[str, Any]) -> Any:
-    """The JSON value of a text that is one hole: a list stays a list, and may be that of the context."""
+    """The JSON value of a template that is a single placeholder; it may be part of the context."""
     pieces = list(_pieces(text))
-    _, hole, problem = pieces[0]
+    _, placeholder, problem = pieces[0]
     if problem:
         raise TemplateError(problem)
-    if hole is None or not _is_one_hole(pieces):
-        raise TemplateError("must be one {{ … }} with nothing around it, such as {{ params.files }}")
-    return hole.value(context)
+    if placeholder is None or not _is_single_placeholder(pieces):
+        raise TemplateError(
+            "must be a single {{ … }} expression without other text, such as {{ params.files }}"
+        )
+    return placeholder.value(context)
 
 
 def truth(text: str, context: Mapping[str, Any]) -> bool:
-    """Whether the value of a text that is one hole counts as true: see `is_true`."""
+    """Whether the value of a template that is a single placeholder is true; see `is_true`."""
     return is_true(evaluate(text, context))
 
 
 def as_text(value: Any) -> str:
-    """A value as it stands in a text or an environment variable: text as it is, the rest as JSON."""
+    """A value as text or environment variable: strings as they are, other values as JSON."""
     return value if isinstance(value, str) else compact(value)
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    """The text in pieces; the last one has no hole, or one that is never closed."""
+    """The pieces of a template; the last one has no placeholder, or one that is not closed."""
     at = 0
-    for hole in _HOLE.finditer(text):
-        literal, at = text[at : hole.start()], hole.end()
-        if not hole[2]:
+    for placeholder in _PLACEHOLDER.finditer(text):
+        literal, at = text[at : placeholder.start()], placeholder.end()
+        if not placeholder[2]:
             yield literal, None, _unclosed(text[at : at + 1])
             return
-        yield literal, *_read(hole[1].strip())
+        yield literal, *_read(placeholder[1].strip())
     yield text[at:], None, ""
 
 
-def _is_one_hole(pieces: list[_Piece]) -> bool:
+def _is_single_placeholder(pieces: list[_Piece]) -> bool:
     return len(pieces) == 2 and not pieces[1][2] and not (pieces[0][0] + pieces[1][0]).strip()
 
 
 def _read(written: str) -> tuple[Expression | None, str]:
     if not written:
-        return None, "{{ }} names nothing; literal braces can come from a parameter"
+        return None, "{{ }} is empty; use a parameter for literal braces"
     try:
         return parse(written), ""
     except TemplateError as error:
         return None, (
-            f"{{{{ {written[:64]} }}}} is not a name such as params.date or shard.index, "
-            f"nor an expression: {error}"
+            f"{{{{ {written[:64]} }}}} is neither a name such as params.date or shard.index "
+            f"nor a valid expression: {error}"
         )
 
 
 def _unclosed(quote: str) -> str:
     if quote:
-        return f"{{{{ is never closed by }}}}: the quote {quote} inside of it is never closed"
-    return "{{ is never closed by }}; literal braces can come from a parameter"
+        return f"{{{{ is not closed by }}}}: the quote {quote} inside it is not closed"
+    return "{{ is not closed by }}; use a parameter for literal braces"
 
 
 def _name(path: Path) -> str:
@@ -159,11 +163,11 @@ def _problem(
 ) -> str:
     match path.root, *path.accesses:
         case "item", *_:
-            return "" if item else "item is known in a step with items only"
+            return "" if item else "item is only available in a step with items"
         case "params", str(name), *_:
             if optional or any(each in known_params for each in path.heads()):
                 return ""
-            return f"unknown parameter {name[:64]!r}: give it a value in params"
+            return f"unknown parameter {name[:64]!r}: define it in params"
         case "steps", str(name), "output", *_:
             if name in steps:
                 return ""
@@ -172,4 +176,4 @@ def _problem(
             if (name := str(path)) in KNOWN:
                 return ""
             others = ", ".join(sorted(KNOWN))
-            return f"unknown name {name[:64]!r}: there are params.NAME, steps.NAME.output, item, {others}"
+            return f"unknown name {name[:64]!r}: use params.NAME, steps.NAME.output, item, {others}"

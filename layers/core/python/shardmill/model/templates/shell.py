@@ -1,9 +1,9 @@
-r"""Putting values into shell text so that each stays data, wherever in the text it stands.
+r"""Quoting of values in shell text, so that a value is never interpreted by the shell.
 
-`shlex.quote` alone is right only outside of quotes: in `echo "{{ params.x }}"` its single quotes would be
-literal, and `$(…)` in the value would run. So the quotes around the place are followed, closed before the
-value and opened after it. Where a value cannot be made safe (here-documents, arithmetic, old-style
-backquotes), only one that needs no quoting is taken.
+`shlex.quote` is correct only outside of quotes: in `echo "{{ params.x }}"` its single quotes would be
+literal, and `$(…)` in the value would run. Therefore the quotes around each placeholder are tracked, closed
+before the value and opened again after it. Where a value cannot be quoted safely (here-documents, arithmetic,
+backquotes), only values that need no quoting are accepted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shlex
 from enum import Enum
 
 _INERT = re.compile(r"[\w@%+=:,./-]*\Z", re.ASCII)
-# Whole expansions that no value stands in: they change nothing around them.
+# Complete expansions without a value inside do not affect the text around them.
 _CLOSED = re.compile(r"""\$\{[^'"`$\\{}]*\} | \$\(\([^'"`\\()]*\)\) | `[^`'"\\$]*`""", re.VERBOSE)
 _RISKY = re.compile(r"""\$\{ | \$\(\( | \$' | ` | (?<!<)<<(?!<) | \(\( | \$\[""", re.VERBOSE)
 _CASE = re.compile(r"case\s")
@@ -28,7 +28,7 @@ class _Place(Enum):
 
 
 class ShellText:
-    """Follows literal shell text piece by piece and quotes the values that come between."""
+    """Tracks literal shell text piece by piece and quotes the values between the pieces."""
 
     def __init__(self) -> None:
         self._places = [_Place.PLAIN]
@@ -37,12 +37,12 @@ class ShellText:
         self._last = "\n"
 
     def quoted(self, value: str) -> str:
-        """The value as it must stand here. Raises ValueError where it cannot be made safe."""
+        """Quote a value for the current position; raises ValueError if it cannot be made safe."""
         self._last = "x"
         if _INERT.match(value) and (value or self._places[-1] is not _Place.PLAIN):
             return value
         if "\0" in value:
-            raise ValueError("a value with a NUL character cannot be part of a command")
+            raise ValueError("a command cannot contain a NUL character")
         if self._opaque:
             raise ValueError(
                 "a value with special characters is not safe inside or after a here-document, backquotes, "
@@ -60,7 +60,7 @@ class ShellText:
             self._last = text[at - 1]
 
     def _step(self, text: str, at: int) -> int:
-        """Take what begins at `at`; says where the next thing begins."""
+        """Process the token at `at`; returns the position after it."""
         place = self._places[-1]
         if self._in_comment:
             self._in_comment = text[at] != "\n"

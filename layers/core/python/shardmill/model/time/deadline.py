@@ -1,4 +1,4 @@
-"""When a Job is late: so many seconds after it began to count, or at a time of day, whichever is earlier."""
+"""The deadline of a job: a number of seconds after its start, or a time of day, whichever is earlier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _time_of_day(value: Any) -> str:
     if isinstance(value, str) and _TIME_OF_DAY.match(value):
         return value
     raise PydanticCustomError(
-        "bad-time", "must be a time of day from 00:00 to 23:59, such as '06:30', in quotes in YAML"
+        "bad-time", "must be a time of day from 00:00 to 23:59 such as '06:30', in quotes in YAML"
     )
 
 
@@ -25,15 +25,15 @@ TimeOfDay = Annotated[str, PlainValidator(_time_of_day, json_schema_input_type=s
 
 
 def deadline(start: int, seconds: int | None, time_of_day: str, zone: str) -> int | None:
-    """The deadline of a Job that counts from `start`; times are milliseconds since 1970.
+    """The deadline of a job that starts at `start`; times are milliseconds since 1970.
 
-    `time_of_day`: the next such time on the clocks of `zone`, as a schedule would fire it; empty for none.
+    `time_of_day`: the next such time in `zone`, as a schedule would fire it; empty for none.
     """
     found: list[int] = []
     if seconds is not None:
         found.append(start + seconds * 1000)
     if time_of_day:
-        from shardmill.model.time.timetable import Timetable  # only who has a time of day pays for cron
+        from shardmill.model.time.timetable import Timetable  # imported only where a time of day is given
 
         hour, minute = time_of_day.split(":")
         daily = Timetable(cron=f"{int(minute)} {int(hour)} * * *", timezone=zone or "UTC")

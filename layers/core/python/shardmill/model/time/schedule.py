@@ -1,4 +1,4 @@
-"""A Schedule: when Jobs of a definition are to be started; its firings, and backfills of its past."""
+"""Schedules of a definition, their firings, and backfills of past times."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _day(value: Any) -> Any:
 
 
 def short(trigger: str) -> str:
-    """A trigger that is too long, cut, but still unlike any other."""
+    """Shorten a trigger that is too long; a hash keeps it unique."""
     if len(trigger) <= MAX_NAME:
         return trigger
     digest = hashlib.sha256(trigger.encode()).hexdigest()[:8]
@@ -88,14 +88,15 @@ class Schedule(Model):
 
     @field_validator("trigger_format", mode="after")
     @classmethod
-    def _gives_triggers(cls, text: str | None, info: ValidationInfo) -> str | None:
+    def _check_trigger_format(cls, text: str | None, info: ValidationInfo) -> str | None:
         zone = ZoneInfo(info.data.get("timezone", "UTC"))
         for moment in _TRIALS if text else ():
             trigger = moment.astimezone(zone).strftime(text or "")
             if len(trigger) > MAX_NAME or not _TRIGGER.match(trigger):
                 message = (
-                    f"gives triggers such as {trigger[:80]!r}: they must start with a letter, a digit or _, "
-                    "go on with letters, digits, _ or -, and have 64 characters at most; try %Y%m%d-%H%M"
+                    f"results in triggers such as {trigger[:80]!r}: they must start with a letter, a digit "
+                    "or _, contain only letters, digits, _ and -, and have at most 64 characters; "
+                    "try %Y%m%d-%H%M"
                 )
                 raise PydanticCustomError("bad-trigger-format", "{message}", {"message": message})
         return text
@@ -103,7 +104,7 @@ class Schedule(Model):
     @model_validator(mode="after")
     def _one_kind_of_time(self) -> Self:
         if sum(each is not None for each in (self.cron, self.every_seconds, self.at)) != 1:
-            raise PydanticCustomError("one-kind-of-time", "needs exactly one of cron, everySeconds and at")
+            raise PydanticCustomError("one-kind-of-time", "requires exactly one of cron, everySeconds and at")
         if self.start_date and self.end_date and self.end_date < self.start_date:
             raise PydanticCustomError("end-before-start", "endDate must not be before startDate")
         return self
@@ -120,29 +121,31 @@ class Schedule(Model):
         )
 
     def trigger(self, moment: datetime) -> str:
-        """The trigger of the Job of a time: by the format, in the schedule's zone, else the UTC instant."""
+        """The trigger of the job for a time: by the format in the schedule's zone, else from the UTC time."""
         if self.trigger_format:
             return self.timetable.local(moment).strftime(self.trigger_format)
         return short(f"{moment.strftime(DEFAULT_TRIGGER)}-{self.schedule_id}")
 
 
 class Firing(Answer):
-    """One time of a schedule and what became of it."""
+    """A time of a schedule and its outcome."""
 
     time: Time
-    until: Time | None = Field(default=None, description="the last of several times that fared alike")
+    until: Time | None = Field(
+        default=None, description="the last of several consecutive times with this outcome"
+    )
     outcome: Literal["started", "exists", "skipped", "missed", "late", "refused"]
     trigger: str | None = None
     job_id: str | None = None
-    reason: str | None = Field(default=None, description="why no Job was started")
+    reason: str | None = Field(default=None, description="why no job was started")
     fired_time: Time
 
 
 class SavedSchedule(Schedule, Answer):
-    """A saved Schedule: what was sent, and what Shardmill knows of it."""
+    """A saved Schedule with its version, times and history."""
 
     version: int
-    next_time: Time | None = Field(default=None, description="the time that fires next, if it is on")
+    next_time: Time | None = Field(default=None, description="the next time it fires, if it is on")
     create_time: Time
     update_time: Time
     update_user: str
@@ -162,9 +165,9 @@ class FireRequest(Model):
 
 
 class BackfillRequest(Model):
-    """Which past times are to be run: a range (`to` not included), or a list of times or dates.
+    """The past times to run: a range (`to` not included), or a list of times or dates.
 
-    A date alone means its first moment in the schedule's zone; in the list, all of that day.
+    In a range, a date means its first moment in the schedule's zone; in the list, the whole day.
     """
 
     from_: str | None = Field(default=None, alias="from")
@@ -172,19 +175,19 @@ class BackfillRequest(Model):
     times: list[str] = Field(default_factory=list, max_length=MAX_TIMES)
     parallel: int = Field(default=1, ge=1, le=MAX_PARALLEL)
     order: Literal["asc", "desc"] = "asc"
-    force: bool = Field(default=False, description="also those that succeeded already")
+    force: bool = Field(default=False, description="include times whose job has already succeeded")
 
     @model_validator(mode="after")
     def _range_or_list(self) -> Self:
         if bool(self.times) == (self.from_ is not None or self.to is not None):
-            raise PydanticCustomError("range-or-times", "needs either from and to, or times")
+            raise PydanticCustomError("range-or-times", "requires either from and to, or times")
         if not self.times and (self.from_ is None or self.to is None):
-            raise PydanticCustomError("open-range", "needs both from and to: a backfill must end")
+            raise PydanticCustomError("open-range", "requires both from and to")
         return self
 
 
 class Backfill(Answer):
-    """A range of past times, one Job each."""
+    """A backfill: one job for each of the past times."""
 
     number: int
     job_name: str
@@ -204,12 +207,12 @@ class Backfill(Answer):
     notes: str = ""
 
 
-# An answer can be edited and sent back: what Shardmill itself added to it is left aside.
+# Ignored, so that an answer can be edited and sent back.
 _ADDED = {"version", "nextTime", "createTime", "updateTime", "updateUser", "history"}
 
 
 def check_schedule(document: object, job_name: str, schedule_id: str) -> tuple[Schedule | None, list[Fault]]:
-    """The schedule that a document describes, or everything that is wrong with it."""
+    """Parse and validate a schedule; returns it, or None and all faults."""
     if not isinstance(document, dict):
         return None, [fault((), "bad-type", "a schedule must be an object")]
     faults = plain_faults(document)
@@ -218,7 +221,11 @@ def check_schedule(document: object, job_name: str, schedule_id: str) -> tuple[S
     for name, value in named.items():
         if document.get(name, value) != value:
             faults.append(
-                fault((name,), "bad-name", f"is {value!r} in the path; leave it out or say the same")
+                fault(
+                    (name,),
+                    "bad-name",
+                    f"differs from the URL, which has {value!r}; omit it or use the same value",
+                )
             )
     if faults:
         return None, in_order(faults)

@@ -21,7 +21,7 @@ from shardmill.model.transfers import (
     MAX_STORED_BYTES,
     Stored,
     StoreRequest,
-    in_a_row,
+    as_stored,
     part_ranges,
 )
 from shardmill.model.worker import output_size
@@ -153,7 +153,7 @@ def _keepable(outputs: Collection[Output]) -> None:
             f"its outputs are {len(outputs)} files; a task stores {MAX_STORED} at most: pack some into one"
         )
     told = [Measured(output, 0, "0" * 64, ()).stored for output in outputs]
-    if (size := output_size(in_a_row(told))) > MAX_STORED_BYTES:
+    if (size := output_size(as_stored(told))) > MAX_STORED_BYTES:
         raise TransferError(
             f"the names and attributes of its {len(told)} outputs have {size} bytes; {MAX_STORED_BYTES} fit: "
             "pack some into one, or shorten them"
