@@ -228,7 +228,8 @@ def test_no_literal_is_told_while_evaluating(text: str) -> None:
         ("params.n | default(1", "default takes one literal"),
         (
             "params.n | eval",
-            r"unknown filter 'eval': the filters are default\(LITERAL\), first, json, last, length, lower, upper",
+            r"unknown filter 'eval': the filters are default\(LITERAL\), first, json, last, length, lower, "
+            "upper",
         ),
         ("params.n |", "unknown filter ''"),
         ("params.n\N{NO-BREAK SPACE}== 3", "is unexpected"),
