@@ -264,7 +264,7 @@ def test_docker_is_looked_for_at_start_and_stop() -> None:
 
 def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
     folder, said = StateFolder.at(tmp_path), list[str]()
-    folder.remember(version="any")
+    folder.save_deployment(version="any")
     with folder.locked() as lock:
         cloud = Cloud.start(folder, bind(0), lock)
         try:

@@ -78,7 +78,7 @@ def test_an_upstream_step_is_read_once_for_all_files_of_a_task(
 def test_more_files_than_a_response_holds_are_rejected(
     runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "MOST_ANSWERED_BYTES", 2_000)
+    monkeypatch.setattr(work, "MAX_RESPONSE_BYTES", 2_000)
     runner.define(
         step("a", sharding=3, outputs=[{"name": "out"}]),
         step("b", inputs=[{"name": "*/out", "origin": "a"}]),
@@ -87,9 +87,7 @@ def test_more_files_than_a_response_holds_are_rejected(
     for lease in runner.take(3):
         file_worker.end(lease, {"out": b"x"})
     [lease] = runner.take(1)
-    assert (
-        "reads 3 files, more than one answer can name" in file_worker.ask(lease, 409, prepare=True)["detail"]
-    )
+    assert "reads 3 files, too many for one response" in file_worker.ask(lease, 409, prepare=True)["detail"]
 
 
 def test_a_file_is_read_once_by_a_step(runner: JobRunner) -> None:

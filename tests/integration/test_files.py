@@ -125,7 +125,7 @@ def test_a_worker_has_addresses_for_the_task_that_it_holds_only(
     assert file_worker.ask(mine, 422, store=out)["faults"][0]["pointer"] == "/store/0/name"
     few = [{"name": "out", "size": 2 * PART_BYTES, "md5s": md5s(b"x")}]
     assert "needs 2 md5s" in file_worker.ask(mine, 409, store=few)["detail"]
-    assert file_worker.ask(mine, 422)["faults"][0]["message"].startswith("asks for one of")
+    assert file_worker.ask(mine, 422)["faults"][0]["message"].startswith("needs exactly one of")
 
 
 def test_a_large_output_is_stored_in_parts_and_can_be_gone_on_with(

@@ -150,8 +150,8 @@ def test_a_limit_may_change_from_page_to_page(runner: JobRunner) -> None:
 def test_a_filter_that_fits_seldom_looks_at_so_much_and_no_more(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch, faults: Faults
 ) -> None:
-    monkeypatch.setattr(jobs, "MOST_TASKS_LOOKED_AT", 2 * BLOCK_SIZE)
-    monkeypatch.setattr(jobs, "BLOCKS_AT_A_TIME", 2)
+    monkeypatch.setattr(jobs, "MAX_TASKS_SCANNED", 2 * BLOCK_SIZE)
+    monkeypatch.setattr(jobs, "BLOCKS_PER_QUERY", 2)
     opened(runner, sharding=8 * BLOCK_SIZE, maxTaskCount=1)
     failed = 5 * BLOCK_SIZE + 1
     runner.mill.shards.change(runner.row(0), 5, {failed: None}, {failed: DONE.evolve(state=TaskState.FAILED)})
@@ -165,7 +165,7 @@ def test_a_filter_that_fits_seldom_looks_at_so_much_and_no_more(
 def test_jobs_of_a_user_are_looked_for_so_long_and_no_longer(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "MOST_JOBS_LOOKED_AT", 2)
+    monkeypatch.setattr(jobs, "MAX_JOBS_SCANNED", 2)
     runner.define({"stepName": "a"})
     for trigger in ("t1", "t2", "t3", "t4", "t5"):
         runner.submit(trigger)

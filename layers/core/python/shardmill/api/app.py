@@ -65,4 +65,4 @@ def _no_route(method: str, path: str) -> MillError:
     allowed = allowed_methods(path)
     if allowed:
         return MethodNotAllowed(method, path, allowed)
-    return NoSuchPath(f"there is nothing at {path}; GET /openapi.json describes what there is")
+    return NoSuchPath(f"no route for {path}; GET /openapi.json describes the API")

@@ -1,4 +1,4 @@
-"""/v1/definitions"""
+"""/v1/definitions: save, read and validate definitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Que
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, NO_REASON, Why, actor, etag, expected_version, no_content, now
+from shardmill.api.responses import (
+    JSON,
+    NO_REASON,
+    ReasonBody,
+    actor,
+    etag,
+    expected_version,
+    no_content,
+    now,
+)
 from shardmill.engine import definitions
 from shardmill.engine.mill import mill
 from shardmill.model.base import Answer, from_ms
@@ -19,15 +28,19 @@ from shardmill.model.fault import Fault
 from shardmill.store.definitions import Definition, Listed
 
 Document = Annotated[Any, Body(description="a JobDefine")]
-IfMatch = Annotated[str | None, Header(alias="if-match", description="the ETag that must still hold")]
-IfNoneMatch = Annotated[str | None, Header(alias="if-none-match", description="`*`: only if there is none")]
+IfMatch = Annotated[
+    str | None, Header(alias="if-match", description="the ETag that the current version must have")
+]
+IfNoneMatch = Annotated[
+    str | None, Header(alias="if-none-match", description="`*`: only if it does not exist")
+]
 
 
-Version = Annotated[int | None, Query(ge=1, lt=10**8, description="the newest one unless given")]
+Version = Annotated[int | None, Query(ge=1, lt=10**8, description="default: the newest version")]
 
 
 class Verdict(Answer):
-    """What validation found; `definition` is the document in its canonical spelling."""
+    """The result of validation; `definition` is the document in its canonical form."""
 
     valid: bool
     faults: list[Fault]
@@ -69,7 +82,7 @@ def _answer(saved: Definition, status: int = 200) -> Response[SavedDefine]:
 
 
 def validate(document: Document) -> Verdict:
-    """Check a document and say every fault at once; changes nothing."""
+    """Validate a definition and list all faults, without saving it."""
     define, faults = check_definition(document)
     return Verdict(
         valid=define is not None, faults=faults, definition=public_document(define) if define else None
@@ -77,7 +90,7 @@ def validate(document: Document) -> Verdict:
 
 
 def graph() -> JobGraph:
-    """Which definitions depend on which, and which of them schedules start."""
+    """Get the dependencies between definitions, and which of them have schedules."""
     return definitions.graph(mill())
 
 
@@ -91,37 +104,37 @@ def save(
 
 
 def read(job_name: str, version: Version = None) -> Response[SavedDefine]:
-    """A definition, in its newest version unless another is asked for."""
+    """Get a definition, in its newest version by default."""
     return _answer(definitions.read(mill(), job_name, version))
 
 
 def delete(job_name: str, if_match: IfMatch = None) -> Response[None]:
-    """Delete a definition; Jobs that run keep the version they started with."""
+    """Delete a definition; running Jobs keep the version they started with."""
     definitions.delete(mill(), job_name, expected=expected_version(if_match, None))
     return no_content()
 
 
-def suspend(job_name: str, why: Why = NO_REASON) -> SavedDefine:
-    """Have no new Jobs of a definition start; those that run go on, and schedules wait."""
-    return saved_view(definitions.suspend(mill(), job_name, actor(), why.reason))
+def suspend(job_name: str, request: ReasonBody = NO_REASON) -> SavedDefine:
+    """Suspend a definition: no new Jobs start and schedules wait; running Jobs continue."""
+    return saved_view(definitions.suspend(mill(), job_name, actor(), request.reason))
 
 
-def resume(job_name: str, why: Why = NO_REASON) -> SavedDefine:
-    """Let Jobs of a definition start again; schedules deal with what they missed as their catchUp says."""
+def resume(job_name: str, request: ReasonBody = NO_REASON) -> SavedDefine:
+    """Resume a definition; schedules handle missed times according to their catchUp."""
     return saved_view(definitions.resume(mill(), job_name))
 
 
 def list_definitions(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
-    """Every definition, by name, without its steps."""
-    rows = mill().definitions.page(after=pagination.place_of(cursor, str), limit=limit + 1)
+    """List definitions by name, without their steps."""
+    rows = mill().definitions.page(after=pagination.decode_cursor(cursor, str), limit=limit + 1)
     return pagination.page(((row.job_name, listed_view(row)) for row in rows), limit)
 
 
 def versions(
     job_name: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[ListedDefine]:
-    """Every version of a definition, newest first, without its steps."""
+    """List the versions of a definition, newest first, without their steps."""
     definitions.read(mill(), job_name)
-    before = pagination.place_of(cursor, int)
+    before = pagination.decode_cursor(cursor, int)
     rows = mill().definitions.versions(job_name, before=before, limit=limit + 1)
     return pagination.page(((row.version, listed_view(row)) for row in rows), limit)

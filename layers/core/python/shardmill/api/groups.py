@@ -1,4 +1,4 @@
-"""/v1/groups: worker groups"""
+"""/v1/groups: worker groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, NO_REASON, Why, actor, no_content, now
+from shardmill.api.responses import JSON, NO_REASON, ReasonBody, actor, no_content, now
 from shardmill.engine.groups import groups
 from shardmill.engine.mill import mill
 from shardmill.model.base import from_ms
@@ -22,21 +22,21 @@ from shardmill.store.rows import GroupRow
 Force = Annotated[bool, Query()]
 
 
-def _group(row: GroupRow, everything: str = "") -> WorkerGroup:
+def _group(row: GroupRow, all_suspended: str = "") -> WorkerGroup:
     return WorkerGroup(
         id=row.name,
         name=row.name,
         kind=row.kind,
         lease_seconds=row.lease_seconds,
         types=row.types,
-        suspended=row.suspended or everything or None,
+        suspended=row.suspended or all_suspended or None,
         create_time=from_ms(row.create_time),
         update_time=from_ms(row.update_time),
     )
 
 
 def save_group(name: str, group: Annotated[GroupRequest, Body()]) -> Response[WorkerGroup]:
-    """Make a worker group with its queues, or change it."""
+    """Create a worker group with its queues, or change it."""
     row, new = groups.save(mill(), name, group, now())
     return Response(
         status_code=201 if new else 200,
@@ -50,34 +50,34 @@ def read_group(name: str) -> WorkerGroup:
 
 
 def delete_group(name: str, force: Force = False) -> Response[None]:
-    """Delete a group and its queues; refused while Jobs that have not ended need it, unless forced."""
+    """Delete a group and its queues. Rejected while unfinished Jobs need it, unless `force` is set."""
     groups.delete(mill(), name, force=force)
     return no_content()
 
 
 def list_groups(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[WorkerGroup]:
-    rows = mill().groups.page(after=pagination.place_of(cursor, str), limit=limit + 1)
-    everything = mill().groups.every_group().suspended
-    return pagination.page(((row.name, _group(row, everything)) for row in rows), limit)
+    rows = mill().groups.page(after=pagination.decode_cursor(cursor, str), limit=limit + 1)
+    all_suspended = mill().groups.every_group().suspended
+    return pagination.page(((row.name, _group(row, all_suspended)) for row in rows), limit)
 
 
-def suspend_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
-    """Have nobody take tasks of a group until it is resumed; those that run go on to their end."""
-    return _group(groups.suspend(mill(), name, actor(), why.reason))
+def suspend_group(name: str, request: ReasonBody = NO_REASON) -> WorkerGroup:
+    """Suspend a group: its tasks are not leased until it is resumed; running tasks continue."""
+    return _group(groups.suspend(mill(), name, actor(), request.reason))
 
 
-def resume_group(name: str, why: Why = NO_REASON) -> WorkerGroup:
-    """Let tasks of a group be taken again."""
+def resume_group(name: str, request: ReasonBody = NO_REASON) -> WorkerGroup:
+    """Resume a group."""
     return _group(groups.resume(mill(), name), mill().groups.every_group().suspended)
 
 
-def suspend_all_groups(why: Why = NO_REASON) -> Response[None]:
-    """Have nobody take any task until everything is resumed, also in groups that are made later."""
-    groups.suspend_all(mill(), actor(), why.reason)
+def suspend_all_groups(request: ReasonBody = NO_REASON) -> Response[None]:
+    """Suspend all groups, including groups created later, until all are resumed."""
+    groups.suspend_all(mill(), actor(), request.reason)
     return no_content()
 
 
-def resume_all_groups(why: Why = NO_REASON) -> Response[None]:
-    """Let tasks be taken again; a group that was suspended by itself stays so."""
+def resume_all_groups(request: ReasonBody = NO_REASON) -> Response[None]:
+    """Resume all groups; a group that was suspended individually stays suspended."""
     groups.resume_all(mill())
     return no_content()

@@ -1,4 +1,4 @@
-"""/v1/jobs, their steps, tasks and logs"""
+"""/v1/jobs and /v1/uploads: submit and read Jobs, their steps, tasks, files and logs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from shardmill.model.states import JobState, TaskState
 from shardmill.model.transfers import JobFile, Upload, UploadRequest
 from shardmill.store.rows import JobRow
 
-MOST_JOBS_LOOKED_AT = 2_000
-MOST_TASKS_LOOKED_AT = 65_536
-MOST_FILES_LOOKED_AT = 100_000
-JOBS_AT_A_TIME = 500
-BLOCKS_AT_A_TIME = 100
+MAX_JOBS_SCANNED = 2_000
+MAX_TASKS_SCANNED = 65_536
+MAX_FILES_SCANNED = 100_000
+JOBS_PER_QUERY = 500
+BLOCKS_PER_QUERY = 100
 
 Document = Annotated[Any, Body(description="a JobRequest")]
-Run = Annotated[int | None, Query(ge=1, description="an earlier run; the present one unless given")]
-Index = Annotated[int, Path(ge=0, description="the task's index, from startShardId on")]
+Run = Annotated[int | None, Query(ge=1, description="number of an earlier run; default: the current run")]
+Index = Annotated[int, Path(ge=0, description="index of the task, counted from startShardId")]
 
 
 class Dependencies(Answer):
-    """The runs that a Job waits for, or waited for."""
+    """The runs of other Jobs that a Job depends on."""
 
     items: list[DependencyStatus]
     cursor: None = None
@@ -46,7 +46,7 @@ class History(Answer):
 
 
 class Log(Answer):
-    """A piece of a log; `offset` is where the next one begins, `complete` whether nothing more will come."""
+    """Part of a log. `offset` is where the next part begins; `complete` is true if nothing more follows."""
 
     text: str
     offset: int
@@ -54,7 +54,7 @@ class Log(Answer):
 
 
 def submit(document: Document) -> Response[Job]:
-    """Ask for a run: 202 for a new Job, 200 for the same request again, 409 for other content."""
+    """Submit a Job: 202 for a new Job, 200 if the same request was made before, 409 if it differs."""
     submitted = submit_request(mill(), document, actor(), now=now(), new_id=new_id)
     job = submitted.job
     body = jobs.summary(job) if submitted.new else jobs.job_view(mill(), job, now())
@@ -62,9 +62,9 @@ def submit(document: Document) -> Response[Job]:
     return Response(status_code=202 if submitted.new else 200, content_type=JSON, body=body, headers=headers)
 
 
-def begin_upload(wanted: Annotated[UploadRequest, Body()]) -> Upload:
-    """Where to PUT a file that a JobRequest is to name in its `files`, within fifteen minutes."""
-    return uploads.begin(mill(), wanted, actor())
+def begin_upload(request: Annotated[UploadRequest, Body()]) -> Upload:
+    """Get a URL, valid for fifteen minutes, to PUT a file that a JobRequest then names in `files`."""
+    return uploads.begin(mill(), request, actor())
 
 
 def list_jobs(
@@ -74,69 +74,71 @@ def list_jobs(
     limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[Job]:
-    """Jobs, newest first, without their steps."""
+    """List Jobs, newest first, without their steps."""
     filtered = submit_user or (job_name and state)
     rows = mill().jobs.page(
         job_name=job_name,
         state=state,
-        before=pagination.place_of(cursor, int),
-        limit=JOBS_AT_A_TIME if filtered else limit + 1,
+        before=pagination.decode_cursor(cursor, int),
+        limit=JOBS_PER_QUERY if filtered else limit + 1,
     )
 
-    def fits(job: JobRow) -> bool:
+    def matches(job: JobRow) -> bool:
         return (not state or job.state is state) and (not submit_user or job.submit_user == submit_user)
 
-    found = ((job.jid, jobs.summary(job) if fits(job) else None) for job in rows)
-    return pagination.page(found, limit, looks=MOST_JOBS_LOOKED_AT)
+    found = ((job.jid, jobs.summary(job) if matches(job) else None) for job in rows)
+    return pagination.page(found, limit, max_scanned=MAX_JOBS_SCANNED)
 
 
 def read(job_name: str, trigger: str, run: Run = None) -> Job:
-    """A Job with its steps and how many of their tasks are in which state."""
+    """Get a Job with its steps and the number of their tasks in each state."""
     return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger, run), now())
 
 
 def delete_job(
     job_name: str,
     trigger: str,
-    full: Annotated[bool, Query(description="with its rows, files and logs")] = False,
+    full: Annotated[bool, Query(description="also delete its rows, files and logs")] = False,
 ) -> Response[None]:
-    """Delete a Job, killing it first if it has not ended; its name and trigger are free then."""
-    from shardmill.engine.control.delete import delete  # few requests need it
+    """Delete a Job, after killing it if it has not ended. Its name and trigger can then be used again."""
+    from shardmill.engine.control.delete import delete  # imported here because few requests need it
 
     delete(mill(), jobs.read_job(mill(), job_name, trigger), actor().name, now(), full=full)
     return no_content()
 
 
 def read_history(job_name: str, trigger: str) -> History:
-    """Every transition of a Job and its steps, in order."""
+    """List every state transition of a Job and its steps, in order."""
     return History(items=explain.history(mill(), jobs.read_job(mill(), job_name, trigger)))
 
 
 def list_files(
     job_name: str,
     trigger: str,
-    step: Annotated[str | None, Query(description="only those of this step")] = None,
-    name: Annotated[str | None, Query(description="only those that this name, or pattern, fits")] = None,
+    step: Annotated[str | None, Query(description="only files of this step")] = None,
+    name: Annotated[
+        str | None, Query(description="only files whose name is this or matches this pattern")
+    ] = None,
     limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[JobFile]:
-    """The files that came with a Job and those that its tasks made, with addresses for fifteen minutes."""
-    from shardmill.engine.files import listing  # only who asks for files pays for it
+    """List the files submitted with a Job and made by its tasks, with URLs valid for fifteen minutes."""
+    from shardmill.engine.files import listing  # imported here because few requests need it
 
     job = jobs.read_job(mill(), job_name, trigger)
-    after = pagination.place_of(cursor, int)
+    after = pagination.decode_cursor(cursor, int)
     found = listing.files(mill(), job, step_name=step, name=name, after=after)
-    return pagination.page(found, limit, looks=MOST_FILES_LOOKED_AT)
+    return pagination.page(found, limit, max_scanned=MAX_FILES_SCANNED)
 
 
 def dependencies(job_name: str, trigger: str) -> Dependencies:
-    """Each run of a parent that a Job waits for, and whether it is done."""
+    """List the runs of parent Jobs that a Job depends on, and whether each is done."""
     job = jobs.read_job(mill(), job_name, trigger)
     return Dependencies(items=jobs.dependencies(mill(), job))
 
 
 def read_step(job_name: str, trigger: str, step_name: str, run: Run = None) -> Step:
-    """A step, with the state of each task if there are not more than a thousand."""
+    """Get a step, with the state of each task if there are at most 1000."""
     job = jobs.read_job(mill(), job_name, trigger, run)
     return tasks.full_step_view(mill(), job, *jobs.read_step(mill(), job, step_name))
 
@@ -150,20 +152,20 @@ def list_tasks(
     limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[Task]:
-    """Every task of a step, leased or not, in the order of their index."""
+    """List the tasks of a step in the order of their index."""
     job = jobs.read_job(mill(), job_name, trigger, run)
     step, _ = jobs.read_step(mill(), job, step_name)
-    before = pagination.place_of(cursor, int)
+    before = pagination.decode_cursor(cursor, int)
     start = 0 if before is None else max(before + 1, 0)
-    chunk = BLOCKS_AT_A_TIME if state else block_of(limit) + 2
+    chunk = BLOCKS_PER_QUERY if state else block_of(limit) + 2
     found = tasks.list_tasks(mill(), job, step, start=start, state=state, chunk=chunk)
-    page = pagination.page(found, limit, looks=MOST_TASKS_LOOKED_AT)
+    page = pagination.page(found, limit, max_scanned=MAX_TASKS_SCANNED)
     tasks.add_progress(mill(), page.items)
     return page
 
 
 def read_task(job_name: str, trigger: str, step_name: str, index: Index, run: Run = None) -> Task:
-    """A task with all its attempts, those of earlier runs too, and the last of its output."""
+    """Get a task with its attempts in all runs and the end of its output."""
     job = jobs.read_job(mill(), job_name, trigger, run)
     step, _ = jobs.read_step(mill(), job, step_name)
     return tasks.read_task(mill(), job, step, index)
@@ -176,9 +178,11 @@ def read_log(
     index: Index,
     stream: Annotated[Literal["stdout", "stderr"], Query()] = "stdout",
     offset: Annotated[int, Query(ge=0)] = 0,
-    attempt: Annotated[int | None, Query(ge=1, description="the last one unless given")] = None,
+    attempt: Annotated[
+        int | None, Query(ge=1, description="number of the attempt; default: the last one")
+    ] = None,
 ) -> Log:
-    """The log of a task's attempt, from a byte offset on."""
+    """Read the log of an attempt from a byte offset."""
     job = jobs.read_job(mill(), job_name, trigger)
     step, _ = jobs.read_step(mill(), job, step_name)
     page = logs.read(mill(), step, tasks.read_task(mill(), job, step, index), stream, offset, attempt, now())

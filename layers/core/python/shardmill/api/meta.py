@@ -1,4 +1,4 @@
-"""What the API says of itself: its health, its description, its page."""
+"""The health check, the OpenAPI document and the start page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PAGE = Path(__file__).with_name("index.html")
 
 
 def health() -> dict[str, str]:
-    """Whether the API answers; needs no token."""
+    """Check that the API answers; needs no token."""
     return {"status": "ok"}
 
 

@@ -1,4 +1,4 @@
-"""Pages of lists: so many items, so many bytes, and an opaque cursor to where the next page begins."""
+"""Pagination of lists: limits of items and bytes, and an opaque cursor to the next page."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from shardmill.model.base import Answer
 from shardmill.model.fault import fault
 
 DEFAULT_LIMIT = 50
-MAX_BYTES = 5_000_000  # a function answers 6 MB at most
-_OF_THE_PAGE = {"limit", "cursor"}
+MAX_BYTES = 5_000_000  # a Lambda response is at most 6 MB
+_PAGE_PARAMETERS = {"limit", "cursor"}
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-Limit = Annotated[int, Query(ge=1, le=1000, description="how many items at most; fewer if they are large")]
-Cursor = Annotated[str | None, Query(description="the cursor of the page before", max_length=500)]
+Limit = Annotated[
+    int, Query(ge=1, le=1000, description="maximum number of items; a page has fewer if they are large")
+]
+Cursor = Annotated[str | None, Query(description="the cursor of the previous page", max_length=500)]
 
 
 class Page(Answer, Generic[T]):
     items: list[T]
     cursor: str | None = Field(
         default=None,
-        description="give it back to get the next page, also if this one is empty; null at the end",
+        description="pass it to get the next page, even if this page is empty; null on the last page",
     )
 
 
@@ -38,36 +40,35 @@ def page(
     found: Iterable[tuple[Any, M | None]],
     limit: int,
     *,
-    looks: int | None = None,
+    max_scanned: int | None = None,
 ) -> Page[M]:
-    """The first of what is found, as far as a page goes.
+    """Return a page of `found`: pairs of a position in the list and its item, None if it is filtered out.
 
-    `found`: places of the list and what is there, None where a filter lets nothing through. `looks`: how many
-    places may be looked at, so that a filter that fits seldom does not look for ever.
+    `max_scanned` limits the positions that one request reads if few items pass the filter.
     """
     items: list[M] = []
     size, last = 0, None
-    for looked, (place, item) in enumerate(found):
+    for scanned, (place, item) in enumerate(found):
         size += _size(item) if item is not None else 0
-        if len(items) == limit or looked == looks or (items and size > MAX_BYTES):
-            return Page(items=items, cursor=_encode(last, _list_of()))
+        if len(items) == limit or scanned == max_scanned or (items and size > MAX_BYTES):
+            return Page(items=items, cursor=_encode(last, _list_checksum()))
         if item is not None:
             items.append(item)
         last = place
     return Page(items=items)
 
 
-def place_of(cursor: str | None, kind: type[T]) -> T | None:
-    """The place after which a page begins; None for the beginning."""
+def decode_cursor(cursor: str | None, kind: type[T]) -> T | None:
+    """Decode the position after which a page begins; None for the first page."""
     if cursor is None:
         return None
     try:
         place, of = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError):
         place, of = None, None
-    if type(place) is not kind or of != _list_of():
+    if type(place) is not kind or of != _list_checksum():
         wrong = fault(("cursor",), "bad-cursor", "is not a cursor of this list with these filters")
-        raise RequestInvalid("the cursor is not one that this list gave out", faults=[wrong.model_dump()])
+        raise RequestInvalid("the cursor does not belong to this list", faults=[wrong.model_dump()])
     return place
 
 
@@ -76,14 +77,14 @@ def _encode(place: Any, of: int) -> str:
 
 
 def _size(item: BaseModel) -> int:
-    """Bytes of an item in a function's answer, in which the JSON of the body is a text once more."""
+    """Size of an item in a Lambda response, whose body is JSON inside a JSON string."""
     return len(json.dumps(item.model_dump_json(ensure_ascii=True)))
 
 
-def _list_of() -> int:
-    """Tells lists, and the same list under other filters, apart."""
+def _list_checksum() -> int:
+    """A checksum of the path and the filters, which a cursor must match."""
     event = current_event()
     filters = {
-        name: value for name, value in event.query_string_parameters.items() if name not in _OF_THE_PAGE
+        name: value for name, value in event.query_string_parameters.items() if name not in _PAGE_PARAMETERS
     }
     return zlib.crc32(json.dumps([event.path, filters], sort_keys=True).encode())

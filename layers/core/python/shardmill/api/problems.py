@@ -1,4 +1,4 @@
-"""Every refusal as problem+json (RFC 9457); the one place that gives an exception its HTTP status."""
+"""Errors as problem+json (RFC 9457): the only mapping from exceptions to HTTP status codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def status_of(error: errors.MillError) -> HTTPStatus:
 
 
 def known_error(error: Exception) -> errors.MillError | None:
-    """What a caller is told about an error of the infrastructure; None if it is unexpected."""
+    """Translate an infrastructure error; return None if it is unexpected."""
     from shardmill.store.table import RowGone  # imports botocore, which a request without errors may not need
 
     if isinstance(error, Transient):
@@ -59,7 +59,7 @@ def internal_error(request_id: str) -> errors.Internal:
 
 
 def not_valid(found: Iterable[Mapping[str, Any]]) -> errors.RequestInvalid:
-    """What Pydantic found wrong with a request, in the words that faults of documents have."""
+    """Translate Pydantic's errors to faults, as in documents."""
     faults = []
     for each in found:
         path = tuple(each["loc"][1:] if each["loc"][0] in _PLACES else each["loc"])
@@ -95,7 +95,7 @@ def problem(error: errors.MillError) -> dict[str, Any]:
 
 
 def answer(error: errors.MillError, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A problem as a Lambda behind an HTTP API answers it."""
+    """The response of a Lambda function behind an HTTP API."""
     return {
         "statusCode": status_of(error).value,
         "headers": {"content-type": MEDIA_TYPE, **(headers or {}), **error.headers},

@@ -1,4 +1,4 @@
-"""What is refused before any route is looked at: no token, queries nobody knows, no JSON, too much of it."""
+"""Checks before a route runs: the token, unknown query parameters, and the size and syntax of the body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REPLACEMENT = "�"
 
 
 def actor_of(event: dict[str, Any]) -> Actor:
-    """Who is asking, as the authorizer found out."""
+    """The actor that the authorizer found."""
     context = event.get("requestContext", {}).get("authorizer", {}).get("lambda") or {}
     name = context.get("actor")
     if not name:
@@ -27,13 +27,13 @@ def actor_of(event: dict[str, Any]) -> Actor:
 
 
 def check(event: dict[str, Any], route: Route | None) -> None:
-    """Reject a request that no route needs to see; decodes a base64 body in place."""
+    """Reject an invalid request; decode a base64 body in place."""
     if route is None or not route.public:
         actor_of(event)
     if len(event["rawPath"]) > MAX_PATH:
-        raise NoSuchPath(f"there is nothing at a path of more than {MAX_PATH} characters")
+        raise NoSuchPath(f"no path has more than {MAX_PATH} characters")
     if not event["rawPath"].isprintable():
-        raise NoSuchPath("there is nothing at a path with control characters")
+        raise NoSuchPath("no path has control characters")
     if route is not None:
         _check_queries(route, event.get("queryStringParameters") or {})
     body = _text(event)
@@ -68,23 +68,23 @@ def _text(event: dict[str, Any]) -> str:
 
 def _check_json(body: str) -> None:
     try:
-        json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_no_twice)
+        json.loads(body, parse_constant=_reject_constant, object_pairs_hook=_reject_duplicates)
     except RecursionError:
         raise BadRequest("the body is nested too deeply") from None
     except ValueError as error:
         raise BadRequest(f"the body is not valid JSON: {error}") from None
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")
 
 
-def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {twice!r} is given twice")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate field {duplicate!r}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What routes share: who asks, what time it is, ETags."""
+"""Helpers of the routes: the actor, the time, ETags and common responses."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ETAG = re.compile(r'"v([1-9]\d{0,8})"')
 
 
 class Reason(Model):
-    """Why somebody decides something."""
+    """The reason for an action."""
 
-    reason: str = Field(default="", max_length=500, description="goes into the notes and the history")
+    reason: str = Field(default="", max_length=500, description="recorded in the notes and the history")
 
 
-Why = Annotated[Reason, Body()]
+ReasonBody = Annotated[Reason, Body()]
 NO_REASON = Reason()
 
 
@@ -57,7 +57,7 @@ def etag(version: int) -> str:
 
 
 def expected_version(if_match: str | None, if_none_match: str | None) -> Expected:
-    """The version that a caller's preconditions ask for."""
+    """The version that the preconditions of a request require."""
     if if_none_match == "*":
         return 0
     if if_match is None:
@@ -66,5 +66,5 @@ def expected_version(if_match: str | None, if_none_match: str | None) -> Expecte
         return "any"
     match = _ETAG.fullmatch(if_match)
     if not match:
-        raise PreconditionFailed(f"If-Match {if_match!r} is no ETag of ours")
+        raise PreconditionFailed(f"If-Match {if_match!r} is not an ETag of this API")
     return int(match[1])

@@ -1,4 +1,4 @@
-"""/v1/schedules, their times, firings and backfills"""
+"""/v1/schedules: schedules, their times, firings and backfills."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from shardmill.model.job import Job
 from shardmill.model.time.schedule import Backfill, BackfillRequest, FireRequest, SavedSchedule, When
 from shardmill.store.rows import ScheduleRow
 
-MOST_COMING = 1_000
+MAX_TIMES = 1_000
 LISTED_HISTORY = 1
 
 Document = Annotated[Any, Body(description="a Schedule")]
-IfMatch = Annotated[str | None, Header(alias="if-match", description="the ETag that must still hold")]
-IfNoneMatch = Annotated[str | None, Header(alias="if-none-match", description="`*`: only if there is none")]
-Number = Annotated[int, Path(ge=1, lt=10**6, description="the backfill's number")]
+IfMatch = Annotated[
+    str | None, Header(alias="if-match", description="the ETag that the current version must have")
+]
+IfNoneMatch = Annotated[
+    str | None, Header(alias="if-none-match", description="`*`: only if it does not exist")
+]
+Number = Annotated[int, Path(ge=1, lt=10**6, description="number of the backfill")]
 
 
 def _answer(row: ScheduleRow, status: int = 200) -> Response[SavedSchedule]:
@@ -40,26 +44,26 @@ def save(
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response[SavedSchedule]:
-    """Save a schedule; while its times stay the same it goes on where it was, else from now on."""
+    """Save a schedule. If its times are unchanged it continues where it was, else it starts from now."""
     expected = expected_version(if_match, if_none_match)
     row = manage.save(mill(), job_name, schedule_id, document, actor(), now=now(), expected=expected)
     return _answer(row, 201 if row.version == 1 else 200)
 
 
 def read(job_name: str, schedule_id: str) -> Response[SavedSchedule]:
-    """A schedule with its last firings."""
+    """Get a schedule with its last firings."""
     return _answer(manage.read(mill(), job_name, schedule_id))
 
 
 def delete(job_name: str, schedule_id: str, if_match: IfMatch = None) -> Response[None]:
-    """Delete a schedule; Jobs that it started go on."""
+    """Delete a schedule; Jobs that it started continue."""
     manage.delete(mill(), job_name, schedule_id, now(), expected=expected_version(if_match, None))
     return no_content()
 
 
 def list_schedules(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[SavedSchedule]:
-    """Every schedule, by job and id, with its last firing."""
-    place = pagination.place_of(cursor, list)
+    """List schedules by job and id, with their last firing."""
+    place = pagination.decode_cursor(cursor, list)
     rows = mill().schedules.page(after=(str(place[0]), str(place[-1])) if place else None, limit=limit + 1)
     found = ((list(row.key), manage.view(row, history=LISTED_HISTORY)) for row in rows)
     return pagination.page(found, limit)
@@ -68,8 +72,8 @@ def list_schedules(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = Non
 def list_of_job(
     job_name: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[SavedSchedule]:
-    """The schedules of a definition, by id, with their last firing."""
-    after = pagination.place_of(cursor, str) or ""
+    """List the schedules of a definition by id, with their last firing."""
+    after = pagination.decode_cursor(cursor, str) or ""
     rows = (row for row in mill().schedules.of_job(job_name) if row.id > after)
     found = ((row.id, manage.view(row, history=LISTED_HISTORY)) for row in rows)
     return pagination.page(found, limit)
@@ -78,7 +82,7 @@ def list_of_job(
 def coming(
     job_name: str,
     schedule_id: str,
-    count: Annotated[int, Query(ge=1, le=MOST_COMING)] = 10,
+    count: Annotated[int, Query(ge=1, le=MAX_TIMES)] = 10,
     from_: Annotated[
         Time | None, Query(alias="from", description="after this time; now unless given")
     ] = None,
@@ -91,7 +95,7 @@ def coming(
 def fire_now(
     job_name: str, schedule_id: str, request: Annotated[FireRequest | None, Body()] = None
 ) -> Response[Job]:
-    """Start a Job of a schedule now; its times stay as they are."""
+    """Start a Job of a schedule now, without changing its times."""
     row = manage.read(mill(), job_name, schedule_id)
     job, new = fire.fire_now(mill(), row, request or FireRequest(), actor(), now(), new_id)
     headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
@@ -101,7 +105,7 @@ def fire_now(
 def start_backfill(
     job_name: str, schedule_id: str, request: Annotated[BackfillRequest, Body()]
 ) -> Response[Backfill]:
-    """Run a range of past times, or a list of them: one Job each, so many at once."""
+    """Run a range or a list of past times: one Job each, with limited concurrency."""
     row = manage.read(mill(), job_name, schedule_id)
     begun = backfill.begin(mill(), row, request, actor(), now(), new_id)
     headers = {"location": f"/v1/schedules/{job_name}/{schedule_id}/backfills/{begun.number}"}
@@ -111,18 +115,18 @@ def start_backfill(
 def list_backfills(
     job_name: str, schedule_id: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[Backfill]:
-    """The backfills of a schedule, newest first."""
-    before = pagination.place_of(cursor, int) or 10**6
+    """List the backfills of a schedule, newest first."""
+    before = pagination.decode_cursor(cursor, int) or 10**6
     rows = mill().schedules.backfills(job_name, schedule_id, limit=limit + 1)
     found = ((row.number, backfill.view(row)) for row in rows if row.number < before)
     return pagination.page(found, limit)
 
 
 def read_backfill(job_name: str, schedule_id: str, number: Number) -> Backfill:
-    """How far a backfill is."""
+    """Get the progress of a backfill."""
     return backfill.view(backfill.read(mill(), (job_name, schedule_id, number)))
 
 
 def stop_backfill(job_name: str, schedule_id: str, number: Number) -> Backfill:
-    """Start no more Jobs of a backfill; those that run go on."""
+    """Stop a backfill: it starts no more Jobs; running Jobs continue."""
     return backfill.view(backfill.stop(mill(), (job_name, schedule_id, number), actor(), now()))

@@ -1,4 +1,4 @@
-"""/v1/work: reports, releases and file URLs of leased tasks; the lease itself is in `lease`"""
+"""/v1/work: reports, releases and file URLs of leased tasks; the lease itself is in `lease`."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from shardmill.model.worker import (
 )
 from shardmill.store.workers import Tally
 
-MOST_ANSWERED_BYTES = 5_000_000
-_ABOUT_A_FILE = 350
-_UNCOUNTED: dict[str, tuple[type[MillError], str]] = {
-    "stale-attempt": (StaleAttempt, "the attempt is over, or a newer one has these tasks"),
-    "foreign-attempt": (ForeignAttempt, "another worker, or none, holds these tasks"),
-    "wrong-group": (WrongGroup, "these tasks belong to groups that the worker is not in"),
-    "unknown-task": (TaskNotFound, "there are no such tasks"),
+MAX_RESPONSE_BYTES = 5_000_000
+_BYTES_PER_FILE = 350
+_REJECTED: dict[str, tuple[type[MillError], str]] = {
+    "stale-attempt": (StaleAttempt, "the attempt has ended, or a newer attempt has the task"),
+    "foreign-attempt": (ForeignAttempt, "the worker does not hold these tasks"),
+    "wrong-group": (WrongGroup, "the worker is not in the groups of these tasks"),
+    "unknown-task": (TaskNotFound, "the tasks do not exist"),
 }
 
 
 class UrlsRequest(Model):
-    """What a worker wants for an attempt that it holds: one of these.
+    """What the URLs of an attempt are for; exactly one of four.
 
-    To store its log (`stream`, from chunk `first` on so many `chunks`), to fetch what it needs (`prepare`),
-    to store outputs (`store`), or to complete one that was stored in parts (`complete`).
+    To store its log (`stream`, with `chunks` chunks from chunk `first`), to fetch its inputs (`prepare`),
+    to store outputs (`store`), or to complete a multipart upload (`complete`).
     """
 
     worker_id: str
@@ -63,10 +63,12 @@ class UrlsRequest(Model):
     complete: CompleteRequest | None = None
 
     @model_validator(mode="after")
-    def _one_wish(self) -> Self:
-        wishes = [self.stream is not None, self.prepare, bool(self.store), self.complete is not None]
-        if wishes.count(True) != 1:
-            raise PydanticCustomError("missing-field", "asks for one of stream, prepare, store, complete")
+    def _one_purpose(self) -> Self:
+        purposes = [self.stream is not None, self.prepare, bool(self.store), self.complete is not None]
+        if purposes.count(True) != 1:
+            raise PydanticCustomError(
+                "missing-field", "needs exactly one of stream, prepare, store, complete"
+            )
         return self
 
 
@@ -84,7 +86,7 @@ class UrlsAnswer(Answer):
 
 
 def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
-    """Report attempts; refused with the code of the first if none of them counts, e.g. `stale-attempt`."""
+    """Report attempts. If all are rejected, the code is that of the first, such as `stale-attempt`."""
     worker = registry.read(mill(), request.worker_id)
     tally = Tally()
     reported = report(
@@ -94,42 +96,42 @@ def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
         record_totals(mill(), worker.id, tally, now())
     if all(item.status not in ("ok", "already") for item in reported):
         items = [item.model_dump(mode="json") for item in reported]
-        error, detail = _UNCOUNTED[reported[0].status]
+        error, detail = _REJECTED[reported[0].status]
         raise error(detail, extra={"items": items})
     return ReportAnswer(items=reported)
 
 
 def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
-    """Give tasks back that a worker which stops cannot finish; they count as nothing."""
+    """Release tasks that a stopping worker cannot finish; their attempts do not count as failures."""
     worker = registry.read(mill(), request.worker_id)
-    given = hand_back(mill(), worker.id, request.tasks, now())
-    if given:
-        record_totals(mill(), worker.id, Tally(done=set(given)), now())
-    return HandBackAnswer(items=given)
+    released = hand_back(mill(), worker.id, request.tasks, now())
+    if released:
+        record_totals(mill(), worker.id, Tally(done=set(released)), now())
+    return HandBackAnswer(items=released)
 
 
-def _answerable(prepared: Prepared) -> Prepared:
-    """A function answers six megabytes at most."""
-    size = sum(len(file.url) + 2 * len(file.name) + _ABOUT_A_FILE for file in prepared.files)
-    if size > MOST_ANSWERED_BYTES:
+def _check_size(prepared: Prepared) -> Prepared:
+    """Raise if the answer would be larger than a Lambda response can be."""
+    size = sum(len(file.url) + 2 * len(file.name) + _BYTES_PER_FILE for file in prepared.files)
+    if size > MAX_RESPONSE_BYTES:
         raise FileUnavailable(
-            f"the task reads {len(prepared.files)} files, more than one answer can name: join them in "
-            "several tasks first, or run it on a worker that goes straight to AWS"
+            f"the task reads {len(prepared.files)} files, too many for one response; join them in "
+            "several tasks first, or run the task on a worker that uses AWS directly"
         )
     return prepared
 
 
 def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
-    """Presigned addresses, for fifteen minutes, of an attempt's log and files, for its worker only."""
+    """Presign URLs, valid for fifteen minutes, for the log and files of an attempt that the worker holds."""
     held = get_held_attempt(mill(), request.worker_id, request.task_id, request.attempt, request.run)
     if request.stream:
         chunks = range(request.first, request.first + request.chunks)
         found = logs.upload_urls(mill(), held, request.stream, chunks)
         return UrlsAnswer(items=[UploadUrl.model_validate(item) for item in found])
-    from shardmill.engine.files import presign  # few tasks have any
+    from shardmill.engine.files import presign  # imported here because few tasks have files
 
     if request.prepare:
-        return UrlsAnswer(prepared=_answerable(presign.prepare(mill(), held)))
+        return UrlsAnswer(prepared=_check_size(presign.prepare(mill(), held)))
     if request.complete:
         done = request.complete
         presign.complete(mill(), held, done.name, done.upload_id, done.etags)

@@ -1,4 +1,4 @@
-"""/v1/workers: registration, heartbeats and control of workers"""
+"""/v1/workers: registration, heartbeats and control of workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, NO_REASON, Why, actor, no_content, now
+from shardmill.api.responses import JSON, NO_REASON, ReasonBody, actor, no_content, now
 from shardmill.engine.groups.matching import can_run
 from shardmill.engine.mill import mill
 from shardmill.engine.views.workers import heartbeat_answer, worker_view
@@ -23,7 +23,7 @@ from shardmill.model.worker import (
 )
 from shardmill.store.rows import WorkerRow
 
-MOST_WORKERS_LOOKED_AT = 2_000
+MAX_WORKERS_SCANNED = 2_000
 Force = Annotated[bool, Query()]
 
 
@@ -32,7 +32,7 @@ def _view(row: WorkerRow) -> Worker:
 
 
 def register(registration: Annotated[Registration, Body()]) -> Response[Worker]:
-    """Register a worker; one of the same name takes its identity back with a new session."""
+    """Register a worker; a worker of the same name gets the same id with a new session."""
     row = registry.register(mill(), registration, now())
     headers = {"location": f"/v1/workers/{row.id}"}
     return Response(status_code=201, content_type=JSON, body=_view(row), headers=headers)
@@ -42,14 +42,14 @@ def list_workers(
     group: Annotated[str | None, Query()] = None,
     status: Annotated[WorkerStatus | None, Query(description="0 offline … 3 online")] = None,
     busy: Annotated[bool | None, Query()] = None,
-    app: Annotated[str | None, Query(description="a command that it must be able to run")] = None,
+    app: Annotated[str | None, Query(description="only workers that can run this command")] = None,
     limit: Limit = pagination.DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Page[Worker]:
-    """The workers that registered within the last 30 days."""
-    rows = mill().workers.page(after=pagination.place_of(cursor, str), limit=limit + 1)
+    """List the workers that registered within the last 30 days."""
+    rows = mill().workers.page(after=pagination.decode_cursor(cursor, str), limit=limit + 1)
 
-    def fits(worker: Worker) -> bool:
+    def matches(worker: Worker) -> bool:
         return (
             (group is None or group in worker.groups)
             and (status is None or worker.status is status)
@@ -58,8 +58,8 @@ def list_workers(
         )
 
     views = ((row.id, _view(row)) for row in rows)
-    found = ((place, view if fits(view) else None) for place, view in views)
-    return pagination.page(found, limit, looks=MOST_WORKERS_LOOKED_AT)
+    found = ((place, view if matches(view) else None) for place, view in views)
+    return pagination.page(found, limit, max_scanned=MAX_WORKERS_SCANNED)
 
 
 def read_worker(worker_id: str) -> Worker:
@@ -67,27 +67,27 @@ def read_worker(worker_id: str) -> Worker:
 
 
 def forget_worker(worker_id: str, force: Force = False) -> Response[None]:
-    """Forget a worker; one that is alive only if forced: it is told to stop at its next heartbeat."""
+    """Delete a worker. A live one only if `force` is set; its next heartbeat tells it to stop."""
     registry.forget(mill(), worker_id, now(), force=force)
     return no_content()
 
 
-def drain_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
-    """Have a worker finish what it holds, take nothing more, and leave."""
-    return _view(registry.drain(mill(), worker_id, actor(), why.reason))
+def drain_worker(worker_id: str, request: ReasonBody = NO_REASON) -> Worker:
+    """Drain a worker: it finishes its tasks, leases no more, and exits."""
+    return _view(registry.drain(mill(), worker_id, actor(), request.reason))
 
 
-def suspend_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
-    """Have a worker take nothing more until it is resumed; what it holds it may finish."""
-    return _view(registry.suspend(mill(), worker_id, actor(), why.reason))
+def suspend_worker(worker_id: str, request: ReasonBody = NO_REASON) -> Worker:
+    """Suspend a worker: it finishes its tasks and leases no more until it is resumed."""
+    return _view(registry.suspend(mill(), worker_id, actor(), request.reason))
 
 
-def resume_worker(worker_id: str, why: Why = NO_REASON) -> Worker:
-    """Let a worker take tasks again, whoever or whatever stopped it."""
+def resume_worker(worker_id: str, request: ReasonBody = NO_REASON) -> Worker:
+    """Resume a worker, whether an operator or its failures suspended it."""
     return _view(registry.resume(mill(), worker_id, now()))
 
 
 def heartbeat(worker_id: str, beat: Annotated[Heartbeat, Body()]) -> HeartbeatAnswer:
-    """Say that a worker lives and what it holds; the answer names what it should let go."""
+    """Renew the leases of a worker's tasks; the response lists tasks that it must drop."""
     result = registry.heartbeat(mill(), worker_id, beat.session, beat.work, offline=beat.offline, now=now())
     return heartbeat_answer(mill(), result, now())
