@@ -9,8 +9,8 @@ from shardmill.engine.groups.totals import FAILURES_IN_A_ROW
 from shardmill.engine.workers.registry import worker_id
 from shardmill.model.worker import Lease, Registration
 from shardmill.worker.run import run_worker
-from shardmill.worker.task.execute import unrun
-from shardmill.worker.transport.base import RESTING, Refused, Transport
+from shardmill.worker.task.execute import failed_result
+from shardmill.worker.transport.base import WORKER_SUSPENDED, Refused, Transport
 from shardmill.worker.transport.direct import DirectTransport
 from support.aws_rules.call import Call
 from support.aws_rules.faults import Faults, How
@@ -148,10 +148,10 @@ def test_a_worker_that_failed_too_often_gets_nothing_more_before_its_next_heartb
     leases: list[Lease] = []
     while len(leases) < FAILURES_IN_A_ROW:
         leases += transport.lease(FAILURES_IN_A_ROW - len(leases), 1)
-    transport.report([unrun(lease, "it does not work") for lease in leases])
+    transport.report([failed_result(lease, "it does not work") for lease in leases])
     with pytest.raises(Refused) as caught:
         transport.lease(1, 1)
-    assert caught.value.code == RESTING
+    assert caught.value.code == WORKER_SUSPENDED
     assert f"suspended after {FAILURES_IN_A_ROW} failures in a row" in str(caught.value)
     assert transport.heartbeat([]).suspended
     runner.cloud.http("POST", f"/v1/workers/{worker_id('w')}:resume", {})

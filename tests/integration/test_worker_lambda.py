@@ -123,7 +123,7 @@ def test_an_unreadable_message_goes_to_the_dead_letter_queue(runner: JobRunner) 
 def test_a_batch_that_cannot_be_leased_shows_again_soon(
     runner: JobRunner, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lambda_runner, "_AGAIN_SECONDS", 1)
+    monkeypatch.setattr(lambda_runner, "_RETRY_SECONDS", 1)
     a_step(runner)
     batch = records(runner, 1)
     faults.fail("dynamodb", "UpdateItem", how="throttle", when=_of_a_block)

@@ -15,7 +15,7 @@ from shardmill.model.worker import (
     WorkerStatus,
 )
 from shardmill.worker.logs import Part, Stream
-from shardmill.worker.transport.base import RESTING, Refused
+from shardmill.worker.transport.base import WORKER_SUSPENDED, Refused
 
 
 class NoLogs:
@@ -97,7 +97,7 @@ class FakeTransport:
         with self.changed:
             self._raise("lease")
             if self._refused:
-                raise Refused("takes no tasks", RESTING)
+                raise Refused("takes no tasks", WORKER_SUSPENDED)
             self.asked.append(most)
             self.changed.wait_for(
                 lambda: self.queue or self._closed or self.faults.get("lease"), wait_seconds

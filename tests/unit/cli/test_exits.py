@@ -76,7 +76,7 @@ def test_unreachable_server_exits_1() -> None:
 def test_missing_url_exits_1() -> None:
     result = offline("jobs")
     assert result.exit_code == 1
-    assert "start one with `shardmill dev`" in result.stderr
+    assert "start it on this machine with `shardmill dev`" in result.stderr
 
 
 def test_unexpected_error_is_reported_without_a_traceback(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

@@ -34,7 +34,7 @@ def test_the_token_of_dev_goes_nowhere_else() -> None:
 
 
 def test_without_anything_it_says_what_to_do() -> None:
-    with pytest.raises(NotConnected, match="start one with `shardmill dev`"):
+    with pytest.raises(NotConnected, match="start it on this machine with `shardmill dev`"):
         found()
 
 
@@ -57,7 +57,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
     if url.endswith("\n"):
         assert found(url, "t")[0] == url.strip()
         return
-    with pytest.raises(NotConnected, match="is not the address of an API"):
+    with pytest.raises(NotConnected, match="is not a valid URL of an API"):
         found(url, "t")
 
 

@@ -1,5 +1,6 @@
 """What people do to Jobs, in the SDK, against an API that answers what each test told it to."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 
 from shardmill import Transition
 from shardmill.client import BadAnswer, BadName, Client, Conflict, ServerError
-from shardmill.client import http as client_http
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
 from support.fakes.api import TOKEN, FakeApi, Reply, job, page, problem, step, task, transition
@@ -26,7 +26,7 @@ def api() -> FakeApi:
 
 @pytest.fixture
 def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.setattr(client_http.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as made:
         yield made
 

@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardmill.client import BadFile, BadName, Client, NotFound, TransferFailed
-from shardmill.client import http as client_http
-from shardmill.client import transfer as client_store
-from shardmill.client.transfer import inside, measured, whole_file
+from shardmill.client.local_files import measure, new_file, path_inside
 from shardmill.model.transfers import MAX_UPLOAD_BYTES, JobFile
+from shardmill.transfer.exchange import redact
 from support.fakes.api import TOKEN, FakeApi, Reply, job, job_file, page
 from support.fakes.object_store import OWNER, FakeStore
 
@@ -32,7 +32,7 @@ def a_store() -> Iterator[tuple[FakeStore, Client]]:
     """With a client that does not sleep between its tries."""
     api = FakeApi()
     with api.served() as url, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client_http.time, "sleep", lambda _: None)
+        patch.setattr(time, "sleep", lambda _: None)
         with Client(url, TOKEN) as client:
             yield FakeStore(api, url), client
 
@@ -112,7 +112,7 @@ def test_a_broken_download_goes_on_where_it_broke_off(
     assert (tmp_path / "words.txt").read_bytes() == content
     ranges = [each.headers.get("range") for each in store.asked]
     assert ranges == [None, "bytes=1000-", "bytes=1001-", "bytes=1001-", "bytes=3001-"]
-    assert told[-1] == ("fetching words.txt", 5_000, 5_000)
+    assert told[-1] == ("downloading words.txt", 5_000, 5_000)
     assert [each[1] for each in told] == sorted(each[1] for each in told)
 
 
@@ -121,7 +121,7 @@ def test_it_is_given_up_after_five_tries_that_bring_nothing(
 ) -> None:
     store.moods = [4, *[Reply(b"", 503)] * 20]
     with pytest.raises(
-        TransferFailed, match=r"'words.txt' could not be fetched: .*503.*tried 5 times"
+        TransferFailed, match=r"cannot download the file 'words.txt': .*503.*tried 5 times"
     ) as why:
         client.download(kept(store), tmp_path)
     assert "s3cret" not in str(why.value)
@@ -133,8 +133,8 @@ def test_it_is_given_up_after_five_tries_that_bring_nothing(
     ("served", "why"),
     [
         (b"other words", "checksum"),
-        (b"some words and more", "more than its 11 bytes"),
-        (b"some", "broke off after 4 of 11 bytes"),
+        (b"some words and more", "more than the expected 11 bytes"),
+        (b"some", "received 4 of 11 bytes"),
     ],
 )
 def test_what_is_not_the_file_is_not_kept(
@@ -181,11 +181,11 @@ def test_what_is_not_there_any_more_is_told(store: FakeStore, client: Client, tm
     file = kept(store)
     store.moods = [EXPIRED]
     store.list()
-    with pytest.raises(NotFound, match=r"has no file 'words.txt' any more"):
+    with pytest.raises(NotFound, match=r"no longer has a file 'words.txt'"):
         client.download(file, tmp_path, of=OF)
     store.moods = [EXPIRED]
     store.list(store.keep("words.txt", b"new"))
-    with pytest.raises(TransferFailed, match="made anew"):
+    with pytest.raises(TransferFailed, match="was replaced"):
         client.download(file, tmp_path, of=OF)
     store.moods = [Reply(b"<Code>NoSuchKey</Code>", 404)]
     with pytest.raises(TransferFailed, match=r"404 Not Found \(NoSuchKey\)"):
@@ -226,7 +226,7 @@ def test_a_file_is_written_to_whatever_takes_bytes(store: FakeStore, client: Cli
 
 def test_nothing_is_overwritten_unless_told_so(store: FakeStore, client: Client, tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("mine")
-    with pytest.raises(BadFile, match=r"words.txt exists already: .*force"):
+    with pytest.raises(BadFile, match=r"words.txt already exists: .*force"):
         client.download(kept(store), tmp_path)
     assert not store.asked
     client.download(kept(store), tmp_path / "words.txt", force=True)
@@ -258,7 +258,7 @@ def test_only_plain_files_are_written(store: FakeStore, client: Client, tmp_path
 
 def test_a_failed_writing_leaves_nothing(tmp_path: Path) -> None:
     def fill() -> None:
-        with whole_file(tmp_path / "new" / "a", force=False) as out:
+        with new_file(tmp_path / "new" / "a", force=False) as out:
             out.write(b"1")
             raise OSError(28, "No space left on device")
 
@@ -269,11 +269,11 @@ def test_a_failed_writing_leaves_nothing(tmp_path: Path) -> None:
 
 def test_who_was_quicker_is_not_overwritten(tmp_path: Path) -> None:
     def race() -> None:
-        with whole_file(tmp_path / "a", force=False) as out:
+        with new_file(tmp_path / "a", force=False) as out:
             out.write(b"ours")
             (tmp_path / "a").write_text("theirs")
 
-    with pytest.raises(BadFile, match="exists already"):
+    with pytest.raises(BadFile, match="already exists"):
         race()
     assert (tmp_path / "a").read_text() == "theirs"
     assert left_in(tmp_path) == ["a"]
@@ -289,7 +289,7 @@ def test_no_name_leads_out_of_a_folder(name: str) -> None:
         folder.mkdir()
         (folder / "link").symlink_to(outside)
         try:
-            with whole_file(inside(folder, name), force=True) as out:
+            with new_file(path_inside(folder, name), force=True) as out:
                 out.write(b"x")
         except (BadFile, UnicodeEncodeError):
             assert left_in(Path(outside)) == []
@@ -309,7 +309,7 @@ def test_a_file_is_sent_once(store: FakeStore, client: Client, tmp_path: Path) -
     sha256 = hashlib.sha256(b"a book").hexdigest()
     assert (first.upload, first.present, first.url) == (f"{OWNER}-{sha256}", True, None)
     assert store.objects == {sha256: b"a book"}
-    assert told == [("reading book.txt", 6, 6), ("sending book.txt", 6, 6)]
+    assert told == [("reading book.txt", 6, 6), ("uploading book.txt", 6, 6)]
     assert client.upload(str(tmp_path / "book.txt")) == first
     assert [each.method for each in store.asked] == ["PUT"]
     assert store.asked[0].headers["content-length"] == "6"
@@ -324,7 +324,7 @@ def test_any_content_is_stored_as_it_is(content: bytes, piece: int, failures: in
         tempfile.TemporaryDirectory() as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("shardmill.client.transfer.PIECE_BYTES", piece)
+        patch.setattr("shardmill.transfer.upload.PIECE_BYTES", piece)
         path = Path(folder) / "x"
         path.write_bytes(content)
         store.moods = [Reply(b"<Code>RequestTimeout</Code>", 400)] * failures
@@ -335,9 +335,9 @@ def test_any_content_is_stored_as_it_is(content: bytes, piece: int, failures: in
 @pytest.mark.parametrize(
     ("mood", "why"),
     [
-        (Reply(b"<Code>AccessDenied</Code>", 403), r"answered 403 Forbidden \(AccessDenied\)"),
-        (Reply(b"<Code>BadDigest</Code>", 400), r"answered 400 Bad Request \(BadDigest\)"),
-        (Reply(b"", 302, {"location": "/elsewhere"}), "answered"),
+        (Reply(b"<Code>AccessDenied</Code>", 403), r"returned 403 Forbidden \(AccessDenied\)"),
+        (Reply(b"<Code>BadDigest</Code>", 400), r"returned 400 Bad Request \(BadDigest\)"),
+        (Reply(b"", 302, {"location": "/elsewhere"}), "returned 302"),
     ],
 )
 def test_a_refused_upload_is_told(
@@ -345,8 +345,8 @@ def test_a_refused_upload_is_told(
 ) -> None:
     (tmp_path / "a").write_bytes(b"1")
     store.api.on("GET", "/elsewhere", Reply(b"not what we meant"))
-    store.moods = [mood]
-    with pytest.raises(TransferFailed, match=rf"a could not be sent: .*{why}") as caught:
+    store.moods = [mood] * 5
+    with pytest.raises(TransferFailed, match=rf"cannot upload .*a: .*{why}") as caught:
         client.upload(tmp_path / "a")
     assert "s3cret" not in str(caught.value)
 
@@ -355,7 +355,7 @@ def test_a_refused_upload_is_told(
 def test_a_file_that_changes_is_not_sent(tmp_path: Path, change: bytes) -> None:
     path = tmp_path / "book.txt"
     path.write_bytes(b"a book")
-    found = measured(path, None)
+    found = measure(path, None)
     assert b"".join(found) == b"".join(found) == b"a book"
     path.write_bytes(change)
     out = io.BytesIO()
@@ -374,8 +374,8 @@ def test_what_cannot_come_with_a_job_is_told_before_anything_is_sent(
     for path, why in (
         (tmp_path / "missing", "cannot read .*missing: No such file"),
         (tmp_path, "is a folder: pack it"),
-        (tmp_path / "pipe", "no plain file"),
-        (tmp_path / "giant", r"5\.0 GiB.* 5 at most: put it into a bucket.*s3: \{bucket, key\}"),
+        (tmp_path / "pipe", "not a regular file"),
+        (tmp_path / "giant", r"5\.0 GiB; .* 5 GiB: put it into a bucket.*s3: \{bucket, key\}"),
         (Path("a\0b"), "cannot read"),
     ):
         with pytest.raises(BadFile, match=why):
@@ -404,5 +404,5 @@ def test_a_request_names_its_files_in_one_order(store: FakeStore, client: Client
 
 @given(st.text(max_size=30))
 def test_an_address_is_shown_without_its_query(secret: str) -> None:
-    shown = client_store.shown(f"https://me:pw@bucket.example.com:8443/a/key?X-Amz-Signature={secret}")
-    assert shown in ("https://bucket.example.com:8443/a/key", "what should be its address")
+    shown = redact(f"https://me:pw@bucket.example.com:8443/a/key?X-Amz-Signature={secret}")
+    assert shown in ("https://bucket.example.com:8443/a/key", "the URL")

@@ -39,13 +39,13 @@ def test_a_worker_counts_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[PullWorker] = []
 
     @contextmanager
-    def onlooker(worker: PullWorker) -> Iterator[None]:
+    def observer(worker: PullWorker) -> Iterator[None]:
         seen.append(worker)
         yield
 
     transport = FakeTransport([a_lease("noop"), a_lease(content="exit 3", rank=1)])
     transport.fail("report", Unreachable("away"))
-    assert run_worker(["default"], 3, transport, name="w", once=True, onlookers=[onlooker]) == 0
+    assert run_worker(["default"], 3, transport, name="w", once=True, observers=[observer]) == 0
     found = values(text(seen[0].figures()))
     assert (found["slots"], found["tasks_leased_total"], found["tasks_held"]) == (3, 2, 0)
     assert found['tasks_ended_total{outcome="success"}'] == 1

@@ -18,21 +18,22 @@ from hypothesis import strategies as st
 
 from shardmill.model.job import TaskProgress
 from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
+from shardmill.transfer.backoff import Backoff
 from shardmill.worker import heartbeat as heartbeat_module
-from shardmill.worker import pull_worker, retry
+from shardmill.worker import pull_worker, server_calls
 from shardmill.worker.run import run_worker
-from shardmill.worker.task.channel import Live
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.channel import LiveStatus
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.transport.base import Refused, Stale, Unreachable
 from support.fakes.leases import a_lease
 from support.fakes.transport import FakeTransport
 from support.processes import child_process, gone
+from support.worker_log import actions, logged
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(retry, "LAST_PAUSE", 0.02)
+def _short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_calls, "BACKOFF", Backoff(None, 0.01, 0.02))
     monkeypatch.setattr(pull_worker, "_ONCE_WAIT_SECONDS", 0.1)
 
 
@@ -97,7 +98,7 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
         transport.fail(call, Unreachable("away"))
     running, most, lock = 0, 0, threading.Lock()
 
-    def pretend(lease: Lease, shop: Workshop, stop: threading.Event, live: Live) -> Result:
+    def pretend(lease: Lease, runtime: Runtime, stop: threading.Event, live: LiveStatus) -> Result:
         nonlocal running, most
         if lease.type != "noop":
             with lock:
@@ -106,11 +107,11 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
             stop.wait(int(str(lease.content)) / 1000)
             with lock:
                 running -= 1
-        return execute(a_lease("noop", rank=lease.sharding.index), shop, stop)
+        return execute(a_lease("noop", rank=lease.sharding.index), runtime, stop)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pull_worker, "execute", pretend)
-        patch.setattr(retry, "FIRST_PAUSE", 0.001)
+        patch.setattr(server_calls, "BACKOFF", Backoff(None, 0.001, 0.02))
         with Working(transport, slots=slots, once=stop_after is None, grace_seconds=0.002) as worker:
             if stop_after is None:
                 assert worker.ended() == 0
@@ -201,7 +202,7 @@ def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch
     transport = FakeTransport(shells(1))
     assert work(transport, once=True) == 0
     assert [(r.outcome, r.reason) for r in transport.results] == [
-        ("failed", "the worker could not run it: oh no")
+        ("failed", "the worker failed to run the task: oh no")
     ]
 
 
@@ -216,10 +217,9 @@ def test_failed_calls_are_repeated_and_said_once(caplog: pytest.LogCaptureFixtur
     assert work(transport, once=True) == 0
     assert len(transport.results) == 3
     for call in ("register", "lease", "report"):
-        assert [m for m in caplog.messages if m.startswith(f"{call}-")] == [
-            f"{call}-failing error=away (trying again until it works)",
-            f"{call}-works-again",
-        ]
+        assert [
+            (line["action"], line.get("error")) for line in logged(caplog) if line.get("call") == call
+        ] == [("call-failing", "away"), ("call-recovered", None)]
 
 
 def test_a_report_that_is_refused_is_kept_too() -> None:
@@ -280,7 +280,8 @@ def test_a_stale_session_ends_everything(call: str, caplog: pytest.LogCaptureFix
         transport.fail(call, Stale("registered again since"))
         transport.add(a_lease("noop", rank=11))
         assert worker.ended() == 1
-    assert "stale error=registered again since" in caplog.messages
+    assert "session-ended" in actions(caplog)
+    assert "the session of this worker has ended: registered again since" in caplog.messages
     assert transport.leased[0].task_id not in {result.task_id for result in transport.results}
     assert not any(offline for _, offline in transport.beats)
     assert gone(int((tmp_path / "pid").read_text()))
@@ -293,7 +294,8 @@ def test_a_worker_that_nobody_wants_says_why(
     transport = FakeTransport()
     transport.fail("register", Refused("there is no worker group 'x'", code))
     assert work(transport) == exit_code
-    assert caplog.messages == ["refused error=there is no worker group 'x'"]
+    assert actions(caplog) == ["registration-refused"]
+    assert caplog.messages == ["Shardmill refused the registration: there is no worker group 'x'"]
 
 
 def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_back(
@@ -304,7 +306,7 @@ def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_b
     transport = FakeTransport(shells(2))
     followed = transport.queue[0].task_id
 
-    def pretend(lease: Lease, shop: Workshop, stop: threading.Event, live: Live) -> Result:
+    def pretend(lease: Lease, runtime: Runtime, stop: threading.Event, live: LiveStatus) -> Result:
         if lease.task_id == followed:
             live.progress = TaskProgress(percent=42, message="half")
         transport.await_that(lambda: any(task.progress for held, _ in transport.beats for task in held))
@@ -313,7 +315,7 @@ def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_b
         seen.append(live.followed)
         transport.followed = []
         _await(lambda: not live.followed)
-        return execute(a_lease("noop", rank=lease.sharding.index), shop, stop)
+        return execute(a_lease("noop", rank=lease.sharding.index), runtime, stop)
 
     monkeypatch.setattr(pull_worker, "execute", pretend)
     assert work(transport, once=True) == 0
@@ -331,7 +333,7 @@ def test_it_beats_when_it_becomes_busy_and_when_it_becomes_idle(monkeypatch: pyt
 
 
 def test_a_worker_that_rests_asks_soon_whether_it_may_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat_module, "RESTING_SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat_module, "SUSPENDED_SECONDS", 0.05)
     transport = FakeTransport(noops(1), heartbeat_seconds=600)
     with Working(transport):
         transport.await_that(lambda: len(transport.results) == 1)
@@ -363,8 +365,9 @@ def test_a_suspended_worker_takes_nothing_until_it_is_resumed(caplog: pytest.Log
         assert len(transport.results) == 3
         transport.suspended = False
         transport.await_that(lambda: len(transport.results) == 4)
-    said = [message for message in caplog.messages if message.startswith(("suspended", "resumed", "lease-"))]
-    assert said == ["suspended: takes no tasks until `shardmill workers resume w`", "resumed"]
+    relevant = [line for line in logged(caplog) if line["action"] in ("suspended", "resumed", "call-failing")]
+    assert [line["action"] for line in relevant] == ["suspended", "resumed"]
+    assert "suspended: takes no tasks until `shardmill workers resume w`" in caplog.messages
 
 
 def test_a_worker_that_was_suspended_before_it_started_does_not_ask() -> None:
@@ -477,7 +480,7 @@ def test_results_that_cannot_be_sent_before_the_end_are_said(
     with Working(transport) as worker:
         transport.await_that(lambda: len(transport.leased) == 2)
         assert worker.end() == 1
-    assert "unsent results=2: their tasks run again after the lease" in caplog.messages
+    assert {"action": "results-lost", "results": 2} in logged(caplog)
 
 
 class Slow(FakeTransport):
@@ -536,7 +539,7 @@ def test_a_worker_that_was_just_registering_when_it_was_stopped_says_good_bye(
     with Working(transport) as worker:
         transport.await_that(lambda: transport.kept)
         worker.stop.set()
-        _await(lambda: "stopping grace=5s" in caplog.messages)
+        _await(lambda: {"action": "stopping", "graceSeconds": 5.0} in logged(caplog))
         transport.go.set()
         assert worker.ended() == 0
     assert transport.beats[-1] == ([], True)
@@ -547,26 +550,28 @@ def test_whoever_does_not_answer_is_not_waited_for_without_end(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
-    for name in ("_LAST_REPORTS", "_LAST_WORD", "_HAND_BACK", "_LAST_LEASE"):
+    for name in ("_LAST_REPORTS", "_LAST_HEARTBEAT", "_HAND_BACK", "_LAST_LEASE"):
         monkeypatch.setattr(pull_worker, f"{name}_SECONDS", 0.1)
     transport = Slow(shells(1, "sleep 30"), slow=[call])
     with Working(transport, grace_seconds=0.0) as worker:
         transport.await_that(lambda: transport.leased)
         assert worker.end() == 0
     transport.go.set()
-    assert any(message.startswith("unanswered call=") for message in caplog.messages)
+    assert "call-abandoned" in actions(caplog)
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "last heartbeat", "hand_back", "lease"])
 def test_a_second_signal_is_heard_whatever_does_not_answer(
     call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("_LAST_REPORTS", "_LAST_WORD", "_HAND_BACK", "_LAST_LEASE"):
+    for name in ("_LAST_REPORTS", "_LAST_HEARTBEAT", "_HAND_BACK", "_LAST_LEASE"):
         monkeypatch.setattr(pull_worker, f"{name}_SECONDS", 60)
     transport = Slow(shells(1, "sleep 30"), slow=[call])
     registration = Registration(name="w", groups=["default"])
-    shop = Workshop(tmp_path / "work", kill_seconds=0.3)
-    worker = pull_worker.PullWorker(transport, registration, shop, pull_worker.Manner(grace_seconds=0.0))
+    runtime = Runtime(tmp_path / "work", kill_seconds=0.3)
+    worker = pull_worker.PullWorker(
+        transport, registration, runtime, pull_worker.WorkerOptions(grace_seconds=0.0)
+    )
     codes: list[int] = []
     thread = threading.Thread(target=lambda: codes.append(worker.run()))
     thread.start()
@@ -575,7 +580,7 @@ def test_a_second_signal_is_heard_whatever_does_not_answer(
     transport.await_that(lambda: transport.kept)
     worker.signals = 2
     thread.join(15)
-    assert codes == [pull_worker.KILLED]
+    assert codes == [pull_worker.EXIT_KILLED]
     transport.go.set()
 
 

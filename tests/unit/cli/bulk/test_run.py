@@ -133,7 +133,7 @@ def test_error_about_all_jobs_stops_the_command(api: FakeApi, run: Run, more: li
     if more:
         assert [each["trigger"] for each in json.loads(result.stdout)] == ["t6"]
     assert "stopped early: kill not attempted for 1 job" in result.stderr
-    assert result.stderr.splitlines()[-1].endswith("was answered 403: Forbidden")
+    assert result.stderr.splitlines()[-1].endswith("returned 403: Forbidden")
 
 
 def test_empty_selection_exits_0(api: FakeApi, run: Run) -> None:

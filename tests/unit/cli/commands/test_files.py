@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shardmill.client import http as client_http
 from support.fakes.api import FakeApi, Reply, Run, command_line, job, job_file, output_of, page, problem
 from support.fakes.object_store import OWNER, FakeStore
 
@@ -22,7 +22,7 @@ SECRET = "s3cret"
 def run(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """In a folder of its own; nothing that it says gives an address away."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(client_http.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     with command_line(api) as found:
 
         def checked(*arguments: str, **more: Any) -> Any:
@@ -100,7 +100,7 @@ def test_nothing_is_overwritten_without_force(store: FakeStore, run: Run, tmp_pa
     result = run("get", "report", "t1", "part-*", "--to", "out")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        "shardmill: out/part-1.csv exists already: choose another place, or overwrite it with --force\n"
+        "shardmill: out/part-1.csv already exists: choose another path, or overwrite it with --force\n"
     )
     assert not store.asked
     assert written(tmp_path) == {"out/part-1.csv": "mine"}
@@ -139,7 +139,7 @@ def test_failed_join_leaves_no_file(store: FakeStore, run: Run, tmp_path: Path) 
     store.moods = [2, Reply(b"<Code>NoSuchKey</Code>", 404)]
     result = run("get", "report", "t1", "part-*", "--join", "--to", "all.csv")
     assert result.exit_code == 1
-    assert result.stderr.startswith("shardmill: the file 'part-1.csv' could not be fetched: http://127.0.0.1")
+    assert result.stderr.startswith("shardmill: cannot download the file 'part-1.csv': http://127.0.0.1")
     assert written(tmp_path) == {}
 
 
@@ -184,7 +184,7 @@ def test_no_file_is_written_outside_the_folder(store: FakeStore, run: Run, tmp_p
     store.list(store.keep(name, b"evil", stepName="main", index=0))
     result = run("get", "report", "t1", "*", "--to", "folder")
     assert result.exit_code == 1
-    assert "is not written" in result.stderr
+    assert "cannot write the file" in result.stderr
     assert not store.asked
     assert written(tmp_path) == {}
 

@@ -44,8 +44,8 @@ def test_suspend_and_resume_all_groups(api: FakeApi, run: Run, verb: str, done: 
     [
         ([], "give either the NAME of a group or --all"),
         (["g", "--all"], "give either the NAME of a group or --all"),
-        (["a/b"], "cannot be a name"),
-        ([""], "cannot be a name"),
+        (["a/b"], "is not a valid name"),
+        ([""], "is not a valid name"),
     ],
 )
 def test_suspend_requires_a_name_or_all(

@@ -42,7 +42,7 @@ def test_once_runs_available_tasks_and_prints_json(api: FakeApi, tmp_path: Path)
         ("ended", 8),
     ]
     logged = [json.loads(line) for line in found.stderr.splitlines()]
-    assert [one["event"] for one in logged] == ["metrics", "registered", "ended", "offline"]
+    assert [one["action"] for one in logged] == ["metrics", "registered", "task-failed", "offline"]
     assert logged[0]["url"].startswith("http://127.0.0.1:")
     assert (logged[2]["attempt"], logged[2]["reason"]) == (1, "exit code 3")
     registration = api.seen[0].document
@@ -57,7 +57,7 @@ def test_max_tasks(api: FakeApi) -> None:
         found = run_process("worker", "--max-tasks", "2", env=environment(url))
     assert found.returncode == 0
     assert [one["stdout"] for one in results(api)] == ["x\n", "x\n"]
-    assert "registered worker=w1" in found.stderr
+    assert "registered action=registered worker=w1" in found.stderr
 
 
 def test_min_disk_rejects_the_task(api: FakeApi) -> None:
@@ -95,7 +95,7 @@ def test_terminal_shows_running_tasks(api: FakeApi, tmp_path: Path) -> None:
     assert code == 0
     assert "balance/t1 main 7" in seen
     assert "42% copying" in seen
-    assert "registered worker=w1" in seen
+    assert "registered action=registered worker=w1" in seen
 
 
 def test_metrics_port_in_use_exits_1(api: FakeApi) -> None:
@@ -112,7 +112,7 @@ def test_missing_connection_exits_1(tmp_path: Path) -> None:
     env = environment(HOME=str(tmp_path))
     found = run_process("worker", "--group", "g", env=env)
     assert found.returncode == 1
-    assert "start one with `shardmill dev`" in found.stderr
+    assert "start it on this machine with `shardmill dev`" in found.stderr
     found = run_process("worker", "--group", "g", "--aws", env=env)
     assert found.returncode == 1
     assert found.stderr.startswith("shardmill: SHARDMILL_STACK is not set")

@@ -13,43 +13,46 @@ from hypothesis import strategies as st
 from shardmill.cli.render.logs import JsonLine, TextLine
 
 
-def said(*arguments: Any, name: str = "shardmill.worker", **more: Any) -> dict[str, Any]:
-    record = logging.LogRecord(name, logging.WARNING, "x.py", 1, arguments[0], arguments[1:], None, **more)
+def a_record(
+    message: str, *arguments: Any, name: str = "shardmill.worker", **fields: Any
+) -> logging.LogRecord:
+    record = logging.LogRecord(name, logging.WARNING, "x.py", 1, message, arguments, None)
+    record.__dict__.update(fields)
+    return record
+
+
+def json_line(record: logging.LogRecord) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(JsonLine().format(record))
     assert found.pop("time").endswith("Z")
     assert found.pop("level") == "warning"
     return found
 
 
-def test_json_line_contains_the_pairs_of_the_message() -> None:
-    assert said("ended task=%s attempt=%d reason=%s", "x_0_1", 2, "exit code=3 \n'é") == {
-        "event": "ended",
-        "task": "x_0_1",
-        "attempt": 2,
-        "reason": "exit code=3 \n'é",
+def test_json_line_contains_the_message_and_the_fields_of_the_record() -> None:
+    fields = {"action": "task-failed", "task": "x_0_1", "attempt": 2, "reason": "exit code=3 \n'é"}
+    assert json_line(a_record("a task did not succeed", **fields)) == {
+        "logger": "shardmill.worker",
+        "message": "a task did not succeed",
+        **fields,
     }
-    assert said("%s-failing error=%s (trying again)", "lease", ValueError("no")) == {
-        "event": "lease-failing",
-        "error": "no",
-        "note": "(trying again)",
+    assert json_line(a_record("suspended: until `%s`", "x y", action="suspended")) == {
+        "logger": "shardmill.worker",
+        "message": "suspended: until `x y`",
+        "action": "suspended",
     }
-    assert said("stopping grace=%gs", 10.0) == {"event": "stopping", "grace": "10s"}
-    assert said("suspended: until `%s`", "x y") == {"event": "suspended", "note": "until `x y`"}
-    assert said("done share=%d%% at=here", 7) == {"event": "done", "share": "7%", "at": "here"}
-    assert said("offline") == {"event": "offline"}
-    assert said("a 100%% %s", "b", name="botocore.x") == {
-        "event": "log",
+    assert json_line(a_record("stopping", action="stopping", graceSeconds=10.0))["graceSeconds"] == 10.0
+    assert json_line(a_record("offline", action="offline"))["action"] == "offline"
+    assert json_line(a_record("failing", action="call-failing", error=ValueError("no")))["error"] == "no"
+    assert json_line(a_record("a 100%% %s", "b", name="botocore.x")) == {
         "logger": "botocore.x",
         "message": "a 100% b",
     }
 
 
 def test_engine_message_keeps_its_extra_fields() -> None:
-    record = logging.LogRecord("shardmill-functions", logging.WARNING, "x.py", 1, "it is late", (), None)
-    record.__dict__.update(action="start", jobId="x")
-    found = json.loads(JsonLine().format(record))
-    assert {name: found[name] for name in ("event", "message", "action", "jobId")} == {
-        "event": "log",
+    record = a_record("it is late", name="shardmill-functions", action="start", jobId="x")
+    assert json_line(record) == {
+        "logger": "shardmill-functions",
         "message": "it is late",
         "action": "start",
         "jobId": "x",
@@ -79,4 +82,5 @@ def test_engine_logs_once_in_the_worker_format(form: str) -> None:
 
 @given(st.text(max_size=30), st.integers(), st.text(max_size=30))
 def test_any_value_round_trips_through_a_json_line(text: str, number: int, last: str) -> None:
-    assert said("x a=%s b=%d c=%s", text, number, last) == {"event": "x", "a": text, "b": number, "c": last}
+    found = json_line(a_record("x", a=text, b=number, c=last))
+    assert (found["a"], found["b"], found["c"]) == (text, number, last)

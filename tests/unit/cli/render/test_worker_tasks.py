@@ -5,15 +5,15 @@ from typing import Any
 
 from shardmill.cli.render.worker_tasks import task_lines
 from shardmill.model.job import TaskProgress
-from shardmill.worker.inflight import Held
-from shardmill.worker.task.channel import Live
+from shardmill.worker.inflight import InflightTask
+from shardmill.worker.task.channel import LiveStatus
 from support.fakes.leases import a_lease
 
 Draw = Callable[[Any], list[str]]
 
 
-def held(rank: int, progress: TaskProgress | None = None) -> Held:
-    return Held(a_lease(rank=rank), began=100.0 - rank, live=Live(progress))
+def held(rank: int, progress: TaskProgress | None = None) -> InflightTask:
+    return InflightTask(a_lease(rank=rank), started=100.0 - rank, live=LiveStatus(progress))
 
 
 def test_one_line_per_running_task(draw: Draw) -> None:

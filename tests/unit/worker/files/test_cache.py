@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given, settings
@@ -26,16 +26,16 @@ def a_file(data: bytes, **more: Any) -> Fetch:
     return Fetch(name="db", kind="predata", url="http://h/k?s3cret", **(known | more))
 
 
-def writing(data: bytes, log: list[bytes] | None = None) -> Callable[[Path], None]:
-    def download(path: Path) -> None:
+def writing(data: bytes, log: list[bytes] | None = None) -> Callable[[BinaryIO], None]:
+    def download(out: BinaryIO) -> None:
         if log is not None:
             log.append(data)
-        path.write_bytes(data)
+        out.write(data)
 
     return download
 
 
-def never(_: Path) -> None:
+def never(_: BinaryIO) -> None:
     raise AssertionError("it is there already")
 
 
@@ -77,14 +77,14 @@ def test_what_a_file_is_known_by() -> None:
 
 
 def test_a_file_known_by_nothing_is_a_mistake(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nothing to be cached by"):
+    with pytest.raises(ValueError, match="has no key to be cached under"):
         Cache(root, 100).get(a_file(b"x", sha256=None), tmp_path / "a", never)
 
 
 @pytest.mark.parametrize("wrong", [b"hellO", b"hell"])
 def test_wrong_content_is_not_kept(root: Path, tmp_path: Path, wrong: bytes) -> None:
     cache = Cache(root, 100)
-    with pytest.raises(TransferError, match="predata 'db' is not kept"):
+    with pytest.raises(TransferError, match="predata 'db' is not cached"):
         cache.get(a_file(b"hello"), tmp_path / "a", writing(wrong))
     assert kept(root) == set()
     assert not (tmp_path / "a").exists()
@@ -93,8 +93,8 @@ def test_wrong_content_is_not_kept(root: Path, tmp_path: Path, wrong: bytes) -> 
 
 
 def test_a_fetch_that_failed_leaves_nothing_and_is_made_again(root: Path, tmp_path: Path) -> None:
-    def broken(path: Path) -> None:
-        path.write_bytes(b"he")
+    def broken(out: BinaryIO) -> None:
+        out.write(b"he")
         raise TransferError("broke")
 
     cache = Cache(root, 100)
@@ -129,10 +129,10 @@ def test_tasks_at_the_same_time_wait_for_one_fetch(root: Path, tmp_path: Path) -
     waiting = threading.Barrier(8)
     paused = threading.Event()
 
-    def slow(path: Path) -> None:
-        log.append(path)
+    def slow(out: BinaryIO) -> None:
+        log.append(out)
         assert paused.wait(30)  # somebody else came, and had to wait
-        path.write_bytes(b"hello")
+        out.write(b"hello")
 
     def pause(seconds: float) -> None:
         paused.set()
@@ -140,7 +140,7 @@ def test_tasks_at_the_same_time_wait_for_one_fetch(root: Path, tmp_path: Path) -
 
     def task(number: int) -> bytes:
         waiting.wait()
-        return cache.get(file, tmp_path / str(number), slow, pause=pause).read_bytes()
+        return cache.get(file, tmp_path / str(number), slow, sleep=pause).read_bytes()
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(task, range(8))) == [b"hello"] * 8
@@ -148,10 +148,10 @@ def test_tasks_at_the_same_time_wait_for_one_fetch(root: Path, tmp_path: Path) -
 
 
 def _in_a_process(root: Path, target: Path, log: Path) -> None:
-    def download(path: Path) -> None:
+    def download(out: BinaryIO) -> None:
         with log.open("a") as told:
             told.write("fetched\n")
-        path.write_bytes(b"hello")
+        out.write(b"hello")
 
     Cache(root, 100).get(a_file(b"hello"), target, download)
 
@@ -159,14 +159,14 @@ def _in_a_process(root: Path, target: Path, log: Path) -> None:
 def test_processes_share_a_fetch_too(root: Path, tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     log = tmp_path / "log"
-    crew = [
+    processes = [
         spawn.Process(target=_in_a_process, args=(root, tmp_path / str(number), log)) for number in range(3)
     ]
-    for one in crew:
+    for one in processes:
         one.start()
-    for one in crew:
+    for one in processes:
         one.join(60)
-    assert [one.exitcode for one in crew] == [0, 0, 0]
+    assert [one.exitcode for one in processes] == [0, 0, 0]
     assert log.read_text() == "fetched\n"
     assert {(tmp_path / str(number)).read_bytes() for number in range(3)} == {b"hello"}
 
@@ -177,10 +177,10 @@ def test_whoever_waits_can_be_told_to_stop(root: Path, tmp_path: Path) -> None:
     def stopped(_: float) -> None:
         raise TransferError("discarded")
 
-    def download(path: Path) -> None:
+    def download(out: BinaryIO) -> None:
         with pytest.raises(TransferError, match="discarded"):
-            cache.get(file, tmp_path / "b", never, pause=stopped)
-        path.write_bytes(b"hello")
+            cache.get(file, tmp_path / "b", never, sleep=stopped)
+        out.write(b"hello")
 
     cache.get(file, tmp_path / "a", download)
     assert not (tmp_path / "b").exists()
@@ -214,10 +214,11 @@ def test_what_is_in_use_stays(root: Path, tmp_path: Path) -> None:
 def test_what_is_being_fetched_stays(root: Path, tmp_path: Path) -> None:
     cache = Cache(root, 10)
 
-    def download(path: Path) -> None:
-        path.write_bytes(b"a" * 5)
+    def download(out: BinaryIO) -> None:
+        out.write(b"a" * 5)
+        out.flush()
         cache.trim(100)
-        path.write_bytes(b"a" * 10)
+        out.write(b"a" * 5)
 
     cache.get(a_file(b"a" * 10), tmp_path / "a", download)
     assert (tmp_path / "a").read_bytes() == b"a" * 10

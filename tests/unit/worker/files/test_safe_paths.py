@@ -14,14 +14,14 @@ from pydantic import ValidationError
 from shardmill.model.files import File, fits, leaves_work_folder, name_fault
 from shardmill.worker.files.safe_paths import (
     MAX_ATTRIBUTES_BYTES,
-    Missing,
+    MissingFile,
     TransferError,
-    Unsafe,
-    chosen,
+    UnsafePath,
+    file_state,
     matches,
     open_inside,
+    select_outputs,
     target,
-    traits,
 )
 
 WORDS = st.sampled_from(["a", "b", "..", ".", "", "link", "C:", "x\0y", "\\", "~"])
@@ -69,10 +69,12 @@ def test_links_inside_are_followed_and_links_out_are_refused(tmp_path: Path) -> 
     with open_inside(work, "inside") as file:
         assert file.read() == b"real"
     for name in ("out", "outdir/key", "outdir/none", "self"):
-        with pytest.raises(Unsafe, match="link out of the work folder"):
+        with pytest.raises(UnsafePath, match="link out of the work folder"):
             open_inside(work, name)
-    with pytest.raises(Unsafe, match=r"^output 'outdir' is refused"):  # what lies behind it is not told
-        chosen([File(name="outdir/*")], work)
+    with pytest.raises(
+        UnsafePath, match=r"^output 'outdir' is not allowed"
+    ):  # what lies behind it is not told
+        select_outputs([File(name="outdir/*")], work)
 
 
 def test_links_in_a_circle(tmp_path: Path) -> None:
@@ -86,8 +88,8 @@ def test_only_plain_files_are_outputs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(TransferError, match=f"^output '{name}' is not a plain file$"):
-            chosen([File(name=name)], tmp_path)
+        with pytest.raises(TransferError, match=f"^output '{name}' is not a regular file$"):
+            select_outputs([File(name=name)], tmp_path)
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_patterns(tmp_path: Path) -> None:
 
 
 def names(folder: Path, *files: dict[str, Any]) -> list[tuple[str, str]]:
-    found = chosen([File.model_validate(file) for file in files], folder)
+    found = select_outputs([File.model_validate(file) for file in files], folder)
     return [(output.path, output.name) for output in found]
 
 
@@ -130,12 +132,15 @@ def test_which_outputs_are_stored_under_which_name(tmp_path: Path) -> None:
         ([{"name": "none"}], "output 'none' is missing"),
         ([{"name": "none-*"}], "output 'none-*' is missing"),
         ([{"name": "dangling"}], "output 'dangling' is missing"),
-        ([{"name": "empty", "nonzero": True}], "output 'empty' is empty, and it must not be (nonzero)"),
+        (
+            [{"name": "empty", "nonzero": True}],
+            "output 'empty' is empty, but the step requires content (nonzero)",
+        ),
         (
             [{"name": "[ab]", "uploadName": "z"}],
-            "output '[ab]' is 2 files, which cannot all be stored as 'z'",
+            "output '[ab]' matches 2 files, which cannot all be stored as 'z'",
         ),
-        ([{"name": "a"}, {"name": "b", "uploadName": "a"}], "'a' and 'b' are both to be stored as 'a'"),
+        ([{"name": "a"}, {"name": "b", "uploadName": "a"}], "'a' and 'b' would both be stored as 'a'"),
     ],
 )
 def test_what_is_wrong_with_outputs(tmp_path: Path, files: list[dict[str, Any]], said: str) -> None:
@@ -150,7 +155,7 @@ def test_what_is_wrong_with_outputs(tmp_path: Path, files: list[dict[str, Any]],
 def test_attributes_are_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
     (tmp_path / "a.attr").write_text('{"type": "fasta", "n": 3}')
-    [output] = chosen([File(name="a", attrfile="a.attr")], tmp_path)
+    [output] = select_outputs([File(name="a", attrfile="a.attr")], tmp_path)
     assert output.attributes == {"type": "fasta", "n": 3}
 
 
@@ -169,31 +174,31 @@ def test_what_is_wrong_with_attributes(tmp_path: Path, content: str | None, said
     if content is not None:
         (tmp_path / "a.attr").write_text(content)
     with pytest.raises(TransferError) as raised:
-        chosen([File(name="a", attrfile="a.attr")], tmp_path)
+        select_outputs([File(name="a", attrfile="a.attr")], tmp_path)
     assert str(raised.value).startswith("the attrfile of output 'a': 'a.attr'")
     assert said in str(raised.value)
 
 
 def test_what_is_missing_has_its_own_fault(tmp_path: Path) -> None:
-    with pytest.raises(Missing):
+    with pytest.raises(MissingFile):
         open_inside(tmp_path, "none/at/all")
 
 
 def test_outputs_that_no_report_could_tell_of_are_refused_before_they_are_sent(tmp_path: Path) -> None:
     for number in range(1_001):
         (tmp_path / f"f{number}").touch()
-    with pytest.raises(TransferError, match="its outputs are 1001 files; a task stores 1000 at most"):
-        chosen([File(name="f*")], tmp_path)
+    with pytest.raises(TransferError, match="the task has 1001 output files; the maximum is 1000"):
+        select_outputs([File(name="f*")], tmp_path)
     (tmp_path / "attr").write_text(json.dumps({"a": "x" * 1_000}))
-    with pytest.raises(TransferError, match=r"of its 500 outputs have \d+ bytes; 300000 fit"):
-        chosen([File(name=f"f{number}", attrfile="attr") for number in range(500)], tmp_path)
+    with pytest.raises(TransferError, match=r"of 500 outputs have \d+ bytes; the maximum is 300000"):
+        select_outputs([File(name=f"f{number}", attrfile="attr") for number in range(500)], tmp_path)
 
 
 @pytest.mark.parametrize("name", [b"f\xff", b"f\x01", b"f\n"])
 def test_names_that_no_store_keeps_are_refused_and_can_be_told(tmp_path: Path, name: bytes) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).touch()
     with pytest.raises(TransferError, match="without control characters") as raised:
-        chosen([File(name="f*")], tmp_path)
+        select_outputs([File(name="f*")], tmp_path)
     assert str(raised.value).isascii()
 
 
@@ -221,11 +226,11 @@ def test_a_name_always_fits_itself(name: str) -> None:
 def test_a_pattern_stands_for_what_the_task_made_not_for_what_it_was_brought(tmp_path: Path) -> None:
     for name in ("in.txt", "edited.txt"):
         (tmp_path / name).write_text("brought")
-    brought = {name: traits(tmp_path / name) for name in ("in.txt", "edited.txt")}
-    with pytest.raises(Missing, match=r"output '\*.txt' is missing"):
-        chosen([File(name="*.txt")], tmp_path, brought)
+    inputs = {name: file_state(tmp_path / name) for name in ("in.txt", "edited.txt")}
+    with pytest.raises(MissingFile, match=r"output '\*.txt' is missing"):
+        select_outputs([File(name="*.txt")], tmp_path, inputs)
     (tmp_path / "edited.txt").write_text("by the task")
     (tmp_path / "out.txt").write_text("made")
-    found = chosen([File(name="*.txt")], tmp_path, brought)
+    found = select_outputs([File(name="*.txt")], tmp_path, inputs)
     assert [output.path for output in found] == ["edited.txt", "out.txt"]
-    assert [output.path for output in chosen([File(name="in.txt")], tmp_path, brought)] == ["in.txt"]
+    assert [output.path for output in select_outputs([File(name="in.txt")], tmp_path, inputs)] == ["in.txt"]

@@ -26,16 +26,20 @@ from shardmill.model import transfers
 from shardmill.model.files import File
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, Stored, StoreRequest, part_ranges
 from shardmill.model.worker import Lease
+from shardmill.transfer.backoff import Backoff
+from shardmill.transfer.download import Download
+from shardmill.transfer.exchange import PermanentError
 from shardmill.worker.files.cache import Cache
-from shardmill.worker.files.download import Download
-from shardmill.worker.files.patience import Errand, Final
-from shardmill.worker.files.transfer import FileDesk, Halted, Pace, TransferError, fetch_all, store_all
-from shardmill.worker.task.outcome import DISCARDED, TIMED_OUT
-from shardmill.worker.transport.base import Refused, Unreachable
+from shardmill.worker.files.guarded_exchange import GuardedExchange
+from shardmill.worker.files.safe_paths import TransferError
+from shardmill.worker.files.transfer import download_all, upload_all
+from shardmill.worker.files.transfer_context import TransferContext, TransferInterrupted, TransferSettings
+from shardmill.worker.outcome import DISCARDED, TIMED_OUT
+from shardmill.worker.transport.base import FileUrls, Refused, Unreachable
 from support.fakes.leases import a_lease
 
 SECRET = "X-Amz-Signature=s3cret"
-PACE = Pace(tries=3, first_pause=0.001, last_pause=0.002, connect_seconds=5, read_seconds=5)
+SETTINGS = TransferSettings(Backoff(3, 0.001, 0.002), connect_seconds=5, read_seconds=5)
 PART = 1000
 
 
@@ -187,9 +191,9 @@ def bring(files: Fetch | Sequence[Fetch], folder: Path, **more: Any) -> list[Pat
         "allow_hosts": (),
         "stop": Event(),
         "progress": lambda _: None,
-        "pace": PACE,
+        "settings": SETTINGS,
     }
-    return fetch_all([files] if isinstance(files, Fetch) else files, folder, **(options | more))
+    return download_all([files] if isinstance(files, Fetch) else files, folder, **(options | more))
 
 
 def why_not(files: Fetch | Sequence[Fetch], folder: Path, **more: Any) -> str:
@@ -206,7 +210,7 @@ def why_not(files: Fetch | Sequence[Fetch], folder: Path, **more: Any) -> str:
 
 def test_a_file_is_fetched_into_its_sub_folder_and_given(store: Store, tmp_path: Path) -> None:
     given_to: list[Path] = []
-    [path] = bring(a_file(store, b"hello", "in/deep/x.txt"), tmp_path, give=given_to.append)
+    [path] = bring(a_file(store, b"hello", "in/deep/x.txt"), tmp_path, set_owner=given_to.append)
     assert path.read_bytes() == b"hello"
     assert given_to == [tmp_path / "in", tmp_path / "in/deep", path]
     assert [each.name for each in path.parent.iterdir()] == ["x.txt"]
@@ -230,9 +234,9 @@ def test_however_it_breaks_off_the_bytes_are_exact(
         etag=etag_of(DATA) if etag else None,
         sha256=hashlib.sha256(DATA).hexdigest() if sha else None,
     )
-    pace = Pace(tries=len(breaks) + 1, first_pause=0, last_pause=0)
+    patient = TransferSettings(Backoff(len(breaks) + 1, 0, 0))
     with tempfile.TemporaryDirectory() as folder:
-        [path] = bring(file, Path(folder), pace=pace)
+        [path] = bring(file, Path(folder), settings=patient)
         assert path.read_bytes() == DATA
     if ranges and (etag or etags or sha):
         starts = [int(headers.get("range", "bytes=0-")[6:].partition("-")[0]) for *_, headers in server.asked]
@@ -260,7 +264,7 @@ def test_a_part_of_an_object_is_exactly_that(
     )
     file = a_file(server, DATA, first=first, end=end, sha256=hashlib.sha256(DATA).hexdigest())
     with tempfile.TemporaryDirectory() as folder:
-        [path] = bring(file, Path(folder), pace=Pace(tries=len(breaks) + 1, first_pause=0, last_pause=0))
+        [path] = bring(file, Path(folder), settings=TransferSettings(Backoff(len(breaks) + 1, 0, 0)))
         assert path.read_bytes() == DATA[first:end]
 
 
@@ -274,7 +278,7 @@ def test_a_server_that_never_can_is_a_clear_failure(store: Store, tmp_path: Path
     store.moods = [Mood(503, body=b"<Code>SlowDown</Code>")] * 3
     said = why_not(a_file(store, b"x"), tmp_path)
     assert said == (
-        f"input 'big.txt' could not be fetched: http://127.0.0.1:{store.port}/b/key answered "
+        f"cannot download input 'big.txt': http://127.0.0.1:{store.port}/b/key returned "
         "503 Service Unavailable (SlowDown) (tried 3 times)"
     )
 
@@ -287,12 +291,6 @@ def test_nobody_there_is_a_clear_failure(tmp_path: Path) -> None:
     assert "tried 3 times" in said
 
 
-def test_pauses_grow_and_are_left_to_chance() -> None:
-    steady = Pace(first_pause=1, last_pause=5, random=lambda: 1)
-    assert [steady.pause(tried) for tried in (1, 2, 3, 4, 1000)] == [1, 2, 4, 5, 5]
-    assert Pace(first_pause=1, random=lambda: 0).pause(1) == 0.5
-
-
 def test_wrong_content_is_fetched_again(store: Store, tmp_path: Path) -> None:
     store.moods = [Mood(lie=b"hellO")]
     [path] = bring(a_file(store, b"hello", sha256=hashlib.sha256(b"hello").hexdigest()), tmp_path)
@@ -302,9 +300,9 @@ def test_wrong_content_is_fetched_again(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lie", "said"),
     [
-        (b"hellO", "not the one expected"),
-        (b"hell", "4 bytes came, 5 were"),
-        (b"hello!", "more than the 5 bytes"),
+        (b"hellO", "checksum mismatch: the SHA-256 is "),
+        (b"hell", "received 4 of 5 bytes"),
+        (b"hello!", "received more than the expected 5 bytes"),
     ],
 )
 def test_a_server_that_lies_is_found_out(store: Store, tmp_path: Path, lie: bytes, said: str) -> None:
@@ -313,7 +311,7 @@ def test_a_server_that_lies_is_found_out(store: Store, tmp_path: Path, lie: byte
 
 
 def test_an_object_that_was_changed_is_a_failure_at_once(store: Store, tmp_path: Path) -> None:
-    assert "was changed after this task was prepared" in why_not(
+    assert "the object changed after this task was prepared" in why_not(
         a_file(store, b"new", etag=etag_of(b"old")), tmp_path
     )
     assert len(store.asked) == 1
@@ -321,7 +319,7 @@ def test_an_object_that_was_changed_is_a_failure_at_once(store: Store, tmp_path:
 
 def test_a_server_that_heeds_no_conditions_is_found_out_by_its_etag(store: Store, tmp_path: Path) -> None:
     store.moods = [Mood(lie=b"new", etag="another")]
-    assert "was changed" in why_not(a_file(store, b"old", etag=etag_of(b"old")), tmp_path)
+    assert "the object changed after" in why_not(a_file(store, b"old", etag=etag_of(b"old")), tmp_path)
 
 
 @pytest.mark.parametrize("etags", [True, False])
@@ -370,7 +368,7 @@ def test_what_is_not_optional_must_be_there(store: Store, tmp_path: Path) -> Non
 
 def test_plain_addresses_are_asked_only_where_allowed(store: Store, tmp_path: Path) -> None:
     file = a_file(store, b"x", plain=True)
-    assert "no --allow-host of the worker names its host" in why_not(file, tmp_path)
+    assert "its host matches no --allow-host of the worker" in why_not(file, tmp_path)
     assert store.asked == []
     assert bring(file, tmp_path, allow_hosts=[f"127.0.0.1:{store.port}"]) == [tmp_path / "big.txt"]
 
@@ -407,7 +405,7 @@ def test_nothing_is_ever_fetched_from_link_local_addresses(
     ["ftp://127.0.0.1/x?s3cret", "http://127.0.0.1:x/?s3cret", "file:///etc/passwd", "http://[::1?s3cret"],
 )
 def test_addresses_that_are_none(tmp_path: Path, url: str) -> None:
-    assert "could not be fetched" in why_not(Fetch(name="x", url=url), tmp_path)
+    assert "cannot download input" in why_not(Fetch(name="x", url=url), tmp_path)
 
 
 def test_endless_redirects_end(store: Store, tmp_path: Path) -> None:
@@ -429,11 +427,11 @@ def test_old_addresses_that_are_not_let_in_are_renewed(
         return [file]
 
     store.moods = [Mood(403)]
-    pace = Pace(tries=3, first_pause=0, last_pause=0, now=lambda: seconds * min(1, len(store.asked)))
+    clock = TransferSettings(Backoff(3, 0, 0), now=lambda: seconds * min(1, len(store.asked)))
     if fetched:
-        assert bring(old, tmp_path, renew=renew, pace=pace)[0].read_bytes() == b"hello"
+        assert bring(old, tmp_path, renew=renew, settings=clock)[0].read_bytes() == b"hello"
     else:
-        assert "403 Forbidden" in why_not(old, tmp_path, renew=renew, pace=pace)
+        assert "403 Forbidden" in why_not(old, tmp_path, renew=renew, settings=clock)
     assert len(renewed) == fetched
 
 
@@ -441,9 +439,12 @@ def test_plain_addresses_are_nothing_to_renew(store: Store, tmp_path: Path) -> N
     def renew() -> list[Fetch]:
         raise AssertionError("it was never signed")
 
-    file, pace = a_file(store, b"x", plain=True), Pace(now=lambda: 601 * min(1, len(store.asked)))
+    file, clock = (
+        a_file(store, b"x", plain=True),
+        TransferSettings(now=lambda: 601 * min(1, len(store.asked))),
+    )
     store.moods = [Mood(403)]
-    assert "403 Forbidden" in why_not(file, tmp_path, renew=renew, pace=pace, allow_hosts=["127.0.0.1"])
+    assert "403 Forbidden" in why_not(file, tmp_path, renew=renew, settings=clock, allow_hosts=["127.0.0.1"])
 
 
 def test_an_address_that_says_it_expired_is_renewed_however_new(store: Store, tmp_path: Path) -> None:
@@ -478,8 +479,8 @@ def test_a_stalled_fetch_stops_when_told(store: Store, tmp_path: Path) -> None:
         stop.set()
 
     threading.Thread(target=once_asked).start()
-    with pytest.raises(Halted, match=f"^{DISCARDED}$"):
-        bring(file, tmp_path, stop=stop, pace=Pace(read_seconds=100))
+    with pytest.raises(TransferInterrupted, match=f"^{DISCARDED}$"):
+        bring(file, tmp_path, stop=stop, settings=TransferSettings(read_seconds=100))
     assert not store.woken.is_set()
     assert list(tmp_path.iterdir()) == []
 
@@ -487,14 +488,14 @@ def test_a_stalled_fetch_stops_when_told(store: Store, tmp_path: Path) -> None:
 def test_a_pause_ends_when_told(store: Store, tmp_path: Path) -> None:
     stop = Event()
     store.moods = [Mood(503)]
-    pace = Pace(first_pause=100, last_pause=100, random=lambda: stop.set() or 1.0)  # type: ignore[func-returns-value]
-    with pytest.raises(Halted, match=DISCARDED):
-        bring(a_file(store, b"x"), tmp_path, stop=stop, pace=pace)
+    slow = TransferSettings(Backoff(5, 100, 100, random=lambda: stop.set() or 1.0))  # type: ignore[func-returns-value]
+    with pytest.raises(TransferInterrupted, match=DISCARDED):
+        bring(a_file(store, b"x"), tmp_path, stop=stop, settings=slow)
 
 
 def test_a_fetch_ends_with_its_time(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(Halted, match=TIMED_OUT):
-        bring(a_file(store, b"x"), tmp_path, pace=Pace(deadline=5, now=lambda: 5))
+    with pytest.raises(TransferInterrupted, match=TIMED_OUT):
+        bring(a_file(store, b"x"), tmp_path, settings=TransferSettings(deadline=5, now=lambda: 5))
     assert store.asked == []
 
 
@@ -502,29 +503,34 @@ def test_progress_is_told_once_a_second_at_most(store: Store, tmp_path: Path) ->
     told: list[str] = []
     ticks = iter(range(10**6))
     data = b"x" * 3_000_000
-    bring(a_file(store, data), tmp_path, progress=told.append, pace=Pace(now=lambda: next(ticks) / 4))
+    bring(
+        a_file(store, data),
+        tmp_path,
+        progress=told.append,
+        settings=TransferSettings(now=lambda: next(ticks) / 4),
+    )
     assert 1 <= len(told) < 1000
-    assert told[0].startswith("fetching big.txt: ")
+    assert told[0].startswith("downloading big.txt: ")
     assert all(line.endswith(" of 3 MB") for line in told)
     told.clear()
-    bring(a_file(store, data), tmp_path, progress=told.append, pace=Pace(now=lambda: 0))
+    bring(a_file(store, data), tmp_path, progress=told.append, settings=TransferSettings(now=lambda: 0))
     assert len(told) == 1
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "C:x", "a\0b"])
 def test_names_that_leave_the_folder_are_refused(store: Store, tmp_path: Path, name: str) -> None:
     file = Fetch.model_construct(name=name, url=store.url("/b/key"))
-    assert "is refused" in why_not(file, tmp_path)
+    assert "is not allowed" in why_not(file, tmp_path)
     assert store.asked == []
 
 
 def test_one_name_is_one_file(store: Store, tmp_path: Path) -> None:
-    assert "asked for twice" in why_not([a_file(store, b"x", "a"), a_file(store, b"x", "a")], tmp_path)
+    assert "two files are named" in why_not([a_file(store, b"x", "a"), a_file(store, b"x", "a")], tmp_path)
 
 
 def test_a_file_that_parts_make_has_a_name_of_its_own(store: Store, tmp_path: Path) -> None:
     part = a_file(store, b"x", "all.part-000000", into="all")
-    assert "'all' is asked for twice" in why_not([a_file(store, b"x", "all"), part], tmp_path)
+    assert "two files are named 'all'" in why_not([a_file(store, b"x", "all"), part], tmp_path)
     assert store.asked == []
 
 
@@ -535,9 +541,10 @@ class FullDisk(io.BytesIO):
 
 def test_a_full_disk_is_not_the_fault_of_the_store(store: Store) -> None:
     file = a_file(store, DATA)
-    download = Download(file, FullDisk(), Errand(Event(), lambda _: None, PACE), ())
-    with pytest.raises(Final, match="it cannot be written here: No space left on device"):
-        download.once(file.url, None)
+    exchange = GuardedExchange(TransferContext(Event(), lambda _: None, SETTINGS))
+    download = Download(file, FullDisk(), exchange, progress=lambda _: None, rewindable=True)
+    with pytest.raises(PermanentError, match="cannot write the file: No space left on device"):
+        download.attempt(file.url, None)
     assert len(store.asked) == 1
 
 
@@ -552,7 +559,7 @@ def test_predata_is_fetched_once(store: Store, tmp_path: Path) -> None:
     for number in range(3):
         folder = tmp_path / str(number)
         folder.mkdir()
-        [path] = bring(file, folder, cache=cache, give=seen.append)
+        [path] = bring(file, folder, cache=cache, set_owner=seen.append)
         assert path.read_bytes() == DATA
         assert not path.stat().st_mode & 0o222
     assert len(store.asked) == 1
@@ -631,12 +638,12 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def put(outputs: Sequence[File], folder: Path, desk: FileDesk, **more: Any) -> list[Stored]:
-    options: dict[str, Any] = {"stop": Event(), "progress": lambda _: None, "pace": PACE}
-    return store_all(a_lease(), outputs, folder, desk, **(options | more))
+def put(outputs: Sequence[File], folder: Path, desk: FileUrls, **more: Any) -> list[Stored]:
+    options: dict[str, Any] = {"stop": Event(), "progress": lambda _: None, "settings": SETTINGS}
+    return upload_all(a_lease(), outputs, folder, desk, **(options | more))
 
 
-def not_put(outputs: Sequence[File], folder: Path, desk: FileDesk, **more: Any) -> str:
+def not_put(outputs: Sequence[File], folder: Path, desk: FileUrls, **more: Any) -> str:
     with pytest.raises(TransferError) as raised:
         put(outputs, folder, desk, **more)
     assert "s3cret" not in str(raised.value)
@@ -685,7 +692,7 @@ def test_a_store_that_has_something_else_is_found_out(store: Store, desk: Desk, 
     (tmp_path / "o").write_bytes(b"x")
     store.moods = [Mood(etag="0" * 32)] * 3
     assert not_put([File(name="o")], tmp_path, desk) == (
-        "output 'o' could not be stored: the store has other content than was sent (tried 3 times)"
+        "cannot upload output 'o': the object store received different content than was sent (tried 3 times)"
     )
 
 
@@ -729,7 +736,7 @@ def test_uploads_that_always_begin_anew_end(store: Store, desk: Desk, tmp_path: 
     (tmp_path / "o").write_bytes(os.urandom(2 * PART))
     desk.uploads = [f"u{number}" for number in range(100)]
     store.moods = [Mood(), Mood(403, body=b"Request has expired")] * 50
-    assert "longer than its addresses are good for" in not_put([File(name="o")], tmp_path, desk)
+    assert "longer than its presigned URLs are valid" in not_put([File(name="o")], tmp_path, desk)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -738,17 +745,15 @@ def test_shardmill_may_be_out_of_reach_for_a_while(desk: Desk, tmp_path: Path) -
     desk.faults = [Unreachable("away"), Unreachable("away")]
     assert len(put([File(name="o")], tmp_path, desk)) == 1
     desk.faults = [Unreachable("away")] * 3
-    assert not_put([File(name="o")], tmp_path, desk) == (
-        "the outputs could not be stored: away (tried 3 times)"
-    )
+    assert not_put([File(name="o")], tmp_path, desk) == ("cannot upload the outputs: away (tried 3 times)")
     desk.faults = [Refused("not yours")]
-    assert not_put([File(name="o")], tmp_path, desk) == "the outputs could not be stored: not yours"
+    assert not_put([File(name="o")], tmp_path, desk) == "cannot upload the outputs: not yours"
 
 
 def test_an_answer_without_an_address_is_told(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     with patch.object(Desk, "store", return_value=[]):
-        assert "did not say where to store 'o'" in not_put([File(name="o")], tmp_path, desk)
+        assert "returned no upload URL for 'o'" in not_put([File(name="o")], tmp_path, desk)
 
 
 def test_small_outputs_are_asked_for_together(desk: Desk, tmp_path: Path) -> None:
@@ -785,7 +790,7 @@ def test_storing_stops_when_told(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     stop = Event()
     stop.set()
-    with pytest.raises(Halted, match=DISCARDED):
+    with pytest.raises(TransferInterrupted, match=DISCARDED):
         put([File(name="o")], tmp_path, desk, stop=stop)
     assert desk.requests == []
 
@@ -801,8 +806,8 @@ def test_a_stalled_store_stops_when_told(store: Store, desk: Desk, tmp_path: Pat
         stop.set()
 
     threading.Thread(target=once_asked).start()
-    with pytest.raises(Halted, match=DISCARDED):
-        put([File(name="o")], tmp_path, desk, stop=stop, pace=Pace(read_seconds=100))
+    with pytest.raises(TransferInterrupted, match=DISCARDED):
+        put([File(name="o")], tmp_path, desk, stop=stop, settings=TransferSettings(read_seconds=100))
     assert not store.woken.is_set()
 
 

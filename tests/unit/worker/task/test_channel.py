@@ -14,37 +14,37 @@ from hypothesis import strategies as st
 from shardmill.model.job import TaskProgress
 from shardmill.model.worker import MAX_OUTPUT_BYTES, Lease, Result, output_size
 from shardmill.worker.task import limits
-from shardmill.worker.task.channel import BadOutput, Live, parse_output, parse_progress, read_progress
-from shardmill.worker.task.execute import Limits, Workshop, execute
+from shardmill.worker.task.channel import BadOutput, LiveStatus, parse_output, parse_progress, read_progress
+from shardmill.worker.task.execute import Limits, Runtime, execute
 from shardmill.worker.task.programs import Programs
 from support.fakes.leases import a_lease
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path / "work", kill_seconds=0.3)
+def runtime(tmp_path: Path) -> Runtime:
+    return Runtime(tmp_path / "work", kill_seconds=0.3)
 
 
-def run(lease: Lease, shop: Workshop, **more: Any) -> Result:
-    return execute(lease, shop, threading.Event(), **more)
+def run(lease: Lease, runtime: Runtime, **more: Any) -> Result:
+    return execute(lease, runtime, threading.Event(), **more)
 
 
 # Output
 
 
 @pytest.mark.parametrize("value", [{"rows": 12, "name": "é"}, [1, 2.5, None], "text", 0, False])
-def test_what_a_task_writes_is_its_output(shop: Workshop, value: Any) -> None:
+def test_what_a_task_writes_is_its_output(runtime: Runtime, value: Any) -> None:
     text = json.dumps(value)
     result = run(
-        a_lease(content='printf "%s" "$V" > "$SHARDMILL_OUTPUT"; echo said', environ={"V": text}), shop
+        a_lease(content='printf "%s" "$V" > "$SHARDMILL_OUTPUT"; echo said', environ={"V": text}), runtime
     )
     assert (result.outcome, result.stdout, result.output) == ("success", "said\n", value)
     assert json.loads(result.model_dump_json())["output"] == value
 
 
 @pytest.mark.parametrize("content", [":", ": > $SHARDMILL_OUTPUT", "echo null > $SHARDMILL_OUTPUT"])
-def test_no_output_is_none(shop: Workshop, content: str) -> None:
-    result = run(a_lease(content=content), shop)
+def test_no_output_is_none(runtime: Runtime, content: str) -> None:
+    result = run(a_lease(content=content), runtime)
     assert (result.outcome, result.output) == ("success", None)
 
 
@@ -58,22 +58,22 @@ def test_no_output_is_none(shop: Workshop, content: str) -> None:
         ),
         ("head -c 2000000 /dev/zero > $SHARDMILL_OUTPUT", "the output has more than 65536 bytes"),
         ("echo '[1e999]' > $SHARDMILL_OUTPUT", "the output cannot be stored: /0 must be a finite number"),
-        ("mkdir $SHARDMILL_OUTPUT", "the output in $SHARDMILL_OUTPUT cannot be read: it is not a plain file"),
+        ("mkdir $SHARDMILL_OUTPUT", "cannot read the output in $SHARDMILL_OUTPUT: it is not a regular file"),
         (
             "mkfifo $SHARDMILL_OUTPUT",
-            "the output in $SHARDMILL_OUTPUT cannot be read: it is not a plain file",
+            "cannot read the output in $SHARDMILL_OUTPUT: it is not a regular file",
         ),
-        ("ln -s /etc/hostname $SHARDMILL_OUTPUT", "the output in $SHARDMILL_OUTPUT cannot be read: "),
+        ("ln -s /etc/hostname $SHARDMILL_OUTPUT", "cannot read the output in $SHARDMILL_OUTPUT: "),
     ],
 )
-def test_an_output_that_cannot_be_kept_fails_the_attempt(shop: Workshop, content: str, reason: str) -> None:
-    result = run(a_lease(content=content), shop)
+def test_an_output_that_cannot_be_kept_fails_the_attempt(runtime: Runtime, content: str, reason: str) -> None:
+    result = run(a_lease(content=content), runtime)
     assert (result.outcome, result.output, result.exit_code) == ("failed", None, 0)
     assert (result.reason or "").startswith(reason)
 
 
-def test_a_task_that_failed_has_no_output(shop: Workshop) -> None:
-    result = run(a_lease(content="echo '{' > $SHARDMILL_OUTPUT; exit 3"), shop)
+def test_a_task_that_failed_has_no_output(runtime: Runtime) -> None:
+    result = run(a_lease(content="echo '{' > $SHARDMILL_OUTPUT; exit 3"), runtime)
     assert (result.outcome, result.reason, result.output) == ("failed", "exit code 3", None)
 
 
@@ -123,14 +123,14 @@ def test_a_document_written_for_people_is_an_output() -> None:
     ],
 )
 def test_what_a_python_function_returns_is_its_output(
-    shop: Workshop, tmp_path: Path, body: str, outcome: str, output: Any
+    runtime: Runtime, tmp_path: Path, body: str, outcome: str, output: Any
 ) -> None:
     (tmp_path / "job.py").write_text(f"def main():\n    {body}\n")
-    shop = replace(shop, programs=Programs(python_path=(str(tmp_path),)))
-    result = run(a_lease("python", "job:main"), shop)
+    runtime = replace(runtime, programs=Programs(python_path=(str(tmp_path),)))
+    result = run(a_lease("python", "job:main"), runtime)
     assert (result.outcome, result.output, result.stdout) == (outcome, output, None)
     if "object" in body:
-        assert "is not kept as output" in (result.stderr or "")
+        assert "is not stored as output" in (result.stderr or "")
 
 
 # Progress
@@ -184,9 +184,9 @@ def test_the_last_whole_line_counts(tmp_path: Path) -> None:
     assert read_progress(path) == TaskProgress(percent=50, message="\N{REPLACEMENT CHARACTER}")
 
 
-def test_progress_is_seen_while_the_task_runs(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_seen_while_the_task_runs(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
-    live, stop = Live(), threading.Event()
+    live, stop = LiveStatus(), threading.Event()
     seen: list[TaskProgress] = []
 
     def look() -> None:
@@ -196,7 +196,7 @@ def test_progress_is_seen_while_the_task_runs(shop: Workshop, monkeypatch: pytes
         stop.set()
 
     threading.Thread(target=look, daemon=True).start()
-    execute(a_lease(content="echo 42 half way > $SHARDMILL_PROGRESS; sleep 60"), shop, stop, live=live)
+    execute(a_lease(content="echo 42 half way > $SHARDMILL_PROGRESS; sleep 60"), runtime, stop, live=live)
     assert seen == [TaskProgress(percent=42, message="half way")]
 
 
@@ -204,24 +204,26 @@ def test_progress_is_seen_while_the_task_runs(shop: Workshop, monkeypatch: pytes
 
 
 def test_above_the_load_a_task_is_rejected(
-    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (7.23, 1.0, 1.0))
     lease = a_lease(content=f"touch {tmp_path}/ran")
-    result = run(lease, replace(shop, limits=Limits(max_load=4)))
+    result = run(lease, replace(runtime, limits=Limits(max_load=4)))
     assert (result.outcome, result.reason) == ("rejected", "load 7.2 is above --max-load 4")
     assert not (tmp_path / "ran").exists()
-    assert run(lease, replace(shop, limits=Limits(max_load=7.5))).outcome == "success"
+    assert run(lease, replace(runtime, limits=Limits(max_load=7.5))).outcome == "success"
 
 
-def test_with_too_little_disk_a_task_is_rejected(shop: Workshop) -> None:
-    result = run(a_lease(content=":"), replace(shop, limits=Limits(min_disk_mb=10**9)))
+def test_with_too_little_disk_a_task_is_rejected(runtime: Runtime) -> None:
+    result = run(a_lease(content=":"), replace(runtime, limits=Limits(min_disk_mb=10**9)))
     assert result.outcome == "rejected"
-    assert (result.reason or "").endswith(f"MB free on the disk of {shop.root} are below --min-disk {10**9}")
-    assert run(a_lease(content=":"), replace(shop, limits=Limits(min_disk_mb=0))).outcome == "success"
+    assert (result.reason or "").endswith(
+        f"MB free on the disk of {runtime.root} are below --min-disk {10**9}"
+    )
+    assert run(a_lease(content=":"), replace(runtime, limits=Limits(min_disk_mb=0))).outcome == "success"
 
 
-def test_limits_do_not_touch_tasks_that_do_nothing(shop: Workshop) -> None:
-    result = run(a_lease("noop"), replace(shop, limits=Limits(max_load=-1, min_disk_mb=10**9)))
+def test_limits_do_not_touch_tasks_that_do_nothing(runtime: Runtime) -> None:
+    result = run(a_lease("noop"), replace(runtime, limits=Limits(max_load=-1, min_disk_mb=10**9)))
     assert result.outcome == "success"
-    assert not shop.root.exists()
+    assert not runtime.root.exists()

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from shardmill.model.worker import Result
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.task.programs import Programs
 from support.fakes.leases import a_lease
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path / "work", kill_seconds=0.3)
+def runtime(tmp_path: Path) -> Runtime:
+    return Runtime(tmp_path / "work", kill_seconds=0.3)
 
 
-def run(shop: Workshop, type: str = "shell", content: Any = None, **more: Any) -> Result:
-    return execute(a_lease(type, content, **more), shop, threading.Event())
+def run(runtime: Runtime, type: str = "shell", content: Any = None, **more: Any) -> Result:
+    return execute(a_lease(type, content, **more), runtime, threading.Event())
 
 
 def as_given(params: dict[str, Any], **environ: str) -> dict[str, Any]:
@@ -30,45 +30,45 @@ def as_given(params: dict[str, Any], **environ: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("size", [100, 99_900, 131_072, 900_000])
-def test_a_script_of_any_size_runs(shop: Workshop, size: int) -> None:
+def test_a_script_of_any_size_runs(runtime: Runtime, size: int) -> None:
     content = "echo begun\n" + "# ü".ljust(size, "x") + "\necho ended; exit 3"
-    result = run(shop, content=content)
+    result = run(runtime, content=content)
     assert (result.stdout, result.exit_code) == ("begun\nended\n", 3)
-    assert list(shop.root.iterdir()) == []
+    assert list(runtime.root.iterdir()) == []
 
 
-def test_parameters_are_always_in_the_file(shop: Workshop) -> None:
-    result = run(shop, content="cat $SHARDMILL_PARAMS_FILE; echo; echo $day", **as_given({"day": "x"}))
+def test_parameters_are_always_in_the_file(runtime: Runtime) -> None:
+    result = run(runtime, content="cat $SHARDMILL_PARAMS_FILE; echo; echo $day", **as_given({"day": "x"}))
     assert result.stdout == '{"day": "x"}\nx\n'
-    assert run(shop, content="cat $SHARDMILL_PARAMS_FILE").stdout == "{}"
+    assert run(runtime, content="cat $SHARDMILL_PARAMS_FILE").stdout == "{}"
 
 
-def test_parameters_too_big_for_the_environment_are_only_in_the_file(shop: Workshop) -> None:
+def test_parameters_too_big_for_the_environment_are_only_in_the_file(runtime: Runtime) -> None:
     params = {"big": "x" * 150_000, "small": "s"}
     content = 'echo "${big-none} $small ${SHARDMILL_PARAMS-none}"; wc -c < $SHARDMILL_PARAMS_FILE'
-    result = run(shop, content=content, **as_given(params))
+    result = run(runtime, content=content, **as_given(params))
     assert (result.stdout or "").split() == ["none", "s", "none", str(len(json.dumps(params)))]
 
 
-def test_many_parameters_that_are_too_much_together(shop: Workshop) -> None:
+def test_many_parameters_that_are_too_much_together(runtime: Runtime) -> None:
     params = {f"p{n}": "x" * (60_000 + n) for n in range(40)} | {"small": "s"}
-    result = run(shop, content="env | grep -c ^p; echo $small", **as_given(params))
+    result = run(runtime, content="env | grep -c ^p; echo $small", **as_given(params))
     count, small = (result.stdout or "").split()
     assert 0 < int(count) < 40
     assert small == "s"
 
 
-def test_a_python_function_gets_all_parameters_however_big(shop: Workshop, tmp_path: Path) -> None:
+def test_a_python_function_gets_all_parameters_however_big(runtime: Runtime, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("def main(task):\n    print(len(task['params']['big']))\n")
-    shop = replace(shop, programs=Programs(python_path=(str(tmp_path),)))
-    assert run(shop, "python", "job:main", **as_given({"big": "x" * 500_000})).stdout == "500000\n"
+    runtime = replace(runtime, programs=Programs(python_path=(str(tmp_path),)))
+    assert run(runtime, "python", "job:main", **as_given({"big": "x" * 500_000})).stdout == "500000\n"
 
 
 @pytest.mark.parametrize("size", [100_001, 3_000_000])
-def test_a_variable_of_the_definition_that_is_too_big_is_for_nobody(shop: Workshop, size: int) -> None:
-    result = run(shop, content=":", **as_given({"KEY": "other"}, KEY="x" * size))
+def test_a_variable_of_the_definition_that_is_too_big_is_for_nobody(runtime: Runtime, size: int) -> None:
+    result = run(runtime, content=":", **as_given({"KEY": "other"}, KEY="x" * size))
     assert result.outcome == "failed-permanent"
     assert result.reason == (
-        f"the environment variable 'KEY' has {size + 3} bytes, and a program takes 100000 at most: "
-        "give it as a parameter and read $SHARDMILL_PARAMS_FILE"
+        f"the environment variable 'KEY' has {size + 3} bytes; the maximum is 100000: "
+        "pass it as a parameter and read $SHARDMILL_PARAMS_FILE"
     )

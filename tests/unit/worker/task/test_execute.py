@@ -12,19 +12,19 @@ import pytest
 
 from shardmill.model.worker import Lease, Result
 from shardmill.worker.logs import LogsNotStored, Part, Stream
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.task.programs import Programs
 from support.fakes.leases import JOB, a_command, a_lease
 from support.processes import gone
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path / "work", kill_seconds=0.3)
+def runtime(tmp_path: Path) -> Runtime:
+    return Runtime(tmp_path / "work", kill_seconds=0.3)
 
 
-def run(lease: Lease, shop: Workshop, **more: Any) -> Result:
-    return execute(lease, shop, threading.Event(), **more)
+def run(lease: Lease, runtime: Runtime, **more: Any) -> Result:
+    return execute(lease, runtime, threading.Event(), **more)
 
 
 def pids_in(folder: Path) -> list[int]:
@@ -46,9 +46,9 @@ def pids_in(folder: Path) -> list[int]:
     ],
 )
 def test_the_exit_code_decides(
-    shop: Workshop, content: str, outcome: str, exit_code: int, reason: str | None
+    runtime: Runtime, content: str, outcome: str, exit_code: int, reason: str | None
 ) -> None:
-    result = run(a_lease(content=content), shop)
+    result = run(a_lease(content=content), runtime)
     assert (result.outcome, result.exit_code, result.reason) == (outcome, exit_code, reason)
     assert (result.task_id, result.attempt, result.receipt) == (f"{JOB}_0_7", 1, "receipt")
     assert result.start_time is not None
@@ -56,10 +56,10 @@ def test_the_exit_code_decides(
     assert result.start_time <= result.end_time
 
 
-def test_a_noop_is_done_without_a_process_or_a_folder(shop: Workshop) -> None:
-    result = run(a_lease("noop"), shop)
+def test_a_noop_is_done_without_a_process_or_a_folder(runtime: Runtime) -> None:
+    result = run(a_lease("noop"), runtime)
     assert result.outcome == "success"
-    assert not shop.root.exists()
+    assert not runtime.root.exists()
 
 
 @pytest.mark.parametrize(
@@ -71,63 +71,63 @@ def test_a_noop_is_done_without_a_process_or_a_folder(shop: Workshop) -> None:
         (a_lease("command"), "a task of type command needs a command with a name"),
         (
             a_command("echo", args="'open"),
-            "the args of command 'echo' cannot be split into words: No closing quotation",
+            "cannot split the args of command 'echo': No closing quotation",
         ),
     ],
 )
 def test_a_task_that_cannot_be_understood_is_not_tried_again(
-    shop: Workshop, lease: Lease, reason: str
+    runtime: Runtime, lease: Lease, reason: str
 ) -> None:
-    result = run(lease, shop)
+    result = run(lease, runtime)
     assert (result.outcome, result.reason) == ("failed-permanent", reason)
 
 
-def test_a_program_that_is_not_there(shop: Workshop) -> None:
-    result = run(a_command("no-such-program-anywhere"), shop)
+def test_a_program_that_is_not_there(runtime: Runtime) -> None:
+    result = run(a_command("no-such-program-anywhere"), runtime)
     assert (result.outcome, result.exit_code) == ("failed", None)
-    assert result.reason == "program 'no-such-program-anywhere' was not found"
+    assert result.reason == "program 'no-such-program-anywhere' not found"
 
 
-def test_a_program_that_may_not_be_executed(shop: Workshop, tmp_path: Path) -> None:
+def test_a_program_that_may_not_be_executed(runtime: Runtime, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("echo hi")
-    result = run(a_command(str(plain)), shop)
-    assert (result.outcome, result.reason) == ("failed", f"program '{plain}' may not be executed")
+    result = run(a_command(str(plain)), runtime)
+    assert (result.outcome, result.reason) == ("failed", f"program '{plain}' is not executable")
 
 
-def test_an_impossible_environment_is_a_failure_with_a_reason(shop: Workshop) -> None:
-    result = run(a_lease(content="exit 0", environ={"A": "x\0y"}), shop)
+def test_an_impossible_environment_is_a_failure_with_a_reason(runtime: Runtime) -> None:
+    result = run(a_lease(content="exit 0", environ={"A": "x\0y"}), runtime)
     assert result.outcome == "failed"
     assert result.reason is not None
-    assert result.reason.startswith("program '/bin/sh' could not be started: ")
+    assert result.reason.startswith("cannot start program '/bin/sh': ")
 
 
 def test_a_work_folder_that_cannot_be_made_is_a_failure_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    result = run(a_lease(content="exit 0"), Workshop(tmp_path / "file" / "work"))
+    result = run(a_lease(content="exit 0"), Runtime(tmp_path / "file" / "work"))
     assert result.outcome == "failed"
     assert result.reason is not None
-    assert result.reason.startswith("the worker could not run it: ")
+    assert result.reason.startswith("the worker failed to run the task: ")
 
 
 # The command
 
 
-def test_args_are_split_into_words_and_no_shell_sees_them(shop: Workshop) -> None:
-    result = run(a_command("printf", args="'<%s>' 'a b' $HOME \"*\" ; echo no"), shop)
+def test_args_are_split_into_words_and_no_shell_sees_them(runtime: Runtime) -> None:
+    result = run(a_command("printf", args="'<%s>' 'a b' $HOME \"*\" ; echo no"), runtime)
     assert result.stdout == "<a b><$HOME><*><;><echo><no>"
 
 
-def test_args_as_an_array_stay_as_they_are(shop: Workshop) -> None:
-    result = run(a_command("printf", argsArray=["<%s>", "a b", "'c'", ""]), shop)
+def test_args_as_an_array_stay_as_they_are(runtime: Runtime) -> None:
+    result = run(a_command("printf", argsArray=["<%s>", "a b", "'c'", ""]), runtime)
     assert result.stdout == "<a b><'c'><>"
 
 
-def test_another_shell_can_be_set(shop: Workshop, tmp_path: Path) -> None:
+def test_another_shell_can_be_set(runtime: Runtime, tmp_path: Path) -> None:
     shell = tmp_path / "my-shell"
     shell.write_text('#!/bin/sh\necho "mine: $1 $2"\n')
     shell.chmod(shell.stat().st_mode | stat.S_IXUSR)
-    result = run(a_lease(content="whatever"), replace(shop, programs=Programs(shell=str(shell))))
+    result = run(a_lease(content="whatever"), replace(runtime, programs=Programs(shell=str(shell))))
     assert result.stdout == "mine: -c whatever\n"
 
 
@@ -135,12 +135,12 @@ def test_another_shell_can_be_set(shop: Workshop, tmp_path: Path) -> None:
 
 
 def test_the_environment_is_a_small_base_and_what_the_task_gives(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHARDMILL_TOKEN", "the worker's own")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the worker's own")
     monkeypatch.setenv("LANG", "C.UTF-8")
-    result = run(a_lease(content="env", environ={"SHARDMILL_SHARD_INDEX": "7", "LANG": "de_DE"}), shop)
+    result = run(a_lease(content="env", environ={"SHARDMILL_SHARD_INDEX": "7", "LANG": "de_DE"}), runtime)
     lines = dict(line.split("=", 1) for line in (result.stdout or "").splitlines())
     assert lines["SHARDMILL_SHARD_INDEX"] == "7"
     assert lines["LANG"] == "de_DE"
@@ -149,32 +149,32 @@ def test_the_environment_is_a_small_base_and_what_the_task_gives(
     assert not any(name.startswith("AWS_") for name in lines)
 
 
-def test_stdin_is_empty(shop: Workshop) -> None:
-    assert run(a_lease(content="cat; echo done"), shop).stdout == "done\n"
+def test_stdin_is_empty(runtime: Runtime) -> None:
+    assert run(a_lease(content="cat; echo done"), runtime).stdout == "done\n"
 
 
-def test_each_task_has_an_empty_folder_of_its_own_which_is_removed(shop: Workshop) -> None:
+def test_each_task_has_an_empty_folder_of_its_own_which_is_removed(runtime: Runtime) -> None:
     lease = a_lease(content="pwd; ls -A | wc -l; mkdir -p a/b; touch a/b/c; chmod 000 a/b; chmod 000 a")
-    first, second = run(lease, shop), run(lease, shop)
+    first, second = run(lease, runtime), run(lease, runtime)
     here, files = (first.stdout or "").split()
-    assert Path(here).is_relative_to(shop.root)
+    assert Path(here).is_relative_to(runtime.root)
     assert files == "0"
     assert here not in (second.stdout or "")
-    assert list(shop.root.iterdir()) == []
+    assert list(runtime.root.iterdir()) == []
 
 
-def test_links_out_of_the_folder_are_removed_and_not_followed(shop: Workshop, tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_removed_and_not_followed(runtime: Runtime, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").write_text("kept")
-    run(a_lease(content=f"ln -s {outside} there; mkdir x; chmod 000 x"), shop)
+    run(a_lease(content=f"ln -s {outside} there; mkdir x; chmod 000 x"), runtime)
     assert (outside / "kept").read_text() == "kept"
-    assert list(shop.root.iterdir()) == []
+    assert list(runtime.root.iterdir()) == []
 
 
-def test_the_folder_is_kept_when_told_so(shop: Workshop) -> None:
-    run(a_lease(content="echo made > here; echo said"), replace(shop, keep=True))
-    (folder,) = shop.root.iterdir()
+def test_the_folder_is_kept_when_told_so(runtime: Runtime) -> None:
+    run(a_lease(content="echo made > here; echo said"), replace(runtime, keep=True))
+    (folder,) = runtime.root.iterdir()
     assert (folder / "work" / "here").read_text() == "made\n"
     assert (folder / "stdout").read_text() == "said\n"
 
@@ -182,52 +182,52 @@ def test_the_folder_is_kept_when_told_so(shop: Workshop) -> None:
 # Its time
 
 
-def test_a_task_whose_time_is_over_ends_with_all_its_processes(shop: Workshop, tmp_path: Path) -> None:
+def test_a_task_whose_time_is_over_ends_with_all_its_processes(runtime: Runtime, tmp_path: Path) -> None:
     content = f"sleep 60 & echo $$ $! > {tmp_path}/pids; wait"
-    result = run(a_lease(content=content, timeoutSeconds=1), shop)
+    result = run(a_lease(content=content, timeoutSeconds=1), runtime)
     assert (result.outcome, result.reason) == ("failed", "timed-out")
     assert all(gone(pid) for pid in pids_in(tmp_path))
 
 
-def test_a_group_that_ignores_sigterm_is_killed(shop: Workshop, tmp_path: Path) -> None:
+def test_a_group_that_ignores_sigterm_is_killed(runtime: Runtime, tmp_path: Path) -> None:
     content = f"trap '' TERM; sh -c 'echo $$ >> {tmp_path}/pids; while :; do sleep 0.05; done' & wait"
-    result = run(a_lease(content=content), shop, limit_seconds=0.3)
+    result = run(a_lease(content=content), runtime, limit_seconds=0.3)
     assert (result.outcome, result.reason) == ("failed", "timed-out")
     assert result.exit_code == -signal.SIGKILL
     assert all(gone(pid) for pid in pids_in(tmp_path))
 
 
-def test_a_child_that_outlives_its_terminated_parent_is_killed_too(shop: Workshop, tmp_path: Path) -> None:
+def test_a_child_that_outlives_its_terminated_parent_is_killed_too(runtime: Runtime, tmp_path: Path) -> None:
     stubborn = f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.05; done"
-    result = run(a_lease(content=f'sh -c "{stubborn}" & wait', environ={}), shop, limit_seconds=0.3)
+    result = run(a_lease(content=f'sh -c "{stubborn}" & wait', environ={}), runtime, limit_seconds=0.3)
     assert result.exit_code == -signal.SIGTERM
     assert all(gone(pid) for pid in pids_in(tmp_path))
 
 
-def test_what_a_task_leaves_running_ends_with_it(shop: Workshop, tmp_path: Path) -> None:
-    result = run(a_lease(content=f"sleep 60 & echo $! > {tmp_path}/pids; exit 0"), shop)
+def test_what_a_task_leaves_running_ends_with_it(runtime: Runtime, tmp_path: Path) -> None:
+    result = run(a_lease(content=f"sleep 60 & echo $! > {tmp_path}/pids; exit 0"), runtime)
     assert result.outcome == "success"
     assert all(gone(pid) for pid in pids_in(tmp_path))
 
 
-def test_sigterm_lets_a_program_clean_up(shop: Workshop) -> None:
+def test_sigterm_lets_a_program_clean_up(runtime: Runtime) -> None:
     content = "trap 'echo cleaned; exit 0' TERM; while :; do sleep 0.05; done"
-    result = run(a_lease(content=content), replace(shop, kill_seconds=5.0), limit_seconds=0.2)
+    result = run(a_lease(content=content), replace(runtime, kill_seconds=5.0), limit_seconds=0.2)
     assert (result.reason, result.stdout) == ("timed-out", "cleaned\n")
 
 
-def test_a_stopped_task_is_discarded(shop: Workshop) -> None:
+def test_a_stopped_task_is_discarded(runtime: Runtime) -> None:
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
-    result = execute(a_lease(content="sleep 60"), shop, stop)
+    result = execute(a_lease(content="sleep 60"), runtime, stop)
     assert (result.outcome, result.reason) == ("failed", "discarded")
 
 
 @pytest.mark.parametrize("type", ["noop", "shell"])
-def test_a_task_stopped_before_it_began_is_not_run(shop: Workshop, tmp_path: Path, type: str) -> None:
+def test_a_task_stopped_before_it_began_is_not_run(runtime: Runtime, tmp_path: Path, type: str) -> None:
     stop = threading.Event()
     stop.set()
-    result = execute(a_lease(type, content=f"touch {tmp_path}/ran"), shop, stop)
+    result = execute(a_lease(type, content=f"touch {tmp_path}/ran"), runtime, stop)
     assert (result.outcome, result.reason) == ("failed", "discarded")
     assert not (tmp_path / "ran").exists()
 
@@ -235,7 +235,7 @@ def test_a_task_stopped_before_it_began_is_not_run(shop: Workshop, tmp_path: Pat
 # Python
 
 
-def test_a_python_function_gets_the_task(shop: Workshop, tmp_path: Path) -> None:
+def test_a_python_function_gets_the_task(runtime: Runtime, tmp_path: Path) -> None:
     (tmp_path / "report.py").write_text(
         "def main(task):\n    print(task['sharding'], task['params'], task['pack'], task['attempt'])\n"
     )
@@ -247,8 +247,8 @@ def test_a_python_function_gets_the_task(shop: Workshop, tmp_path: Path) -> None
         "SHARDMILL_PACK_END": "19",
         "SHARDMILL_PARAMS": '{"day": "x"}',
     }
-    shop = replace(shop, programs=Programs(python_path=(str(tmp_path),)))
-    result = run(a_lease("python", "report:main", environ=environ), shop)
+    runtime = replace(runtime, programs=Programs(python_path=(str(tmp_path),)))
+    result = run(a_lease("python", "report:main", environ=environ), runtime)
     assert result.stderr is None
     assert result.stdout == "{'index': 7, 'total': 12} {'day': 'x'} {'start': 10, 'end': 19} 2\n"
     assert result.outcome == "success"
@@ -268,11 +268,11 @@ def test_a_python_function_gets_the_task(shop: Workshop, tmp_path: Path) -> None
     ],
 )
 def test_how_a_python_function_ends(
-    shop: Workshop, tmp_path: Path, body: str, outcome: str, exit_code: int
+    runtime: Runtime, tmp_path: Path, body: str, outcome: str, exit_code: int
 ) -> None:
     (tmp_path / "job.py").write_text(body)
-    shop = replace(shop, programs=Programs(python_path=(str(tmp_path),)))
-    result = run(a_lease("python", "job:main"), shop)
+    runtime = replace(runtime, programs=Programs(python_path=(str(tmp_path),)))
+    result = run(a_lease("python", "job:main"), runtime)
     assert (result.outcome, result.exit_code) == (outcome, exit_code)
     if "ValueError" in body:
         assert "no such day" in (result.stderr or "")
@@ -281,20 +281,20 @@ def test_how_a_python_function_ends(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("nowhere.to.be:found", "there is no module 'nowhere' on this worker"),
+        ("nowhere.to.be:found", "module 'nowhere' not found on this worker"),
         ("json:nothing", "module 'json' has no 'nothing'"),
         ("sys:version", "'sys:version' is not a function"),
     ],
 )
-def test_a_python_function_that_is_not_there(shop: Workshop, content: str, said: str) -> None:
-    result = run(a_lease("python", content), shop)
+def test_a_python_function_that_is_not_there(runtime: Runtime, content: str, said: str) -> None:
+    result = run(a_lease("python", content), runtime)
     assert (result.outcome, result.exit_code) == ("failed", 2)
     assert result.stderr == f"{said}\n"
 
 
-def test_a_python_task_sees_no_module_of_the_worker(shop: Workshop) -> None:
-    result = run(a_lease("python", "execute:execute"), shop)
-    assert result.stderr == "there is no module 'execute' on this worker\n"
+def test_a_python_task_sees_no_module_of_the_worker(runtime: Runtime) -> None:
+    result = run(a_lease("python", "execute:execute"), runtime)
+    assert result.stderr == "module 'execute' not found on this worker\n"
 
 
 # What it writes
@@ -313,32 +313,32 @@ class Kept:
         self.streams[stream] = sum(len(data) for _, data in part)
 
 
-def test_short_output_is_in_the_result_and_nowhere_else(shop: Workshop) -> None:
+def test_short_output_is_in_the_result_and_nowhere_else(runtime: Runtime) -> None:
     kept = Kept()
-    result = run(a_lease(content="printf '%4096s' x; echo err >&2"), replace(shop, logs=kept))
+    result = run(a_lease(content="printf '%4096s' x; echo err >&2"), replace(runtime, logs=kept))
     assert result.stdout == "x".rjust(4096)
     assert result.stderr == "err\n"
     assert kept.streams == {}
 
 
-def test_of_long_output_the_end_is_in_the_result_and_all_of_it_in_the_store(shop: Workshop) -> None:
+def test_of_long_output_the_end_is_in_the_result_and_all_of_it_in_the_store(runtime: Runtime) -> None:
     kept = Kept()
     content = "head -c 3000000 /dev/zero | tr '\\0' a; echo; echo end"
-    result = run(a_lease(content=content), replace(shop, logs=kept))
+    result = run(a_lease(content=content), replace(runtime, logs=kept))
     assert result.stdout == "a" * 4091 + "\nend\n"
     assert kept.streams == {"stdout": 3_000_005}
 
 
-def test_a_store_that_fails_does_not_change_how_the_task_ended(shop: Workshop) -> None:
-    result = run(a_lease(content="printf '%5000s' x"), replace(shop, logs=Kept(fail=True)))
+def test_a_store_that_fails_does_not_change_how_the_task_ended(runtime: Runtime) -> None:
+    result = run(a_lease(content="printf '%5000s' x"), replace(runtime, logs=Kept(fail=True)))
     assert result.outcome == "success"
 
 
-def test_output_that_is_no_utf_8_is_replaced(shop: Workshop) -> None:
-    result = run(a_lease(content="printf 'a\\377b\\303'"), shop)
+def test_output_that_is_no_utf_8_is_replaced(runtime: Runtime) -> None:
+    result = run(a_lease(content="printf 'a\\377b\\303'"), runtime)
     assert result.stdout == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
 
 
-def test_no_output_is_no_text(shop: Workshop) -> None:
-    result = run(a_lease(content=":"), shop)
+def test_no_output_is_no_text(runtime: Runtime) -> None:
+    result = run(a_lease(content=":"), runtime)
     assert (result.stdout, result.stderr) == (None, None)

@@ -10,7 +10,7 @@ import pytest
 
 from shardmill.model.worker import Result
 from shardmill.worker.task import lambda_task
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from support.fakes.lambda_server import Functions, LambdaServer, lambda_server
 from support.fakes.leases import JOB, a_lease
 
@@ -58,8 +58,8 @@ def aws(handlers: Handlers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def run(content: Any, tmp_path: Path, **more: Any) -> Result:
-    shop = Workshop(tmp_path / "work")
-    return execute(a_lease("lambda", content, **more), shop, threading.Event())
+    runtime = Runtime(tmp_path / "work")
+    return execute(a_lease("lambda", content, **more), runtime, threading.Event())
 
 
 @pytest.mark.usefixtures("aws")
@@ -125,7 +125,7 @@ def test_without_access_to_aws_it_is_rejected(
     monkeypatch.delenv(missing)
     result = run("echo", tmp_path)
     assert result.outcome == "rejected"
-    assert (result.reason or "").startswith("this worker cannot invoke functions on AWS: ")
+    assert (result.reason or "").startswith("this worker cannot invoke Lambda functions: ")
     assert said in (result.reason or "").lower()
 
 
@@ -144,7 +144,7 @@ def test_a_stopped_task_does_not_wait_for_its_function(handlers: Handlers, tmp_p
         stop.set()
 
     threading.Thread(target=stop_it, daemon=True).start()
-    result = execute(a_lease("lambda", "slow"), Workshop(tmp_path / "work"), stop)
+    result = execute(a_lease("lambda", "slow"), Runtime(tmp_path / "work"), stop)
     assert (result.outcome, result.reason) == ("failed", "discarded")
     assert list((tmp_path / "work").iterdir()) == []
 

@@ -12,8 +12,8 @@ from shardmill.model.worker import Lease, Result
 from shardmill.worker import logs
 from shardmill.worker.logs import LogsNotStored, Part, Stream
 from shardmill.worker.task import limits, log_stream
-from shardmill.worker.task.channel import Live
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.channel import LiveStatus
+from shardmill.worker.task.execute import Runtime, execute
 from support.fakes.leases import a_lease
 
 
@@ -46,15 +46,15 @@ def kept() -> Kept:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+def runtime(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Runtime:
     monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
     monkeypatch.setattr(log_stream, "PIECE_SECONDS", 0.05)
-    return Workshop(tmp_path / "work", logs=kept, kill_seconds=0.3)
+    return Runtime(tmp_path / "work", logs=kept, kill_seconds=0.3)
 
 
-def play(shop: Workshop, content: str, live: Live, script: Callable[[Path], None]) -> Result:
+def play(runtime: Runtime, content: str, live: LiveStatus, script: Callable[[Path], None]) -> Result:
     """Run a task, and the script beside it, which tells the task to go on by making files."""
-    go = shop.root.parent
+    go = runtime.root.parent
     failed: list[BaseException] = []
 
     def act() -> None:
@@ -67,7 +67,7 @@ def play(shop: Workshop, content: str, live: Live, script: Callable[[Path], None
     wait = f"wait_for() {{ until [ -e {go}/$1 ] || [ -e {go}/end ]; do sleep 0.02; done; }}\n"
     thread = threading.Thread(target=act)
     thread.start()
-    result = execute(a_lease(content=wait + content), shop, threading.Event(), live=live)
+    result = execute(a_lease(content=wait + content), runtime, threading.Event(), live=live)
     thread.join()
     if failed:
         raise failed[0]
@@ -81,21 +81,23 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_a_followed_log_is_stored_while_the_task_runs(shop: Workshop, kept: Kept) -> None:
+def test_a_followed_log_is_stored_while_the_task_runs(runtime: Runtime, kept: Kept) -> None:
     def script(go: Path) -> None:
         until(lambda: kept.text() == b"one\n")
         (go / "a").touch()
         until(lambda: kept.text() == b"one\ntwo\n")
         (go / "b").touch()
 
-    result = play(shop, "echo one; wait_for a; echo two; wait_for b; echo three", Live(followed=True), script)
+    result = play(
+        runtime, "echo one; wait_for a; echo two; wait_for b; echo three", LiveStatus(followed=True), script
+    )
     assert (kept.text(), result.stdout) == (b"one\ntwo\nthree\n", "one\ntwo\nthree\n")
     assert kept.count() >= 2
     assert kept.count("stderr") == 0
 
 
-def test_following_may_begin_late_and_end_early(shop: Workshop, kept: Kept) -> None:
-    live = Live()
+def test_following_may_begin_late_and_end_early(runtime: Runtime, kept: Kept) -> None:
+    live = LiveStatus()
 
     def script(go: Path) -> None:
         live.followed = True
@@ -103,21 +105,21 @@ def test_following_may_begin_late_and_end_early(shop: Workshop, kept: Kept) -> N
         live.followed = False
         (go / "a").touch()
 
-    result = play(shop, "echo one; wait_for a; echo two", live, script)
+    result = play(runtime, "echo one; wait_for a; echo two", live, script)
     assert kept.text() == b"one\ntwo\n"
     assert result.outcome == "success"
 
 
-def test_a_log_that_nobody_follows_costs_nothing(shop: Workshop, kept: Kept) -> None:
-    result = play(shop, "echo one; sleep 0.2; echo two", Live(), lambda _: None)
+def test_a_log_that_nobody_follows_costs_nothing(runtime: Runtime, kept: Kept) -> None:
+    result = play(runtime, "echo one; sleep 0.2; echo two", LiveStatus(), lambda _: None)
     assert (kept.calls, result.stdout) == (0, "one\ntwo\n")
 
 
 def test_once_begun_whole_chunks_go_without_a_follower(
-    shop: Workshop, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "CHUNK_BYTES", 1000)
-    live = Live(followed=True)
+    live = LiveStatus(followed=True)
 
     def script(go: Path) -> None:
         until(lambda: kept.text() == b"one\n")
@@ -127,12 +129,12 @@ def test_once_begun_whole_chunks_go_without_a_follower(
         (go / "b").touch()
 
     content = "echo one; wait_for a; head -c 3500 /dev/zero | tr '\\0' a; wait_for b"
-    play(shop, content, live, script)
+    play(runtime, content, live, script)
     assert kept.text() == b"one\n" + b"a" * 3500
     assert max(len(data) for data in kept.chunks.values()) == 1000
 
 
-def test_what_could_not_be_stored_is_stored_later(shop: Workshop, kept: Kept) -> None:
+def test_what_could_not_be_stored_is_stored_later(runtime: Runtime, kept: Kept) -> None:
     kept.away = True
 
     def script(go: Path) -> None:
@@ -141,22 +143,22 @@ def test_what_could_not_be_stored_is_stored_later(shop: Workshop, kept: Kept) ->
         until(lambda: kept.text() == b"one\n")
         (go / "a").touch()
 
-    play(shop, "echo one; wait_for a; echo two; echo err >&2", Live(followed=True), script)
+    play(runtime, "echo one; wait_for a; echo two; echo err >&2", LiveStatus(followed=True), script)
     assert (kept.text(), kept.text("stderr")) == (b"one\ntwo\n", b"")
 
 
 def test_of_an_endless_log_so_many_chunks_are_kept(
-    shop: Workshop, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "CHUNK_BYTES", 10)
-    execute(a_lease(content="head -c 20000 /dev/zero | tr '\\0' a"), shop, threading.Event())
+    execute(a_lease(content="head -c 20000 /dev/zero | tr '\\0' a"), runtime, threading.Event())
     assert (kept.count(), len(kept.text())) == (1000, 10_000)
 
 
 def test_after_many_pieces_only_whole_chunks_are_stored_until_the_end(
-    shop: Workshop, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "MOST_PIECES", 1)
+    monkeypatch.setattr(logs, "MAX_PIECES", 1)
 
     def script(go: Path) -> None:
         until(lambda: kept.text() == b"one\n")
@@ -165,12 +167,15 @@ def test_after_many_pieces_only_whole_chunks_are_stored_until_the_end(
         assert kept.text() == b"one\n"
         (go / "b").touch()
 
-    play(shop, "echo one; wait_for a; echo two; wait_for b", Live(followed=True), script)
+    play(runtime, "echo one; wait_for a; echo two; wait_for b", LiveStatus(followed=True), script)
     assert kept.text() == b"one\ntwo\n"
 
 
-def test_a_task_without_a_store_can_be_followed(shop: Workshop) -> None:
+def test_a_task_without_a_store_can_be_followed(runtime: Runtime) -> None:
     result = execute(
-        a_lease(content="echo a"), replace(shop, logs=None), threading.Event(), live=Live(followed=True)
+        a_lease(content="echo a"),
+        replace(runtime, logs=None),
+        threading.Event(),
+        live=LiveStatus(followed=True),
     )
     assert result.stdout == "a\n"

@@ -15,7 +15,7 @@ import pytest
 
 from shardmill.model.worker import Lease, Result
 from shardmill.worker.task import process
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.task.programs import Programs
 from support.fakes.leases import a_command, a_lease
 from support.fakes.programs import StandIn, stand_in
@@ -23,12 +23,12 @@ from support.processes import gone
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Workshop:
-    return Workshop(tmp_path / "work", kill_seconds=0.3)
+def runtime(tmp_path: Path) -> Runtime:
+    return Runtime(tmp_path / "work", kill_seconds=0.3)
 
 
-def run(lease: Lease, shop: Workshop, **more: Any) -> Result:
-    return execute(lease, shop, threading.Event(), **more)
+def run(lease: Lease, runtime: Runtime, **more: Any) -> Result:
+    return execute(lease, runtime, threading.Event(), **more)
 
 
 def once_there(path: Path) -> threading.Event:
@@ -89,26 +89,26 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_java_runs_jars_and_classes(
-    shop: Workshop, classes: Path, content: Any, said: str, exit_code: int
+    runtime: Runtime, classes: Path, content: Any, said: str, exit_code: int
 ) -> None:
     content = json.loads(json.dumps(content).replace("HERE", str(classes)))
-    result = run(a_lease("java", content, environ={"SHARDMILL_SHARD_INDEX": "7"}), shop)
+    result = run(a_lease("java", content, environ={"SHARDMILL_SHARD_INDEX": "7"}), runtime)
     assert (result.stdout, result.exit_code) == (said, exit_code)
     assert result.outcome == ("success" if exit_code == 0 else "failed-permanent")
 
 
 # hive and hadoop
 
-Making = Callable[..., tuple[Workshop, StandIn]]
+Making = Callable[..., tuple[Runtime, StandIn]]
 
 
 @pytest.fixture
-def having(shop: Workshop, tmp_path: Path) -> Making:
+def having(runtime: Runtime, tmp_path: Path) -> Making:
     """A workshop with a stand-in for one program."""
 
-    def make(name: str, does: str = "") -> tuple[Workshop, StandIn]:
+    def make(name: str, does: str = "") -> tuple[Runtime, StandIn]:
         program = stand_in(tmp_path / "bin", name, does)
-        return replace(shop, programs=Programs(**{name: str(program.path)})), program
+        return replace(runtime, programs=Programs(**{name: str(program.path)})), program
 
     return make
 
@@ -125,14 +125,14 @@ def having(shop: Workshop, tmp_path: Path) -> Making:
     ],
 )
 def test_hive_gets_the_query(having: Making, content: Any, words: list[str]) -> None:
-    shop, hive = having("hive")
-    assert run(a_lease("hive", content), shop).outcome == "success"
+    runtime, hive = having("hive")
+    assert run(a_lease("hive", content), runtime).outcome == "success"
     assert hive.words == [words]
 
 
 def test_hive_gets_a_long_query_by_file(having: Making) -> None:
-    shop, hive = having("hive", "print(len(open(sys.argv[2]).read()))")
-    assert run(a_lease("hive", "select 1 -- " + "x" * 200_000), shop).stdout == "200012\n"
+    runtime, hive = having("hive", "print(len(open(sys.argv[2]).read()))")
+    assert run(a_lease("hive", "select 1 -- " + "x" * 200_000), runtime).stdout == "200012\n"
     assert hive.words[0][0] == "-f"
 
 
@@ -144,8 +144,8 @@ def test_hive_gets_a_long_query_by_file(having: Making) -> None:
     ],
 )
 def test_mapreduce_is_hadoop_jar(having: Making, content: Any, words: list[str]) -> None:
-    shop, hadoop = having("hadoop", "sys.exit(3)")
-    assert run(a_lease("mapreduce", content), shop).exit_code == 3
+    runtime, hadoop = having("hadoop", "sys.exit(3)")
+    assert run(a_lease("mapreduce", content), runtime).exit_code == 3
     assert hadoop.words == [words]
 
 
@@ -154,8 +154,8 @@ def test_hadoop_finds_its_settings_and_nothing_else_of_the_worker(
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the worker's own")
-    shop, hadoop = having("hadoop")
-    run(a_lease("mapreduce", "a.jar", environ={"day": "1"}), shop)
+    runtime, hadoop = having("hadoop")
+    run(a_lease("mapreduce", "a.jar", environ={"day": "1"}), runtime)
     (call,) = hadoop.calls
     assert (call["environ"]["HADOOP_CONF_DIR"], call["environ"]["day"]) == ("/etc/hadoop", "1")
     assert "AWS_SECRET_ACCESS_KEY" not in call["environ"]
@@ -165,15 +165,15 @@ def test_hadoop_finds_its_settings_and_nothing_else_of_the_worker(
     ("type", "name"), [("java", "java"), ("hive", "hive"), ("mapreduce", "hadoop"), ("docker", "docker")]
 )
 def test_a_program_that_is_not_here_is_a_rejection_that_names_it(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch, type: str, name: str
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, type: str, name: str
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    result = run(a_lease(type, "x"), shop)
+    result = run(a_lease(type, "x"), runtime)
     assert result.outcome == "rejected"
     assert result.reason == (
-        f"this worker has no {name}: put it on its PATH, or start the worker with --{name} PATH"
+        f"this worker has no {name}: add it to PATH, or start the worker with --{name} PATH"
     )
-    other = replace(shop, programs=Programs(**{name: "/opt/none"}))
+    other = replace(runtime, programs=Programs(**{name: "/opt/none"}))
     assert (run(a_lease(type, "x"), other).reason or "").startswith(f"this worker has no {name} (/opt/none)")
 
 
@@ -213,14 +213,14 @@ def option(words: list[str], name: str) -> list[str]:
 def test_docker_runs_an_image_with_the_work_folder_mounted(
     having: Making, lease: Lease, last: list[str]
 ) -> None:
-    shop, docker = having("docker", DOCKER.format(run="pass"))
-    result = run(lease, shop)
+    runtime, docker = having("docker", DOCKER.format(run="pass"))
+    result = run(lease, runtime)
     assert (result.outcome, result.stdout) == ("success", "ran\n")
     (words,) = docker.words
     (folder,) = {Path(mount.partition(":")[0]).parent for mount in option(words, "-v")}
-    assert folder.parent == shop.root
+    assert folder.parent == runtime.root
     assert words[:4] == ["run", "--rm", "--name", f"shardmill-{folder.name}"]
-    assert option(words, "-v") == [f"{folder}/work:/work", f"{folder}/told:/told"]
+    assert option(words, "-v") == [f"{folder}/work:/work", f"{folder}/channel:/channel"]
     assert option(words, "-w") == ["/work"]
     assert words[-len(last) :] == last
 
@@ -254,49 +254,49 @@ def test_a_container_writes_what_its_worker_can_remove(
     user: list[str],
 ) -> None:
     """As the worker's user, unless that is root or a stranger inside; an engine is asked till it answers."""
-    shop, docker = having("docker", DOCKER_INFO.format(said=said, code=code))
+    runtime, docker = having("docker", DOCKER_INFO.format(said=said, code=code))
     monkeypatch.setattr("os.geteuid", lambda: uid)
     monkeypatch.setattr("os.getegid", lambda: 99)
     for _ in range(2):
-        assert run(a_lease("docker", "alpine"), shop).outcome == "success"
+        assert run(a_lease("docker", "alpine"), runtime).outcome == "success"
     assert [option(words, "--user") for words in docker.words if words[0] == "run"] == [user, user]
     assert sum(words[0] == "info" for words in docker.words) == asked
 
 
 def test_values_reach_the_container_but_not_the_command_line(having: Making) -> None:
     show = "print(open(sys.argv[sys.argv.index('--env-file') + 1]).read())"
-    shop, docker = having("docker", DOCKER.format(run=show))
+    runtime, docker = having("docker", DOCKER.format(run=show))
     environ = {"TOKEN": "s3cret\nline", "DOCKER_HOST": "tcp://evil", "PATH": "/container/bin", "day": "1"}
-    result = run(a_lease("docker", "alpine", environ=environ), shop)
+    result = run(a_lease("docker", "alpine", environ=environ), runtime)
     (call,) = docker.calls
     names = option(call["words"], "-e")
     assert {"TOKEN", "day", "SHARDMILL_OUTPUT", "SHARDMILL_PROGRESS"} <= set(names)
     assert not {"DOCKER_HOST", "PATH"} & set(names)
     assert not any("s3cret" in word or "evil" in word for word in call["words"])
     assert call["environ"]["TOKEN"] == "s3cret\nline"
-    assert call["environ"]["SHARDMILL_OUTPUT"] == "/told/output"
+    assert call["environ"]["SHARDMILL_OUTPUT"] == "/channel/output"
     assert call["environ"].get("DOCKER_HOST") != "tcp://evil"
     assert (result.stdout or "").split() == ["ran", "DOCKER_HOST=tcp://evil", "PATH=/container/bin"]
 
 
 def test_a_container_is_removed_when_its_task_is_stopped(having: Making) -> None:
-    shop, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
-    result = execute(a_lease("docker", "alpine"), shop, once_there(docker.calls_path))
+    runtime, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+    result = execute(a_lease("docker", "alpine"), runtime, once_there(docker.calls_path))
     assert result.reason == "discarded"
     (ran, removed) = docker.words
     assert removed == ["rm", "--force", ran[3]]
 
 
 def test_a_container_is_removed_when_its_time_is_over(having: Making) -> None:
-    shop, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
-    assert run(a_lease("docker", "alpine"), shop, limit_seconds=0.5).reason == "timed-out"
+    runtime, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+    assert run(a_lease("docker", "alpine"), runtime, limit_seconds=0.5).reason == "timed-out"
     assert docker.words[-1][:2] == ["rm", "--force"]
 
 
 def test_containers_are_removed_when_the_worker_is_killed(having: Making) -> None:
-    shop, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+    runtime, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
     ended: list[Result] = []
-    thread = threading.Thread(target=lambda: ended.append(run(a_lease("docker", "alpine"), shop)))
+    thread = threading.Thread(target=lambda: ended.append(run(a_lease("docker", "alpine"), runtime)))
     thread.start()
     once_there(docker.calls_path).wait(20)
     process.kill_all()
@@ -307,36 +307,36 @@ def test_containers_are_removed_when_the_worker_is_killed(having: Making) -> Non
 
 def test_what_the_container_makes_of_its_exit_code_is_the_tasks(having: Making) -> None:
     for code, outcome in ((42, "failed-permanent"), (75, "rejected"), (125, "failed"), (7, "failed")):
-        shop, _ = having("docker", DOCKER.format(run=f"sys.exit({code})"))
-        result = run(a_lease("docker", "alpine"), shop)
+        runtime, _ = having("docker", DOCKER.format(run=f"sys.exit({code})"))
+        result = run(a_lease("docker", "alpine"), runtime)
         assert (result.outcome, result.exit_code) == (outcome, code)
 
 
 def test_no_engine_is_a_rejection(having: Making) -> None:
     away = "sys.exit('Cannot connect to the daemon') if sys.argv[1] == 'version' else sys.exit(125)"
-    shop, docker = having("docker", away)
-    result = run(a_lease("docker", "alpine"), shop)
+    runtime, docker = having("docker", away)
+    result = run(a_lease("docker", "alpine"), runtime)
     assert result.outcome == "rejected"
-    assert result.reason == "no docker engine answers on this worker: Cannot connect to the daemon"
+    assert result.reason == "the docker engine of this worker does not respond: Cannot connect to the daemon"
     assert [words[0] for words in docker.words] == ["run", "version"]
 
 
 @pytest.mark.skipif(not shutil.which("docker"), reason="no docker here")
 def test_the_real_docker_without_an_engine(
-    shop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    result = run(a_lease("docker", "alpine true"), shop)
+    result = run(a_lease("docker", "alpine true"), runtime)
     assert result.outcome == "rejected"
-    assert (result.reason or "").startswith("no docker engine answers on this worker: ")
+    assert (result.reason or "").startswith("the docker engine of this worker does not respond: ")
 
 
 def test_docker_gets_one_line_only_for_what_it_reads_itself(having: Making) -> None:
-    shop, docker = having("docker")
-    result = run(a_lease("docker", "alpine", environ={"PATH": "a\nb"}), shop)
+    runtime, docker = having("docker")
+    result = run(a_lease("docker", "alpine", environ={"PATH": "a\nb"}), runtime)
     assert (result.outcome, result.reason) == (
         "failed-permanent",
-        "the environment variable 'PATH' must be one line for docker",
+        "the environment variable 'PATH' must be a single line for docker",
     )
     assert not docker.calls_path.exists()
 
@@ -344,18 +344,18 @@ def test_docker_gets_one_line_only_for_what_it_reads_itself(having: Making) -> N
 # What a session leaves
 
 
-def test_groups_that_a_program_makes_end_with_it(shop: Workshop, tmp_path: Path) -> None:
+def test_groups_that_a_program_makes_end_with_it(runtime: Runtime, tmp_path: Path) -> None:
     """`timeout` makes a group of its own, and so does a shell with job control."""
     pid = tmp_path / "pid"
     content = (
         f"timeout 60 sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.05; done'; echo"
     )
-    result = execute(a_lease(content=content), shop, once_there(pid))
+    result = execute(a_lease(content=content), runtime, once_there(pid))
     assert result.reason == "discarded"
     assert gone(int(pid.read_text()))
 
 
-def test_jobs_left_in_other_groups_end_with_the_task(shop: Workshop, tmp_path: Path) -> None:
-    result = run(a_lease(content=f"set -m; sleep 60 & echo $! > {tmp_path}/pid"), shop)
+def test_jobs_left_in_other_groups_end_with_the_task(runtime: Runtime, tmp_path: Path) -> None:
+    result = run(a_lease(content=f"set -m; sleep 60 & echo $! > {tmp_path}/pid"), runtime)
     assert result.outcome == "success"
     assert gone(int((tmp_path / "pid").read_text()))

@@ -14,7 +14,7 @@ import pytest
 
 from shardmill.model.worker import Lease, Result
 from shardmill.worker.task import users
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.task.programs import Programs
 from support.fakes.leases import a_lease
 from support.fakes.programs import stand_in
@@ -24,60 +24,60 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch use
 
 
 @pytest.fixture
-def shop() -> Iterator[Workshop]:
+def runtime() -> Iterator[Runtime]:
     """Where another user may go, unlike pytest's own folders."""
     root = Path(tempfile.mkdtemp(prefix="shardmill-test-"))
-    yield Workshop(root / "work", kill_seconds=0.3)
+    yield Runtime(root / "work", kill_seconds=0.3)
     shutil.rmtree(root)
 
 
 @pytest.fixture
-def open_shop(shop: Workshop) -> Workshop:
-    shop.root.parent.chmod(0o711)
-    return replace(shop, switch_user=True)
+def open_runtime(runtime: Runtime) -> Runtime:
+    runtime.root.parent.chmod(0o711)
+    return replace(runtime, switch_user=True)
 
 
-def run(lease: Lease, shop: Workshop) -> Result:
-    return execute(lease, shop, threading.Event())
+def run(lease: Lease, runtime: Runtime) -> Result:
+    return execute(lease, runtime, threading.Event())
 
 
 @pytest.mark.parametrize("switch", [False, True])
-def test_the_workers_own_user_needs_no_switch(shop: Workshop, switch: bool) -> None:
+def test_the_workers_own_user_needs_no_switch(runtime: Runtime, switch: bool) -> None:
     lease = a_lease(content="echo $SHARDMILL_EXECUTE_USER $(id -un)", executeUser=OWN)
-    result = run(lease, replace(shop, switch_user=switch))
+    result = run(lease, replace(runtime, switch_user=switch))
     assert (result.outcome, result.stdout) == ("success", f"{OWN} {OWN}\n")
 
 
-def test_a_worker_that_may_not_switch_refuses_other_users(shop: Workshop, tmp_path: Path) -> None:
-    result = run(a_lease(content=f"touch {tmp_path}/ran", executeUser="somebody"), shop)
+def test_a_worker_that_may_not_switch_refuses_other_users(runtime: Runtime, tmp_path: Path) -> None:
+    result = run(a_lease(content=f"touch {tmp_path}/ran", executeUser="somebody"), runtime)
     assert result.outcome == "rejected"
     assert result.reason == (
-        f"the task is for user 'somebody', and this worker runs as {OWN!r}: "
-        "a worker started with --switch-user can run it"
+        f"the task must run as user 'somebody', but this worker runs as {OWN!r}: "
+        "start a worker with --switch-user to run it"
     )
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_user_that_is_not_here(shop: Workshop) -> None:
-    result = run(a_lease(content=":", executeUser="no-such-user"), replace(shop, switch_user=True))
+def test_a_user_that_is_not_here(runtime: Runtime) -> None:
+    result = run(a_lease(content=":", executeUser="no-such-user"), replace(runtime, switch_user=True))
     assert (result.outcome, result.reason) == (
         "rejected",
-        "there is no user 'no-such-user' on this worker's machine",
+        "user 'no-such-user' does not exist on this worker's machine",
     )
 
 
-def test_switching_without_the_right_to(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switching_without_the_right_to(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     me = pwd.getpwnam("nobody")
     monkeypatch.setattr(os, "geteuid", lambda: me.pw_uid)
-    result = run(a_lease(content=":", executeUser="root"), replace(shop, switch_user=True))
+    result = run(a_lease(content=":", executeUser="root"), replace(runtime, switch_user=True))
     assert (result.outcome, result.reason) == (
         "rejected",
-        "this worker runs as 'nobody' and may not switch to 'root': --switch-user needs root",
+        "this worker runs as 'nobody' and cannot switch to 'root': --switch-user needs root",
     )
 
 
 @as_root
-def test_a_switched_task_has_that_users_rights_home_and_folders(open_shop: Workshop) -> None:
+def test_a_switched_task_has_that_users_rights_home_and_folders(open_runtime: Runtime) -> None:
     nobody = pwd.getpwnam("nobody")
     content = """
         echo $(id -un) $(id -gn) $HOME $USER $LOGNAME
@@ -86,18 +86,18 @@ def test_a_switched_task_has_that_users_rights_home_and_folders(open_shop: Works
         (echo x > ../stdout2) 2>/dev/null || echo kept out
     """
     lease = a_lease(content=content, executeUser="nobody", params={"day": "x"})
-    result = run(lease, open_shop)
+    result = run(lease, open_runtime)
     assert result.stderr is None
     first, *rest = (result.stdout or "").splitlines()
     assert first.split() == ["nobody", *first.split()[1:2], nobody.pw_dir, "nobody", "nobody"]
     assert rest == ['{"day": "x"}private', "kept out"]
     assert (result.outcome, result.output) == ("success", {"by": "nobody"})
-    assert list(open_shop.root.iterdir()) == []
+    assert list(open_runtime.root.iterdir()) == []
 
 
 @as_root
-def test_a_switched_task_has_none_of_the_workers_groups(open_shop: Workshop) -> None:
-    result = run(a_lease(content="id -G", executeUser="nobody"), open_shop)
+def test_a_switched_task_has_none_of_the_workers_groups(open_runtime: Runtime) -> None:
+    result = run(a_lease(content="id -G", executeUser="nobody"), open_runtime)
     nobody = pwd.getpwnam("nobody")
     assert {int(each) for each in (result.stdout or "").split()} == set(
         os.getgrouplist("nobody", nobody.pw_gid)
@@ -105,34 +105,36 @@ def test_a_switched_task_has_none_of_the_workers_groups(open_shop: Workshop) -> 
 
 
 @as_root
-def test_a_long_script_can_be_read_by_its_user(open_shop: Workshop) -> None:
+def test_a_long_script_can_be_read_by_its_user(open_runtime: Runtime) -> None:
     lease = a_lease(content="id -un\n" + "#" * 200_000, executeUser="nobody")
-    assert run(lease, open_shop).stdout == "nobody\n"
+    assert run(lease, open_runtime).stdout == "nobody\n"
 
 
 @as_root
-def test_a_link_in_the_place_of_the_output_is_not_followed(open_shop: Workshop, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_output_is_not_followed(open_runtime: Runtime, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text('"s3cret"')
     lease = a_lease(content=f"ln -s {secret} $SHARDMILL_OUTPUT", executeUser="nobody")
-    result = run(lease, open_shop)
+    result = run(lease, open_runtime)
     assert (result.outcome, result.output) == ("failed", None)
-    assert (result.reason or "").startswith("the output in $SHARDMILL_OUTPUT cannot be read: ")
+    assert (result.reason or "").startswith("cannot read the output in $SHARDMILL_OUTPUT: ")
 
 
 @as_root
-def test_a_switched_task_is_stopped_as_any_other(open_shop: Workshop) -> None:
+def test_a_switched_task_is_stopped_as_any_other(open_runtime: Runtime) -> None:
     result = execute(
-        a_lease(content="sleep 60", executeUser="nobody"), open_shop, threading.Event(), limit_seconds=0.3
+        a_lease(content="sleep 60", executeUser="nobody"), open_runtime, threading.Event(), limit_seconds=0.3
     )
     assert result.reason == "timed-out"
 
 
 @as_root
-def test_a_container_gets_the_user_and_docker_stays_the_workers(open_shop: Workshop, tmp_path: Path) -> None:
+def test_a_container_gets_the_user_and_docker_stays_the_workers(
+    open_runtime: Runtime, tmp_path: Path
+) -> None:
     docker = stand_in(tmp_path / "bin", "docker", "print(os.getuid())")
-    shop = replace(open_shop, programs=Programs(docker=str(docker.path)))
-    result = run(a_lease("docker", "alpine", executeUser="nobody"), shop)
+    runtime = replace(open_runtime, programs=Programs(docker=str(docker.path)))
+    result = run(a_lease("docker", "alpine", executeUser="nobody"), runtime)
     nobody: Any = pwd.getpwnam("nobody")
     (words,) = docker.words
     assert words[words.index("--user") + 1] == f"{nobody.pw_uid}:{nobody.pw_gid}"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from support.fakes.leases import a_lease
 from support.processes import gone
+from support.worker_log import actions
 
 NASTY = """
     mkdir -p deep/er/est && touch deep/er/est/file
@@ -39,17 +40,17 @@ def test_a_nasty_task_leaves_nothing_and_touches_nothing(
     (outside / "kept").write_text("kept")
     (outside / "kept").chmod(0o640)
     before = tree(tmp_path)
-    shop = Workshop(tmp_path / "work", kill_seconds=0.3)
+    runtime = Runtime(tmp_path / "work", kill_seconds=0.3)
     content = textwrap.dedent(NASTY.format(outside=outside, pids=tmp_path / "pids"))
     with caplog.at_level(logging.WARNING):
-        result = execute(a_lease(content=content), shop, threading.Event())
+        result = execute(a_lease(content=content), runtime, threading.Event())
     assert (result.outcome, result.stderr) == ("success", None)
     assert gone(int((tmp_path / "pids").read_text()))
     made = {"pids", "work"}
     assert [path for path in tree(tmp_path) if path not in made] == before
     assert (outside / "kept").read_text() == "kept"
     assert [path.stat().st_mode & 0o777 for path in (outside, outside / "kept")] == [0o750, 0o640]
-    assert "folder-left" not in caplog.text
+    assert "folder-remove-failed" not in actions(caplog)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user whose rights can be taken")
@@ -59,11 +60,11 @@ def test_rights_that_a_task_took_from_its_worker_are_taken_back(tmp_path: Path) 
         import os, sys, tempfile
         from pathlib import Path
         sys.path[:0] = {sys.path!r}
-        from shardmill.worker.task.workdir import a_place
+        from shardmill.worker.task.workdir import create_task_dir
         from support.fakes.leases import a_lease
         os.setgid(65534); os.setuid(65534)
         root = Path(tempfile.mkdtemp(prefix="shardmill-test-"))
-        with a_place(a_lease(), root, None, keep=False) as place:
+        with create_task_dir(a_lease(), root, None, keep=False) as place:
             (place.work / "a" / "b").mkdir(parents=True)
             (place.work / "a" / "b" / "c").touch()
             for path in (place.work / "a" / "b", place.work / "a", place.work):
@@ -82,8 +83,8 @@ def test_rights_that_a_task_took_from_its_worker_are_taken_back(tmp_path: Path) 
 
 
 def test_what_is_kept_is_private(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path / "work", keep=True)
-    execute(a_lease(content="touch made; echo said"), shop, threading.Event())
-    (folder,) = shop.root.iterdir()
+    runtime = Runtime(tmp_path / "work", keep=True)
+    execute(a_lease(content="touch made; echo said"), runtime, threading.Event())
+    (folder,) = runtime.root.iterdir()
     assert folder.stat().st_mode & 0o077 == 0
     assert tree(folder) == ["params.json", "session.json", "stderr", "stdout", "work", "work/made"]

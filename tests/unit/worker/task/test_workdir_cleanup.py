@@ -16,18 +16,19 @@ import pytest
 from shardmill.worker.task import process, workdir
 from support.fakes.programs import stand_in
 from support.processes import alive, child_process, gone
+from support.worker_log import actions
 
 WORKER = """
 import sys, threading
 from pathlib import Path
 sys.path[:0] = {path!r}
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.task.programs import Programs
-from shardmill.worker.task.workdir import a_root
+from shardmill.worker.task.workdir import create_worker_dir
 from support.fakes.leases import a_lease
-with a_root(keep={keep}) as root:
+with create_worker_dir(keep={keep}) as root:
     lease = a_lease({type!r}, {content!r})
-    execute(lease, Workshop(root, Programs(docker={docker!r}), keep={keep}), threading.Event())
+    execute(lease, Runtime(root, Programs(docker={docker!r}), keep={keep}), threading.Event())
 """
 
 
@@ -53,7 +54,7 @@ def start(tmp_path: Path) -> Iterator[Starting]:
 
     with ExitStack() as children:
         yield start
-    workdir.clear_left()
+    workdir.remove_stale_dirs()
 
 
 def pid_in(path: Path) -> int:
@@ -68,8 +69,8 @@ def endless(pid: Path) -> str:
     return f"echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.05; done"
 
 
-def test_a_root_is_gone_with_its_worker(temp: Path) -> None:
-    with workdir.a_root(keep=False) as root:
+def test_create_worker_dir_is_gone_with_its_worker(temp: Path) -> None:
+    with workdir.create_worker_dir(keep=False) as root:
         (root / "made").mkdir()
         assert [root] == list(temp.iterdir())
     assert list(temp.iterdir()) == []
@@ -79,13 +80,13 @@ def test_what_a_killed_worker_left_is_cleared_away(temp: Path, tmp_path: Path, s
     worker = start(endless(tmp_path / "pid"))
     task = pid_in(tmp_path / "pid")
     [root] = temp.iterdir()
-    workdir.clear_left()
+    workdir.remove_stale_dirs()
     assert alive(task)
     assert root.exists()
     worker.kill()
     worker.wait(20)
     assert alive(task)
-    with workdir.a_root(keep=False) as own:
+    with workdir.create_worker_dir(keep=False) as own:
         assert list(temp.iterdir()) == [own]
         assert gone(task)
 
@@ -99,13 +100,13 @@ def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: Starti
     _await(lambda: any(Path(tempfile.gettempdir()).glob("*/*/session.json")))
     worker.kill()
     worker.wait(20)
-    workdir.clear_left()
+    workdir.remove_stale_dirs()
     _await(lambda: ["rm", "--force", docker.words[0][3]] in docker.words)
 
 
 def test_work_that_was_to_be_kept_is_kept(temp: Path, tmp_path: Path, start: Starting) -> None:
     start("touch made", keep=True).wait(20)
-    workdir.clear_left()
+    workdir.remove_stale_dirs()
     assert [path.name for path in temp.rglob("made")] == ["made"]
 
 
@@ -118,7 +119,7 @@ def test_what_is_not_surely_a_dead_workers_is_left_alone(temp: Path) -> None:
     (temp / "shardmill-worker-link").symlink_to(elsewhere)
     (temp / "shardmill-worker-file").touch()
     before = sorted(temp.rglob("*"))
-    workdir.clear_left()
+    workdir.remove_stale_dirs()
     assert sorted(temp.rglob("*")) == before
 
 
@@ -128,7 +129,7 @@ def test_the_folder_of_another_user_is_left_alone(temp: Path) -> None:
     root.mkdir()
     (root / "lock").touch()
     os.chown(root, 65534, 65534)
-    workdir.clear_left()
+    workdir.remove_stale_dirs()
     assert (root / "lock").exists()
 
 
@@ -140,9 +141,9 @@ def test_a_record_that_makes_no_sense_is_said_and_passed_over(
     task.mkdir(parents=True)
     (task.parent / "lock").touch()
     (task / "session.json").write_text(text)
-    workdir.clear_left()
+    workdir.remove_stale_dirs()
     assert not task.parent.exists()
-    assert [message.split()[0] for message in caplog.messages if "not-ended" in message] == ["not-ended"]
+    assert [action for action in actions(caplog) if "orphan" in action] == ["orphan-end-failed"]
 
 
 def test_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> None:
@@ -150,10 +151,10 @@ def test_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> Non
         for birth in ("12345 an-old-boot", None):
             record = tmp_path / "session.json"
             record.write_text(json.dumps([innocent.pid, birth]))
-            process.end_left(record)
+            process.end_orphan(record)
             assert innocent.poll() is None
-        record.write_text(json.dumps([innocent.pid, process._birth(innocent.pid)]))
-        process.end_left(record)
+        record.write_text(json.dumps([innocent.pid, process._fingerprint(innocent.pid)]))
+        process.end_orphan(record)
         assert innocent.wait(10) == -signal.SIGKILL
 
 

@@ -11,11 +11,13 @@ import httpx
 import pytest
 
 from shardmill.model.worker import HeldTask, Registration, Result
-from shardmill.worker import logs, retry
+from shardmill.transfer.backoff import Backoff
+from shardmill.worker import logs
 from shardmill.worker.logs import LogsNotStored, Part
+from shardmill.worker.transport import base
 from shardmill.worker.transport.base import Refused, Stale, TransportError, Unreachable
 from shardmill.worker.transport.http import HttpTransport
-from shardmill.worker.transport.reporting import NEVER_TAKEN
+from shardmill.worker.transport.reporting import PERMANENT_CODES
 from support.fakes.leases import JOB, a_lease
 
 WORKER = {
@@ -127,7 +129,7 @@ def test_a_report_that_is_never_taken_says_so(server: Server) -> None:
     server.answers["/v1/work:report"] = problem(413, "output-too-large")
     with pytest.raises(Refused) as caught:
         server.transport.report([a_result()])
-    assert caught.value.code in NEVER_TAKEN
+    assert caught.value.code in PERMANENT_CODES
 
 
 def test_it_beats_with_what_it_holds(server: Server) -> None:
@@ -162,7 +164,7 @@ def test_it_hands_back(server: Server) -> None:
         (httpx.Response(503, text="busy"), Unreachable, "POST /v1/work:lease: 503 Service Unavailable"),
         (problem(429, "too-many"), Unreachable, "POST /v1/work:lease: 429 because"),
         (httpx.Response(502, text="<html>"), Unreachable, "POST /v1/work:lease: 502 Bad Gateway"),
-        (httpx.Response(200, text="hello"), Unreachable, "POST /v1/work:lease: the answer cannot be read"),
+        (httpx.Response(200, text="hello"), Unreachable, "POST /v1/work:lease: invalid response: "),
         (problem(409, "stale-session"), Stale, "because"),
         (problem(404, "worker-not-found"), Stale, "because"),
         (problem(401, "unauthorized"), Refused, "POST /v1/work:lease: 401 because"),
@@ -242,7 +244,7 @@ def test_later_chunks_ask_for_their_own_numbers(server: Server, tmp_path: Path) 
 def test_a_log_that_cannot_be_stored_is_one_fault(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, urls: Any, put: Any
 ) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(base, "BRIEF_BACKOFF", Backoff(4, 0.001, 0.001))
     path = tmp_path / "stdout"
     path.write_bytes(b"abc")
     server.answers |= {"/v1/work:urls": urls, "/chunk0": put}

@@ -100,7 +100,7 @@ def test_nobody_polls_until_somebody_takes(queues: SomeQueues, lanes: Lanes) -> 
 
 
 def test_an_idle_worker_waits_on_every_lane_at_once(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.take(4, 20))
+    taken = in_background(lambda: lanes.receive(4, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("low", "l1")
     assert ids(taken()) == ["l1"]
@@ -108,33 +108,33 @@ def test_an_idle_worker_waits_on_every_lane_at_once(queues: SomeQueues, lanes: L
 
 
 def test_it_returns_with_nothing_when_the_time_is_over(lanes: Lanes) -> None:
-    assert lanes.take(4, 1) == []
+    assert lanes.receive(4, 1) == []
 
 
 def test_higher_lanes_go_first(queues: SomeQueues, lanes: Lanes) -> None:
     queues.send("low", "l1")
     queues.send("normal", "n1", "n2")
     queues.send("high", "h1")
-    assert [ids(lanes.take(1, 5)) for _ in range(4)] == [["h1"], ["n1"], ["n2"], ["l1"]]
+    assert [ids(lanes.receive(1, 5)) for _ in range(4)] == [["h1"], ["n1"], ["n2"], ["l1"]]
 
 
 def test_a_lower_lane_is_not_even_asked_while_a_higher_one_has_work(queues: SomeQueues, lanes: Lanes) -> None:
     queues.send("normal", *map(str, range(50)))
     queues.send("low", "l1")
     for _ in range(5):
-        assert len(lanes.take(10, 5)) == 10
+        assert len(lanes.receive(10, 5)) == 10
     assert "low" not in dict(queues.asked)
     assert queues.shown == []
 
 
 def test_no_more_is_asked_for_than_there_is_room_for(queues: SomeQueues, lanes: Lanes) -> None:
     queues.send("high", *map(str, range(5)))
-    assert len(lanes.take(3, 5)) == 3
+    assert len(lanes.receive(3, 5)) == 3
     assert queues.asked[0] == ("high", 3)
 
 
 def test_what_comes_while_nobody_takes_is_shown_again_at_once(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.take(1, 20))
+    taken = in_background(lambda: lanes.receive(1, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("normal", "n1")
     assert ids(taken()) == ["n1"]
@@ -142,15 +142,15 @@ def test_what_comes_while_nobody_takes_is_shown_again_at_once(queues: SomeQueues
     queues.send("high", "h1")
     with queues.changed:
         assert queues.changed.wait_for(lambda: sorted(queues.shown) == ["h1", "l1"], 5)
-    assert [ids(lanes.take(1, 5)) for _ in range(2)] == [["h1"], ["l1"]]
+    assert [ids(lanes.receive(1, 5)) for _ in range(2)] == [["h1"], ["l1"]]
 
 
 def test_what_is_over_the_room_is_shown_again_at_once(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.take(5, 20))
+    taken = in_background(lambda: lanes.receive(5, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("high", "h1")
     assert ids(taken()) == ["h1"]
-    taken = in_background(lambda: lanes.take(2, 20))
+    taken = in_background(lambda: lanes.receive(2, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("low", "l1", "l2", "l3", "l4")
     assert ids(taken()) == ["l1", "l2"]
@@ -158,7 +158,7 @@ def test_what_is_over_the_room_is_shown_again_at_once(queues: SomeQueues, lanes:
 
 
 def test_closing_ends_a_take_and_gives_back_what_arrives_later(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.take(1, 20))
+    taken = in_background(lambda: lanes.receive(1, 20))
     queues.await_polls("high", "normal", "low")
     lanes.close()
     assert taken() == []
@@ -170,7 +170,7 @@ def test_closing_ends_a_take_and_gives_back_what_arrives_later(queues: SomeQueue
 def test_a_broken_lane_does_not_stop_the_others(queues: SomeQueues, lanes: Lanes) -> None:
     queues.broken = {"high"}
     queues.send("normal", "n1")
-    assert ids(lanes.take(1, 5)) == ["n1"]
+    assert ids(lanes.receive(1, 5)) == ["n1"]
 
 
 def test_when_every_lane_is_broken_the_taker_is_told_and_may_try_again(
@@ -178,19 +178,19 @@ def test_when_every_lane_is_broken_the_taker_is_told_and_may_try_again(
 ) -> None:
     queues.broken = {"high", "normal", "low"}
     with pytest.raises(ConnectionError):
-        lanes.take(1, 5)
+        lanes.receive(1, 5)
     queues.broken = set()
     queues.send("low", "l1")
-    assert ids(lanes.take(1, 5)) == ["l1"]
+    assert ids(lanes.receive(1, 5)) == ["l1"]
 
 
 def test_lanes_come_and_go(queues: SomeQueues, lanes: Lanes) -> None:
     lanes.serve([NORMAL])
-    taken = in_background(lambda: lanes.take(1, 5))
+    taken = in_background(lambda: lanes.receive(1, 5))
     queues.await_polls("normal")
     assert dict(queues.asked) == {"normal": 1}
     queues.send("normal", "n1")
     assert ids(taken()) == ["n1"]
     lanes.serve([LOW, NORMAL])
     queues.send("low", "l1")
-    assert ids(lanes.take(1, 5)) == ["l1"]
+    assert ids(lanes.receive(1, 5)) == ["l1"]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from shardmill.model.transfers import Stored
 from shardmill.model.worker import Reported, Result
 from shardmill.worker.transport.base import Refused, Unreachable
-from shardmill.worker.transport.reporting import NEVER_TAKEN, deliver
+from shardmill.worker.transport.reporting import PERMANENT_CODES, report_results
+from support.worker_log import logged
 
 FINE, HEAVY, POISON = "fine", "heavy", "poison"
 """What is taken; what is not taken for what it brings along; what is never taken."""
@@ -51,11 +52,11 @@ def results(kinds: Sequence[str]) -> list[Result]:
 
 @given(
     st.lists(st.sampled_from([FINE, HEAVY, POISON]), min_size=1, max_size=10),
-    st.sampled_from(sorted(NEVER_TAKEN)),
+    st.sampled_from(sorted(PERMANENT_CODES)),
 )
 def test_each_is_taken_as_far_as_it_can_be_whatever_goes_with_it(kinds: list[str], code: str) -> None:
     counter = Counter(code)
-    answers = deliver(counter.send, results(kinds))
+    answers = report_results(counter.send, results(kinds))
     taken = [f"t{at}" for at, kind in enumerate(kinds) if kind != POISON]
     assert [answer.task_id for answer in answers] == taken == list(counter.taken)
     assert counter.sent <= 1 + 2 * len(kinds)
@@ -65,15 +66,20 @@ def test_each_is_taken_as_far_as_it_can_be_whatever_goes_with_it(kinds: list[str
         if kind == HEAVY:
             result = counter.taken[f"t{at}"]
             assert result.outcome == "failed-permanent"
-            assert result.reason == f"its result was refused ({code}): nothing was taken"
+            assert result.reason == f"Shardmill refused the result ({code}): nothing was taken"
             assert (result.output, result.stdout, result.stderr) == (None, None, None)
             assert (result.receipt, result.exit_code) == (HEAVY, 0)
 
 
 def test_what_is_given_up_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        assert deliver(Counter().send, results([POISON])) == []
-    assert caplog.messages == ["result-given-up task=t0 attempt=1 error=nothing was taken"]
+        assert report_results(Counter().send, results([POISON])) == []
+    assert logged(caplog)[-1] == {
+        "action": "result-dropped",
+        "task": "t0",
+        "attempt": 1,
+        "error": "nothing was taken",
+    }
 
 
 @pytest.mark.parametrize("error", [Unreachable("away"), Refused("who are you?", "unauthorized")])
@@ -82,7 +88,7 @@ def test_what_may_pass_is_left_to_the_caller(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        deliver(send, results([FINE, FINE]))
+        report_results(send, results([FINE, FINE]))
 
 
 def test_a_long_refusal_still_fits_into_a_reason() -> None:
@@ -92,7 +98,7 @@ def test_a_long_refusal_still_fits_into_a_reason() -> None:
         sent.extend(results)
         raise Refused("x" * 5_000, "invalid-request")
 
-    assert deliver(send, results([FINE])) == []
+    assert report_results(send, results([FINE])) == []
     assert Result.model_validate(sent[-1].model_dump()) == sent[-1]
 
 
@@ -100,7 +106,7 @@ def test_a_result_that_is_refused_for_its_files_is_a_failure_and_not_sent_for_ev
     counter = Counter()
     [result] = results([FINE])
     stored = [Stored(name="a", size=1, sha256="0" * 64, attributes={"a": "x"})]
-    [answer] = deliver(counter.send, [result.model_copy(update={"files": stored})])
+    [answer] = report_results(counter.send, [result.model_copy(update={"files": stored})])
     assert answer.status == "ok"
     [taken] = counter.taken.values()
     assert (taken.outcome, taken.files) == ("failed-permanent", None)

@@ -14,14 +14,14 @@ import typer
 
 from shardmill.cli import output
 from shardmill.client.errors import BadFile
-from shardmill.client.transfer import check_free, inside, whole_file
+from shardmill.client.local_files import check_target, new_file, path_inside
 from shardmill.model.files import has_wildcard
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from shardmill.client import Client
-    from shardmill.client.transfer import Progress
+    from shardmill.client.local_files import Progress
     from shardmill.model.transfers import JobFile
 
 STDOUT = "-"
@@ -58,15 +58,15 @@ class Download:
 
     def _into_folder(self, files: Sequence[JobFile], folder: Path) -> Downloaded:
         """Check all target paths before the first download."""
-        paths = [inside(folder, name) for name in target_names(files)]
+        paths = [path_inside(folder, name) for name in target_names(files)]
         for path in paths:
-            check_free(path, force=self.force)
+            check_target(path, force=self.force)
         return [(file, self._download(file, path)) for file, path in zip(files, paths, strict=True)]
 
     def _join(self, files: Sequence[JobFile], to: str | None) -> Downloaded:
         if not to or _is_folder(to):
             raise typer.BadParameter("must be a single file, or -, with --join", param_hint="--to")
-        with whole_file(Path(to), force=self.force) as out:
+        with new_file(Path(to), force=self.force) as out:
             self._copy(files, out)
         return [(file, Path(to)) for file in files]
 

@@ -1,4 +1,4 @@
-"""The Python SDK. `from shardmill import Client` is the short way to it."""
+"""The Python SDK, also available as `from shardmill import Client`."""
 
 from shardmill.client.client import Client
 from shardmill.client.errors import (

@@ -9,15 +9,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from shardmill.client.connection import connection
-from shardmill.client.control import ControlCalls, HoldCalls
+from shardmill.client.control import ControlCalls, SuspensionCalls
 from shardmill.client.documents import document_of
 from shardmill.client.errors import Invalid
 from shardmill.client.files import FileCalls
 from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
 from shardmill.client.http import Http
+from shardmill.client.local_files import Progress
 from shardmill.client.requests import (
     PAGE,
     Submitted,
+    definition_path,
     job_path,
     new_trigger,
     precondition,
@@ -25,10 +27,9 @@ from shardmill.client.requests import (
     step_path,
     task_path,
     time_text,
-    word,
 )
 from shardmill.client.schedules import ScheduleCalls
-from shardmill.client.transfer import Progress, Store
+from shardmill.client.transfer import ObjectStore
 from shardmill.client.workers import WorkerCalls
 from shardmill.model.base import Answer
 from shardmill.model.definition.fields import Info, JobDefine, JobGraph, ListedDefine, SavedDefine
@@ -43,18 +44,18 @@ Document = Mapping[str, Any] | JobDefine | str | Path
 Stream = Literal["stdout", "stderr"]
 
 
-class Verdict(Answer):
-    """What validation found."""
+class Validation(Answer):
+    """The result of a validation."""
 
     valid: bool
     faults: list[Fault]
 
 
-class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
-    """One Shardmill: at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
+class Client(ControlCalls, FileCalls, SuspensionCalls, ScheduleCalls, WorkerCalls):
+    """A client of the API at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
 
-    Every refusal is a `ShardmillError`. Reading, submitting, suspending, resuming and killing are tried again
-    when the connection or the server fails; what changes something else is not.
+    All exceptions are subclasses of `ShardmillError`. Requests that are safe to repeat (reading, submitting,
+    suspending, resuming, killing, forcing) are retried when the connection or the server fails.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         found = connection(url, token)
         self.url = found.url
         self._http = Http(found, timeout=timeout, transport=transport)
-        self._store = Store(timeout=timeout, trust_env=not found.loopback, transport=transport)
+        self._store = ObjectStore(timeout=timeout, trust_env=not found.loopback, transport=transport)
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +85,7 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
 
     @property
     def calls(self) -> int:
-        """How many requests were sent."""
+        """The number of requests sent to the API."""
         return self._http.calls
 
     # definitions
@@ -92,44 +93,44 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
     def define(self, document: Document, *, expected: int | None = None) -> SavedDefine:
         """Save a definition: a document, a JobDefine, or the path of a JSON or YAML file.
 
-        `expected`: refuse unless the newest version is this one; 0: unless there is none.
+        `expected`: fail unless this is the newest version; 0: unless there is none.
         """
         content = document_of(document)
         job_name = content.get("jobName") if isinstance(content, dict) else None
         if not isinstance(job_name, str):
             faults = [fault(("jobName",), "missing-field", "is required")]
-            raise Invalid("the definition has no name", code="invalid-definition", faults=faults)
-        path = f"/v1/definitions/{word(job_name, 'jobName')}"
+            raise Invalid("the definition has no jobName", code="invalid-definition", faults=faults)
+        path = definition_path(job_name)
         return read(
             SavedDefine, self._http.send("PUT", path, document=content, headers=precondition(expected))
         )
 
     def validate(self, document: Document) -> list[Fault]:
-        """Everything that is wrong with a definition; nothing is saved."""
+        """All faults of a definition; nothing is saved."""
         answer = self._http.send(
-            "POST", "/v1/definitions:validate", document=document_of(document), again=True
+            "POST", "/v1/definitions:validate", document=document_of(document), idempotent=True
         )
-        return read(Verdict, answer).faults
+        return read(Validation, answer).faults
 
     def definitions(self) -> Iterator[ListedDefine]:
-        """Every definition, by name, without its steps."""
+        """All definitions, sorted by name, without their steps."""
         return self._list(ListedDefine, "/v1/definitions")
 
     def versions(self, job_name: str) -> Iterator[ListedDefine]:
-        """Every version of a definition, newest first, without its steps."""
-        return self._list(ListedDefine, f"/v1/definitions/{word(job_name, 'jobName')}/versions")
+        """All versions of a definition, newest first, without their steps."""
+        return self._list(ListedDefine, f"{definition_path(job_name)}/versions")
 
     def definition(self, job_name: str, version: int | None = None) -> SavedDefine:
-        """A definition, in its newest version unless another is asked for."""
-        path = f"/v1/definitions/{word(job_name, 'jobName')}"
+        """A definition in its newest version, or in `version`."""
+        path = definition_path(job_name)
         return read(SavedDefine, self._http.get(path, {"version": version}))
 
     def delete_definition(self, job_name: str, *, expected: int | None = None) -> None:
-        path = f"/v1/definitions/{word(job_name, 'jobName')}"
+        path = definition_path(job_name)
         self._http.send("DELETE", path, headers=precondition(expected))
 
     def job_graph(self) -> JobGraph:
-        """Which definitions depend on which, and which of them schedules start."""
+        """The dependencies between definitions, and which of them have schedules."""
         return read(JobGraph, self._http.get("/v1/definitions:graph"))
 
     # jobs
@@ -148,10 +149,10 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         files: Mapping[str, str | Path] | None = None,
         progress: Progress | None = None,
     ) -> Submitted:
-        """Ask for a run; asking again with the same trigger and content gives the same Job.
+        """Submit a Job; submitting the same trigger and content again returns the same Job.
 
-        `steps`: parameters for steps, by their names. A missing trigger is the present time. `files`: paths
-        of files that come with the Job, by the names that its steps read them under.
+        `steps`: parameters of steps, by name. The default trigger is the current time. `files`: paths of
+        files to upload with the Job, by the names under which its steps read them.
         """
         trigger = new_trigger() if trigger is None else trigger
         job_path(job_name, trigger)
@@ -165,13 +166,13 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
             "priority": priority,
             "executeUser": execute_user,
             "info": info and info.model_dump(mode="json", exclude_unset=True),
-            "files": self._given(files, progress) if files else None,
+            "files": self._upload_all(files, progress) if files else None,
         }
         request = {name: value for name, value in given.items() if value is not None}
-        return self._ask_for_run("/v1/jobs", request, again=True)
+        return self._start_job("/v1/jobs", request, idempotent=True)
 
     def job(self, job_name: str, trigger: str, *, run: int | None = None) -> Job:
-        """A Job with its steps; `run`: with those of an earlier run, here and below."""
+        """A Job with its steps; `run`, here and below, selects an earlier run."""
         return read(Job, self._http.get(job_path(job_name, trigger), {"run": run}))
 
     def jobs(
@@ -182,7 +183,7 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         *,
         page: int = PAGE,
     ) -> Iterator[Job]:
-        """Jobs, newest first, without their steps; read `page` at a time."""
+        """Jobs, newest first, without their steps; `page` is the number of Jobs per request."""
         query = {"jobName": job_name, "state": state and state.value, "submitUser": submit_user}
         return self._list(Job, "/v1/jobs", query, page)
 
@@ -193,21 +194,21 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         timeout: float | None = None,
         on_update: Callable[[Job], None] | None = None,
     ) -> Job:
-        """The Job when it is over: ended, or suspended by a failure (`onFailure: suspend`).
+        """Wait until a Job has ended, or was suspended by a failure (`onFailure: suspend`), and return it.
 
-        `on_update` is called after every look at the Job. Raises `WaitTimedOut` after `timeout` seconds.
+        `on_update` is called with each state that is read. Raises `WaitTimedOut` after `timeout` seconds.
         """
         return wait_for(lambda: self.job(job_name, trigger), timeout, on_update)
 
     def dependencies(self, job_name: str, trigger: str) -> list[DependencyStatus]:
-        """Each run of a parent that a Job waits for, or waited for."""
+        """The Jobs that a Job waits for or waited for."""
         return self._page(DependencyStatus, f"{job_path(job_name, trigger)}/dependencies", {})[0]
 
     def steps(self, job_name: str, trigger: str, *, run: int | None = None) -> list[Step]:
         return self.job(job_name, trigger, run=run).steps
 
     def step(self, job_name: str, trigger: str, step_name: str, *, run: int | None = None) -> Step:
-        """A step with the states of its tasks, if they are a thousand at most."""
+        """A step; with the states of its tasks if there are at most 1,000."""
         return read(Step, self._http.get(step_path(job_name, trigger, step_name), {"run": run}))
 
     def tasks(
@@ -220,21 +221,21 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         run: int | None = None,
         page: int = PAGE,
     ) -> Iterator[Task]:
-        """Every task of a step, in the order of their index."""
+        """The tasks of a step, sorted by index."""
         path = f"{step_path(job_name, trigger, step_name)}/tasks"
         return self._list(Task, path, {"state": state and state.value, "run": run}, page)
 
     def some_tasks(
         self, job_name: str, trigger: str, step_name: str, state: TaskState, most: int
     ) -> list[Task]:
-        """A few tasks of a step in that state: those that one look finds."""
+        """At most `most` tasks of a step in a state, from one request."""
         path = f"{step_path(job_name, trigger, step_name)}/tasks"
         return self._page(Task, path, {"state": state.value, "limit": most})[0]
 
     def task(
         self, job_name: str, trigger: str, step_name: str, index: int, *, run: int | None = None
     ) -> Task:
-        """A task with its attempts and the last of its output."""
+        """A task with its attempts and the end of its logs."""
         return read(Task, self._http.get(task_path(job_name, trigger, step_name, index), {"run": run}))
 
     def logs(
@@ -248,9 +249,9 @@ class Client(ControlCalls, FileCalls, HoldCalls, ScheduleCalls, WorkerCalls):
         attempt: int | None = None,
         follow: bool = False,
     ) -> Iterator[str]:
-        """The output of a task's last attempt, or of the one named, in pieces.
+        """The log of a task's last attempt, or of `attempt`, in pieces.
 
-        `follow`: of that and those that come, until the task has ended; of the one named, until it has.
+        `follow`: continue with later attempts until the task has ended, or until `attempt` has ended.
         """
         path = f"{task_path(job_name, trigger, step_name, index)}/logs"
 

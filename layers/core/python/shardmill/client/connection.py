@@ -1,4 +1,4 @@
-"""Where Shardmill is, and its token: as given, from the environment, or from a running `shardmill dev`."""
+"""The URL and token of the API: given, from the environment, or of a running `shardmill dev`."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ class Connection:
 def connection(
     url: str | None = None, token: str | None = None, find: Callable[[], Session | None] = find_session
 ) -> Connection:
-    """The token of a running `dev` goes to that `dev` and nowhere else."""
+    """Find the URL and token; the token of a running `dev` is used with its URL only."""
     url = url or os.environ.get("SHARDMILL_URL")
     token = token or os.environ.get("SHARDMILL_TOKEN")
     if not (url and token):
         session = find()
-        if session and (not url or _plain(url) == _plain(session.url)):
+        if session and (not url or _normalized(url) == _normalized(session.url)):
             url, token = session.url, token or session.token
     if not url:
         raise NotConnected(
-            "no Shardmill is known here: start one with `shardmill dev`, or give its address and token "
-            "with --url and --token or in SHARDMILL_URL and SHARDMILL_TOKEN"
+            "the URL of Shardmill is not set: start it on this machine with `shardmill dev`, or set the URL "
+            "and token with --url and --token or in SHARDMILL_URL and SHARDMILL_TOKEN"
         )
     if not token:
-        raise NotConnected(f"no token for {url} is known: give it with --token or in SHARDMILL_TOKEN")
-    return Connection(_checked_url(_plain(url)), _checked_token(token.strip()))
+        raise NotConnected(f"no token for {url} is set: use --token or SHARDMILL_TOKEN")
+    return Connection(_checked_url(_normalized(url)), _checked_token(token.strip()))
 
 
-def _plain(url: str) -> str:
+def _normalized(url: str) -> str:
     return url.strip().rstrip("/")
 
 
 def _checked_url(url: str) -> str:
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
-        good = False
-    if not good or parts.query or parts.fragment or not url.isprintable() or " " in url:
-        raise NotConnected(f"{url!r} is not the address of an API, such as https://api.example.org")
+        valid = False
+    if not valid or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise NotConnected(f"{url!r} is not a valid URL of an API, such as https://api.example.org")
     return url
 
 
 def _checked_token(token: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise NotConnected("the token contains characters that no token has")
+        raise NotConnected("the token contains invalid characters")
     return token

@@ -1,11 +1,11 @@
-"""What people do to Jobs, as methods of the Client."""
+"""Control of Jobs, definitions and groups, as methods of the Client."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shardmill.client.requests import Calls, job_path, read, word
+from shardmill.client.requests import Calls, definition_path, group_path, job_path, read
 from shardmill.model.definition.fields import SavedDefine
 from shardmill.model.job import Explanation, Job, Transition
 from shardmill.model.worker import WorkerGroup
@@ -13,23 +13,23 @@ from shardmill.model.worker import WorkerGroup
 
 class ControlCalls(Calls):
     def suspend(self, job_name: str, trigger: str, reason: str = "", let_finish: bool = False) -> Job:
-        """Park a Job. Its running tasks are told to stop, or may finish."""
-        wish = {"reason": reason or None, "letFinish": let_finish}
-        return self._act(job_name, trigger, "suspend", wish, again=True)
+        """Suspend a Job. Its running tasks are stopped, or may finish with `let_finish`."""
+        fields = {"reason": reason or None, "letFinish": let_finish}
+        return self._act(job_name, trigger, "suspend", fields, idempotent=True)
 
     def resume(self, job_name: str, trigger: str, reason: str = "") -> Job:
-        """Let a suspended Job go on; what succeeded is kept.
+        """Resume a suspended Job; tasks that succeeded are kept.
 
-        One that its own failure suspended (`onFailure: suspend`) gets a new run of what failed.
+        If it was suspended by a failure (`onFailure: suspend`), a new run repeats what failed.
         """
-        return self._act(job_name, trigger, "resume", {"reason": reason or None}, again=True)
+        return self._act(job_name, trigger, "resume", {"reason": reason or None}, idempotent=True)
 
     def kill(
         self, job_name: str, trigger: str, reason: str = "", step: str | None = None, index: int | None = None
     ) -> Job:
-        """End a Job, or one of its steps, or one task of a step; that of a Job has no steps in its answer."""
-        wish = {"reason": reason or None, "stepName": step, "index": index}
-        return self._act(job_name, trigger, "kill", wish, again=True)
+        """Kill a Job, a step or a task; the returned Job has steps only if a step was named."""
+        fields = {"reason": reason or None, "stepName": step, "index": index}
+        return self._act(job_name, trigger, "kill", fields, idempotent=True)
 
     def rerun(
         self,
@@ -41,20 +41,20 @@ class ControlCalls(Calls):
         shards: Sequence[int] = (),
         reason: str = "",
     ) -> Job:
-        """Begin a new run of a Job that has ended or is suspended, in which the rest is kept.
+        """Start a new run of a Job that has ended or is suspended; the results of all else are kept.
 
-        What failed runs again; or everything; or `steps`; or of one step its tasks with the indexes `shards`.
+        By default, repeats what failed. Otherwise `everything`, some `steps`, or some `shards` of one step.
         """
-        wish = {
+        fields = {
             "reason": reason or None,
             "scope": "all" if everything else None,
             "steps": list(steps) or None,
             "shards": list(shards) or None,
         }
-        return self._act(job_name, trigger, "rerun", wish)
+        return self._act(job_name, trigger, "rerun", fields)
 
     def recompute(self, job_name: str, trigger: str, step: str, reason: str = "") -> Job:
-        """Begin a new run of a step and of everything downstream of it."""
+        """Start a new run of a step and of all steps downstream of it."""
         return self._act(job_name, trigger, "recompute", {"reason": reason or None, "stepName": step})
 
     def force(
@@ -66,20 +66,20 @@ class ControlCalls(Calls):
         step: str | None = None,
         index: int | None = None,
     ) -> Job:
-        """Force a Job, or one of its steps, or one task of a step, to be SUCCESS or FAILED."""
-        wish = {"state": state, "reason": reason or None, "stepName": step, "index": index}
-        return self._act(job_name, trigger, "force", wish, again=True)
+        """Set the state of a Job, a step or a task to SUCCESS or FAILED."""
+        fields = {"state": state, "reason": reason or None, "stepName": step, "index": index}
+        return self._act(job_name, trigger, "force", fields, idempotent=True)
 
     def delete_job(self, job_name: str, trigger: str, *, full: bool = False) -> None:
-        """Delete a Job, killing it first if it runs; `full`: with its rows, files and logs."""
+        """Delete a Job, which is killed if it runs; `full`: also delete its rows, files and logs."""
         self._http.send("DELETE", job_path(job_name, trigger), query={"full": "true"} if full else {})
 
     def explain(self, job_name: str, trigger: str) -> Explanation:
-        """Why a Job is not finished, or how it came to its end."""
+        """Why a Job has not ended, or why it ended as it did."""
         return read(Explanation, self._http.send("GET", f"{job_path(job_name, trigger)}:explain"))
 
     def set_priority(self, job_name: str, trigger: str, priority: int, reason: str = "") -> Job:
-        """Change how soon the tasks of a Job go out, of those that are still queued too."""
+        """Change the priority of a Job, including its queued tasks."""
         return self._act(job_name, trigger, "priority", {"priority": priority, "reason": reason or None})
 
     def set_groups(
@@ -90,9 +90,9 @@ class ControlCalls(Calls):
         step: str | None = None,
         reason: str = "",
     ) -> Job:
-        """Give a Job, or one of its steps, other worker groups; tasks that wait move there at once."""
-        wish = {"workerGroups": list(worker_groups), "stepName": step, "reason": reason or None}
-        return self._act(job_name, trigger, "group", wish)
+        """Move a Job, or one of its steps, to other worker groups, including its queued tasks."""
+        fields = {"workerGroups": list(worker_groups), "stepName": step, "reason": reason or None}
+        return self._act(job_name, trigger, "group", fields)
 
     def change(
         self,
@@ -107,11 +107,11 @@ class ControlCalls(Calls):
         timeout_seconds: int | None = None,
         reason: str = "",
     ) -> Job:
-        """Change what is given, of all steps of a Job or of one; what is None stays as it is.
+        """Change settings of a Job or of one of its steps; arguments that are None change nothing.
 
-        It holds for tasks that are not leased yet, and for later runs.
+        The changes apply to tasks that are not leased yet, and to later runs.
         """
-        wish = {
+        fields = {
             "stepName": step,
             "priority": priority,
             "workerGroups": None if worker_groups is None else list(worker_groups),
@@ -120,54 +120,45 @@ class ControlCalls(Calls):
             "timeoutSeconds": timeout_seconds,
             "reason": reason or None,
         }
-        return self._act(job_name, trigger, "change", wish)
+        return self._act(job_name, trigger, "change", fields)
 
     def history(self, job_name: str, trigger: str) -> list[Transition]:
-        """Every transition of a Job and its steps, of all its runs, in order."""
+        """All state transitions of a Job and its steps, in all runs, in order."""
         return self._page(Transition, f"{job_path(job_name, trigger)}/history", {})[0]
 
     def _act(
-        self, job_name: str, trigger: str, verb: str, wish: Mapping[str, Any], *, again: bool = False
+        self, job_name: str, trigger: str, verb: str, fields: Mapping[str, Any], *, idempotent: bool = False
     ) -> Job:
-        """`again`: the same again changes nothing."""
-        document = {field: value for field, value in wish.items() if value is not None}
+        document = {field: value for field, value in fields.items() if value is not None}
         path = f"{job_path(job_name, trigger)}:{verb}"
-        return read(Job, self._http.send("POST", path, document=document, again=again))
+        return read(Job, self._http.send("POST", path, document=document, idempotent=idempotent))
 
 
-class HoldCalls(Calls):
+class SuspensionCalls(Calls):
     def suspend_definition(self, job_name: str, reason: str = "") -> SavedDefine:
-        """Let no new Jobs of a definition start; those that run go on, and schedules wait."""
-        return read(SavedDefine, self._hold(_definition(job_name), "suspend", reason))
+        """Start no new Jobs of a definition; running Jobs continue, and schedules wait."""
+        return read(SavedDefine, self._suspend_or_resume(definition_path(job_name), "suspend", reason))
 
     def resume_definition(self, job_name: str, reason: str = "") -> SavedDefine:
-        """Let Jobs of a definition start again; schedules deal with what they missed as catchUp says."""
-        return read(SavedDefine, self._hold(_definition(job_name), "resume", reason))
+        """Start Jobs of a definition again; its schedules handle missed times according to catchUp."""
+        return read(SavedDefine, self._suspend_or_resume(definition_path(job_name), "resume", reason))
 
     def suspend_group(self, name: str, reason: str = "") -> WorkerGroup:
-        """Let nobody take tasks of a group; those that run go on to their end."""
-        return read(WorkerGroup, self._hold(_group(name), "suspend", reason))
+        """Lease no tasks of a group; running tasks continue."""
+        return read(WorkerGroup, self._suspend_or_resume(group_path(name), "suspend", reason))
 
     def resume_group(self, name: str, reason: str = "") -> WorkerGroup:
-        """Let tasks of a group be taken again."""
-        return read(WorkerGroup, self._hold(_group(name), "resume", reason))
+        """Lease tasks of a group again."""
+        return read(WorkerGroup, self._suspend_or_resume(group_path(name), "resume", reason))
 
     def suspend_all_groups(self, reason: str = "") -> None:
-        """Let nobody take any task, also in groups that are made later."""
-        self._hold("/v1/groups", "suspend", reason)
+        """Lease no tasks in any group, including groups that are created later."""
+        self._suspend_or_resume("/v1/groups", "suspend", reason)
 
     def resume_all_groups(self, reason: str = "") -> None:
-        """Let tasks be taken again; a group that was suspended by itself stays so."""
-        self._hold("/v1/groups", "resume", reason)
+        """Lease tasks again, except in groups that were suspended individually."""
+        self._suspend_or_resume("/v1/groups", "resume", reason)
 
-    def _hold(self, path: str, verb: str, reason: str) -> Any:
+    def _suspend_or_resume(self, path: str, verb: str, reason: str) -> Any:
         document = {"reason": reason} if reason else {}
-        return self._http.send("POST", f"{path}:{verb}", document=document, again=True)
-
-
-def _definition(job_name: str) -> str:
-    return f"/v1/definitions/{word(job_name, 'jobName')}"
-
-
-def _group(name: str) -> str:
-    return f"/v1/groups/{word(name, 'name')}"
+        return self._http.send("POST", f"{path}:{verb}", document=document, idempotent=True)

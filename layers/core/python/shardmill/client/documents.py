@@ -1,4 +1,4 @@
-"""Documents as people write them, in JSON or YAML: read as plain JSON values, or refused with the line."""
+"""Read documents in JSON or YAML as plain JSON values; errors name the line."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ STANDARD_INPUT = "-"
 _MERGE = "tag:yaml.org,2002:merge"
 _STRING = "tag:yaml.org,2002:str"
 _BOOLEAN = "tag:yaml.org,2002:bool"
-# 2020-01-21 and 12:30 are texts here: JSON has no dates, and nobody means 750 by 12:30.
+# 2020-01-21 and 12:30 are strings: JSON has no dates, and YAML 1.1 reads 12:30 as the number 750.
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class DocumentError(Invalid):
-    """A file cannot be read as a document."""
+    """A file is not a valid document."""
 
     code = "bad-document"
 
 
 def document_of(given: Mapping[str, Any] | Model | str | Path) -> Any:
-    """What is to be sent of a document, a model, or the path of a file with a document."""
+    """The JSON values of a document, a model, or a file with a document."""
     if isinstance(given, (str, Path)):
         return load_document(given)
     if isinstance(given, Model):
@@ -62,7 +62,7 @@ def _text(path: str | Path, name: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DocumentError(f"{name}, line {line}: this is not UTF-8 text") from None
+        raise DocumentError(f"{name}, line {line}: not UTF-8 text") from None
 
 
 def _is_json(text: str) -> bool:
@@ -84,15 +84,15 @@ def _json(text: str, name: str) -> Any:
         return document
 
     def constant(word: str) -> Any:
-        raise DocumentError(f"{name}: {word} is no JSON value")
+        raise DocumentError(f"{name}: {word} is not a JSON value")
 
     try:
         document = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
     except json.JSONDecodeError as error:
-        raise DocumentError(f"{name}, line {error.lineno}: this is not JSON: {error.msg}") from None
+        raise DocumentError(f"{name}, line {error.lineno}: not valid JSON: {error.msg}") from None
     if twice:
-        _yaml(text.replace("\t", " "), name)  # JSON is YAML too, whose parser knows the line
-        raise DocumentError(f"{name}: the key {twice[0]!r} is given twice")
+        _yaml(text.replace("\t", " "), name)  # the YAML parser, which reads JSON as well, reports the line
+        raise DocumentError(f"{name}: the key {twice[0]!r} is duplicated")
     return document
 
 
@@ -106,23 +106,23 @@ def _yaml(text: str, name: str) -> Any:
         return loader.construct_document(node)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise DocumentError(f"{name}, line {line}: this is not YAML: {error.reason}") from None
+        raise DocumentError(f"{name}, line {line}: not valid YAML: {error.reason}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}, line {mark.line + 1}" if mark else name
-        raise DocumentError(f"{place}: this is not YAML: {_reason(error)}") from None
+        raise DocumentError(f"{place}: not valid YAML: {_reason(error)}") from None
     except ValueError as error:
         raise DocumentError(f"{name}: {error}") from None
 
 
 def _reason(error: yaml.MarkedYAMLError) -> str:
     if error.context == "expected a single document in the stream":
-        return "a file holds one document, this one several"
+        return "the file has several documents; only one is allowed"
     return " ".join(part for part in (error.problem, error.context) if part)
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and without the values that JSON has not."""
+    """SafeLoader without values that JSON does not have."""
 
 
 def _construct_text(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
@@ -142,7 +142,7 @@ for _tag in _NUMBERS:
 
 
 def _check(root: yaml.Node, name: str) -> None:
-    """Refuse keys that are given twice or are no text, and anchors that contain themselves or multiply."""
+    """Reject duplicate and non-string keys, recursive anchors, and anchors that expand to too many values."""
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
 
@@ -159,7 +159,7 @@ def _check(root: yaml.Node, name: str) -> None:
         else:
             found = 1 + sum(size(each) for each in node.value) if isinstance(node, yaml.SequenceNode) else 1
         if found > MAX_VALUES:
-            raise DocumentError(f"{line}: more than {MAX_VALUES:,} values are too many for a document")
+            raise DocumentError(f"{line}: the document has more than {MAX_VALUES:,} values")
         open_nodes.discard(id(node))
         sizes[id(node)] = found
         return found
@@ -174,12 +174,14 @@ def _check_keys(node: yaml.MappingNode, name: str) -> None:
         if key.tag == _MERGE:
             continue
         if key.tag == _BOOLEAN and key.value.lower() not in ("true", "false"):
-            key.tag = _STRING  # nobody means true by a key `on`
+            key.tag = _STRING  # YAML 1.1 reads the key `on` as true
         if key.tag != _STRING:
-            raise DocumentError(f"{name}, line {line}: the key {_shown(key)} is no text; put it in quotes")
+            raise DocumentError(
+                f"{name}, line {line}: the key {_shown(key)} is not a string; put it in quotes"
+            )
         if key.value in lines:
             raise DocumentError(
-                f"{name}, line {line}: the key {key.value!r} is given twice, first in line {lines[key.value]}"
+                f"{name}, line {line}: the key {key.value!r} is duplicated, first in line {lines[key.value]}"
             )
         lines[key.value] = line
 

@@ -1,21 +1,21 @@
-"""What can go wrong between a caller and Shardmill; every problem answer becomes one of these.
+"""The exceptions of the client; each problem response of the API becomes one of them.
 
 ShardmillError
-├── NotConnected        nobody said where Shardmill is
-├── Unreachable         nothing answers there
-├── BadAnswer           something answers, but not as Shardmill does
+├── NotConnected        no URL or token is set
+├── Unreachable         no response
+├── BadAnswer           the response is not one of Shardmill's
 ├── Unauthorized        401
 ├── Forbidden           403
 ├── NotFound            404
 ├── Conflict            409
 ├── PreconditionFailed  412
-├── Invalid             400, 413, 415, 422: the request, with its faults
-│   ├── BadName         a name that nothing can have; it was not even sent
-│   └── BadFile         a file of this machine that cannot be sent, or written
-├── TransferFailed      a file did not come through
+├── Invalid             400, 413, 415, 422, with the faults of the request
+│   ├── BadName         an invalid name; the request was not sent
+│   └── BadFile         a local file that cannot be uploaded or written
+├── TransferFailed      an upload or download failed
 ├── Throttled           429
 ├── ServerError         5xx
-└── WaitTimedOut        the Job or backfill did not end in time; it goes on
+└── WaitTimedOut        the Job or backfill did not end in time; it continues
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHOWN_FAULTS = 10
 
 
 class ShardmillError(Exception):
-    """Shardmill did not do what was asked. `status` is that of HTTP, 0 if there was no answer."""
+    """A request failed. `status` is the HTTP status, 0 if there was no response."""
 
     code = "error"
 
@@ -51,7 +51,7 @@ class ShardmillError(Exception):
 
 
 def _with_faults(detail: str, faults: Sequence[Fault]) -> str:
-    """A line for each of the first faults: a traceback should tell what to mend."""
+    """The message with a line for each of the first faults, so that a traceback shows what to fix."""
     lines = [f"  {fault.pointer or '(document)'}: {fault.message}" for fault in faults[:SHOWN_FAULTS]]
     left = len(faults) - len(lines)
     return "\n".join([detail, *lines, *([f"  and {left} more"] if left else [])])
@@ -114,7 +114,7 @@ class ServerError(ShardmillError):
 
 
 class WaitTimedOut(ShardmillError):
-    """`job` or `backfill` is what was waited for, as it was last seen."""
+    """`job` or `backfill` is its last known state."""
 
     code = "wait-timed-out"
 
@@ -124,7 +124,7 @@ class WaitTimedOut(ShardmillError):
         self.backfill = backfill
 
 
-_KINDS: dict[int, type[ShardmillError]] = {
+_BY_STATUS: dict[int, type[ShardmillError]] = {
     400: Invalid,
     401: Unauthorized,
     403: Forbidden,
@@ -136,24 +136,22 @@ _KINDS: dict[int, type[ShardmillError]] = {
     422: Invalid,
     429: Throttled,
 }
-# API Gateway itself answers these, in its own words, before any function is asked.
+# API Gateway returns these itself, not as problem+json.
 _GATEWAY = {401, 403, 413, 429}
 
 
-def problem_error(status: int, body: Any, where: str) -> ShardmillError:
-    """The exception for an answer that is no success; `where` names the request for people."""
+def problem_error(status: int, body: Any, request: str) -> ShardmillError:
+    """The exception for an error response; `request` is its method and path, for the message."""
     problem = body if isinstance(body, dict) else {}
-    kind = _KINDS.get(status, ServerError if status >= 500 else BadAnswer)
+    kind = _BY_STATUS.get(status, ServerError if status >= 500 else BadAnswer)
     detail = next((text for key in ("detail", "title", "message") if (text := problem.get(key))), None)
     if "code" in problem:
         return kind(
             str(detail or kind.code), code=str(problem["code"]), status=status, faults=_faults(problem)
         )
     if status in _GATEWAY or status >= 500:
-        return kind(f"{where} was answered {status}: {detail or 'without a reason'}", status=status)
-    return BadAnswer(
-        f"{where} was answered {status}, but not as Shardmill does; is the address right?", status=status
-    )
+        return kind(f"{request} returned {status}: {detail or 'no reason given'}", status=status)
+    return BadAnswer(f"{request} returned {status}, but not from Shardmill; check the URL", status=status)
 
 
 def _faults(problem: dict[str, Any]) -> list[Fault]:

@@ -1,8 +1,7 @@
-"""Files of Jobs, as methods of the Client: those there are, those that come with a request, their content."""
+"""Files of Jobs, as methods of the Client: list, upload and download."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,44 +10,44 @@ from typing import Any, BinaryIO
 from pydantic import TypeAdapter, ValidationError
 
 from shardmill.client.errors import BadFile, NotFound, TransferFailed
-from shardmill.client.requests import Calls, job_path, read, word
-from shardmill.client.transfer import (
-    Broken,
-    Expired,
-    Measured,
+from shardmill.client.local_files import (
+    MeasuredFile,
     Progress,
-    Store,
-    check,
-    inside,
-    insist,
-    measured,
-    whole_file,
+    check_upload,
+    measure,
+    new_file,
+    path_inside,
 )
+from shardmill.client.requests import Calls, job_path, path_segment, read
+from shardmill.client.transfer import ObjectStore, retry_transfer
 from shardmill.model.fault import fault
 from shardmill.model.files import WorkName
-from shardmill.model.transfers import JobFile, Upload
+from shardmill.model.transfers import Fetch, JobFile, Upload
+from shardmill.transfer.download import Download
+from shardmill.transfer.exchange import ExpiredUrl, PermanentError
+from shardmill.transfer.upload import put
 
 _WORK_NAME: TypeAdapter[str] = TypeAdapter(WorkName)
-_WILD = re.compile(r"([*?\[])")
+_WILDCARD = re.compile(r"([*?\[])")
 
 
 class FileCalls(Calls):
-    _store: Store
+    _store: ObjectStore
 
     def files(
         self, job_name: str, trigger: str, *, step: str | None = None, name: str | None = None
     ) -> Iterator[JobFile]:
-        """The files that came with a Job, and those that its tasks made, by steps, tasks and names.
+        """The files that were submitted with a Job, and the outputs of its tasks, by step, task and name.
 
-        `name`: only those that this name, or pattern such as `part-*.csv`, fits. Their addresses are good for
-        fifteen minutes.
+        `name`: only files with this name, or that match a pattern such as `part-*.csv`. Their URLs expire
+        after fifteen minutes.
         """
-        query = {"step": None if step is None else word(step, "stepName"), "name": name}
+        query = {"step": None if step is None else path_segment(step, "stepName"), "name": name}
         return self._list(JobFile, f"{job_path(job_name, trigger)}/files", query)
 
     def upload(self, path: str | Path, *, progress: Progress | None = None) -> Upload:
-        """Store a file for a Job that is still to be asked for, unless it is there already."""
-        return self._send(measured(Path(path), progress))
+        """Upload a file for a Job that will be submitted, unless it is stored already."""
+        return self._upload(measure(Path(path), progress))
 
     def download(
         self,
@@ -59,16 +58,16 @@ class FileCalls(Calls):
         of: tuple[str, str] | None = None,
         progress: Progress | None = None,
     ) -> Path:
-        """Fetch a file to a path, or into a folder: one that there is, or a text with / at its end.
+        """Download a file to a path, or into a folder: an existing one, or a path that ends with /.
 
-        It appears there when it is whole and its checksum right. `force`: also in the place of another. `of`:
-        the jobName and trigger of its Job, to ask for a new address if this one is too old.
+        It appears there when it is complete and its checksum is correct. `force`: overwrite an existing file.
+        `of`: the jobName and trigger of its Job, to get a new URL if this one has expired.
         """
         path = Path(target)
         if path.is_dir() or str(target).endswith("/"):
-            path = inside(path, file.name)
-        with whole_file(path, force=force) as out:
-            self.download_into(file, out, of=of, progress=progress)
+            path = path_inside(path, file.name)
+        with new_file(path, force=force) as out:
+            self._download(file, out, of, progress, rewindable=True)
         return path
 
     def download_into(
@@ -79,96 +78,89 @@ class FileCalls(Calls):
         of: tuple[str, str] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Write the content of a file; raises `TransferFailed` after it if its checksum is wrong."""
-        fetching = _Fetching(self._store, file, out, progress)
+        """Write a file to a stream; raises `TransferFailed` after its last byte if the checksum is wrong."""
+        self._download(file, out, of, progress, rewindable=False)
 
-        def once() -> None:
+    def _download(
+        self,
+        file: JobFile,
+        out: BinaryIO,
+        of: tuple[str, str] | None,
+        progress: Progress | None,
+        *,
+        rewindable: bool,
+    ) -> None:
+        def report(received: int) -> None:
+            if progress:
+                progress(f"downloading {file.name}", received, file.size)
+
+        source = Fetch.model_construct(name=file.name, size=file.size, sha256=file.sha256)
+        download = Download(source, out, self._store.exchange, progress=report, rewindable=rewindable)
+        url = file.url
+
+        def attempt() -> None:
+            nonlocal url
             try:
-                fetching.go_on()
-            except Expired as error:
+                download.attempt(url, lambda: True)
+            except ExpiredUrl as error:
                 if not of:
-                    raise TransferFailed(
-                        f"{error}; addresses are good for fifteen minutes: list the files again"
+                    raise PermanentError(
+                        f"{error}; URLs expire after fifteen minutes: list the files again"
                     ) from None
-                fetching.url = self._again(file, *of).url
-                raise Broken(str(error)) from None
+                url = self._refreshed(file, *of).url
+                raise
 
-        insist(f"the file {file.name!r} could not be fetched", once, lambda: fetching.have)
+        retry_transfer(f"cannot download the file {file.name!r}", attempt, lambda: download.farthest)
 
-    def _again(self, file: JobFile, job_name: str, trigger: str) -> JobFile:
-        """A file as it is now, with a new address."""
-        exactly = _WILD.sub(r"[\1]", file.name)
-        for found in self.files(job_name, trigger, step=file.step_name, name=exactly):
+    def _refreshed(self, file: JobFile, job_name: str, trigger: str) -> JobFile:
+        """The same file with a new URL."""
+        literal = _WILDCARD.sub(r"[\1]", file.name)
+        for found in self.files(job_name, trigger, step=file.step_name, name=literal):
             if (found.step_name, found.index) == (file.step_name, file.index):
                 if found.sha256 != file.sha256:
-                    raise TransferFailed("it was made anew meanwhile; get it again")
+                    raise TransferFailed(
+                        f"the file {file.name!r} was replaced during the download; download it again"
+                    )
                 return found
-        raise NotFound(f"the Job {job_name}/{trigger} has no file {file.name!r} any more")
+        raise NotFound(f"the Job {job_name}/{trigger} no longer has a file {file.name!r}")
 
-    def _given(
+    def _upload_all(
         self, files: Mapping[str, str | Path], progress: Progress | None = None
     ) -> list[dict[str, Any]]:
-        """Send files, once all were looked at; what a JobRequest says of them, by their names."""
+        """Upload files after checking all of them; return the `files` of a JobRequest, sorted by name."""
         for at, name in enumerate(sorted(files)):
             _check_name(name, at)
-            check(Path(files[name]))
-        found = {name: measured(Path(files[name]), progress) for name in sorted(files)}
+            check_upload(Path(files[name]))
+        found = {name: measure(Path(files[name]), progress) for name in sorted(files)}
         return [
-            {"name": name, "upload": self._send(each).upload, "size": each.size}
+            {"name": name, "upload": self._upload(each).upload, "size": each.size}
             for name, each in found.items()
         ]
 
-    def _send(self, file: Measured) -> Upload:
-        """A try begins with the question where to, which also tells whether the last one came through."""
+    def _upload(self, file: MeasuredFile) -> Upload:
+        """Upload a file; each attempt requests a URL first, which shows if the previous one succeeded."""
 
-        def once() -> Upload:
+        def attempt() -> Upload:
             wanted = {"size": file.size, "sha256": file.sha256}
-            upload = read(Upload, self._http.send("POST", "/v1/uploads", document=wanted, again=True))
+            upload = read(Upload, self._http.send("POST", "/v1/uploads", document=wanted, idempotent=True))
             if not upload.present:
-                try:
-                    self._store.put(upload.url or "", upload.headers, file, file.size)
-                except Expired as error:
-                    raise TransferFailed(str(error)) from None
+                put(
+                    self._store.exchange,
+                    upload.url or "",
+                    upload.headers,
+                    file,
+                    file.size,
+                    None,
+                )
             return Upload(upload=upload.upload, present=True)
 
-        return insist(f"{file.path} could not be sent", once, lambda: 0)
-
-
-class _Fetching:
-    """A file on its way, which goes on where it broke off."""
-
-    def __init__(self, store: Store, file: JobFile, out: BinaryIO, progress: Progress | None) -> None:
-        self._store, self._file, self._out, self._progress = store, file, out, progress
-        self._sha = hashlib.sha256()
-        self.have = 0
-        self.url = file.url
-
-    def go_on(self) -> None:
-        size = self._file.size
-        if self.have < size:
-            with self._store.get(self.url, self.have) as pieces:
-                for piece in pieces:
-                    self._take(piece)
-        if self.have < size:
-            raise Broken(f"it broke off after {self.have} of {size} bytes")
-        if self._sha.hexdigest() != self._file.sha256:
-            raise TransferFailed("its checksum is not that of the file that was stored")
-
-    def _take(self, piece: bytes) -> None:
-        size = self._file.size
-        if self.have + len(piece) > size:
-            raise TransferFailed(f"there are more than its {size} bytes")
-        self._out.write(piece)
-        self._sha.update(piece)
-        self.have += len(piece)
-        if self._progress:
-            self._progress(f"fetching {self._file.name}", self.have, size)
+        return retry_transfer(f"cannot upload {file.path}", attempt)
 
 
 def _check_name(name: str, at: int) -> None:
     try:
         _WORK_NAME.validate_python(name, strict=True)
     except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]["msg"]
-        faults = [fault(("files", at, "name"), "bad-file-name", f"{name!r} {wrong}")]
+        reason = error.errors(include_url=False)[0]["msg"]
+        faults = [fault(("files", at, "name"), "bad-file-name", f"{name!r} {reason}")]
         raise BadFile("a file cannot have this name in the work folder", faults=faults) from None

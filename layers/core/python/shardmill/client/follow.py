@@ -1,4 +1,4 @@
-"""Watching what goes on: a Job or a backfill until it is over, a log until its task has ended."""
+"""Wait for a Job or a backfill, and follow the log of a task."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from shardmill.model.time.schedule import Backfill
 
 T = TypeVar("T")
 
-SHORTEST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
-LOG_PAUSE = 0.5
+MIN_INTERVAL = 0.1
+MAX_INTERVAL = 2.0
+LOG_INTERVAL = 0.5
 OUTAGE_SECONDS = 60.0
 
 
 class LogPage(Answer):
-    """A piece of a log; `offset` is where the next one begins, `complete` whether nothing more will come."""
+    """A piece of a log; the next one starts at `offset`, unless the log is `complete`."""
 
     text: str
     offset: int
@@ -29,51 +29,51 @@ class LogPage(Answer):
 
 
 def is_over(job: Job) -> bool:
-    """Whether nothing will happen to a Job unless somebody asks for it."""
+    """Whether a Job has ended or needs a user to continue."""
     return job.state.ended or failed_and_suspended(job)
 
 
 def failed_and_suspended(job: Job) -> bool:
-    """`onFailure: suspend` stops a Job that would fail, until somebody mends and resumes it."""
+    """Whether a failure suspended a Job (`onFailure: suspend`); a user can fix and resume it."""
     return job.state is JobState.SUSPENDED and any(step.state is StepState.FAILED for step in job.steps)
 
 
-def wait_for(look: Callable[[], Job], timeout: float | None, on_update: Callable[[Job], None] | None) -> Job:
-    """Look at a Job until it is over."""
+def wait_for(fetch: Callable[[], Job], timeout: float | None, on_update: Callable[[Job], None] | None) -> Job:
+    """Poll a Job until it is over."""
 
-    def late(job: Job, after: str) -> WaitTimedOut:
+    def timed_out(job: Job, after: str) -> WaitTimedOut:
         return WaitTimedOut(
             f"the Job {job.job_name}/{job.trigger} is still {job.state.value} {after}", job=job
         )
 
-    return _watch(look, is_over, late, timeout, on_update)
+    return _poll(fetch, is_over, timed_out, timeout, on_update)
 
 
 def wait_for_backfill(
-    look: Callable[[], Backfill], timeout: float | None, on_update: Callable[[Backfill], None] | None
+    fetch: Callable[[], Backfill], timeout: float | None, on_update: Callable[[Backfill], None] | None
 ) -> Backfill:
-    """Look at a backfill until it starts no more Jobs and none of them runs."""
+    """Poll a backfill until it has no running Jobs and will start no more."""
 
-    def is_settled(backfill: Backfill) -> bool:
+    def finished(backfill: Backfill) -> bool:
         return backfill.state != "RUNNING" and not backfill.running
 
-    def late(backfill: Backfill, after: str) -> WaitTimedOut:
+    def timed_out(backfill: Backfill, after: str) -> WaitTimedOut:
         name = f"backfill {backfill.number} of {backfill.job_name}/{backfill.schedule_id}"
         return WaitTimedOut(f"{name} is still {backfill.state} {after}", backfill=backfill)
 
-    return _watch(look, is_settled, late, timeout, on_update)
+    return _poll(fetch, finished, timed_out, timeout, on_update)
 
 
-def _watch(
-    look: Callable[[], T],
+def _poll(
+    fetch: Callable[[], T],
     over: Callable[[T], bool],
-    late: Callable[[T, str], WaitTimedOut],
+    timed_out: Callable[[T, str], WaitTimedOut],
     timeout: float | None,
     on_update: Callable[[T], None] | None,
 ) -> T:
-    """Look at something, less and less often, until it is over; an outage of a minute is sat out."""
+    """Poll with growing intervals until it is over; tolerate outages of up to a minute."""
     start = last_seen = time.monotonic()
-    found = look()
+    found = fetch()
     while True:
         if on_update:
             on_update(found)
@@ -82,18 +82,18 @@ def _watch(
         elapsed = time.monotonic() - start
         left = None if timeout is None else timeout - elapsed
         if left is not None and left <= 0:
-            raise late(found, f"after {elapsed:.0f} s")
-        pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, elapsed / 20))
-        time.sleep(pause if left is None else min(pause, left))
+            raise timed_out(found, f"after {elapsed:.0f} s")
+        interval = min(MAX_INTERVAL, max(MIN_INTERVAL, elapsed / 20))
+        time.sleep(interval if left is None else min(interval, left))
         try:
-            found, last_seen = look(), time.monotonic()
+            found, last_seen = fetch(), time.monotonic()
         except (Unreachable, ServerError):
             if time.monotonic() - last_seen > OUTAGE_SECONDS:
                 raise
 
 
 def read_log(page: Callable[[int, int | None], LogPage], attempt: int | None = None) -> Iterator[str]:
-    """What there is now of a log: of the last attempt, unless one is named."""
+    """The current content of the log of an attempt, by default the last one."""
     offset = 0
     while True:
         found = page(offset, attempt)
@@ -105,7 +105,7 @@ def read_log(page: Callable[[int, int | None], LogPage], attempt: int | None = N
 
 
 def follow_log(task: Callable[[], Task], page: Callable[[int, int | None], LogPage]) -> Iterator[str]:
-    """The log of every attempt from the present one on, until the task has ended."""
+    """The logs of the current and all later attempts, until the task has ended."""
     followed = 0
     while True:
         seen = task()
@@ -115,11 +115,11 @@ def follow_log(task: Callable[[], Task], page: Callable[[int, int | None], LogPa
         elif seen.state.ended:
             return
         else:
-            time.sleep(LOG_PAUSE)
+            time.sleep(LOG_INTERVAL)
 
 
 def follow_attempt(page: Callable[[int, int | None], LogPage], attempt: int) -> Iterator[str]:
-    """The log of one attempt, until it or its task has ended."""
+    """The log of one attempt, until it has ended."""
     offset = 0
     while True:
         found = page(offset, attempt)
@@ -129,4 +129,4 @@ def follow_attempt(page: Callable[[int, int | None], LogPage], attempt: int) -> 
         if found.complete:
             return
         if not found.text:
-            time.sleep(LOG_PAUSE)
+            time.sleep(LOG_INTERVAL)

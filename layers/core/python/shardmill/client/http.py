@@ -1,10 +1,8 @@
-"""HTTP to Shardmill: a request, tried again where that is harmless; its answer is JSON or an exception."""
+"""HTTP requests to the API: idempotent ones are retried, and problem responses become exceptions."""
 
 from __future__ import annotations
 
 import json
-import random
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,11 +11,18 @@ import httpx
 from shardmill.client.connection import Connection
 from shardmill.client.errors import BadAnswer, Invalid, Unreachable, problem_error
 from shardmill.model.plain_json import plain_faults
+from shardmill.transfer.backoff import Backoff, retry
 
-TRIES = 5
-FIRST_DELAY = 0.1
-LONGEST_DELAY = 5.0
 CONNECT_SECONDS = 5.0
+BACKOFF = Backoff(attempts=5, first_delay=0.1, max_delay=5.0)
+_NO_RETRY = Backoff(attempts=1)
+
+
+class _TemporaryFailure(Exception):
+    """A response that may be a different one after a retry."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.response = response
 
 
 class Http:
@@ -30,7 +35,7 @@ class Http:
             base_url=connection.url,
             headers={"authorization": f"Bearer {connection.token}", "accept": "application/json"},
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
-            trust_env=not connection.loopback,  # a proxy cannot reach this machine's loopback
+            trust_env=not connection.loopback,  # a proxy cannot reach this machine's loopback interface
             transport=transport,
         )
 
@@ -39,7 +44,7 @@ class Http:
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        return self.send("GET", path, query=given, again=True)
+        return self.send("GET", path, query=given, idempotent=True)
 
     def send(
         self,
@@ -49,10 +54,13 @@ class Http:
         query: Mapping[str, Any] | None = None,
         document: Any = None,
         headers: Mapping[str, str] | None = None,
-        again: bool = False,
+        idempotent: bool = False,
     ) -> Any:
-        """The answer's document. `again`: asking twice is as good as asking once."""
-        return self.exchange(method, path, query=query, document=document, headers=headers, again=again)[1]
+        """Send a request and return the document of its response. Only `idempotent` requests are retried."""
+        _, answer = self.exchange(
+            method, path, query=query, document=document, headers=headers, idempotent=idempotent
+        )
+        return answer
 
     def exchange(
         self,
@@ -62,27 +70,32 @@ class Http:
         query: Mapping[str, Any] | None = None,
         document: Any = None,
         headers: Mapping[str, str] | None = None,
-        again: bool = False,
+        idempotent: bool = False,
     ) -> tuple[int, Any]:
-        """The answer's status and document."""
+        """Send a request and return the status and document of its response."""
         request = self._client.build_request(
             method, path, params=query, content=_body(document), headers=_headers(document, headers)
         )
-        for tries_left in reversed(range(TRIES if again else 1)):
-            delay = FIRST_DELAY * 2 ** (TRIES - 1 - tries_left) * random.uniform(0.5, 1.0)
+
+        def attempt() -> httpx.Response:
             self.calls += 1
-            try:
-                response = self._client.send(request)
-            except httpx.TransportError as error:
-                if not tries_left:
-                    raise self._unreachable(error) from error
-            else:
-                passing = response.status_code == 429 or response.status_code >= 500
-                if not (passing and tries_left):
-                    return response.status_code, self._answer(response)
-                delay = max(delay, _asked_delay(response))
-            time.sleep(min(delay, LONGEST_DELAY))
-        raise AssertionError("unreachable")
+            response = self._client.send(request)
+            if response.status_code == 429 or response.status_code >= 500:
+                raise _TemporaryFailure(response)
+            return response
+
+        try:
+            response = retry(
+                attempt,
+                BACKOFF if idempotent else _NO_RETRY,
+                on=(httpx.TransportError, _TemporaryFailure),
+                retry_after=_retry_after,
+            )
+        except _TemporaryFailure as failure:
+            response = failure.response
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        return response.status_code, self._answer(response)
 
     def _answer(self, response: httpx.Response) -> Any:
         try:
@@ -91,21 +104,21 @@ class Http:
             body = None
             if response.is_success:
                 raise BadAnswer(
-                    f"{self._url} answers, but not in JSON; is the address right?",
+                    f"{self._url} responded, but not with JSON; check the URL",
                     status=response.status_code,
                 ) from None
         if response.is_success:
             return body
-        where = f"{response.request.method} {response.request.url.path}"
-        raise problem_error(response.status_code, body, where)
+        request = f"{response.request.method} {response.request.url.path}"
+        raise problem_error(response.status_code, body, request)
 
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
-        reason = "it did not answer in time" if isinstance(error, httpx.TimeoutException) else str(error)
+        reason = "no response in time" if isinstance(error, httpx.TimeoutException) else str(error)
         return Unreachable(f"cannot reach Shardmill at {self._url}: {reason or type(error).__name__}")
 
 
 def _body(document: Any) -> bytes | None:
-    """In ASCII: so no text is mistaken for one that was damaged on its way."""
+    """Encode a document in ASCII, which no intermediary can damage."""
     if document is None:
         return None
     faults = plain_faults(document)
@@ -119,9 +132,11 @@ def _headers(document: Any, headers: Mapping[str, str] | None) -> dict[str, str]
     return {**kind, **(headers or {})}
 
 
-def _asked_delay(response: httpx.Response) -> float:
-    """What Retry-After asks for, in seconds; its other form, a date, is not used by AWS."""
+def _retry_after(error: Exception) -> float:
+    """The seconds of a Retry-After header; AWS does not use its other form, a date."""
+    if not isinstance(error, _TemporaryFailure):
+        return 0.0
     try:
-        return max(0.0, float(response.headers.get("retry-after", 0)))
+        return max(0.0, float(error.response.headers.get("retry-after", 0)))
     except ValueError:
         return 0.0

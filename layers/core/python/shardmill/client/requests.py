@@ -1,4 +1,4 @@
-"""What the parts of the Client share: requests whose answers are models."""
+"""What all parts of the Client share: paths, paging, and responses as models."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ T = TypeVar("T", bound=Answer)
 PAGE = 200
 ACCEPTED = 202
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
+_WORKER_ID = re.compile(r"[a-z2-7]{8}")
+_lock = threading.Lock()
+_last_ms = 0
 
 
 class Submitted(Job):
-    """The Job that was asked for; `new`: whether it was not there before."""
+    """The Job of a request; `new` is False if it existed before."""
 
     new: bool = Field(exclude=True)
 
@@ -46,33 +51,35 @@ class Calls:
     def _page(self, model: type[T], path: str, query: Mapping[str, Any]) -> tuple[list[T], str | None]:
         answer = self._http.get(path, query)
         if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
-            raise BadAnswer(f"the answer of GET {path} is not a list")
+            raise BadAnswer(f"the response to GET {path} is not a list")
         return [read(model, item) for item in answer["items"]], answer.get("cursor")
 
-    def _ask_for_run(self, path: str, document: Any, *, again: bool) -> Submitted:
-        status, answer = self._http.exchange("POST", path, document=document, again=again)
+    def _start_job(self, path: str, document: Any, *, idempotent: bool) -> Submitted:
+        status, answer = self._http.exchange("POST", path, document=document, idempotent=idempotent)
         return read(Submitted, {**answer, "new": status == ACCEPTED} if isinstance(answer, dict) else answer)
 
 
 def read(model: type[T], answer: Any) -> T:
+    """Validate a response as a model. Raises BadAnswer."""
     try:
         return model.model_validate(answer)
     except ValidationError as error:
         place = ".".join(str(part) for part in error.errors(include_input=False)[0]["loc"])
         raise BadAnswer(
-            f"the answer is not a {model.__name__} as this version knows it"
+            f"the response is not a valid {model.__name__} for this version of the client"
             + (f" (see {place})" if place else "")
         ) from error
 
 
 def precondition(expected: int | None) -> dict[str, str]:
+    """The header that makes a request conditional on a version; 0 is a document that does not exist."""
     if expected is None:
         return {}
     return {"if-match": f'"v{expected}"'} if expected else {"if-none-match": "*"}
 
 
 def time_text(moment: datetime | str, field: str) -> str:
-    """A time as the API takes it; one without an offset is UTC."""
+    """A time in the format of the API; one without an offset is UTC."""
     try:
         return _TIME.dump_python(_TIME.validate_python(moment), mode="json")  # type: ignore[no-any-return]
     except ValidationError as error:
@@ -80,25 +87,33 @@ def time_text(moment: datetime | str, field: str) -> str:
         raise Invalid("the request is not valid", code="invalid-request", faults=faults) from None
 
 
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
-_TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
-_WORKER_ID = re.compile(r"[a-z2-7]{8}")
+def new_trigger() -> str:
+    """The current time in milliseconds, UTC; unique in this process."""
+    global _last_ms
+    with _lock:
+        _last_ms = max(to_ms(datetime.now(UTC)), _last_ms + 1)
+        moment = from_ms(_last_ms)
+    return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}Z"
 
 
-def word(text: str, field: str, kind: TypeAdapter[str] = _NAME) -> str:
-    """A part of an address; what can name nothing is not even asked for."""
+def path_segment(text: str, field: str, kind: TypeAdapter[str] = _NAME) -> str:
+    """A segment of a path. Raises BadName for a value that the API would reject."""
     try:
         return quote(kind.validate_python(text, strict=True), safe="")
     except ValidationError as error:
-        raise BadName(f"{text!r} cannot be a {field}: it {error.errors()[0]['msg']}") from None
+        raise BadName(f"{text!r} is not a valid {field}: it {error.errors()[0]['msg']}") from None
+
+
+def definition_path(job_name: str) -> str:
+    return f"/v1/definitions/{path_segment(job_name, 'jobName')}"
 
 
 def job_path(job_name: str, trigger: str) -> str:
-    return f"/v1/jobs/{word(job_name, 'jobName')}/{word(trigger, 'trigger', _TRIGGER)}"
+    return f"/v1/jobs/{path_segment(job_name, 'jobName')}/{path_segment(trigger, 'trigger', _TRIGGER)}"
 
 
 def step_path(job_name: str, trigger: str, step_name: str) -> str:
-    return f"{job_path(job_name, trigger)}/steps/{word(step_name, 'stepName')}"
+    return f"{job_path(job_name, trigger)}/steps/{path_segment(step_name, 'stepName')}"
 
 
 def task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
@@ -106,34 +121,25 @@ def task_path(job_name: str, trigger: str, step_name: str, index: int) -> str:
 
 
 def schedules_path(job_name: str | None) -> str:
-    return "/v1/schedules" if job_name is None else f"/v1/schedules/{word(job_name, 'jobName')}"
+    return "/v1/schedules" if job_name is None else f"/v1/schedules/{path_segment(job_name, 'jobName')}"
 
 
 def schedule_path(job_name: str, schedule_id: str) -> str:
-    return f"{schedules_path(job_name)}/{word(schedule_id, 'scheduleId')}"
+    return f"{schedules_path(job_name)}/{path_segment(schedule_id, 'scheduleId')}"
 
 
 def backfill_path(job_name: str, schedule_id: str, number: int) -> str:
     return f"{schedule_path(job_name, schedule_id)}/backfills/{int(number)}"
 
 
+def group_path(name: str) -> str:
+    return f"/v1/groups/{path_segment(name, 'name')}"
+
+
 def worker_path(worker_id: str) -> str:
     return f"/v1/workers/{quote(worker_id, safe='')}"
 
 
-def looks_like_an_id(text: str) -> bool:
-    """Whether a worker may have this id; it may as well be a name."""
+def may_be_worker_id(text: str) -> bool:
+    """Whether a text has the form of a worker id; it may be a name as well."""
     return _WORKER_ID.fullmatch(text) is not None
-
-
-_lock = threading.Lock()
-_last_ms = 0
-
-
-def new_trigger() -> str:
-    """The present time in milliseconds, UTC, and never the same twice in one process."""
-    global _last_ms
-    with _lock:
-        _last_ms = max(to_ms(datetime.now(UTC)), _last_ms + 1)
-        moment = from_ms(_last_ms)
-    return f"{moment:%Y%m%dT%H%M%S}{moment.microsecond // 1000:03d}Z"

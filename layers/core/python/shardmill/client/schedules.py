@@ -1,4 +1,4 @@
-"""Schedules, their times, firings and backfills, as methods of the Client."""
+"""Schedules, their firings and backfills, as methods of the Client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ScheduleDocument = Mapping[str, Any] | Schedule | str | Path
 
 
 class ScheduleFields(TypedDict, total=False):
-    """The fields of a Schedule, as keywords."""
+    """The fields of a Schedule, as keyword arguments."""
 
     status: Literal[0, 1]
     cron: str | None
@@ -53,14 +53,17 @@ class ScheduleCalls(Calls):
         expected: int | None = None,
         **fields: Unpack[ScheduleFields],
     ) -> SavedSchedule:
-        """Save a schedule: a document, a Schedule or the path of a JSON or YAML file; or its fields.
+        """Save a schedule: a document, a Schedule, the path of a JSON or YAML file, or its fields.
 
-        A field given with a document goes before what that says. `expected`: refuse unless the schedule is at
-        this version; 0: unless there is none.
+        Fields override those of the document. `expected`: fail unless this is the current version; 0: unless
+        the schedule does not exist.
         """
         content = {} if document is None else document_of(document)
         if isinstance(content, Mapping):
-            content = {**content, **{to_camel(name): _plain(value, name) for name, value in fields.items()}}
+            content = {
+                **content,
+                **{to_camel(name): _json_value(value, name) for name, value in fields.items()},
+            }
         return self._put_schedule(job_name, schedule_id, content, expected)
 
     def schedule(self, job_name: str, schedule_id: str) -> SavedSchedule:
@@ -68,27 +71,27 @@ class ScheduleCalls(Calls):
         return read(SavedSchedule, self._http.get(schedule_path(job_name, schedule_id)))
 
     def schedules(self, job_name: str | None = None) -> Iterator[SavedSchedule]:
-        """Every schedule, or those of a definition, each with its last firing."""
+        """All schedules, or those of a definition, each with its last firing."""
         return self._list(SavedSchedule, schedules_path(job_name))
 
     def delete_schedule(self, job_name: str, schedule_id: str, *, expected: int | None = None) -> None:
-        """Jobs that it started go on."""
+        """Delete a schedule; Jobs that it started continue."""
         path = schedule_path(job_name, schedule_id)
         self._http.send("DELETE", path, headers=precondition(expected))
 
     def switch_schedule(self, job_name: str, schedule_id: str, *, on: bool) -> SavedSchedule:
-        """Switch a schedule on or off; refused if somebody else changes it meanwhile."""
+        """Turn a schedule on or off; fails if it is changed concurrently."""
         document = self._http.get(schedule_path(job_name, schedule_id))
         found = read(SavedSchedule, document)
         if found.status == int(on):
             return found
-        changed = {**document, "status": int(on)}  # with what only a newer server knows of it
+        changed = {**document, "status": int(on)}  # keep fields of a newer server
         return self._put_schedule(job_name, schedule_id, changed, found.version)
 
     def next_times(
         self, job_name: str, schedule_id: str, count: int = 10, after: datetime | str | None = None
     ) -> list[When]:
-        """The coming times of a schedule, also if it is off: those after now, or after another time."""
+        """The next times of a schedule, even if it is off, after now or after `after`."""
         query = {"count": count, "from": None if after is None else time_text(after, "from")}
         return self._page(When, f"{schedule_path(job_name, schedule_id)}/next", query)[0]
 
@@ -99,16 +102,16 @@ class ScheduleCalls(Calls):
         data_time: datetime | str | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> Submitted:
-        """Start a Job of a schedule now; its times stay as they are.
+        """Start a Job of a schedule now; its regular times do not change.
 
-        Of the same dataTime there is one Job only, so that a request which names it is tried again like
-        `submit`; one of the present time is not.
+        There is only one Job for a dataTime, so that a request with one is retried like `submit`; a request
+        without one is not.
         """
         request: dict[str, Any] = {"params": dict(params)} if params else {}
         if data_time is not None:
             request["dataTime"] = time_text(data_time, "dataTime")
         path = f"{schedule_path(job_name, schedule_id)}:fire"
-        return self._ask_for_run(path, request, again=data_time is not None)
+        return self._start_job(path, request, idempotent=data_time is not None)
 
     def backfill(
         self,
@@ -122,10 +125,10 @@ class ScheduleCalls(Calls):
         order: Literal["asc", "desc"] = "asc",
         force: bool = False,
     ) -> Backfill:
-        """Run the times of a schedule from `start` and before `end`, or those listed: one Job each.
+        """Run one Job for each time of a schedule from `start` and before `end`, or for each of `times`.
 
-        A date in `times` is that whole day in the schedule's zone. `parallel`: how many Jobs at once;
-        `force`: also the times whose Job succeeded already.
+        A date in `times` is the whole day in the schedule's time zone. `parallel`: the maximum number of Jobs
+        at once. `force`: include times whose Job has succeeded.
         """
         request: dict[str, Any] = {"parallel": parallel, "order": order, "force": force}
         if start is not None:
@@ -133,7 +136,7 @@ class ScheduleCalls(Calls):
         if end is not None:
             request["to"] = time_text(end, "to")
         if times:
-            request["times"] = [_plain(each, "times") for each in times]
+            request["times"] = [_json_value(each, "times") for each in times]
         path = f"{schedule_path(job_name, schedule_id)}:backfill"
         return read(Backfill, self._http.send("POST", path, document=request))
 
@@ -142,13 +145,13 @@ class ScheduleCalls(Calls):
         return self._list(Backfill, f"{schedule_path(job_name, schedule_id)}/backfills")
 
     def backfill_status(self, job_name: str, schedule_id: str, number: int) -> Backfill:
-        """How far a backfill is."""
+        """The progress of a backfill."""
         return read(Backfill, self._http.get(backfill_path(job_name, schedule_id, number)))
 
     def stop_backfill(self, job_name: str, schedule_id: str, number: int) -> Backfill:
-        """Start no more Jobs of a backfill; those that run go on."""
+        """Start no more Jobs of a backfill; running Jobs continue."""
         path = f"{backfill_path(job_name, schedule_id, number)}:stop"
-        return read(Backfill, self._http.send("POST", path, again=True))
+        return read(Backfill, self._http.send("POST", path, idempotent=True))
 
     def wait_backfill(
         self,
@@ -158,9 +161,9 @@ class ScheduleCalls(Calls):
         timeout: float | None = None,
         on_update: Callable[[Backfill], None] | None = None,
     ) -> Backfill:
-        """The backfill when it is over: nothing of it runs, and nothing more will be started.
+        """Wait until a backfill has no running Jobs and will start no more, and return it.
 
-        `on_update` is called after every look at it. Raises `WaitTimedOut` after `timeout` seconds.
+        `on_update` is called with each state that is read. Raises `WaitTimedOut` after `timeout` seconds.
         """
         return wait_for_backfill(
             lambda: self.backfill_status(job_name, schedule_id, number), timeout, on_update
@@ -174,8 +177,8 @@ class ScheduleCalls(Calls):
         return read(SavedSchedule, answer)
 
 
-def _plain(value: object, field: str) -> object:
-    """A value as JSON has it."""
+def _json_value(value: object, field: str) -> object:
+    """A value as it is sent in JSON."""
     if isinstance(value, datetime):
         return time_text(value, to_camel(field))
     if isinstance(value, date):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from shardmill.client.errors import NotFound
-from shardmill.client.requests import Calls, looks_like_an_id, read, word, worker_path
+from shardmill.client.requests import Calls, group_path, may_be_worker_id, read, worker_path
 from shardmill.model.definition.fields import StepType
 from shardmill.model.worker import GroupKind, Worker, WorkerGroup, WorkerStatus
 
@@ -16,7 +16,7 @@ class WorkerCalls(Calls):
         return self._list(WorkerGroup, "/v1/groups")
 
     def group(self, name: str) -> WorkerGroup:
-        return read(WorkerGroup, self._http.get(f"/v1/groups/{word(name, 'name')}"))
+        return read(WorkerGroup, self._http.get(group_path(name)))
 
     def create_group(
         self,
@@ -26,19 +26,17 @@ class WorkerCalls(Calls):
         lease_seconds: int | None = None,
         types: list[StepType] | None = None,
     ) -> WorkerGroup:
-        """Make a worker group with its queues, or change the one of this name; what is None stays as it is.
+        """Create a worker group with its queues, or update it; arguments that are None change nothing.
 
-        `types`: the step types whose tasks go to it where a step names no group.
+        `types`: the step types whose tasks go to this group if their step names no group.
         """
         given = {"kind": kind, "leaseSeconds": lease_seconds, "types": types}
         document = {field: value for field, value in given.items() if value is not None}
-        return read(
-            WorkerGroup, self._http.send("PUT", f"/v1/groups/{word(name, 'name')}", document=document)
-        )
+        return read(WorkerGroup, self._http.send("PUT", group_path(name), document=document))
 
     def delete_group(self, name: str, *, force: bool = False) -> None:
-        """`force`: even while Jobs need it."""
-        self._http.send("DELETE", f"/v1/groups/{word(name, 'name')}", query=_forced(force))
+        """Delete a worker group; `force`: even if Jobs need it."""
+        self._http.send("DELETE", group_path(name), query=_forced(force))
 
     def workers(
         self,
@@ -48,7 +46,7 @@ class WorkerCalls(Calls):
         busy: bool | None = None,
         app: str | None = None,
     ) -> Iterator[Worker]:
-        """Workers that have registered; `app`: those that can run this command."""
+        """The registered workers; `app`: those that can run this command."""
         query = {
             "group": group,
             "status": None if status is None else int(status),
@@ -62,8 +60,8 @@ class WorkerCalls(Calls):
 
     def find_worker(self, name: str) -> Worker:
         """A worker by its name or its id."""
-        if looks_like_an_id(name):
-            with suppress(NotFound):  # then it is a name
+        if may_be_worker_id(name):
+            with suppress(NotFound):  # try it as a name
                 return self.worker(name)
         found = next((worker for worker in self.workers() if name in (worker.name, worker.id)), None)
         if not found:
@@ -71,15 +69,15 @@ class WorkerCalls(Calls):
         return found
 
     def drain_worker(self, worker_id: str, reason: str | None = None) -> Worker:
-        """Let a worker finish what it holds, take nothing new, and leave."""
+        """Let a worker finish its tasks, lease no more, and exit."""
         return self._change_worker(worker_id, "drain", reason)
 
     def suspend_worker(self, worker_id: str, reason: str | None = None) -> Worker:
-        """Let a worker take nothing new until it is resumed."""
+        """Let a worker lease no more tasks until it is resumed."""
         return self._change_worker(worker_id, "suspend", reason)
 
     def resume_worker(self, worker_id: str) -> Worker:
-        """Let a worker take tasks again, whoever or whatever stopped it."""
+        """Let a suspended worker lease tasks again."""
         return self._change_worker(worker_id, "resume")
 
     def _change_worker(self, worker_id: str, verb: str, reason: str | None = None) -> Worker:
@@ -87,7 +85,7 @@ class WorkerCalls(Calls):
         return read(Worker, self._http.send("POST", f"{worker_path(worker_id)}:{verb}", document=document))
 
     def forget_worker(self, worker_id: str, *, force: bool = False) -> None:
-        """Remove a worker that is gone; `force`: even if it is not."""
+        """Remove a worker that is offline; `force`: even if it is not."""
         self._http.send("DELETE", worker_path(worker_id), query=_forced(force))
 
 

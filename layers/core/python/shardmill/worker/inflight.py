@@ -1,4 +1,4 @@
-"""What a worker has on its desk: tasks that wait for a slot, that run, and results to be reported."""
+"""The tasks that a worker holds: waiting for a slot, running, or with a result to report."""
 
 from __future__ import annotations
 
@@ -9,253 +9,238 @@ from dataclasses import dataclass, field
 from threading import Condition, Event, Lock
 
 from shardmill.model.worker import MAX_BATCH, HeldTask, Lease, Result
-from shardmill.worker.task.channel import Live
+from shardmill.worker.lease_size import LeaseSize
+from shardmill.worker.task.channel import LiveStatus
 
-QUICK_SECONDS = 0.2
-"""Tasks that take longer on average are not leased before there is a slot for them."""
-
-PATIENCE_SECONDS = 1.0
-"""A task that waits longer for a slot is better off elsewhere."""
+MAX_SLOT_WAIT_SECONDS = 1.0
+"""A task that waits longer for a slot is handed back, so that another worker can run it."""
 
 GATHER_SECONDS = 0.02
 _FULL_LEASE_SECONDS = 0.01
-_MOST_UNREPORTED = 10 * MAX_BATCH
-_WEIGHT = 0.2
+_MAX_UNREPORTED = 10 * MAX_BATCH
 
 Key = tuple[str, int, int]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """A leased task; `stop` ends it, `abandoned` says that its end is then nobody's business."""
+class InflightTask:
+    """A leased task. `stop` ends it; if it is `abandoned` as well, its result is not reported."""
 
     lease: Lease
     stop: Event = field(default_factory=Event)
     accepted: float = field(default_factory=time.monotonic)
-    began: float | None = None
+    started: float | None = None
     abandoned: bool = False
-    live: Live = field(default_factory=Live)
+    live: LiveStatus = field(default_factory=LiveStatus)
 
     @property
     def key(self) -> Key:
         return self.lease.task_id, self.lease.attempt, self.lease.run
 
 
-class Desk:
-    """Shared by the worker's threads: one leases, `slots` run, one reports, one beats.
+class InflightTasks:
+    """Shared by the worker's threads: one leases, `slots` run tasks, one reports, one sends heartbeats.
 
-    `on_turn` is called, quickly, when it becomes empty or is not empty any more.
+    `on_change` is called, with the lock held, when the worker becomes busy or idle.
     """
 
     def __init__(
-        self, slots: int, most_tasks: int | None = None, on_turn: Callable[[], None] = lambda: None
+        self, slots: int, max_tasks: int | None = None, on_change: Callable[[], None] = lambda: None
     ) -> None:
         self._slots = slots
-        self._left = most_tasks
-        self._on_turn = on_turn
+        self._size = LeaseSize(slots, max_tasks)
+        self._on_change = on_change
         self._lock = Lock()
-        self._work = Condition(self._lock)
-        self._ended = Condition(self._lock)
-        self._done = Condition(self._lock)
-        self._held: dict[Key, Held] = {}
-        self._waiting: deque[Held] = deque()
-        self._running: set[Held] = set()
-        self._results: deque[tuple[Held, Result]] = deque()
-        self._average: float | None = None
+        self._arrived = Condition(self._lock)
+        self._changed = Condition(self._lock)
+        self._finished = Condition(self._lock)
+        self._held: dict[Key, InflightTask] = {}
+        self._waiting: deque[InflightTask] = deque()
+        self._running: set[InflightTask] = set()
+        self._results: deque[tuple[InflightTask, Result]] = deque()
         self._open = True
-        self._paused = False
+        self._suspended = False
         self._draining = False
         self._over = False
         self._busy_seconds = 0.0
         self._outcomes: Counter[str] = Counter()
         self._leased = 0
-        self.unsent = 0
+        self.unreported = 0
 
     # the leasing thread
 
-    def await_room(self) -> int:
-        """How many tasks to ask for, once there is room for any; 0 when no more are to be taken."""
+    def wait_for_room(self) -> int:
+        """Wait until tasks can be leased and return how many; 0 when no more are to be leased."""
         with self._lock:
-            while not self._enough():
-                if self._room() > 0 and self._quick():
-                    self._ended.wait_for(self._none_or_all, _FULL_LEASE_SECONDS)
+            while not self._complete():
+                if self._room() > 0 and self._short():
+                    self._changed.wait_for(self._empty_or_full, _FULL_LEASE_SECONDS)
                 room = self._room()
                 if room > 0:
                     return room
-                self._ended.wait()
+                self._changed.wait()
         return 0
 
-    def _enough(self) -> bool:
-        """Whether it will take no more; what waits for a slot may yet be passed on, and is not counted."""
-        return not self._open or (self._left == 0 and not self._waiting)
-
-    def _limit(self) -> int:
-        return max(self._slots, MAX_BATCH) if self._quick() else self._slots
+    def _complete(self) -> bool:
+        """Whether no more tasks will be leased; waiting tasks may still be handed back and replaced."""
+        return not self._open or (self._size.remaining == 0 and not self._waiting)
 
     def _room(self) -> int:
-        if self._enough() or self._resting or self.unsent >= _MOST_UNREPORTED:
+        if self._complete() or self._paused or self.unreported >= _MAX_UNREPORTED:
             return 0
-        most = MAX_BATCH if self._left is None else min(MAX_BATCH, self._left)
-        return min(most, self._limit() - len(self._waiting) - len(self._running))
+        return self._size.room(len(self._waiting) + len(self._running), short=self._short())
 
-    def _none_or_all(self) -> bool:
-        return self._room() in (0, min(MAX_BATCH, self._limit()))
+    def _empty_or_full(self) -> bool:
+        return self._room() in (0, min(MAX_BATCH, self._size.limit(short=self._short())))
 
-    def _quick(self) -> bool:
-        if self._average is None or self._average >= QUICK_SECONDS:
-            return False
-        late = time.monotonic() - QUICK_SECONDS
-        return all(held.began is None or held.began > late for held in self._running)
+    def _short(self) -> bool:
+        return self._size.tasks_are_short(task.started for task in self._running)
 
-    def accept(self, leases: Iterable[Lease]) -> list[Held]:
-        """Put leased tasks on the desk; none when it takes no more since they were asked for."""
+    def accept(self, leases: Iterable[Lease]) -> list[InflightTask]:
+        """Add leased tasks; none if the worker was closed, suspended or drained in the meantime."""
         with self._lock:
-            if not self._open or self._resting:
+            if not self._open or self._paused:
                 return []
-            accepted = [Held(lease) for lease in leases]
+            accepted = [InflightTask(lease) for lease in leases]
             self._leased += len(accepted)
             if accepted and not self._held:
-                self._on_turn()
-            self._held.update({held.key: held for held in accepted})
+                self._on_change()
+            self._held.update({task.key: task for task in accepted})
             self._waiting.extend(accepted)
-            if self._left is not None:
-                self._left -= len(accepted)
-            self._work.notify(sum(held.lease.type != "noop" for held in accepted))
+            self._size.add_remaining(-len(accepted))
+            self._arrived.notify(sum(task.lease.type != "noop" for task in accepted))
             return accepted
 
-    def overdue(self) -> list[Lease]:
-        """Take off the desk what has waited too long: the tasks before it are not quick after all."""
+    def take_overdue(self) -> list[Lease]:
+        """Remove and return the tasks that have waited too long for a slot."""
         with self._lock:
-            late = time.monotonic() - PATIENCE_SECONDS
-            return self._take_off([held for held in self._waiting if held.accepted < late])
+            oldest = time.monotonic() - MAX_SLOT_WAIT_SECONDS
+            return self._take_waiting([task for task in self._waiting if task.accepted < oldest])
 
-    def _take_off(self, unbegun: Sequence[Held]) -> list[Lease]:
-        for held in unbegun:
-            self._waiting.remove(held)
-        self._let_go(unbegun)
-        if self._left is not None:
-            self._left += len(unbegun)
-        return [held.lease for held in unbegun]
+    def _take_waiting(self, tasks: Sequence[InflightTask]) -> list[Lease]:
+        for task in tasks:
+            self._waiting.remove(task)
+        self._release(tasks)
+        self._size.add_remaining(len(tasks))
+        return [task.lease for task in tasks]
 
-    def _let_go(self, gone: Iterable[Held]) -> None:
-        for held in gone:
-            self._held.pop(held.key, None)
+    def _release(self, tasks: Iterable[InflightTask]) -> None:
+        for task in tasks:
+            self._held.pop(task.key, None)
         if not self._held:
-            self._on_turn()
-        self._ended.notify_all()
+            self._on_change()
+        self._changed.notify_all()
 
-    def await_idle(self) -> None:
-        """Until everything is reported, or the desk is closed."""
+    def wait_until_idle(self) -> None:
+        """Wait until every result is reported, or the worker is closed."""
         with self._lock:
-            self._ended.wait_for(lambda: self._idle or not self._open)
+            self._changed.wait_for(lambda: self._idle or not self._open)
 
     # the slots
 
-    def next(self) -> Held | None:
-        """The next task to run, for a slot; None when there will be no more."""
+    def next(self) -> InflightTask | None:
+        """Start the next task in a slot; None when there will be no more."""
         with self._lock:
             while not self._waiting and self._open:
-                self._work.wait()
-            return self._begin(self._waiting[0]) if self._waiting else None
+                self._arrived.wait()
+            return self._start(self._waiting[0]) if self._waiting else None
 
-    def begin(self, held: Held) -> bool:
-        """Take a certain task; whether it was still there."""
+    def start(self, task: InflightTask) -> bool:
+        """Start a certain task; False if it no longer waits."""
         with self._lock:
-            return held in self._waiting and self._begin(held) is held
+            return task in self._waiting and self._start(task) is task
 
-    def _begin(self, held: Held) -> Held:
-        self._waiting.remove(held)
-        held.began = time.monotonic()
-        self._running.add(held)
-        return held
+    def _start(self, task: InflightTask) -> InflightTask:
+        self._waiting.remove(task)
+        task.started = time.monotonic()
+        self._running.add(task)
+        return task
 
-    def end(self, held: Held, result: Result | None) -> None:
-        """A task is over; without a result it is handed back and not reported."""
+    def finish(self, task: InflightTask, result: Result | None) -> None:
+        """Record the end of a task; one without a result is handed back and not reported."""
         with self._lock:
-            self._running.discard(held)
-            took = time.monotonic() - (held.began or 0.0)
-            before = took if self._average is None else self._average
-            self._average = before + _WEIGHT * (took - before)
-            self._busy_seconds += took
+            self._running.discard(task)
+            seconds = time.monotonic() - (task.started or 0.0)
+            self._size.record(seconds)
+            self._busy_seconds += seconds
             if result:
                 self._outcomes[result.outcome] += 1
-                self._results.append((held, result))
-                self.unsent += 1
-                self._ended.notify_all()
+                self._results.append((task, result))
+                self.unreported += 1
+                self._changed.notify_all()
             else:
-                self._let_go([held])
-            self._done.notify_all()
+                self._release([task])
+            self._finished.notify_all()
 
     # the reporting thread
 
-    def take_results(self) -> list[tuple[Held, Result]]:
-        """Up to ten results, gathered for a moment while more are to be expected; none when it is over."""
+    def take_results(self) -> list[tuple[InflightTask, Result]]:
+        """Wait for up to ten results, a moment longer while more are expected; empty when it is over."""
         with self._lock:
             while not self._results and not self._over:
-                self._done.wait()
+                self._finished.wait()
             deadline = time.monotonic() + GATHER_SECONDS
             while len(self._results) < MAX_BATCH and (self._running or self._waiting):
                 left = deadline - time.monotonic()
                 if left <= 0 or self._over:
                     break
-                self._done.wait(left)
+                self._finished.wait(left)
             return [self._results.popleft() for _ in range(min(MAX_BATCH, len(self._results)))]
 
-    def reported(self, sent: Sequence[tuple[Held, Result]]) -> None:
+    def reported(self, results: Sequence[tuple[InflightTask, Result]]) -> None:
         with self._lock:
-            self.unsent -= len(sent)
-            self._let_go(held for held, _ in sent)
+            self.unreported -= len(results)
+            self._release(task for task, _ in results)
 
     # the heartbeat
 
     def held(self) -> list[HeldTask]:
         with self._lock:
-            held = list(self._held.values())
+            tasks = list(self._held.values())
         return [
             HeldTask(
-                task_id=one.lease.task_id,
-                attempt=one.lease.attempt,
-                run=one.lease.run,
-                progress=one.live.progress,
+                task_id=task.lease.task_id,
+                attempt=task.lease.attempt,
+                run=task.lease.run,
+                progress=task.live.progress,
             )
-            for one in held
+            for task in tasks
         ]
 
-    def drop(self, sent: Iterable[HeldTask], dropped: Iterable[str]) -> list[Held]:
-        """Stop the tasks that the answer to a heartbeat names: the attempts it was told of, no newer ones."""
-        names = set(dropped)
-        keys = {(task.task_id, task.attempt, task.run) for task in sent if task.task_id in names}
+    def drop(self, sent: Iterable[HeldTask], dropped: Iterable[str]) -> list[InflightTask]:
+        """Stop the dropped tasks, but only the attempts that the heartbeat named."""
+        ids = set(dropped)
+        keys = {(task.task_id, task.attempt, task.run) for task in sent if task.task_id in ids}
         with self._lock:
-            found = [held for key, held in self._held.items() if key in keys and not held.stop.is_set()]
-        for held in found:
-            held.stop.set()
+            found = [task for key, task in self._held.items() if key in keys and not task.stop.is_set()]
+        for task in found:
+            task.stop.set()
         return found
 
     @property
-    def holding(self) -> bool:
-        """Whether a heartbeat would name any task."""
+    def holds_tasks(self) -> bool:
         with self._lock:
             return bool(self._held)
 
     def follow(self, followed: Iterable[str]) -> None:
-        """Somebody reads the logs of these tasks now, and of no others."""
-        names = set(followed)
+        """Upload the logs of these tasks while they run, and of no others."""
+        ids = set(followed)
         with self._lock:
-            for held in self._held.values():
-                held.live.followed = held.lease.task_id in names
+            for task in self._held.values():
+                task.live.followed = task.lease.task_id in ids
 
-    def pause(self, paused: bool) -> bool:
-        """Take nothing until that is lifted; whether this is a change."""
+    def suspend(self, suspended: bool) -> bool:
+        """Lease nothing while suspended; return whether this is a change."""
         with self._lock:
-            changed, self._paused = self._paused != paused, paused
-            self._ended.notify_all()
+            changed, self._suspended = self._suspended != suspended, suspended
+            self._changed.notify_all()
             return changed
 
     def drain(self, draining: bool) -> bool:
-        """Take nothing, for good once what is held has ended; whether this is a change."""
+        """Lease nothing more and end when all held tasks have; return whether this is a change."""
         with self._lock:
             changed, self._draining = self._draining != draining, draining
-            self._ended.notify_all()
+            self._changed.notify_all()
             return changed
 
     @property
@@ -264,31 +249,31 @@ class Desk:
             return self._draining and self._idle
 
     @property
-    def _resting(self) -> bool:
-        return self._paused or self._draining
+    def _paused(self) -> bool:
+        return self._suspended or self._draining
 
-    # onlookers
+    # observers
 
-    def running(self) -> list[Held]:
-        """What runs, the oldest first."""
+    def running(self) -> list[InflightTask]:
+        """The running tasks, oldest first."""
         with self._lock:
-            return sorted(self._running, key=lambda held: held.began or 0.0)
+            return sorted(self._running, key=lambda task: task.started or 0.0)
 
     def figures(self) -> dict[str, float | dict[str, float]]:
         with self._lock:
             now = time.monotonic()
-            since = sum(now - held.began for held in self._running if held.began)
+            running = sum(now - task.started for task in self._running if task.started)
             return {
                 "slots": self._slots,
                 "tasks_held": len(self._held),
                 "tasks_running": len(self._running),
                 "tasks_leased_total": self._leased,
                 "tasks_ended_total": dict(self._outcomes),
-                "busy_seconds_total": self._busy_seconds + since,
-                "suspended": float(self._paused),
+                "busy_seconds_total": self._busy_seconds + running,
+                "suspended": float(self._suspended),
             }
 
-    # the end
+    # shutdown
 
     @property
     def idle(self) -> bool:
@@ -297,43 +282,43 @@ class Desk:
 
     @property
     def _idle(self) -> bool:
-        return not (self._waiting or self._running or self.unsent)
+        return not (self._waiting or self._running or self.unreported)
 
     @property
-    def busy(self) -> int:
-        """How many tasks want a slot or have one."""
+    def occupied(self) -> int:
+        """How many tasks wait for a slot or have one."""
         with self._lock:
             return len(self._waiting) + len(self._running)
 
     def close(self) -> list[Lease]:
-        """Take no more; the tasks that were not begun."""
+        """Lease nothing more; remove and return the tasks that were not started."""
         with self._lock:
             self._open = False
-            for condition in (self._work, self._ended, self._done):
+            for condition in (self._arrived, self._changed, self._finished):
                 condition.notify_all()
-            return self._take_off(list(self._waiting))
+            return self._take_waiting(list(self._waiting))
 
-    def abandon(self) -> list[Held]:
-        """Stop what runs; what does not come to its own end is not reported."""
+    def abandon(self) -> list[InflightTask]:
+        """Stop the running tasks; those that are cut short are not reported."""
         with self._lock:
             running = list(self._running)
-            for held in running:
-                held.abandoned = True
-        for held in running:
-            held.stop.set()
+            for task in running:
+                task.abandoned = True
+        for task in running:
+            task.stop.set()
         return running
 
-    def await_ends(self, seconds: float) -> bool:
-        """Whether nothing runs any more, within that time."""
+    def wait_for_tasks(self, seconds: float) -> bool:
+        """Whether all running tasks ended within that time."""
         with self._lock:
-            return self._ended.wait_for(lambda: not self._running, seconds)
+            return self._changed.wait_for(lambda: not self._running, seconds)
 
-    def await_reports(self, seconds: float) -> bool:
+    def wait_for_reports(self, seconds: float) -> bool:
         with self._lock:
-            return self._ended.wait_for(lambda: not self.unsent, seconds)
+            return self._changed.wait_for(lambda: not self.unreported, seconds)
 
-    def finish(self) -> None:
-        """Let the reporting thread go."""
+    def end_reporting(self) -> None:
+        """Make `take_results` return."""
         with self._lock:
             self._over = True
-            self._done.notify_all()
+            self._finished.notify_all()

@@ -1,4 +1,4 @@
-"""The worker of the group `lambda`: SQS brings the messages, the function's time is the limit."""
+"""The worker of the group `lambda`: SQS delivers the messages, and the function's time limits the tasks."""
 
 from __future__ import annotations
 
@@ -23,72 +23,74 @@ from shardmill.engine.tasks.report import report
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.worker import Lease, Reported, Result
 from shardmill.worker.files.cache import Cache
-from shardmill.worker.files.task_files import Errands
 from shardmill.worker.logs import BucketLogs
-from shardmill.worker.retry import a_few_times
-from shardmill.worker.task.execute import Workshop, execute
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.task.programs import Programs
-from shardmill.worker.transport.base import Unreachable
-from shardmill.worker.transport.engine import EngineDesk, in_transport_words
+from shardmill.worker.task.task_files import FileAccess
+from shardmill.worker.transport.base import Unreachable, retry_briefly
+from shardmill.worker.transport.engine import EngineFileUrls, translate_errors
 
 log = logging.getLogger("shardmill.worker")
 
 WORKER_ID = "lambda"
-MOST_SECONDS = 14 * 60
+MAX_SECONDS = 14 * 60
 _KILL_SECONDS = 5.0
 _MARGIN_SECONDS = 15.0
-"""What is left of the function's time, when its tasks are ended, to kill them and to report."""
+"""The part of the function's time that is reserved to kill tasks and to report."""
 
-_AGAIN_SECONDS = 5
+_RETRY_SECONDS = 5
 _CACHE_BYTES = 200_000_000
 _never = Event()
 
 
 @cache
-def _reference() -> str:
-    """This environment of the function, as a session of the worker `lambda`."""
+def _session() -> str:
+    """This execution environment of the function, as a session of the worker `lambda`."""
     return f"{WORKER_ID}.{new_id()[:8]}"
 
 
 def _cache() -> Cache:
-    """What one invocation leaves in the function's own folder, the next may find."""
+    """Reference files in /tmp, which later invocations of the same environment can use."""
     return Cache(Path(tempfile.gettempdir()) / "shardmill-predata", _CACHE_BYTES)
 
 
 def run_batch(
     mill: Mill, records: Sequence[Mapping[str, Any]], context_deadline_ms: int, now: int
 ) -> list[str]:
-    """Run what the messages of an SQS event announce until `context_deadline_ms` (since 1970) at the latest.
+    """Run the tasks of an SQS event, at most until `context_deadline_ms` (since 1970).
 
-    Returns the ids of the messages that SQS must keep: those whose task has not ended.
+    Returns the ids of the messages that SQS must keep because their tasks have not ended.
     """
     messages = [_message(mill, record) for record in records]
     leases = _lease(mill, messages, now)
-    limit = min(MOST_SECONDS, (context_deadline_ms - now) / 1000 - _KILL_SECONDS - _MARGIN_SECONDS)
+    limit = min(MAX_SECONDS, (context_deadline_ms - now) / 1000 - _KILL_SECONDS - _MARGIN_SECONDS)
     ended = _report(mill, _run(mill, leases, limit))
     handles = {_handle(task) for task in leases if (task.task_id, task.attempt) in ended}
     return [message.id for message in messages if message.handle not in handles]
 
 
 def _lease(mill: Mill, messages: Sequence[Message], now: int) -> list[Lease]:
-    """The queue hides a message for long: one that could not be looked at is shown again soon."""
+    """Lease the tasks; after a failure, shorten the queue's long visibility timeout to retry soon."""
     try:
-        with in_transport_words():
-            return lease(mill, WorkerSession(_reference()), messages, now)
+        with translate_errors():
+            return lease(mill, WorkerSession(_session()), messages, now)
     except Unreachable as error:
-        log.warning("lease-failed messages=%d error=%s", len(messages), error)
-        mill.queues.hide((message, _AGAIN_SECONDS) for message in messages)
+        log.warning(
+            "failed to lease tasks; their messages become visible again in a few seconds",
+            extra={"action": "lease-failed", "messages": len(messages), "error": str(error)},
+        )
+        mill.queues.hide((message, _RETRY_SECONDS) for message in messages)
         return []
 
 
 def _report(mill: Mill, results: Sequence[Result]) -> set[tuple[str, int]]:
-    """The attempts whose tasks have ended."""
+    """Report results; return the attempts whose tasks have ended."""
 
     def send() -> list[Reported]:
-        with in_transport_words():
+        with translate_errors():
             return report(mill, WORKER_ID, results, now_ms())
 
-    reported = a_few_times(send) if results else []
+    reported = retry_briefly(send) if results else []
     counted = [one for one in reported if one.status in ("ok", "already")]
     return {(one.task_id, one.attempt) for one in counted if one.state and one.state.ended}
 
@@ -97,7 +99,7 @@ def _message(mill: Mill, record: Mapping[str, Any]) -> Message:
     name = record["eventSourceARN"].rsplit(":", 1)[-1]
     queue = next((url for url in mill.settings.lambda_queues if url.rsplit("/", 1)[-1] == name), None)
     if not queue:
-        raise LookupError(f"the queue {name!r} is none of SHARDMILL_LAMBDA_QUEUES")
+        raise LookupError(f"the queue {name!r} is not listed in SHARDMILL_LAMBDA_QUEUES")
     receives = int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
     return Message(queue, record["receiptHandle"], record["body"], record["messageId"], receives)
 
@@ -110,20 +112,20 @@ def _handle(task: Lease) -> str:
 def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> list[Result]:
     if not leases:
         return []
-    began = time.monotonic()
+    started = time.monotonic()
     hosts = tuple(filter(None, os.environ.get("SHARDMILL_ALLOW_HOSTS", "").split(",")))
     with tempfile.TemporaryDirectory(prefix="shardmill-", ignore_cleanup_errors=True) as root:
-        shop = Workshop(
+        runtime = Runtime(
             Path(root),
             Programs(python_path=tuple(filter(None, sys.path))),
             BucketLogs(mill.settings.bucket),
             kill_seconds=_KILL_SECONDS,
             allow_hosts=hosts,
-            errands=Errands(EngineDesk(mill, lambda: WORKER_ID), _cache(), hosts),
+            files=FileAccess(EngineFileUrls(mill, lambda: WORKER_ID), _cache(), hosts),
         )
 
-        def one(task: Lease) -> Result:
-            return execute(task, shop, _never, limit_seconds=limit - (time.monotonic() - began))
+        def run_one(task: Lease) -> Result:
+            return execute(task, runtime, _never, limit_seconds=limit - (time.monotonic() - started))
 
         with ThreadPoolExecutor(max_workers=len(leases), thread_name_prefix="task") as pool:
-            return list(pool.map(one, leases))
+            return list(pool.map(run_one, leases))

@@ -1,4 +1,4 @@
-"""What a task wrote: its end goes into the result, all of it, where that is more, into S3 in chunks."""
+"""The log of a task: its end goes into the result, a longer one into S3 in chunks."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from shardmill.model.worker import Lease
 TAIL_BYTES = 4096
 CHUNK_BYTES = 1_000_000
 MAX_CHUNKS = 1_000
-"""Of a stream, so many whole chunks are kept."""
+"""The maximum number of whole chunks of a stream."""
 
-MOST_PIECES = 10_000
-"""Of a stream that somebody follows, so many pieces are stored before whole chunks only."""
+MAX_PIECES = 10_000
+"""The maximum number of pieces of a followed stream; after that, whole chunks only."""
 
 Stream = Literal["stdout", "stderr"]
 
 
 class LogsNotStored(Exception):
-    """The log of a task could not be stored."""
+    """The upload of a log failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a stream, from byte `start` to `end`, as chunks of 1 MB at most from number `first` on."""
+    """The bytes [start, end) of a stream, in chunks of at most 1 MB, numbered from `first`."""
 
     path: Path
     start: int
@@ -54,11 +54,11 @@ class Part:
 
 class LogStore(Protocol):
     def store(self, lease: Lease, stream: Stream, part: Part) -> None:
-        """Keep a part of a stream; raises LogsNotStored."""
+        """Upload a part of a stream. Raises LogsNotStored."""
 
 
 def tail(path: Path) -> str:
-    """The last 4 KB as text: begins with a whole character, and what is no UTF-8 is replaced."""
+    """The last 4 KB as text, from a whole character on; invalid UTF-8 is replaced."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - TAIL_BYTES))
@@ -69,7 +69,7 @@ def tail(path: Path) -> str:
 
 
 def fitting(text: str) -> str:
-    """The end of a text that has 4 KB at most as UTF-8 (a byte that is replaced becomes three)."""
+    """The end of a text, at most 4 KB as UTF-8 (a replaced byte becomes three)."""
     data = text.encode()
     if len(data) <= TAIL_BYTES:
         return text
@@ -78,12 +78,12 @@ def fitting(text: str) -> str:
 
 
 def _first_whole(data: bytes) -> int:
-    """Where the first character begins; a text cut anywhere begins with three continuation bytes at most."""
+    """The index of the first character; at most three continuation bytes precede it."""
     return next((at for at in range(min(4, len(data))) if data[at] & 0xC0 != 0x80), 0)
 
 
 class BucketLogs:
-    """Straight to S3, for workers with a role."""
+    """Uploads directly to S3, for workers with an IAM role."""
 
     def __init__(self, bucket: str) -> None:
         self._bucket = bucket
@@ -91,7 +91,7 @@ class BucketLogs:
     def store(self, lease: Lease, stream: Stream, part: Part) -> None:
         place = parse_task_id(lease.task_id)
         if not place:
-            raise LogsNotStored(f"{lease.task_id!r} is not the id of a task")
+            raise LogsNotStored(f"{lease.task_id!r} is not a task id")
         prefix = keys.log(place[0], lease.run, place[1], place[2], lease.attempt, stream)
         try:
             for number, data in part:

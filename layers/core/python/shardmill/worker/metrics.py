@@ -1,4 +1,4 @@
-"""The counters of a worker, for Prometheus: as text, and served on loopback."""
+"""The metrics of a worker for Prometheus, served on the loopback interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 log = logging.getLogger("shardmill.worker")
 
 Figures = Mapping[str, float | Mapping[str, float]]
-"""By the name of a metric: its value, or a value for each value of its label."""
+"""The value of each metric, or its values by label."""
 
 
 class _Metric(NamedTuple):
@@ -23,21 +23,21 @@ class _Metric(NamedTuple):
 _OUTCOMES = ("success", "failed", "failed-permanent", "rejected")
 _CALLS = ("lease", "report", "heartbeat")
 _METRICS = {
-    "slots": _Metric("how many tasks it runs at a time"),
-    "suspended": _Metric("1 while it may take no tasks"),
+    "slots": _Metric("maximum number of tasks that run at a time"),
+    "suspended": _Metric("1 while the worker is suspended"),
     "tasks_held": _Metric("tasks that wait for a slot, run, or are not reported yet"),
-    "tasks_running": _Metric("tasks that run"),
-    "tasks_leased_total": _Metric("tasks taken"),
-    "tasks_ended_total": _Metric("tasks ended, by outcome", "outcome", _OUTCOMES),
-    "tasks_handed_back_total": _Metric("tasks given back unfinished"),
-    "busy_seconds_total": _Metric("seconds that tasks ran, of all slots together"),
-    "calls_total": _Metric("calls to Shardmill, by what they are for", "call", _CALLS),
-    "call_failures_total": _Metric("calls to Shardmill that failed", "call", _CALLS),
+    "tasks_running": _Metric("running tasks"),
+    "tasks_leased_total": _Metric("leased tasks"),
+    "tasks_ended_total": _Metric("ended tasks, by outcome", "outcome", _OUTCOMES),
+    "tasks_handed_back_total": _Metric("tasks handed back before their end"),
+    "busy_seconds_total": _Metric("seconds that tasks ran, summed over all slots"),
+    "calls_total": _Metric("calls to Shardmill, by operation", "call", _CALLS),
+    "call_failures_total": _Metric("failed calls to Shardmill, by operation", "call", _CALLS),
 }
 
 
 def text(figures: Figures) -> str:
-    """In the text format of Prometheus."""
+    """The metrics in the Prometheus text format."""
     lines: list[str] = []
     for name, metric in _METRICS.items():
         full = f"shardmill_worker_{name}"
@@ -53,7 +53,7 @@ def text(figures: Figures) -> str:
 
 
 class Metrics:
-    """GET /metrics on this machine only, while it is entered. Port 0 is any that is free."""
+    """Serves GET /metrics on 127.0.0.1 while entered. Port 0 selects a free port."""
 
     def __init__(self, port: int, figures: Callable[[], Figures]) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -69,7 +69,7 @@ class Metrics:
                 self.wfile.write(body)
 
             def log_message(self, *args: object) -> None:
-                """Being looked at is not worth a line."""
+                """Scrapes are not logged."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
@@ -77,7 +77,7 @@ class Metrics:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        log.info("metrics url=%s", self.url)
+        log.info("serving metrics", extra={"action": "metrics", "url": self.url})
         return self
 
     def __exit__(self, *_: object) -> None:

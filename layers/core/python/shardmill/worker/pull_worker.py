@@ -1,4 +1,4 @@
-"""The pull worker: one thread leases, one a slot runs, one reports, one beats; the caller awaits the end."""
+"""The pull worker: one thread leases tasks, one per slot runs them, one reports, one sends heartbeats."""
 
 from __future__ import annotations
 
@@ -10,43 +10,42 @@ from functools import partial
 from threading import Event, Thread
 
 from shardmill.model.worker import MAX_WAIT_SECONDS, Lease, Registration, Result, Worker
-from shardmill.worker.heartbeat import Heart, Pulse
-from shardmill.worker.inflight import PATIENCE_SECONDS, Desk, Held
+from shardmill.worker.heartbeat import HeartbeatLoop, HeartbeatTimer
+from shardmill.worker.inflight import MAX_SLOT_WAIT_SECONDS, InflightTask, InflightTasks
 from shardmill.worker.metrics import Figures
-from shardmill.worker.retry import Insistence
+from shardmill.worker.outcome import DISCARDED
+from shardmill.worker.server_calls import ServerCalls
 from shardmill.worker.task import process
-from shardmill.worker.task.execute import DISCARDED, Workshop, execute, unrun
-from shardmill.worker.transport.base import RESTING, Refused, Stale, Transport, TransportError
-from shardmill.worker.transport.reporting import deliver
+from shardmill.worker.task.execute import Runtime, execute, failed_result
+from shardmill.worker.transport.base import WORKER_SUSPENDED, Refused, Stale, Transport, TransportError
+from shardmill.worker.transport.reporting import report_results
 
 log = logging.getLogger("shardmill.worker")
 
 Progress = Callable[[str, Lease, Result | None], None]
-"""Told `started` and `ended` of each task, in the thread that runs it; no result: it was handed back."""
+"""Called with `started` and `ended` for each task, in its thread; a task without a result is handed back."""
 
-FINE, FAILED, NO_GROUP, KILLED = 0, 1, 3, 130
+EXIT_OK, EXIT_FAILED, EXIT_NO_GROUP, EXIT_KILLED = 0, 1, 3, 130
 _ONCE_WAIT_SECONDS = 1
-_REST_SECONDS = 1.0
-_LOOK_SECONDS = 0.1
+_SUSPENDED_SECONDS = 1.0
+_POLL_SECONDS = 0.1
 _LAST_REPORTS_SECONDS = 5.0
-_LAST_WORD_SECONDS = 5.0
+_LAST_HEARTBEAT_SECONDS = 5.0
 _HAND_BACK_SECONDS = 15.0
 _LAST_LEASE_SECONDS = 2.0
-"""A lease that waits longer at the other end gets nothing any more: it was said that we are going."""
+"""A lease call that is pending for longer receives no tasks: the worker has announced that it is leaving."""
 
 
-class _NotAccepted(Exception):
-    """Shardmill does not want this worker."""
+class _RegistrationRefused(Exception):
+    """Shardmill does not accept this worker."""
 
 
 class _Killed(Exception):
-    """The second signal: no more waiting."""
+    """A second signal arrived: exit without waiting."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How a worker goes about its work."""
-
+class WorkerOptions:
     grace_seconds: float = 10.0
     wait_seconds: int = MAX_WAIT_SECONDS
     once: bool = False
@@ -58,236 +57,265 @@ class PullWorker:
         self,
         transport: Transport,
         registration: Registration,
-        shop: Workshop,
-        manner: Manner,
+        runtime: Runtime,
+        options: WorkerOptions,
         progress: Progress | None = None,
     ) -> None:
         self._transport = transport
         self._registration = registration
-        self._shop = shop
-        self._manner = manner
+        self._runtime = runtime
+        self._options = options
         self._progress = progress
         self._halt = Event()
         self._over = Event()
-        self._pulse = Pulse(self._over)
-        self._desk = Desk(registration.slots, manner.max_tasks, self._pulse.turned)
-        self._insistence = Insistence()
-        self._heart = Heart(transport, self._desk, self._pulse, self._insistence, once=manner.once)
+        self._timer = HeartbeatTimer(self._over)
+        self._tasks = InflightTasks(registration.slots, options.max_tasks, self._timer.changed)
+        self._calls = ServerCalls()
+        self._heartbeats = HeartbeatLoop(transport, self._tasks, self._timer, self._calls, once=options.once)
         self._slots = 0
-        self._cut: list[Lease] = []
-        self._lost = False
-        self._takers: list[Thread] = []
-        self._beats: Thread | None = None
+        self._cut_short: list[Lease] = []
+        self._session_lost = False
+        self._leasing_threads: list[Thread] = []
+        self._heartbeat_thread: Thread | None = None
         self._handed_back = 0
-        self.code = FINE
+        self.code = EXIT_OK
         self.signals = 0
 
     def run(self, stop: Event | None = None) -> int:
-        """Until a signal, `stop`, or the end of the work; the exit code."""
-        self._takers.append(self._start(self._work, "lease"))
-        while not self._halt.wait(_LOOK_SECONDS):
+        """Work until a signal, `stop`, or the end of the work; return the exit code."""
+        self._leasing_threads.append(self._start(self._work, "lease"))
+        while not self._halt.wait(_POLL_SECONDS):
             if self.signals or (stop and stop.is_set()):
-                log.info("stopping grace=%gs", self._manner.grace_seconds)
+                log.info(
+                    "stopping; running tasks may finish within the grace period",
+                    extra={"action": "stopping", "graceSeconds": self._options.grace_seconds},
+                )
                 self._halt.set()
-            elif self._desk.drained:
+            elif self._tasks.drained:
                 self._halt.set()
         try:
-            self._wind_up()
+            self._shut_down()
         except _Killed:
             process.kill_all()
-            log.warning("killed")
-            self.code = KILLED
+            log.warning(
+                "killed by a second signal; its tasks run again after their lease", extra={"action": "killed"}
+            )
+            self.code = EXIT_KILLED
         return self.code
 
     def _start(self, work: Callable[[], None], name: str) -> Thread:
-        """A thread whose fault ends the worker."""
+        """Start a thread whose failure ends the worker."""
 
         def guarded() -> None:
             try:
                 work()
-            except _NotAccepted as error:
-                log.error("refused error=%s", error)  # noqa: TRY400  the sentence says it all
-                self._end(self.code or FAILED, lost=True)
+            except _RegistrationRefused as error:
+                log.error(  # noqa: TRY400  a traceback would add nothing
+                    "Shardmill refused the registration: %s", error, extra={"action": "registration-refused"}
+                )
+                self._end(self.code or EXIT_FAILED, session_lost=True)
             except Stale as error:
-                if self._heart.leaving:  # a lease that still waited has learnt that we are going
+                if self._heartbeats.leaving:  # a pending lease call was told that the worker is leaving
                     return
-                log.error("stale error=%s", error)  # noqa: TRY400
-                self._end(FAILED, lost=True)
+                log.error(  # noqa: TRY400
+                    "the session of this worker has ended: %s", error, extra={"action": "session-ended"}
+                )
+                self._end(EXIT_FAILED, session_lost=True)
             except Exception:
-                log.exception("broken thread=%s", name)
-                self._end(FAILED)
+                log.exception(
+                    "a thread of the worker failed; the worker stops",
+                    extra={"action": "thread-failed", "loop": name},
+                )
+                self._end(EXIT_FAILED)
 
         thread = Thread(target=guarded, name=name, daemon=True)
         thread.start()
         return thread
 
-    def _end(self, code: int, *, lost: bool = False) -> None:
+    def _end(self, code: int, *, session_lost: bool = False) -> None:
         self.code = code
-        self._lost |= lost
+        self._session_lost |= session_lost
         self._halt.set()
 
     # leasing
 
     def _work(self) -> None:
-        worker = self._insistence.until_done("register", self._register, self._halt)
+        worker = self._calls.until_success("register", self._register, self._halt)
         if not worker:
             return
-        log.info("registered worker=%s id=%s session=%d", worker.name, worker.id, worker.session)
-        self._heart.awake(worker)
-        self._beats = self._start(partial(self._heart.beat_on, worker.heartbeat_seconds), "heartbeat")
+        registered = {"worker": worker.name, "id": worker.id, "session": worker.session}
+        log.info("registered", extra={"action": "registered", **registered})
+        self._heartbeats.registered(worker)
+        self._heartbeat_thread = self._start(
+            partial(self._heartbeats.run, worker.heartbeat_seconds), "heartbeat"
+        )
         self._start(self._report, "report")
-        self._takers.append(self._start(self._pass_on, "pass on"))
-        while room := self._desk.await_room():
+        self._leasing_threads.append(self._start(self._hand_back_overdue, "hand-back-overdue"))
+        while room := self._tasks.wait_for_room():
             leases = self._lease(room)
             if leases is None:
                 return
-            self._take_up(leases)
-            if not leases and self._manner.once and self._desk.idle:
+            self._accept(leases)
+            if not leases and self._options.once and self._tasks.idle:
                 break
-        self._desk.await_idle()
+        self._tasks.wait_until_idle()
         self._halt.set()
 
     def _register(self) -> Worker:
         try:
             return self._transport.register(self._registration)
         except Refused as error:
-            self.code = NO_GROUP if error.code == "group-not-found" else FAILED
-            raise _NotAccepted(str(error)) from error
+            self.code = EXIT_NO_GROUP if error.code == "group-not-found" else EXIT_FAILED
+            raise _RegistrationRefused(str(error)) from error
 
     @property
     def _wait_seconds(self) -> int:
-        return _ONCE_WAIT_SECONDS if self._manner.once else self._manner.wait_seconds
+        return _ONCE_WAIT_SECONDS if self._options.once else self._options.wait_seconds
 
     def _lease(self, room: int) -> list[Lease] | None:
-        def ask() -> list[Lease]:
+        def call() -> list[Lease]:
             try:
                 return self._transport.lease(room, self._wait_seconds)
             except Refused as error:
-                if error.code != RESTING:
+                if error.code != WORKER_SUSPENDED:
                     raise
-                self._pulse.ask()  # the next beat tells why
-                self._halt.wait(min(_REST_SECONDS, self._wait_seconds / 4))
+                self._timer.request()  # the answer of the next heartbeat has the reason
+                self._halt.wait(min(_SUSPENDED_SECONDS, self._wait_seconds / 4))
                 return []
 
-        return self._insistence.until_done("lease", ask, self._halt)
+        return self._calls.until_success("lease", call, self._halt)
 
-    def _take_up(self, leases: Sequence[Lease]) -> None:
-        """Tasks that do nothing end here and now; the others get a slot each, as slots are free."""
-        accepted = self._desk.accept(leases)
+    def _accept(self, leases: Sequence[Lease]) -> None:
+        """Run noop tasks in this thread, and start slots for the others."""
+        accepted = self._tasks.accept(leases)
         if len(accepted) < len(leases):
             self._hand_back(leases)
-        for held in accepted:
-            if held.lease.type == "noop" and self._desk.begin(held):
-                self._run(held)
-        while self._slots < min(self._registration.slots, self._desk.busy):
+        for task in accepted:
+            if task.lease.type == "noop" and self._tasks.start(task):
+                self._run(task)
+        while self._slots < min(self._registration.slots, self._tasks.occupied):
             self._slots += 1
-            self._start(self._serve_slot, f"slot {self._slots}")
+            self._start(self._run_slot, f"slot {self._slots}")
 
-    def _pass_on(self) -> None:
-        """Tasks that were leased before there was a slot for them do not wait for long."""
-        while not self._halt.wait(PATIENCE_SECONDS / 2):
-            self._hand_back(self._desk.overdue())
+    def _hand_back_overdue(self) -> None:
+        """Hand back tasks that were leased early and have waited too long for a slot."""
+        while not self._halt.wait(MAX_SLOT_WAIT_SECONDS / 2):
+            self._hand_back(self._tasks.take_overdue())
 
     # running
 
-    def _serve_slot(self) -> None:
-        while held := self._desk.next():
-            self._run(held)
+    def _run_slot(self) -> None:
+        while task := self._tasks.next():
+            self._run(task)
 
-    def _run(self, held: Held) -> None:
-        self._tell("started", held.lease, None)
+    def _run(self, task: InflightTask) -> None:
+        lease = task.lease
+        self._notify("started", lease, None)
         try:
-            result = execute(held.lease, self._shop, held.stop, live=held.live)
+            result = execute(lease, self._runtime, task.stop, live=task.live)
         except Exception as error:
-            log.exception("not-run task=%s attempt=%d", held.lease.task_id, held.lease.attempt)
-            result = unrun(held.lease, f"the worker could not run it: {error}")
-        given_up = held.abandoned and result.reason == DISCARDED
-        if given_up:
-            self._cut.append(held.lease)
+            log.exception(
+                "failed to run a task because of an error in the worker",
+                extra={"action": "task-error", "task": lease.task_id, "attempt": lease.attempt},
+            )
+            result = failed_result(lease, f"the worker failed to run the task: {error}")
+        cut_short = task.abandoned and result.reason == DISCARDED
+        if cut_short:
+            self._cut_short.append(lease)
         elif result.outcome != "success":
-            log.info("ended task=%s attempt=%d outcome=%s reason=%s", *_of(result))
-        self._desk.end(held, None if given_up else result)
-        self._tell("ended", held.lease, None if given_up else result)
+            _log_failure(result)
+        self._tasks.finish(task, None if cut_short else result)
+        self._notify("ended", lease, None if cut_short else result)
 
-    def _tell(self, kind: str, lease: Lease, result: Result | None) -> None:
+    def _notify(self, event: str, lease: Lease, result: Result | None) -> None:
         if self._progress:
-            self._progress(kind, lease, result)
+            self._progress(event, lease, result)
 
     # reporting
 
     def _report(self) -> None:
-        while batch := self._desk.take_results():
-            send = partial(deliver, self._transport.report, [result for _, result in batch])
-            answers = self._insistence.until_done("report", send, self._over)
+        while batch := self._tasks.take_results():
+            send = partial(report_results, self._transport.report, [result for _, result in batch])
+            answers = self._calls.until_success("report", send, self._over)
             if answers is None:
                 return
             for answer in answers:
                 if answer.status not in ("ok", "already"):
+                    ignored = {"task": answer.task_id, "attempt": answer.attempt, "status": answer.status}
                     log.warning(
-                        "not-counted task=%s attempt=%d status=%s",
-                        *(answer.task_id, answer.attempt, answer.status),
+                        "a result was ignored: the attempt is no longer valid",
+                        extra={"action": "result-ignored", **ignored},
                     )
-            self._desk.reported(batch)
+            self._tasks.reported(batch)
 
-    # onlookers
+    # observers
 
-    def running(self) -> list[Held]:
-        return self._desk.running()
+    def running(self) -> list[InflightTask]:
+        return self._tasks.running()
 
     def figures(self) -> Figures:
-        """What it does and has done."""
-        calls, failures = self._insistence.counts()
+        """The values of the worker's metrics."""
+        calls, failures = self._calls.counts()
         return {
-            **self._desk.figures(),
+            **self._tasks.figures(),
             "tasks_handed_back_total": self._handed_back,
             "calls_total": calls,
             "call_failures_total": failures,
         }
 
-    # the end
+    # shutdown
 
-    def _wind_up(self) -> None:
-        unbegun = self._desk.close()
+    def _shut_down(self) -> None:
+        not_started = self._tasks.close()
         self._transport.close()
-        if self._beats and not self._lost:
-            self._call("leave", self._heart.leave, _LAST_WORD_SECONDS)
-        self._give_back(unbegun)
-        if not self._lost:
-            self._await(self._desk.await_ends, self._manner.grace_seconds)
-        self._desk.abandon()
-        self._await(self._desk.await_ends, self._shop.kill_seconds + 1)
-        if not self._lost:
-            self._give_back(self._cut)
-            if not self._await(self._desk.await_reports, _LAST_REPORTS_SECONDS):
-                log.error("unsent results=%d: their tasks run again after the lease", self._desk.unsent)
-                self.code = FAILED
-            self._await_takers()
+        if self._heartbeat_thread and not self._session_lost:
+            self._call("leave", self._heartbeats.announce_leaving, _LAST_HEARTBEAT_SECONDS)
+        self._hand_back_in_time(not_started)
+        if not self._session_lost:
+            self._wait(self._tasks.wait_for_tasks, self._options.grace_seconds)
+        self._tasks.abandon()
+        self._wait(self._tasks.wait_for_tasks, self._runtime.kill_seconds + 1)
+        if not self._session_lost:
+            self._hand_back_in_time(self._cut_short)
+            if not self._wait(self._tasks.wait_for_reports, _LAST_REPORTS_SECONDS):
+                log.error(
+                    "exiting with unreported results; their tasks run again after their lease",
+                    extra={"action": "results-lost", "results": self._tasks.unreported},
+                )
+                self.code = EXIT_FAILED
+            self._wait_for_leasing_threads()
         self._over.set()
-        self._pulse.turned()
-        self._desk.finish()
-        if self._beats and not self._lost:
-            self._await(partial(_ended, self._beats), _LAST_REPORTS_SECONDS)
-            self._call("good-bye", self._heart.say_good_bye, _LAST_WORD_SECONDS)
+        self._timer.changed()
+        self._tasks.end_reporting()
+        if self._heartbeat_thread and not self._session_lost:
+            self._wait(partial(_joined, self._heartbeat_thread), _LAST_REPORTS_SECONDS)
+            self._call("deregister", self._heartbeats.deregister, _LAST_HEARTBEAT_SECONDS)
 
-    def _give_back(self, leases: Sequence[Lease]) -> None:
+    def _hand_back_in_time(self, leases: Sequence[Lease]) -> None:
         if leases:
             self._call("hand-back", partial(self._hand_back, leases), _HAND_BACK_SECONDS)
 
-    def _await_takers(self) -> None:
-        """What a lease in flight brings is handed back by the thread that asked for it."""
+    def _wait_for_leasing_threads(self) -> None:
+        """A thread with a pending lease call hands back what it receives."""
         deadline = time.monotonic() + _LAST_LEASE_SECONDS
-        for taker in self._takers:
-            if not self._await(partial(_ended, taker), max(0.0, deadline - time.monotonic())):
-                log.info("unanswered call=%s: what it may bring runs again after the lease", taker.name)
+        for thread in self._leasing_threads:
+            if not self._wait(partial(_joined, thread), max(0.0, deadline - time.monotonic())):
+                log.info(
+                    "not waiting for a pending call; the tasks that it receives run again after their lease",
+                    extra={"action": "call-abandoned", "call": thread.name},
+                )
 
-    def _call(self, what: str, call: Callable[[], None], seconds: float) -> None:
-        """In a thread of its own, so that a second signal is heard however long the other end takes."""
-        if not self._await(partial(_ended, self._start(call, what)), seconds):
-            log.warning("unanswered call=%s seconds=%g", what, seconds)
+    def _call(self, name: str, call: Callable[[], None], seconds: float) -> None:
+        """Call in a thread, so that a second signal takes effect however long the call takes."""
+        if not self._wait(partial(_joined, self._start(call, name)), seconds):
+            log.warning(
+                "a call to Shardmill did not return in time; continuing the shutdown",
+                extra={"action": "call-abandoned", "call": name, "seconds": seconds},
+            )
 
-    def _await(self, wait: Callable[[float], bool], seconds: float) -> bool:
+    def _wait(self, wait: Callable[[float], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
-        while not wait(min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic()))):
+        while not wait(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
             if self.signals > 1:
                 raise _Killed
             if time.monotonic() >= deadline:
@@ -297,19 +325,31 @@ class PullWorker:
     def _hand_back(self, leases: Sequence[Lease]) -> None:
         if not leases:
             return
-        log.info("handing-back tasks=%d", len(leases))
         try:
             self._transport.hand_back(leases)
         except TransportError as error:
-            log.warning("not-handed-back tasks=%d error=%s", len(leases), error)
+            log.warning(
+                "failed to hand back tasks; they run again after their lease",
+                extra={"action": "hand-back-failed", "tasks": len(leases), "error": str(error)},
+            )
         else:
             self._handed_back += len(leases)
+            log.info("handed back tasks", extra={"action": "handed-back", "tasks": len(leases)})
 
 
-def _ended(thread: Thread, seconds: float) -> bool:
+def _joined(thread: Thread, seconds: float) -> bool:
     thread.join(seconds)
     return not thread.is_alive()
 
 
-def _of(result: Result) -> tuple[str, int, str, str | None]:
-    return result.task_id, result.attempt, result.outcome, result.reason
+def _log_failure(result: Result) -> None:
+    log.info(
+        "a task did not succeed",
+        extra={
+            "action": "task-failed",
+            "task": result.task_id,
+            "attempt": result.attempt,
+            "outcome": result.outcome,
+            "reason": result.reason,
+        },
+    )

@@ -1,4 +1,4 @@
-"""Running a pull worker in this process, from its settings to its exit code."""
+"""Run a pull worker in this process, from its settings to its exit code."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from typing import Any
 
 from shardmill.model.worker import MAX_WAIT_SECONDS, Registration
 from shardmill.worker.files.cache import Cache
-from shardmill.worker.files.task_files import Errands
-from shardmill.worker.pull_worker import Manner, Progress, PullWorker
-from shardmill.worker.task.execute import Limits, Workshop
+from shardmill.worker.pull_worker import Progress, PullWorker, WorkerOptions
+from shardmill.worker.task.execute import Runtime
+from shardmill.worker.task.limits import Limits
 from shardmill.worker.task.programs import Programs
-from shardmill.worker.task.workdir import a_root
+from shardmill.worker.task.task_files import FileAccess
+from shardmill.worker.task.workdir import create_worker_dir
 from shardmill.worker.transport.base import Transport
 
-Onlooker = Callable[[PullWorker], AbstractContextManager[object]]
-"""Looks at a worker while it works: entered before it starts, left when it is over."""
+Observer = Callable[[PullWorker], AbstractContextManager[object]]
+"""Observes a worker: entered before the worker starts, left after it has ended."""
 
 _NO_LIMITS = Limits()
 
@@ -49,15 +50,15 @@ def run_worker(
     cache: Cache | None = None,
     about: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-    onlookers: Sequence[Onlooker] = (),
+    observers: Sequence[Observer] = (),
     stop: Event | None = None,
     wait_seconds: int = MAX_WAIT_SECONDS,
 ) -> int:
-    """Work until a signal, `stop`, or, with `once` or `max_tasks`, the end of the work; the exit code.
+    """Work until a signal, `stop`, or, with `once` or `max_tasks`, the end of the work; return the exit code.
 
-    `grace_seconds`: what running tasks have to come to their end when the worker stops. `kill_seconds`: what
-    a program has between SIGTERM and SIGKILL, 5 s unless the grace is shorter. `about`: what else it says of
-    itself when it registers.
+    `grace_seconds`: the time that running tasks have to finish when the worker stops. `kill_seconds`: the
+    time between SIGTERM and SIGKILL, 5 s unless the grace period is shorter. `about`: more fields of the
+    registration.
     """
     kill = min(5.0, max(0.5, grace_seconds)) if kill_seconds is None else kill_seconds
     registration = Registration(
@@ -69,45 +70,44 @@ def run_worker(
         slots=slots,
         **{"user": _user(), **(about or {})},
     )
-    manner = Manner(grace_seconds, wait_seconds, once, max_tasks)
-    with nullcontext(work_root) if work_root else a_root(keep=keep_work) as root:
-        shop = Workshop(
+    options = WorkerOptions(grace_seconds, wait_seconds, once, max_tasks)
+    with nullcontext(work_root) if work_root else create_worker_dir(keep=keep_work) as root:
+        runtime = Runtime(
             root,
-            programs or own_programs(),
+            programs or default_programs(),
             transport.logs,
             keep_work,
             kill,
             limits=limits,
             switch_user=switch_user,
             allow_hosts=tuple(allow_hosts),
-            errands=Errands(transport.files, cache, tuple(allow_hosts)),
+            files=FileAccess(transport.files, cache, tuple(allow_hosts)),
         )
-        worker = PullWorker(transport, registration, shop, manner, progress)
+        worker = PullWorker(transport, registration, runtime, options, progress)
         with ExitStack() as stack:
             stack.enter_context(_signals_to(worker))
-            for onlooker in onlookers:
-                stack.enter_context(onlooker(worker))
+            for observer in observers:
+                stack.enter_context(observer(worker))
             code = worker.run(stop)
     if worker.signals > 1:
-        _leave_at_once(code)
+        _exit_now(code)
     return code
 
 
-def _leave_at_once(code: int) -> None:
-    """After a second signal: threads that are still at work would trip over the end of the interpreter."""
+def _exit_now(code: int) -> None:
+    """Exit after a second signal, without finalising the interpreter under threads that still run."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
-def own_programs(**named: str) -> Programs:
-    """Python tasks find the modules of the folder that the worker was started in."""
+def default_programs(**named: str) -> Programs:
+    """The programs on PATH; python tasks also import modules from the current folder."""
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return Programs(python_path=(os.getcwd(), *filter(None, path)), **named)
 
 
 def _user() -> str | None:
-    """Who it runs as, if that user has a name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -116,7 +116,7 @@ def _user() -> str | None:
 
 @contextmanager
 def _signals_to(worker: PullWorker) -> Iterator[None]:
-    """Count the signals that ask for an end; the handler does no more, as it may interrupt anything."""
+    """Count the termination signals; the handler does nothing else, as it may interrupt any code."""
 
     def count(*_: object) -> None:
         worker.signals += 1
@@ -125,7 +125,7 @@ def _signals_to(worker: PullWorker) -> Iterator[None]:
         yield
         return
     numbers = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup would have it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         numbers.append(signal.SIGHUP)
     before = {number: signal.signal(number, count) for number in numbers}
     try:

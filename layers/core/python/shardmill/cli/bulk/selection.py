@@ -61,9 +61,9 @@ class Selection:
         if len(named) != (0 if self.filtered else 2):
             raise typer.BadParameter(f"give either JOB and TRIGGER, or {FILTER}")
         if self.of_job is not None:
-            from shardmill.client.requests import word
+            from shardmill.client.requests import path_segment
 
-            word(self.of_job, "jobName")  # an empty name would select the jobs of all definitions
+            path_segment(self.of_job, "jobName")  # an empty name would select the jobs of all definitions
         if self.since and self.until and _in_utc(self.until) <= _in_utc(self.since):
             raise typer.BadParameter("must be after --since; it is exclusive", param_hint="--until")
 

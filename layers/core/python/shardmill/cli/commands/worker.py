@@ -20,7 +20,7 @@ from shardmill.cli.render.logs import LogFormat, log_to_stderr
 
 if TYPE_CHECKING:
     from shardmill.worker.pull_worker import PullWorker
-    from shardmill.worker.run import Onlooker
+    from shardmill.worker.run import Observer
     from shardmill.worker.transport.base import Transport
 
 Groups = Annotated[
@@ -197,7 +197,7 @@ def worker(
     """
     from shardmill.cli.render.worker_tasks import JsonEvents
     from shardmill.worker.files.cache import Cache
-    from shardmill.worker.run import own_programs, run_worker
+    from shardmill.worker.run import default_programs, run_worker
     from shardmill.worker.task.limits import Limits
 
     name = name or f"{socket.gethostname()}-{os.getpid()}"
@@ -217,14 +217,14 @@ def worker(
         work_root=work_dir,
         once=once,
         max_tasks=max_tasks,
-        programs=own_programs(**{program: path for program, path in programs.items() if path}),
+        programs=default_programs(**{program: path for program, path in programs.items() if path}),
         limits=Limits(max_load, min_disk),
         switch_user=switch_user,
         allow_hosts=allow_hosts or (),
         cache=Cache(cache_dir or _default_cache(), cache_mb * 1_000_000) if cache_mb else None,
         about={"domain": domain} if domain else None,
         progress=JsonEvents(stop) if as_json else None,
-        onlookers=_onlookers(metrics_port, live=log_format == "text" and not as_json and sys.stderr.isatty()),
+        observers=_observers(metrics_port, live=log_format == "text" and not as_json and sys.stderr.isatty()),
         stop=stop,
     )
     raise typer.Exit(code)
@@ -235,7 +235,7 @@ def _default_cache() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "shardmill" / "predata"
 
 
-def _onlookers(port: int | None, *, live: bool) -> list[Onlooker]:
+def _observers(port: int | None, *, live: bool) -> list[Observer]:
     from shardmill.cli.render.worker_tasks import live_tasks
 
     metrics = [] if port is None else [partial(_metrics, port)]

@@ -13,7 +13,7 @@ from shardmill.cli.output import message, printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from shardmill.client.transfer import Progress
+    from shardmill.client.local_files import Progress
 
 MAX_LINES = 20
 _STYLES = {"done": "green", "failed": "red", "refused": "red", "skipped": "dim", "running": "cyan"}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from shardmill.model.worker import Lease, Result
-    from shardmill.worker.inflight import Held
+    from shardmill.worker.inflight import InflightTask
     from shardmill.worker.pull_worker import PullWorker
 
 _MIN_LINES = 3
@@ -37,7 +37,7 @@ def live_tasks(worker: PullWorker) -> Iterator[None]:
         yield
 
 
-def task_lines(running: Sequence[Held], now: float, room: int) -> RenderableType:
+def task_lines(running: Sequence[InflightTask], now: float, room: int) -> RenderableType:
     """Draw as many tasks as fit, longest-running first."""
     from rich.table import Table
     from rich.text import Text
@@ -53,7 +53,7 @@ def task_lines(running: Sequence[Held], now: float, room: int) -> RenderableType
     for held in shown:
         lease = held.lease
         name = f"{lease.job_name}/{lease.trigger} {lease.step_name} {lease.sharding.index}"
-        elapsed = seconds(max(0.0, now - (held.began or now)))
+        elapsed = seconds(max(0.0, now - (held.started or now)))
         progress = held.live.progress
         grid.add_row(Text(cell(name)), elapsed, task_bar(progress, _BAR_WIDTH), Text(progress_text(progress)))
     if len(shown) < len(running):

@@ -1,6 +1,7 @@
-"""Reference files on this machine: fetched once, shared by its tasks, removed when long unused.
+"""A cache of reference files on this machine, shared by its tasks and limited in size.
 
-A task has a hard link to an entry: it costs no space, stays when the entry is removed, and counts as its use.
+A task gets a hard link to an entry. The link needs no space, remains when the entry is removed, and marks the
+entry as in use.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from shardmill.model.transfers import Fetch
 from shardmill.worker.files.safe_paths import TransferError
 
-_WAIT_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _NO_LINKS = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP}
 _TRIM = "trim"
 
@@ -32,70 +34,74 @@ class _Entry:
 
 
 class Cache:
-    """Files of its folder: `{key}` is an entry, `{key}.part` one on its way.
+    """Files in a folder: `{key}` is an entry, `{key}.part` an unfinished one.
 
-    `{key}.lock` is held by whoever fills, shares or removes it, says what it was when whole, and its time is
-    that of the last use.
+    `{key}.lock` is locked while an entry is filled, linked or removed. It records the size and time of the
+    complete entry, and its own modification time is the last use.
     """
 
-    def __init__(self, root: Path, most_bytes: int, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, root: Path, max_bytes: int, *, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._root = root
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._now_ns = now_ns
 
     def key(self, file: Fetch) -> str | None:
-        """What tells a file's content from all others; None where nothing does, or it has no room."""
-        if not file.whole or (file.size or 0) > self._most:
+        """A key that identifies the content of a file; None if there is none or the file is too large."""
+        if not file.whole or (file.size or 0) > self._max_bytes:
             return None
         if file.sha256:
             return file.sha256
         if not file.etag or file.etag.startswith("W/") or file.size is None:
             return None
-        words = (file.etag.strip('"'), str(file.size), file.url if file.plain else "")
-        return hashlib.sha256("\0".join(words).encode()).hexdigest()
+        identity = (file.etag.strip('"'), str(file.size), file.url if file.plain else "")
+        return hashlib.sha256("\0".join(identity).encode()).hexdigest()
 
     def get(
         self,
         file: Fetch,
         target: Path,
-        download: Callable[[Path], None],
+        download: Callable[[BinaryIO], None],
         *,
-        pause: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> Path:
-        """Put a file at `target`, to be read only. Whoever else is fetching it is waited for with `pause`."""
+        """Link a read-only file to `target`, downloading it first if needed.
+
+        While another task or worker downloads the same file, waits with `sleep`.
+        """
         key = self.key(file)
         if not key:
-            raise ValueError(f"{file.name!r} has nothing to be cached by")
+            raise ValueError(f"{file.name!r} has no key to be cached under")
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._locked(key, pause) as record:
+        with self._locked(key, sleep) as record:
             entry = self._root / key
-            new = not _whole(entry, record)
+            new = not _complete(entry, record)
             if new:
                 self.trim(file.size or 0)
                 self._fill(entry, record, file, download)
             os.utime(record, ns=(self._now_ns(),) * 2)
-            _share(entry, target)
+            _link(entry, target)
         if new:
             self.trim()
         return target
 
-    def trim(self, coming: int = 0) -> None:
-        """Remove what was not used for longest, and is not in use, until there is room."""
+    def trim(self, needed: int = 0) -> None:
+        """Remove the least recently used entries that no task uses until `needed` bytes are free."""
         with self._locked(_TRIM, time.sleep):
             entries = sorted(self._entries(), key=lambda entry: entry.used)
-            total = coming + sum(entry.size for entry in entries)
+            total = needed + sum(entry.size for entry in entries)
             for entry in entries:
-                if total <= self._most:
+                if total <= self._max_bytes:
                     return
                 if self._remove(entry.key):
                     total -= entry.size
 
-    def _fill(self, entry: Path, record: int, file: Fetch, download: Callable[[Path], None]) -> None:
+    def _fill(self, entry: Path, record: int, file: Fetch, download: Callable[[BinaryIO], None]) -> None:
         part = entry.with_suffix(".part")
         entry.unlink(missing_ok=True)
         part.unlink(missing_ok=True)
         try:
-            download(part)
+            with part.open("wb") as out:
+                download(out)
             _verify(part, file)
             part.chmod(0o444)
             part.replace(entry)
@@ -111,15 +117,15 @@ class Cache:
             sizes = [_size(lock.with_suffix(suffix)) for suffix in ("", ".part")]
             try:
                 yield _Entry(lock.stem, lock.stat().st_mtime_ns, sum(sizes))
-            except FileNotFoundError:  # removed by hand
+            except FileNotFoundError:  # removed by another process
                 continue
 
     def _remove(self, key: str) -> bool:
-        """Whether it is gone; not if a task has it, or is about to."""
+        """Remove an entry unless a task uses it or it is locked; return whether it was removed."""
         lock, entry = self._root / f"{key}.lock", self._root / key
         descriptor = _open(lock)
         try:
-            if not _taken(descriptor, lock) or (entry.exists() and entry.stat().st_nlink > 1):
+            if not _acquire(descriptor, lock) or (entry.exists() and entry.stat().st_nlink > 1):
                 return False
             for path in (entry, entry.with_suffix(".part"), lock):
                 path.unlink(missing_ok=True)
@@ -128,25 +134,25 @@ class Cache:
         return True
 
     @contextmanager
-    def _locked(self, key: str, pause: Callable[[float], None]) -> Iterator[int]:
+    def _locked(self, key: str, sleep: Callable[[float], None]) -> Iterator[int]:
         path = self._root / f"{key}.lock"
         while True:
             descriptor = _open(path)
             try:
-                if _taken(descriptor, path):
+                if _acquire(descriptor, path):
                     yield descriptor
                     return
             finally:
                 os.close(descriptor)
-            pause(_WAIT_SECONDS)
+            sleep(_POLL_SECONDS)
 
 
 def _open(lock: Path) -> int:
     return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
-def _taken(descriptor: int, path: Path) -> bool:
-    """Whether the lock is ours now, and still the one that others will look for."""
+def _acquire(descriptor: int, path: Path) -> bool:
+    """Lock a file without waiting; False also if the path no longer refers to it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(descriptor), path.stat())
@@ -159,8 +165,8 @@ def _signature(entry: Path) -> bytes:
     return f"{found.st_size} {found.st_mtime_ns}".encode()
 
 
-def _whole(entry: Path, record: int) -> bool:
-    """Whether an entry is as it was made: not left half by a crash, nor written to by a task since."""
+def _complete(entry: Path, record: int) -> bool:
+    """Whether an entry is unchanged since it was filled: not cut off by a crash, not written to by a task."""
     try:
         return os.pread(record, 100, 0) == _signature(entry)
     except FileNotFoundError:
@@ -171,14 +177,14 @@ def _verify(part: Path, file: Fetch) -> None:
     with open(part, "rb") as data:
         os.fsync(data.fileno())
         size = os.fstat(data.fileno()).st_size
-        right = file.size in (None, size)
-        if right and file.sha256:
-            right = hashlib.file_digest(data, "sha256").hexdigest() == file.sha256
-    if not right:
-        raise TransferError(f"{file.kind} {file.name!r} is not kept: its content is not the one expected")
+        valid = file.size in (None, size)
+        if valid and file.sha256:
+            valid = hashlib.file_digest(data, "sha256").hexdigest() == file.sha256
+    if not valid:
+        raise TransferError(f"{file.kind} {file.name!r} is not cached: its content is not the expected one")
 
 
-def _share(entry: Path, target: Path) -> None:
+def _link(entry: Path, target: Path) -> None:
     target.unlink(missing_ok=True)
     try:
         os.link(entry, target)

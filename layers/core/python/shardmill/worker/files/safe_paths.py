@@ -1,4 +1,4 @@
-"""The files in a task's work folder: names that leave it and links out of it are refused."""
+"""Files in a task's work folder; names and links that lead out of it are rejected."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from shardmill.model.transfers import (
     part_ranges,
 )
 from shardmill.model.worker import output_size
+from shardmill.transfer.upload import FileTruncated, read_range
 
-PIECE_BYTES = 2**20
 MAX_ATTRIBUTES_BYTES = 65_536
-Traits = tuple[int, int, int]
-NOTHING_BROUGHT: Mapping[str, Traits] = MappingProxyType({})
+FileState = tuple[int, int, int]
+NO_FILES: Mapping[str, FileState] = MappingProxyType({})
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TransferError(Exception):
-    """A file did not get where it belongs; the text tells the user which, and why."""
+    """A file cannot be downloaded or uploaded; the message tells the user which one and why."""
 
 
-class Unsafe(TransferError):
+class UnsafePath(TransferError):
     """A name or a link leads out of the work folder."""
 
 
-class Missing(TransferError):
-    """There is no such file."""
+class MissingFile(TransferError):
+    """The file does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file that is to be stored: where it lies in the work folder, and the name it is stored under."""
+    """A file to upload: its path in the work folder, and the name that it is stored under."""
 
     path: str
     name: str
@@ -56,7 +56,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """An output and the checksums of it: SHA-256 of all, MD5 of each part."""
+    """An output with its checksums: SHA-256 of the whole, MD5 of each part."""
 
     output: Output
     size: int
@@ -65,8 +65,8 @@ class Measured:
 
     @property
     def request(self) -> StoreRequest:
-        words = [base64.b64encode(md5).decode() for md5 in self.md5s]
-        return StoreRequest(name=self.output.name, size=self.size, md5s=words)
+        md5s = [base64.b64encode(md5).decode() for md5 in self.md5s]
+        return StoreRequest(name=self.output.name, size=self.size, md5s=md5s)
 
     @property
     def stored(self) -> Stored:
@@ -74,33 +74,33 @@ class Measured:
         return Stored(name=self.output.name, size=self.size, sha256=self.sha256, attributes=attributes)
 
 
-def target(folder: Path, name: str, give: Callable[[Path], None] | None = None) -> Path:
-    """Where a file of this name goes. Its folders are made, and told to `give`; none of them is a link."""
+def target(folder: Path, name: str, set_owner: Callable[[Path], None] | None = None) -> Path:
+    """The path for a file of this name; creates its folders, calls `set_owner` with each, follows no link."""
     path = folder
     *parents, last = _parts(name)
     for part in parents:
         path /= part
         if path.is_symlink():
-            raise Unsafe(f"{name!r} is refused: {_within(path, folder)!r} is a link")
+            raise UnsafePath(f"{name!r} is not allowed: {_within(path, folder)!r} is a link")
         if not path.exists():
             path.mkdir(mode=0o700)
-            if give:
-                give(path)
+            if set_owner:
+                set_owner(path)
         elif not path.is_dir():
-            raise TransferError(f"{name!r} cannot be placed: {_within(path, folder)!r} is not a folder")
+            raise TransferError(f"cannot create {name!r}: {_within(path, folder)!r} is not a folder")
     path /= last
     if path.is_symlink():
-        raise Unsafe(f"{name!r} is refused: it is a link")
+        raise UnsafePath(f"{name!r} is not allowed: it is a link")
     if path.is_dir():
-        raise TransferError(f"{name!r} cannot be placed: a folder has this name")
+        raise TransferError(f"cannot create {name!r}: a folder has this name")
     return path
 
 
 def open_inside(folder: Path, name: str) -> BinaryIO:
-    """A plain file for reading; links are followed as long as they stay in the folder.
+    """Open a regular file for reading; links are followed as long as they stay in the folder.
 
-    A process that the task left behind may change names while we look: the path that was found good is opened
-    without following another link.
+    A process that the task left behind may rename files at any time. The resolved path is therefore opened
+    folder by folder, without following another link.
     """
     root = folder.resolve()
     real = _resolved(root, name)
@@ -108,100 +108,101 @@ def open_inside(folder: Path, name: str) -> BinaryIO:
     *parents, last = real.relative_to(root).parts
     try:
         for part in parents:
-            descriptor = _deeper(descriptor, part, os.O_DIRECTORY)
-        descriptor = _deeper(descriptor, last, os.O_NONBLOCK)
+            descriptor = _descend(descriptor, part, os.O_DIRECTORY)
+        descriptor = _descend(descriptor, last, os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise TransferError(f"{name!r} is not a plain file")
+            raise TransferError(f"{name!r} is not a regular file")
     except OSError as error:
         os.close(descriptor)
-        raise TransferError(f"{name!r} cannot be read: {error.strerror}") from error
+        raise TransferError(f"cannot read {name!r}: {error.strerror}") from error
     except TransferError:
         os.close(descriptor)
         raise
     return os.fdopen(descriptor, "rb")
 
 
-def traits(path: Path) -> Traits:
-    """What changes when a file is written to, or replaced."""
+def file_state(path: Path) -> FileState:
+    """A value that changes when a file is written to or replaced."""
     found = path.lstat()
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def chosen(
-    outputs: Iterable[File], folder: Path, brought: Mapping[str, Traits] = NOTHING_BROUGHT
+def select_outputs(
+    outputs: Iterable[File], folder: Path, inputs: Mapping[str, FileState] = NO_FILES
 ) -> list[Output]:
-    """The files that outputs stand for, each found fit to be stored. Raises TransferError.
+    """The files that the outputs of a step name, each checked. Raises TransferError.
 
-    A pattern does not stand for what was `brought` to the task, unless it was changed since.
+    A pattern does not match `inputs` that are unchanged since they were downloaded.
     """
     found: dict[str, Output] = {}
     for file in outputs:
-        for output in _chosen(file, folder, brought):
+        for output in _select(file, folder, inputs):
             other = found.setdefault(output.name, output)
             if other.path != output.path:
                 raise TransferError(
-                    f"outputs {other.path!r} and {output.path!r} are both to be stored as {output.name!r}"
+                    f"outputs {other.path!r} and {output.path!r} would both be stored as {output.name!r}"
                 )
-    _keepable(found.values())
+    _check_limits(found.values())
     return list(found.values())
 
 
-def _keepable(outputs: Collection[Output]) -> None:
-    """All of them must be told in one report: better to know it before they are sent."""
+def _check_limits(outputs: Collection[Output]) -> None:
+    """Check before the upload that all outputs fit into one report."""
     if len(outputs) > MAX_STORED:
         raise TransferError(
-            f"its outputs are {len(outputs)} files; a task stores {MAX_STORED} at most: pack some into one"
+            f"the task has {len(outputs)} output files; the maximum is {MAX_STORED}: pack some into one file"
         )
-    told = [Measured(output, 0, "0" * 64, ()).stored for output in outputs]
-    if (size := output_size(as_stored(told))) > MAX_STORED_BYTES:
+    stored = [Measured(output, 0, "0" * 64, ()).stored for output in outputs]
+    if (size := output_size(as_stored(stored))) > MAX_STORED_BYTES:
         raise TransferError(
-            f"the names and attributes of its {len(told)} outputs have {size} bytes; {MAX_STORED_BYTES} fit: "
-            "pack some into one, or shorten them"
+            f"the names and attributes of {len(stored)} outputs have {size} bytes; the maximum is "
+            f"{MAX_STORED_BYTES}: pack some into one file, or shorten them"
         )
 
 
-def _chosen(file: File, folder: Path, brought: Mapping[str, Traits]) -> list[Output]:
+def _select(file: File, folder: Path, inputs: Mapping[str, FileState]) -> list[Output]:
     paths = [
         path
         for path in matches(folder, file.name)
-        if path == file.name or brought.get(path) != traits(folder / path)
+        if path == file.name or inputs.get(path) != file_state(folder / path)
     ]
     if file.upload_name and len(paths) > 1:
         raise TransferError(
-            f"output {file.name!r} is {len(paths)} files, which cannot all be stored as {file.upload_name!r}"
+            f"output {file.name!r} matches {len(paths)} files, which cannot all be stored as "
+            f"{file.upload_name!r}"
         )
     try:
-        paths = [path for path in paths if _fit(folder, path, file)]
+        paths = [path for path in paths if _check(folder, path, file)]
     except TransferError as error:
         raise type(error)(f"output {error}") from error
     if not paths:
         if file.optional:
             return []
-        raise Missing(f"output {file.name!r} is missing")
+        raise MissingFile(f"output {file.name!r} is missing")
     attributes = _attributes(folder, file)
     return [Output(path, _stored_name(path, file), attributes) for path in paths]
 
 
 def _stored_name(path: str, file: File) -> str:
     name = PurePosixPath(file.upload_name or path).as_posix()
-    if wrong := name_fault(name):
-        raise Unsafe(f"output {path!a} cannot be stored: its name {wrong}")
+    if fault := name_fault(name):
+        raise UnsafePath(f"output {path!a} cannot be stored: its name {fault}")
     if len(name.encode()) > MAX_NAME_BYTES:
-        raise TransferError(f"output {path!a} cannot be stored: of its name {MAX_NAME_BYTES} bytes fit")
+        raise TransferError(f"output {path!a} cannot be stored: its name exceeds {MAX_NAME_BYTES} bytes")
     return name
 
 
-def _fit(folder: Path, path: str, file: File) -> bool:
-    """Whether it is there; raises TransferError if it cannot be stored."""
+def _check(folder: Path, path: str, file: File) -> bool:
+    """Whether an output exists. Raises TransferError if it cannot be stored."""
     try:
         opened = open_inside(folder, path)
-    except Missing:  # a link to nothing
+    except MissingFile:  # a dangling link
         if file.optional:
             return False
         raise
     with opened:
         if file.nonzero and not os.fstat(opened.fileno()).st_size:
-            raise TransferError(f"{path!r} is empty, and it must not be (nonzero)")
+            raise TransferError(f"{path!r} is empty, but the step requires content (nonzero)")
     return True
 
 
@@ -227,8 +228,8 @@ def _attributes(folder: Path, file: File) -> dict[str, Any] | None:
     return value
 
 
-def measure(folder: Path, output: Output, look: Callable[[int, int], None]) -> Measured:
-    """All checksums of a file in one reading; `look` is told how much of how much was read."""
+def measure(folder: Path, output: Output, progress: Callable[[int, int], None]) -> Measured:
+    """Compute all checksums of a file in one pass; `progress` is called with the bytes read and the size."""
     whole, md5s = hashlib.sha256(), []
     with open_inside(folder, output.path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -237,24 +238,21 @@ def measure(folder: Path, output: Output, look: Callable[[int, int], None]) -> M
             for piece in pieces(file, first, end, output):
                 whole.update(piece)
                 md5.update(piece)
-                look(file.tell(), size)
+                progress(file.tell(), size)
             md5s.append(md5.digest())
     return Measured(output, size, whole.hexdigest(), tuple(md5s))
 
 
 def pieces(file: BinaryIO, first: int, end: int, output: Output) -> Iterator[bytes]:
     """The bytes [first, end) of an output."""
-    file.seek(first)
-    while first < end:
-        piece = file.read(min(PIECE_BYTES, end - first))
-        if not piece:
-            raise TransferError(f"output {output.path!r} became shorter while it was stored")
-        first += len(piece)
-        yield piece
+    try:
+        yield from read_range(file, first, end)
+    except FileTruncated:
+        raise TransferError(f"output {output.path!r} became shorter during the upload") from None
 
 
 def matches(folder: Path, pattern: str) -> list[str]:
-    """The names of the files that a name or a pattern such as `part-*.csv` stands for, in order."""
+    """The sorted names of the files that match a name or a pattern such as `part-*.csv`."""
     _parts(pattern)
     if os.path.lexists(folder / pattern):
         return [PurePosixPath(pattern).as_posix()]
@@ -266,7 +264,7 @@ def matches(folder: Path, pattern: str) -> list[str]:
 
 def _parts(name: str) -> tuple[str, ...]:
     if leaves_work_folder(name):
-        raise Unsafe(f"{name!r} is refused: it must be a path inside the work folder, without '..'")
+        raise UnsafePath(f"{name!r} is not allowed: it must be a path inside the work folder, without '..'")
     return PurePosixPath(name).parts
 
 
@@ -274,17 +272,17 @@ def _resolved(root: Path, name: str) -> Path:
     path = root.joinpath(*_parts(name))
     try:
         real = path.resolve()
-    except (OSError, RuntimeError) as error:  # links in a circle
-        raise Unsafe(f"{name!r} is refused: its links lead nowhere") from error
+    except (OSError, RuntimeError) as error:
+        raise UnsafePath(f"{name!r} is not allowed: its links form a loop") from error
     if real == root or not real.is_relative_to(root):
-        raise Unsafe(f"{_first_link(root, path)!r} is refused: it is a link out of the work folder")
+        raise UnsafePath(f"{_first_link(root, path)!r} is not allowed: it is a link out of the work folder")
     if not real.exists():
-        raise Missing(f"{name!r} is missing")
+        raise MissingFile(f"{name!r} is missing")
     return real
 
 
 def _first_link(root: Path, path: Path) -> str:
-    """Only what is in the folder is told, not what lies behind the link."""
+    """The link inside the folder; the message must not disclose where it leads."""
     between = [each for each in (*reversed(path.parents), path) if each.is_relative_to(root) and each != root]
     return _within(next((each for each in between if each.is_symlink()), path), root)
 
@@ -293,8 +291,8 @@ def _within(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _deeper(descriptor: int, part: str, kind: int) -> int:
-    """Opens what is in an open folder, which is then closed."""
+def _descend(descriptor: int, part: str, kind: int) -> int:
+    """Open an entry of an open folder, and close the folder."""
     found = os.open(part, _READ | kind, dir_fd=descriptor)
     os.close(descriptor)
     return found

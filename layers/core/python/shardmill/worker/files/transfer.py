@@ -1,12 +1,10 @@
-"""Fetching what a task reads into its folder, and storing what it wrote, at the addresses Shardmill gives."""
+"""Download the files that a task reads into its work folder, and upload the files that it wrote."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from threading import Event
@@ -15,23 +13,23 @@ from typing import BinaryIO
 from shardmill.model.files import File
 from shardmill.model.transfers import Fetch, StoreAnswer, Stored, part_ranges
 from shardmill.model.worker import Lease
+from shardmill.transfer.download import Download, atomic_file
+from shardmill.transfer.exchange import ObjectNotFound, PermanentError, RetryableError
+from shardmill.transfer.upload import put
 from shardmill.worker.files import safe_paths
 from shardmill.worker.files.cache import Cache
-from shardmill.worker.files.download import Download, answering, refusal
-from shardmill.worker.files.patience import Absent, Errand, Failing, Final, Signed
-from shardmill.worker.files.patience import Halted as Halted
-from shardmill.worker.files.patience import Pace as Pace
-from shardmill.worker.files.safe_paths import NOTHING_BROUGHT, Measured, Traits
-from shardmill.worker.files.safe_paths import TransferError as TransferError
-from shardmill.worker.task import http_task as web
-from shardmill.worker.transport.base import FileDesk
+from shardmill.worker.files.guarded_exchange import GuardedExchange
+from shardmill.worker.files.safe_paths import NO_FILES, FileState, Measured, TransferError
+from shardmill.worker.files.transfer_context import PresignedUrls, TransferContext, TransferSettings
+from shardmill.worker.transport.base import FileUrls
 
 _BATCH_PARTS = 100
 _ENCRYPTION = "x-amz-server-side-encryption"
-_OWN_KEY = f"{_ENCRYPTION}-customer-algorithm"
+_CUSTOMER_KEY = f"{_ENCRYPTION}-customer-algorithm"
+_DEFAULTS = TransferSettings()
 
 
-def fetch_all(
+def download_all(
     files: Sequence[Fetch],
     folder: Path,
     *,
@@ -40,102 +38,102 @@ def fetch_all(
     stop: Event,
     progress: Callable[[str], None],
     renew: Callable[[], Sequence[Fetch]] | None = None,
-    give: Callable[[Path], None] | None = None,
-    pace: Pace = Pace(),
+    set_owner: Callable[[Path], None] | None = None,
+    settings: TransferSettings = _DEFAULTS,
 ) -> list[Path]:
-    """Bring the files into `folder`, except optional ones that are not there. Raises TransferError.
+    """Download the files into `folder`, except optional ones that do not exist. Raises TransferError.
 
-    `give` is told of each file and folder made, to hand it to another user; never of what the cache shares.
+    `renew` returns the files with new presigned URLs. `set_owner` is called with each file and folder that is
+    created, but not with files shared by the cache.
     """
-    _once_each(files)
-    errand = Errand(stop, progress, pace)
+    _check_names(files)
+    context = TransferContext(stop, progress, settings)
     urls = {file.name: file.url for file in files}
-    signed = None
+    presigned = None
     if renew:
-        ask_again = renew
-        signed = Signed(lambda: urls.update({file.name: file.url for file in ask_again()}), pace.now)
+        get_new = renew
+        presigned = PresignedUrls(
+            lambda: urls.update({file.name: file.url for file in get_new()}), settings.now
+        )
     paths = []
     for file in files:
-        what = f"{file.kind} {file.name!r}"
         try:
             if file.missing:
-                raise Absent("the step that makes it stored no such file")
-            path = safe_paths.target(folder, file.name, give)
-            download = partial(_download, file, urls, errand, allow_hosts, None if file.plain else signed)
+                raise ObjectNotFound("the step that produces it stored no such file")
+            path = safe_paths.target(folder, file.name, set_owner)
+            download = partial(_download, file, urls, context, allow_hosts, None if file.plain else presigned)
             if cache and file.kind == "predata" and cache.key(file):
-                cache.get(file, path, download, pause=errand.rest)
+                cache.get(file, path, download, sleep=context.sleep)
             else:
-                _whole_or_not_at_all(path, download)
-                if give:
-                    give(path)
-        except Absent as error:
+                with atomic_file(path, mode=0o600) as out:
+                    download(out)
+                if set_owner:
+                    set_owner(path)
+        except ObjectNotFound as error:
             if not file.optional:
-                raise TransferError(f"{what} is missing: {error}") from None
+                raise TransferError(f"{file.kind} {file.name!r} is missing: {error}") from None
         else:
             paths.append(path)
     return paths
 
 
-def _once_each(files: Sequence[Fetch]) -> None:
+def _check_names(files: Sequence[Fetch]) -> None:
     names = [*(file.name for file in files), *{file.into: None for file in files if file.into}]
-    twice = [name for name, times in Counter(map(PurePosixPath, names)).items() if times > 1]
-    if twice:
+    duplicates = [name for name, times in Counter(map(PurePosixPath, names)).items() if times > 1]
+    if duplicates:
+        name = duplicates[0]
         raise TransferError(
-            f"a file {str(twice[0])!r} is asked for twice: give one of them another name; files of one name "
-            f"that several tasks made are told apart by a pattern such as '*/{twice[0].name}'"
+            f"two files are named {str(name)!r}: rename one of them; if several tasks produce files of this "
+            f"name, use a pattern such as '*/{name.name}'"
         )
 
 
 def _download(
     file: Fetch,
     urls: dict[str, str],
-    errand: Errand,
+    context: TransferContext,
     hosts: Sequence[str],
-    signed: Signed | None,
-    path: Path,
+    presigned: PresignedUrls | None,
+    out: BinaryIO,
 ) -> None:
-    with open(path, "wb") as out:
-        download = Download(file, out, errand, hosts)
-        errand.insist(
-            f"{file.kind} {file.name!r} could not be fetched",
-            lambda: download.once(urls[file.name], signed),
-            signed=signed,
-            moved=lambda: download.farthest,
-        )
+    def report(received: int) -> None:
+        context.report(f"downloading {file.name}", received, file.length)
+
+    exchange = GuardedExchange(context, hosts if file.plain else None)
+    download = Download(file, out, exchange, progress=report, rewindable=True)
+
+    is_old = presigned.is_old if presigned else None
+    context.retry(
+        f"cannot download {file.kind} {file.name!r}",
+        lambda: download.attempt(urls[file.name], is_old),
+        presigned=presigned,
+        progress=lambda: download.farthest,
+    )
 
 
-def _whole_or_not_at_all(path: Path, download: Callable[[Path], None]) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".fetch-")
-    os.close(descriptor)
-    try:
-        download(Path(name))
-        os.replace(name, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(name)
-
-
-def store_all(
+def upload_all(
     lease: Lease,
     outputs: Sequence[File],
     folder: Path,
-    desk: FileDesk,
+    file_urls: FileUrls,
     *,
     stop: Event,
     progress: Callable[[str], None],
-    brought: Mapping[str, Traits] = NOTHING_BROUGHT,
-    pace: Pace = Pace(),
+    inputs: Mapping[str, FileState] = NO_FILES,
+    settings: TransferSettings = _DEFAULTS,
 ) -> list[Stored]:
-    """Store what a task wrote, once all of it is found to be as it must be. Raises TransferError."""
-    errand = Errand(stop, progress, pace)
+    """Upload the outputs of a task after checking all of them. Raises TransferError."""
+    context = TransferContext(stop, progress, settings)
 
     def measured() -> Iterator[Measured]:
-        for output in safe_paths.chosen(outputs, folder, brought):
-            yield safe_paths.measure(folder, output, partial(errand.go_on, f"reading {output.path}"))
+        for output in safe_paths.select_outputs(outputs, folder, inputs):
+            yield safe_paths.measure(
+                folder, output, partial(context.check_and_report, f"reading {output.path}")
+            )
 
     stored = []
     for batch in _batches(measured()):
-        uploads = _Uploads(lease, desk, errand, batch)
+        uploads = _Uploads(lease, file_urls, context, batch)
         for file in batch:
             uploads.send(file, folder)
             stored.append(file.stored)
@@ -143,7 +141,7 @@ def store_all(
 
 
 def _batches(files: Iterable[Measured]) -> Iterator[list[Measured]]:
-    """As many as are stored soon: addresses do not stay good for long."""
+    """Batches small enough to be uploaded before their presigned URLs expire."""
     batch: list[Measured] = []
     for file in files:
         if batch and sum(len(each.md5s) for each in batch) + len(file.md5s) > _BATCH_PARTS:
@@ -155,67 +153,84 @@ def _batches(files: Iterable[Measured]) -> Iterator[list[Measured]]:
 
 
 class _Uploads:
-    """Some outputs and the addresses that Shardmill gave for them."""
+    """A batch of outputs with the presigned URLs of their parts."""
 
-    def __init__(self, lease: Lease, desk: FileDesk, errand: Errand, files: Sequence[Measured]) -> None:
-        self._lease, self._desk, self._errand = lease, desk, errand
+    def __init__(
+        self, lease: Lease, file_urls: FileUrls, context: TransferContext, files: Sequence[Measured]
+    ) -> None:
+        self._lease, self._file_urls, self._context = lease, file_urls, context
         self._answers: dict[str, StoreAnswer] = {}
-        errand.insist("the outputs could not be stored", partial(self._ask, files))
-        now = errand.pace.now
-        self._signed = {file.output.name: Signed(partial(self._ask, [file]), now) for file in files}
-
-    def _ask(self, files: Sequence[Measured]) -> None:
-        given = {
-            answer.name: answer for answer in self._desk.store(self._lease, [file.request for file in files])
+        context.retry("cannot upload the outputs", partial(self._request_urls, files))
+        now = context.settings.now
+        self._presigned = {
+            file.output.name: PresignedUrls(partial(self._request_urls, [file]), now) for file in files
         }
+
+    def _request_urls(self, files: Sequence[Measured]) -> None:
+        requests = [file.request for file in files]
+        answers = {answer.name: answer for answer in self._file_urls.store(self._lease, requests)}
         for file in files:
-            answer = given.get(file.output.name)
+            answer = answers.get(file.output.name)
             if not answer or not len(answer.urls) == len(answer.headers) == len(file.md5s):
-                raise Final(f"Shardmill did not say where to store {file.output.name!r}")
-        self._answers |= given
+                raise PermanentError(f"Shardmill returned no upload URL for {file.output.name!r}")
+        self._answers |= answers
 
     def send(self, file: Measured, folder: Path) -> None:
-        """Part by part; addresses that became too old may be of another upload, which has no part yet."""
-        name, what = file.output.name, f"output {file.output.path!r} could not be stored"
+        """Upload a file part by part, from the start if renewed URLs belong to a new multipart upload."""
+        name, failure = file.output.name, f"cannot upload output {file.output.path!r}"
         etags: list[str] = []
         uploads = {self._answers[name].upload_id}
         with safe_paths.open_inside(folder, file.output.path) as content:
             while len(etags) < len(file.md5s):
                 upload = self._answers[name].upload_id
-                put = partial(self._put, file, len(etags), content)
-                etag = self._errand.insist(what, put, signed=self._signed[name])
+                put_part = partial(self._put_part, file, len(etags), content)
+                etag = self._context.retry(failure, put_part, presigned=self._presigned[name])
                 if self._answers[name].upload_id == upload:
                     etags.append(etag)
                     continue
                 etags = [] if etags else [etag]
                 uploads.add(self._answers[name].upload_id)
-                if len(uploads) > self._errand.pace.tries:
-                    raise TransferError(f"{what}: it takes longer than its addresses are good for")
+                if len(uploads) > (self._context.settings.backoff.attempts or 0):
+                    raise TransferError(
+                        f"{failure}: the upload takes longer than its presigned URLs are valid"
+                    )
         if upload := self._answers[name].upload_id:
-            self._errand.insist(what, partial(self._desk.complete, self._lease, name, upload, etags))
+            self._context.retry(failure, partial(self._file_urls.complete, self._lease, name, upload, etags))
 
-    def _put(self, file: Measured, number: int, content: BinaryIO) -> str:
-        """The ETag of a part."""
-        name, errand = file.output.name, self._errand
-        first, end = part_ranges(file.size)[number]
-        url = self._answers[name].urls[number]
-        given = self._answers[name].headers[number].items()
-        headers = {"User-Agent": "shardmill", "Content-Length": str(end - first)}
-        headers |= {header: value for header, value in given if header.lower() != "content-length"}
-
-        def body() -> Iterator[bytes]:
-            for piece in safe_paths.pieces(content, first, end, file.output):
-                errand.go_on(f"storing {file.output.path}", content.tell(), file.size)
-                yield piece
-
-        with answering(web.Ask("PUT", url, headers, None), errand, body=body) as answer:
-            if not 200 <= answer.status < 300:
-                problem = refusal(answer, url, self._signed[name])
-                raise Final(str(problem)) if isinstance(problem, Absent) else problem
-            etag = (answer.getheader("ETag") or "").strip('"')
-            opaque = answer.getheader(_ENCRYPTION, "").startswith("aws:kms") or answer.getheader(_OWN_KEY)
+    def _put_part(self, file: Measured, number: int, content: BinaryIO) -> str:
+        """Upload one part and return its ETag."""
+        name, answer = file.output.name, self._answers[file.output.name]
+        part = _Part(file, content, *part_ranges(file.size)[number], self._context)
+        headers = put(
+            GuardedExchange(self._context),
+            answer.urls[number],
+            answer.headers[number],
+            part,
+            part.end - part.first,
+            self._presigned[name].is_old,
+        )
+        etag = (headers.get("ETag") or "").strip('"')
         if not etag:
-            raise Failing("the store did not say what it stored")
+            raise RetryableError("the object store returned no ETag")
+        # With KMS or customer keys, the ETag is not the MD5 of the content.
+        opaque = (headers.get(_ENCRYPTION) or "").startswith("aws:kms") or headers.get(_CUSTOMER_KEY)
         if not opaque and etag.lower() != file.md5s[number].hex():
-            raise Failing("the store has other content than was sent")
+            raise RetryableError("the object store received different content than was sent")
         return etag
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The bytes of a part; they can be read again for a redirected request."""
+
+    file: Measured
+    content: BinaryIO
+    first: int
+    end: int
+    context: TransferContext
+
+    def __iter__(self) -> Iterator[bytes]:
+        output = self.file.output
+        for piece in safe_paths.pieces(self.content, self.first, self.end, output):
+            self.context.check_and_report(f"uploading {output.path}", self.content.tell(), self.file.size)
+            yield piece

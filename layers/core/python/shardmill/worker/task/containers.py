@@ -1,4 +1,4 @@
-"""Tasks in containers, through the command line of docker or of what behaves like it."""
+"""Tasks in containers, through the command line of docker or a compatible program."""
 
 from __future__ import annotations
 
@@ -9,107 +9,110 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 
+from shardmill.worker.outcome import AttemptOutcome, InvalidTask, ProcessExit
 from shardmill.worker.task import environment
-from shardmill.worker.task.outcome import Ended, Faulty, Finding
-from shardmill.worker.task.programs import Order, Program
+from shardmill.worker.task.programs import Program, ProgramContext
 from shardmill.worker.task.users import Identity
 
-_WORK, _TOLD = PurePosixPath("/work"), PurePosixPath("/told")
-_NOT_RUN = 125
+_WORK, _CHANNEL = PurePosixPath("/work"), PurePosixPath("/channel")
+_DOCKER_FAILED = 125
 """The exit code of `docker run` when docker itself failed."""
 
-_ASK_SECONDS = 20.0
+_QUERY_SECONDS = 20.0
 _SETTINGS = (
     *("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"),
     "XDG_RUNTIME_DIR",
 )
-_OTHER_IDS = re.compile(r"^\s*(rootless(: true)?|userns)\s*$", re.MULTILINE)
-"""A user's number is not the same inside: in the words of `docker info`, and of podman's."""
+_MAPPED_IDS = re.compile(r"^\s*(rootless(: true)?|userns)\s*$", re.MULTILINE)
+"""Found in `docker info`, or podman's, where user ids differ inside the container."""
 
-# These would change what docker's own command line does.
+# Variables that would change what docker's own command line does.
 _NOT_FOR_DOCKER = re.compile(
     r"(PATH|HOME|(XDG|DOCKER|LD|OTEL)_.*|SSL_CERT_(FILE|DIR)|GO(DEBUG|GC|MAXPROCS|MEMLIMIT|TRACEBACK)"
     r"|.*_PROXY|.*_proxy)\Z"
 )
 
 
-def in_container(order: Order, image: str, words: Sequence[str]) -> Program:
+def in_container(context: ProgramContext, image: str, args: Sequence[str]) -> Program:
     """`docker run` with the task's folders mounted; values of variables are never on the command line."""
-    docker = order.programs.path("docker")
-    place = order.place
-    name = f"shardmill-{place.folder.name}"
-    given = order.given(_TOLD)
-    by_file = {key: value for key, value in given.items() if _NOT_FOR_DOCKER.match(key)}
-    by_name = {key: value for key, value in given.items() if key not in by_file}
-    variables = [word for key in by_name for word in ("-e", key)]
+    docker = context.programs.path("docker")
+    task_dir = context.task_dir
+    name = f"shardmill-{task_dir.folder.name}"
+    variables = context.task_environ(_CHANNEL)
+    by_file = {key: value for key, value in variables.items() if _NOT_FOR_DOCKER.match(key)}
+    by_name = {key: value for key, value in variables.items() if key not in by_file}
+    options = [arg for key in by_name for arg in ("-e", key)]
     if by_file:
-        variables += ["--env-file", str(place.write("environ", _env_file(by_file)))]
-    user = _user(docker, place.user)
-    if not user:  # the image may have a user of its own; the folder around keeps everyone else out
-        for path in (place.work, place.told, *place.told.iterdir()):
+        options += ["--env-file", str(task_dir.write("environ", _env_file(by_file)))]
+    user = _user(docker, task_dir.user)
+    if not user:  # the image may set any user; the parent folder keeps other users of the machine out
+        for path in (task_dir.work, task_dir.channel, *task_dir.channel.iterdir()):
             path.chmod(0o777)
-    mounts = ["-v", f"{place.work}:{_WORK}", "-v", f"{place.told}:{_TOLD}", "-w", str(_WORK)]
+    mounts = ["-v", f"{task_dir.work}:{_WORK}", "-v", f"{task_dir.channel}:{_CHANNEL}", "-w", str(_WORK)]
 
-    def explain(ended: Ended, _: str) -> Finding | None:
-        return _no_engine(docker) if ended.code == _NOT_RUN else None
+    def explain(ended: ProcessExit, _: str) -> AttemptOutcome | None:
+        return _engine_failure(docker) if ended.code == _DOCKER_FAILED else None
 
     return Program(
-        [docker, "run", "--rm", "--name", name, *mounts, *user, *variables, image, *words],
+        [docker, "run", "--rm", "--name", name, *mounts, *user, *options, image, *args],
         {**environment.inherited(None, _SETTINGS), **by_name},
-        as_worker=True,  # the engine gives the rights; who may speak to it is the worker's affair
-        undo=[docker, "rm", "--force", name],
+        as_worker=True,  # the engine starts the container; only the worker needs access to it
+        cleanup=[docker, "rm", "--force", name],
         explain=explain,
     )
 
 
 def _user(docker: str, user: Identity | None) -> list[str]:
-    """The task's user; else the worker's own, who could not remove what another one wrote.
+    """The task's user, or the worker's, so that the worker can remove what the container wrote.
 
-    Root can, and where users have other numbers inside, the worker's would be a stranger's: then the image
-    chooses.
+    The image chooses if the worker is root, which can remove anything, or if ids are mapped.
     """
     if user:
         return ["--user", f"{user.uid}:{user.gid}"]
-    if os.geteuid() == 0 or _has_other_ids(docker):
+    if os.geteuid() == 0 or _maps_ids(docker):
         return []
     return ["--user", f"{os.geteuid()}:{os.getegid()}"]
 
 
-def _has_other_ids(docker: str) -> bool:
+def _maps_ids(docker: str) -> bool:
     try:
-        return bool(_OTHER_IDS.search(_about(docker)))
-    except (OSError, subprocess.SubprocessError):  # the task itself will meet that, and say so
+        return bool(_MAPPED_IDS.search(_info(docker)))
+    except (OSError, subprocess.SubprocessError):  # the task fails in the same way, with a better message
         return False
 
 
 @cache
-def _about(docker: str) -> str:
-    """What an engine says of itself; once it has answered, it is not asked again."""
-    asked = _ask(docker, "info")
-    asked.check_returncode()
-    return asked.stdout.decode(errors="replace")
+def _info(docker: str) -> str:
+    """The output of `docker info`; cached once it has succeeded."""
+    done = _query(docker, "info")
+    done.check_returncode()
+    return done.stdout.decode(errors="replace")
 
 
 def _env_file(variables: Mapping[str, str]) -> str:
     for name, value in variables.items():
         if "\n" in value or "\r" in value:
-            raise Faulty(f"the environment variable {name!r} must be one line for docker")
+            raise InvalidTask(f"the environment variable {name!r} must be a single line for docker")
     return "".join(f"{name}={value}\n" for name, value in variables.items())
 
 
-def _no_engine(docker: str) -> Finding | None:
-    """Whether docker failed because no engine answers it: then another worker may do better."""
+def _engine_failure(docker: str) -> AttemptOutcome | None:
+    """A rejection if no engine responds, as another worker may have one."""
     try:
-        asked = _ask(docker, "version", "--format", "{{.Server.Version}}")
+        done = _query(docker, "version", "--format", "{{.Server.Version}}")
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("rejected", f"no docker engine answers on this worker: {error}", _NOT_RUN)
-    if asked.returncode == 0:
-        return None
-    said = asked.stderr.decode(errors="replace").strip() or f"docker version: exit code {asked.returncode}"
-    return Finding("rejected", f"no docker engine answers on this worker: {said}", _NOT_RUN)
+        reason = str(error)
+    else:
+        if done.returncode == 0:
+            return None
+        reason = done.stderr.decode(errors="replace").strip()
+        reason = reason or f"docker version: exit code {done.returncode}"
+    return AttemptOutcome(
+        "rejected", f"the docker engine of this worker does not respond: {reason}", _DOCKER_FAILED
+    )
 
 
-def _ask(docker: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+def _query(docker: str, *args: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [docker, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_SECONDS
+        [docker, *args], stdin=subprocess.DEVNULL, capture_output=True, timeout=_QUERY_SECONDS
     )

@@ -1,4 +1,4 @@
-"""The environment of a task's program."""
+"""The environment variables of a task's program."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import PurePath
 
 from shardmill.model.templates.render import as_text
 from shardmill.model.worker import Lease
-from shardmill.worker.task.outcome import Faulty
+from shardmill.worker.outcome import InvalidTask
 from shardmill.worker.task.users import Identity
 from shardmill.worker.task.workdir import OUTPUT, PARAMS, PROGRESS
 
 MAX_VALUE_BYTES = 100_000
-"""Linux takes 128 KB for one argument or variable, with its name."""
+"""Linux allows 128 KB for one argument or variable, with its name."""
 
 _MAX_BYTES = 1_000_000
-# What a task's program inherits; all else in the worker's environment, its credentials too, stays with it.
+# Nothing else of the worker's environment, such as its credentials, is passed to tasks.
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 
 
 def inherited(user: Identity | None, more: Iterable[str] = ()) -> dict[str, str]:
-    """What every program has of the worker's environment, and what its kind needs besides."""
+    """The variables of the worker that a program inherits; `more` are those that its type needs."""
     kept = {name: os.environ[name] for name in (*_INHERITED, *more) if name in os.environ}
     return {"PATH": os.defpath, **kept, **(user.environ if user else {})}
 
 
-def given(lease: Lease, told: PurePath) -> dict[str, str]:
-    """What the task gives; `told` is where its program finds the files of that name. Raises Faulty."""
+def of_task(lease: Lease, channel: PurePath) -> dict[str, str]:
+    """The variables of the task; `channel` is that folder as its program sees it. Raises InvalidTask."""
     environ = _fitting(lease)
     environ |= {
-        "SHARDMILL_OUTPUT": str(told / OUTPUT),
-        "SHARDMILL_PROGRESS": str(told / PROGRESS),
-        "SHARDMILL_PARAMS_FILE": str(told / PARAMS),
+        "SHARDMILL_OUTPUT": str(channel / OUTPUT),
+        "SHARDMILL_PROGRESS": str(channel / PROGRESS),
+        "SHARDMILL_PARAMS_FILE": str(channel / PARAMS),
     }
     if lease.execute_user:
         environ["SHARDMILL_EXECUTE_USER"] = lease.execute_user
@@ -45,7 +45,7 @@ def params_text(lease: Lease) -> str:
 
 
 def _fitting(lease: Lease) -> dict[str, str]:
-    """Parameters that are too big for an environment are left out: they are in the file of parameters."""
+    """Omit parameters that are too large for the environment; they are in the parameter file."""
     left = dict(lease.environ)
     sizes = {name: len(name) + len(os.fsencode(value)) for name, value in left.items()}
     total = sum(sizes.values())
@@ -56,9 +56,9 @@ def _fitting(lease: Lease) -> dict[str, str]:
             del left[name]
             total -= sizes[name]
         elif sizes[name] > MAX_VALUE_BYTES:
-            raise Faulty(
-                f"the environment variable {name!r} has {sizes[name]} bytes, and a program takes "
-                f"{MAX_VALUE_BYTES} at most: give it as a parameter and read $SHARDMILL_PARAMS_FILE"
+            raise InvalidTask(
+                f"the environment variable {name!r} has {sizes[name]} bytes; the maximum is "
+                f"{MAX_VALUE_BYTES}: pass it as a parameter and read $SHARDMILL_PARAMS_FILE"
             )
     return left
 

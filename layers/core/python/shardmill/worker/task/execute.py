@@ -1,4 +1,4 @@
-"""Running one leased task: its folder, its program, its time, what it wrote, and how it ended."""
+"""Run one leased task: its folder, files, program and time limit, and the result."""
 
 from __future__ import annotations
 
@@ -9,30 +9,37 @@ from threading import Event
 
 from shardmill.model.definition.step_types import ContentError
 from shardmill.model.worker import Lease, Result
-from shardmill.worker.files.task_files import Errands, deliver, supply
-from shardmill.worker.files.transfer import TransferError
+from shardmill.worker.files.safe_paths import TransferError
 from shardmill.worker.logs import LogStore, tail
+from shardmill.worker.outcome import (
+    DISCARDED,
+    MAX_REASON,
+    AttemptOutcome,
+    InvalidTask,
+    TaskRejected,
+    outcome_of,
+)
 from shardmill.worker.task import process, task_types
-from shardmill.worker.task.channel import BadOutput, Live, answer_of, read_output, read_progress
+from shardmill.worker.task.channel import BadOutput, LiveStatus, parse_response, read_output, read_progress
 from shardmill.worker.task.environment import params_text
 from shardmill.worker.task.lambda_task import invoke
-from shardmill.worker.task.limits import Bounds
-from shardmill.worker.task.limits import Limits as Limits
-from shardmill.worker.task.log_stream import LogFeed
-from shardmill.worker.task.outcome import DISCARDED as DISCARDED
-from shardmill.worker.task.outcome import MAX_REASON, Faulty, Finding, Unrunnable, judge
-from shardmill.worker.task.programs import Order, Programs
+from shardmill.worker.task.limits import Bounds, Limits
+from shardmill.worker.task.log_stream import LogUpload
+from shardmill.worker.task.programs import ProgramContext, Programs
+from shardmill.worker.task.task_files import FileAccess, download_inputs, upload_outputs
 from shardmill.worker.task.users import identity
-from shardmill.worker.task.workdir import OUTPUT, PARAMS, PROGRESS, SESSION, Place, a_place
+from shardmill.worker.task.workdir import OUTPUT, PARAMS, PROGRESS, SESSION, TaskDir, create_task_dir
 
-_ANSWERING = ("http", "lambda")
+_RESPONSE_TYPES = ("http", "lambda")
+_NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
-    """Where and with what a worker runs tasks; all its tasks share one.
+class Runtime:
+    """What all tasks of a worker run with.
 
-    `switch_user`: a task's program runs as its `executeUser`. `allow_hosts`: where http tasks may ask.
+    `switch_user`: programs run as the `executeUser` of their task. `allow_hosts`: hosts that http tasks may
+    send requests to.
     """
 
     root: Path
@@ -40,139 +47,143 @@ class Workshop:
     logs: LogStore | None = None
     keep: bool = False
     kill_seconds: float = 5.0
-    limits: Limits = Limits()
+    limits: Limits = _NO_LIMITS
     switch_user: bool = False
     allow_hosts: tuple[str, ...] = ()
-    errands: Errands | None = None
+    files: FileAccess | None = None
 
 
 def execute(
     lease: Lease,
-    shop: Workshop,
+    runtime: Runtime,
     stop: Event,
     *,
-    live: Live | None = None,
+    live: LiveStatus | None = None,
     limit_seconds: float | None = None,
 ) -> Result:
-    """Run a task to its end. `limit_seconds`: more time it cannot have, whatever it was promised."""
+    """Run a task to its end. `limit_seconds`: an upper limit of its timeout."""
     started = datetime.now(UTC)
     if stop.is_set():
-        finding = Finding("failed", DISCARDED)
+        outcome = AttemptOutcome("failed", DISCARDED)
     elif lease.fault:
-        finding = Finding("failed-permanent", lease.fault)
+        outcome = AttemptOutcome("failed-permanent", lease.fault)
     elif lease.type == "noop":
-        finding = Finding("success", exit_code=0)
+        outcome = AttemptOutcome("success", exit_code=0)
     else:
         bounds = Bounds(stop, _least(lease.timeout_seconds, limit_seconds))
-        finding = _try(lease, shop, bounds, live or Live())
-    return _result(lease, finding, started)
+        outcome = _attempt(lease, runtime, bounds, live or LiveStatus())
+    return _result(lease, outcome, started)
 
 
-def unrun(lease: Lease, reason: str) -> Result:
+def failed_result(lease: Lease, reason: str) -> Result:
     """The result of a task that could not be run at all."""
-    return _result(lease, Finding("failed", reason), datetime.now(UTC))
+    return _result(lease, AttemptOutcome("failed", reason), datetime.now(UTC))
 
 
-def _result(lease: Lease, finding: Finding, started: datetime) -> Result:
+def _result(lease: Lease, outcome: AttemptOutcome, started: datetime) -> Result:
     return Result(
         task_id=lease.task_id,
         attempt=lease.attempt,
         receipt=lease.receipt,
-        outcome=finding.outcome,
-        exit_code=finding.exit_code,
-        reason=finding.reason[:MAX_REASON] if finding.reason else None,
-        stdout=finding.stdout or None,
-        stderr=finding.stderr or None,
-        output=finding.output,
-        files=list(finding.files) or None,
+        outcome=outcome.outcome,
+        exit_code=outcome.exit_code,
+        reason=outcome.reason[:MAX_REASON] if outcome.reason else None,
+        stdout=outcome.stdout or None,
+        stderr=outcome.stderr or None,
+        output=outcome.output,
+        files=list(outcome.files) or None,
         start_time=started,
         end_time=datetime.now(UTC),
     )
 
 
-def _try(lease: Lease, shop: Workshop, bounds: Bounds, live: Live) -> Finding:
-    """Everything that can be in the way of a task, as a finding."""
+def _attempt(lease: Lease, runtime: Runtime, bounds: Bounds, live: LiveStatus) -> AttemptOutcome:
+    """Run a task; everything that prevents it becomes an outcome."""
     try:
-        shop.root.mkdir(parents=True, exist_ok=True)
-        if refusal := shop.limits.refusal(shop.root):
-            raise Unrunnable(refusal)
-        user = identity(lease.execute_user, shop.switch_user)
-        with a_place(lease, shop.root, user, keep=shop.keep) as place:
-            return _with_files(lease, shop, place, bounds, live)
-    except Unrunnable as error:
-        return Finding("rejected", str(error))
-    except Faulty as error:
-        return Finding("failed-permanent", str(error))
+        runtime.root.mkdir(parents=True, exist_ok=True)
+        if rejection := runtime.limits.rejection(runtime.root):
+            raise TaskRejected(rejection)
+        user = identity(lease.execute_user, runtime.switch_user)
+        with create_task_dir(lease, runtime.root, user, keep=runtime.keep) as task_dir:
+            return _run_with_files(lease, runtime, task_dir, bounds, live)
+    except TaskRejected as error:
+        return AttemptOutcome("rejected", str(error))
+    except InvalidTask as error:
+        return AttemptOutcome("failed-permanent", str(error))
     except ContentError as error:
-        return Finding("failed-permanent", f"the content of a {lease.type} task {error}")
+        return AttemptOutcome("failed-permanent", f"the content of a {lease.type} task {error}")
     except (process.NotStarted, TransferError) as error:
-        return Finding("failed", str(error))
+        return AttemptOutcome("failed", str(error))
     except OSError as error:
-        return Finding("failed", f"the worker could not run it: {error}")
+        return AttemptOutcome("failed", f"the worker failed to run the task: {error}")
 
 
-def _with_files(lease: Lease, shop: Workshop, place: Place, bounds: Bounds, live: Live) -> Finding:
+def _run_with_files(
+    lease: Lease, runtime: Runtime, task_dir: TaskDir, bounds: Bounds, live: LiveStatus
+) -> AttemptOutcome:
     if not lease.prepare:
-        return _run(lease, shop, place, bounds, live)
-    if not shop.errands:
-        raise Unrunnable("this worker fetches no files")
-    supplied = supply(lease, shop.errands, place, bounds, live)
-    finding = _run(supplied.lease, shop, place, bounds, live)
-    if finding.outcome != "success" or not supplied.outputs:
-        return finding
+        return _run(lease, runtime, task_dir, bounds, live)
+    if not runtime.files:
+        raise TaskRejected("this worker does not transfer files")
+    task = download_inputs(lease, runtime.files, task_dir, bounds, live)
+    outcome = _run(task.lease, runtime, task_dir, bounds, live)
+    if outcome.outcome != "success" or not task.outputs:
+        return outcome
     try:
-        return replace(finding, files=deliver(supplied, shop.errands, place, bounds, live))
+        return replace(outcome, files=upload_outputs(task, runtime.files, task_dir, bounds, live))
     except TransferError as error:
-        return replace(finding, outcome="failed", reason=str(error))
+        return replace(outcome, outcome="failed", reason=str(error))
 
 
-def _run(lease: Lease, shop: Workshop, place: Place, bounds: Bounds, live: Live) -> Finding:
-    with LogFeed(lease, shop.logs, place.streams, live) as feed:
+def _run(
+    lease: Lease, runtime: Runtime, task_dir: TaskDir, bounds: Bounds, live: LiveStatus
+) -> AttemptOutcome:
+    with LogUpload(lease, runtime.logs, task_dir.streams, live) as upload:
 
         def watch() -> None:
-            live.progress = read_progress(place.told / PROGRESS) or live.progress
-            feed.look()
+            live.progress = read_progress(task_dir.channel / PROGRESS) or live.progress
+            upload.poll()
 
         watched = replace(bounds, watch=watch)
         if lease.type == "lambda":
-            finding = invoke(lease, place, watched)
+            outcome = invoke(lease, task_dir, watched)
         else:
-            finding = _run_program(lease, shop, place, watched)
-    stdout, stderr = (tail(path) for path in place.streams.values())
-    return replace(_with_output(lease, place, finding), stdout=stdout, stderr=stderr)
+            outcome = _run_program(lease, runtime, task_dir, watched)
+    stdout, stderr = (tail(path) for path in task_dir.streams.values())
+    return replace(_with_output(lease, task_dir, outcome), stdout=stdout, stderr=stderr)
 
 
-def _run_program(lease: Lease, shop: Workshop, place: Place, bounds: Bounds) -> Finding:
-    place.write(PARAMS, params_text(lease), folder=place.told)
-    program = task_types.program(Order(lease, place, shop.programs, shop.allow_hosts))
+def _run_program(lease: Lease, runtime: Runtime, task_dir: TaskDir, bounds: Bounds) -> AttemptOutcome:
+    task_dir.write(PARAMS, params_text(lease), folder=task_dir.channel)
+    program = task_types.program(ProgramContext(lease, task_dir, runtime.programs, runtime.allow_hosts))
     ended = process.run(
-        program.words,
+        program.argv,
         bounds,
-        folder=place.work,
+        folder=task_dir.work,
         environ=program.environ,
-        stdout=place.streams["stdout"],
-        stderr=place.streams["stderr"],
-        kill_seconds=shop.kill_seconds,
-        user=None if program.as_worker else place.user,
-        undo=program.undo,
-        record=place.folder / SESSION,
+        stdout=task_dir.streams["stdout"],
+        stderr=task_dir.streams["stderr"],
+        kill_seconds=runtime.kill_seconds,
+        user=None if program.as_worker else task_dir.user,
+        cleanup=program.cleanup,
+        record=task_dir.folder / SESSION,
     )
-    finding = judge(ended)
+    outcome = outcome_of(ended)
     if program.explain and not ended.timed_out and not ended.stopped:
-        return program.explain(ended, tail(place.streams["stderr"])) or finding
-    return finding
+        return program.explain(ended, tail(task_dir.streams["stderr"])) or outcome
+    return outcome
 
 
-def _with_output(lease: Lease, place: Place, finding: Finding) -> Finding:
-    """What a task gives to later steps: what it wrote for that, or what it was answered if that will do."""
-    if finding.outcome != "success":
-        return finding
-    if lease.type in _ANSWERING:
-        return replace(finding, output=answer_of(place.streams["stdout"]))
+def _with_output(lease: Lease, task_dir: TaskDir, outcome: AttemptOutcome) -> AttemptOutcome:
+    """Add the output for later steps: the JSON that the task wrote, or the response that it received."""
+    if outcome.outcome != "success":
+        return outcome
+    if lease.type in _RESPONSE_TYPES:
+        return replace(outcome, output=parse_response(task_dir.streams["stdout"]))
     try:
-        return replace(finding, output=read_output(place.told / OUTPUT))
+        return replace(outcome, output=read_output(task_dir.channel / OUTPUT))
     except BadOutput as error:
-        return replace(finding, outcome="failed", reason=str(error))
+        return replace(outcome, outcome="failed", reason=str(error))
 
 
 def _least(*limits: float | None) -> float | None:

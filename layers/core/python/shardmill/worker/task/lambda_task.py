@@ -1,4 +1,4 @@
-"""Tasks that are functions on Lambda: invoked by name, with the task as their event."""
+"""Tasks that invoke a Lambda function, with the task as its event."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from botocore.exceptions import (
 
 from shardmill.model.definition import step_types
 from shardmill.model.worker import Lease, Outcome
+from shardmill.worker.outcome import AttemptOutcome
 from shardmill.worker.task.limits import Bounds
-from shardmill.worker.task.outcome import Finding
-from shardmill.worker.task.workdir import Place
+from shardmill.worker.task.workdir import TaskDir
 
 if TYPE_CHECKING:
     from types_boto3_lambda import LambdaClient
 
-_Answer = tuple[Finding, bytes, bytes]
-_LONGEST_SECONDS = 15 * 60
+_Response = tuple[AttemptOutcome, bytes, bytes]
+_MAX_SECONDS = 15 * 60
 _EVENT = {
     *("task_id", "attempt", "job_name", "trigger", "job_id", "step_name", "sharding", "pack", "params"),
     *("data_time", "execute_user"),
@@ -40,8 +40,8 @@ _NO_ACCESS = (
     *(NoCredentialsError, NoRegionError, PartialCredentialsError, ProfileNotFound),
     CredentialRetrievalError,
 )
-# What Lambda says, and what it means for the task; all else may go better next time.
-_REFUSALS: dict[str, Outcome] = {
+# The outcome for each error code of Lambda; all others may succeed after a retry.
+_OUTCOMES: dict[str, Outcome] = {
     "AccessDeniedException": "rejected",
     "ExpiredTokenException": "rejected",
     "InvalidClientTokenId": "rejected",
@@ -56,66 +56,66 @@ _REFUSALS: dict[str, Outcome] = {
 
 @cache
 def _client() -> LambdaClient:
-    """A call that had no answer is not repeated: the function may have run."""
+    """A client without retries: a function whose response was lost may have run."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 1},
         connect_timeout=5,
-        read_timeout=_LONGEST_SECONDS + 30,
+        read_timeout=_MAX_SECONDS + 30,
         max_pool_connections=128,
         tcp_keepalive=True,
     )
     return boto3.Session().client("lambda", config=config)
 
 
-def invoke(lease: Lease, place: Place, bounds: Bounds) -> Finding:
-    """Invoke the function of a task and wait for its answer; one that is cut short runs on by itself.
+def invoke(lease: Lease, task_dir: TaskDir, bounds: Bounds) -> AttemptOutcome:
+    """Invoke the function of a task and wait for its response, which becomes stdout; its log becomes stderr.
 
-    Its answer becomes stdout, the end of its log stderr.
+    A function that times out or is stopped here continues to run on Lambda.
     """
     content = step_types.lambda_(lease.content)
     event = {**lease.model_dump(mode="json", include=_EVENT), "payload": content.payload}
-    answer: Future[_Answer] = Future()
+    response: Future[_Response] = Future()
 
     def call() -> None:
         try:
-            answer.set_result(_call(content.function, json.dumps(event)))
+            response.set_result(_call(content.function, json.dumps(event)))
         except Exception as error:
-            answer.set_exception(error)
+            response.set_exception(error)
 
-    for path in place.streams.values():
+    for path in task_dir.streams.values():
         path.touch()
     Thread(target=call, name=f"invoke {lease.task_id}", daemon=True).start()
-    if why := bounds.await_end(answer.done):
-        return Finding("failed", why)
-    finding, payload, log = answer.result()
-    place.streams["stdout"].write_bytes(payload)
-    place.streams["stderr"].write_bytes(log)
-    return finding
+    if reason := bounds.wait(response.done):
+        return AttemptOutcome("failed", reason)
+    outcome, payload, log = response.result()
+    task_dir.streams["stdout"].write_bytes(payload)
+    task_dir.streams["stderr"].write_bytes(log)
+    return outcome
 
 
-def _call(function: str, event: str) -> _Answer:
+def _call(function: str, event: str) -> _Response:
     try:
-        answer = _client().invoke(FunctionName=function, Payload=event, LogType="Tail")
-        payload = answer["Payload"].read()
+        response = _client().invoke(FunctionName=function, Payload=event, LogType="Tail")
+        payload = response["Payload"].read()
     except _NO_ACCESS as error:
-        return Finding("rejected", f"this worker cannot invoke functions on AWS: {error}"), b"", b""
+        return AttemptOutcome("rejected", f"this worker cannot invoke Lambda functions: {error}"), b"", b""
     except ClientError as error:
-        outcome = _REFUSALS.get(error.response["Error"]["Code"], "failed")
-        return Finding(outcome, f"function {function}: {error}"), b"", b""
+        outcome = _OUTCOMES.get(error.response["Error"]["Code"], "failed")
+        return AttemptOutcome(outcome, f"function {function}: {error}"), b"", b""
     except BotoCoreError as error:
-        return Finding("failed", f"function {function}: {error}"), b"", b""
-    log = base64.b64decode(answer.get("LogResult", ""))
-    if "FunctionError" in answer:
-        return Finding("failed", f"function {function} failed: {_said(payload)}"), payload, log
-    return Finding("success"), payload, log
+        return AttemptOutcome("failed", f"function {function}: {error}"), b"", b""
+    log = base64.b64decode(response.get("LogResult", ""))
+    if "FunctionError" in response:
+        return AttemptOutcome("failed", f"function {function} failed: {_error_of(payload)}"), payload, log
+    return AttemptOutcome("success"), payload, log
 
 
-def _said(payload: bytes) -> str:
-    """The words of a function that failed."""
+def _error_of(payload: bytes) -> str:
+    """The error that a function returned."""
     try:
-        told: Any = json.loads(payload)
+        error: Any = json.loads(payload)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
+        error = None
+    if not isinstance(error, dict):
         return payload[:500].decode(errors="replace")
-    return ": ".join(str(told[name]) for name in ("errorType", "errorMessage") if told.get(name))
+    return ": ".join(str(error[name]) for name in ("errorType", "errorMessage") if error.get(name))

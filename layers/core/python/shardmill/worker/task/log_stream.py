@@ -1,4 +1,4 @@
-"""Storing what a task writes: piece by piece while somebody follows, the rest at its end."""
+"""Upload the output streams of a task: in pieces while a user follows, the rest when the task ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Self
 from shardmill.model.worker import Lease
 from shardmill.worker import logs
 from shardmill.worker.logs import LogsNotStored, LogStore, Part, Stream
-from shardmill.worker.task.channel import Live
+from shardmill.worker.task.channel import LiveStatus
 
 log = logging.getLogger("shardmill.worker")
 
 PIECE_SECONDS = 5.0
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class _Spool:
-    """How much of a stream is stored: so many bytes, in so many chunks."""
+    """How much of a stream is uploaded, in bytes and in chunks."""
 
     stream: Stream
     path: Path
@@ -32,18 +32,18 @@ class _Spool:
     failing: bool = False
 
     def next(self, *, whole: bool) -> Part | None:
-        """What is to be stored now: all there is, or `whole` chunks only."""
+        """The part to upload now: everything there is, or `whole` chunks only."""
         end = min(self.path.stat().st_size, logs.MAX_CHUNKS * logs.CHUNK_BYTES)
         if whole:
             end -= (end - self.sent) % logs.CHUNK_BYTES
         return Part(self.path, self.sent, end, self.chunks) if end > self.sent else None
 
 
-class LogFeed:
-    """One for an attempt. Its thread starts only when somebody follows, so that most tasks have none."""
+class LogUpload:
+    """The upload of one attempt's streams. Its thread starts only when a user follows the log."""
 
     def __init__(
-        self, lease: Lease, store: LogStore | None, streams: Mapping[Stream, Path], live: Live
+        self, lease: Lease, store: LogStore | None, streams: Mapping[Stream, Path], live: LiveStatus
     ) -> None:
         self._lease = lease
         self._store = store
@@ -56,16 +56,16 @@ class LogFeed:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The program has ended: the rest of what was begun follows, and what is too long for the result."""
+        """Upload the rest of streams that were uploaded in part or do not fit into the result."""
         self._over.set()
         if self._thread:
             self._thread.join()
         for spool in self._spools:
             if spool.path.exists() and (spool.sent or spool.path.stat().st_size > logs.TAIL_BYTES):
-                self._keep(spool, whole=False)
+                self._upload(spool, whole=False)
 
-    def look(self) -> None:
-        """Called now and then while the program runs."""
+    def poll(self) -> None:
+        """Start the thread if a user follows the log; called regularly while the program runs."""
         if self._store and self._live.followed and not self._thread:
             self._thread = Thread(target=self._follow, name=f"log {self._lease.task_id}", daemon=True)
             self._thread.start()
@@ -76,12 +76,12 @@ class LogFeed:
             now = time.monotonic()
             due = self._live.followed and now - shown >= PIECE_SECONDS
             for spool in self._spools:
-                self._keep(spool, whole=not due or spool.chunks >= logs.MOST_PIECES)
+                self._upload(spool, whole=not due or spool.chunks >= logs.MAX_PIECES)
             shown = now if due else shown
-            if self._over.wait(min(_LOOK_SECONDS, PIECE_SECONDS)):
+            if self._over.wait(min(_POLL_SECONDS, PIECE_SECONDS)):
                 return
 
-    def _keep(self, spool: _Spool, *, whole: bool) -> None:
+    def _upload(self, spool: _Spool, *, whole: bool) -> None:
         part = spool.next(whole=whole)
         if not self._store or not part:
             return
@@ -89,8 +89,10 @@ class LogFeed:
             self._store.store(self._lease, spool.stream, part)
         except LogsNotStored as error:
             if not spool.failing:
+                failed = {"task": self._lease.task_id, "stream": spool.stream, "error": str(error)}
                 log.warning(
-                    "log-not-stored task=%s stream=%s error=%s", self._lease.task_id, spool.stream, error
+                    "failed to upload a log; only its end is kept, in the result of the task",
+                    extra={"action": "log-upload-failed", **failed},
                 )
             spool.failing = True
             return

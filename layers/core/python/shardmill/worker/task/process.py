@@ -1,4 +1,4 @@
-"""One program in a session of its own, which ends as a whole."""
+"""Run a program in a session of its own, and end all processes of that session with it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from shardmill.worker.outcome import DISCARDED, TIMED_OUT, ProcessExit
 from shardmill.worker.task.limits import Bounds
-from shardmill.worker.task.outcome import DISCARDED, TIMED_OUT, Ended
 from shardmill.worker.task.users import Identity
 
 log = logging.getLogger("shardmill.worker")
 
 _running: dict[int, Sequence[str]] = {}
-"""Each session by its leader, with the command that ends what it runs elsewhere."""
+"""The cleanup command of each session, by its leader."""
 
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
-_STARTED = 19  # of what `_stat` gives: in ticks since the boot
-_LOOK_SECONDS = 0.01
-_DEATH_SECONDS = 1.0
-_UNDO_SECONDS = 20.0
+_START_TIME = 19  # the index in `_stat`; in clock ticks since boot
+_POLL_SECONDS = 0.01
+_KILL_SECONDS = 1.0
+_CLEANUP_SECONDS = 20.0
 
 
 class NotStarted(Exception):
@@ -35,7 +35,7 @@ class NotStarted(Exception):
 
 
 def run(
-    words: Sequence[str],
+    argv: Sequence[str],
     bounds: Bounds,
     *,
     folder: Path,
@@ -44,135 +44,141 @@ def run(
     stderr: Path,
     kill_seconds: float,
     user: Identity | None = None,
-    undo: Sequence[str] = (),
+    cleanup: Sequence[str] = (),
     record: Path | None = None,
-) -> Ended:
-    """Run a program within its bounds; none of its session outlives it.
+) -> ProcessExit:
+    """Run a program within its bounds; no process of its session outlives it.
 
-    `undo` is a command that ends what the program started outside of its session, if it was cut short.
-    `record` is a file from which `end_left` can end it, should this process be killed.
+    `cleanup` is a command that ends what the program started outside of its session, if it did not end by
+    itself. `record` is a file for `end_orphan`, in case this process is killed.
     """
     with stdout.open("wb") as out, stderr.open("wb") as err:
         try:
             process = subprocess.Popen(
-                words,
+                argv,
                 cwd=folder,
                 env=dict(environ),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
-                **_rights(user),
+                **_credentials(user),
             )
         except (OSError, ValueError) as error:
-            raise NotStarted(_why(words[0], error)) from error
-    _running[process.pid] = undo
+            raise NotStarted(_reason(argv[0], error)) from error
+    _running[process.pid] = cleanup
     try:
         if record:
-            record.write_text(json.dumps([process.pid, _birth(process.pid), *undo]))
-        why = bounds.await_end(lambda: process.poll() is not None)
-        if why is not None:
+            record.write_text(json.dumps([process.pid, _fingerprint(process.pid), *cleanup]))
+        reason = bounds.wait(lambda: process.poll() is not None)
+        if reason is not None:
             _terminate(process, kill_seconds)
     finally:
         _kill(process.pid)
         del _running[process.pid]
     code = process.wait()
-    if undo and (why or code < 0):
-        _undo(undo)
-    return Ended(code, timed_out=why == TIMED_OUT, stopped=why == DISCARDED)
+    if cleanup and (reason or code < 0):
+        _clean_up(cleanup)
+    return ProcessExit(code, timed_out=reason == TIMED_OUT, stopped=reason == DISCARDED)
 
 
 def kill_all() -> None:
-    """End every session that runs in this process, without a word."""
-    for session, undo in list(_running.items()):
+    """Kill all sessions of this process at once, without waiting."""
+    for session, cleanup in list(_running.items()):
         _kill(session)
-        _undo_unseen(undo)
+        _clean_up_detached(cleanup)
 
 
-def end_left(record: Path) -> None:
-    """End what a process that was killed left running, if it is still the same."""
+def end_orphan(record: Path) -> None:
+    """End the program of a worker that was killed, unless its process id belongs to another one now."""
     try:
-        session, birth, *undo = json.loads(record.read_text())
-        if birth and birth == _birth(session):
-            log.info("ending-left session=%d", session)
+        session, fingerprint, *cleanup = json.loads(record.read_text())
+        if fingerprint and fingerprint == _fingerprint(session):
+            log.info(
+                "ending a program whose worker was killed",
+                extra={"action": "orphan-ended", "session": session},
+            )
             _kill(session)
-        _undo_unseen(undo)
+        _clean_up_detached(cleanup)
     except (OSError, ValueError, TypeError) as error:
-        log.warning("not-ended record=%s error=%s", record, error)
+        log.warning(
+            "failed to end a program whose worker was killed",
+            extra={"action": "orphan-end-failed", "record": str(record), "error": str(error)},
+        )
 
 
-def _birth(pid: int) -> str | None:
-    """What tells a process from a later one of the same number; None if it is gone, or nobody can say."""
+def _fingerprint(pid: int) -> str | None:
+    """Distinguishes a process from a later one with the same id; None if it has ended or is unknown."""
     try:
-        return f"{_stat(pid)[_STARTED]} {_BOOT.read_text().strip()}"
+        return f"{_stat(pid)[_START_TIME]} {_BOOT.read_text().strip()}"
     except OSError:
         return None
 
 
-def _undo_unseen(undo: Sequence[str]) -> None:
-    if undo:
-        nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-        with suppress(OSError):  # nobody is left to be told
-            os.posix_spawn(undo[0], list(undo), os.environ, file_actions=nowhere)
+def _clean_up_detached(cleanup: Sequence[str]) -> None:
+    if cleanup:
+        devnull = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+        with suppress(OSError):  # the worker is ending
+            os.posix_spawn(cleanup[0], list(cleanup), os.environ, file_actions=devnull)
 
 
-def _rights(user: Identity | None) -> dict[str, Any]:
+def _credentials(user: Identity | None) -> dict[str, Any]:
     return {"user": user.uid, "group": user.gid, "extra_groups": user.groups} if user else {}
 
 
-def _why(program: str, error: Exception) -> str:
+def _reason(program: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        return f"program {program!r} was not found"
+        return f"program {program!r} not found"
     if isinstance(error, PermissionError):
-        return f"program {program!r} may not be executed"
+        return f"program {program!r} is not executable"
     if isinstance(error, OSError):
-        return f"program {program!r} could not be started: {error.strerror}"
-    return f"program {program!r} could not be started: {error} in its arguments or environment"
+        return f"cannot start program {program!r}: {error.strerror}"
+    return f"cannot start program {program!r}: {error} in its arguments or environment"
 
 
 def _terminate(process: subprocess.Popen[bytes], kill_seconds: float) -> None:
-    """Ask the whole session to end, and wait for all of it; the caller kills what is left."""
+    """Send SIGTERM to the whole session and wait for it; the caller kills what is left."""
     _signal(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + kill_seconds
     while time.monotonic() < deadline:
-        if process.poll() is not None and not _anyone(process.pid):
+        if process.poll() is not None and not _has_live_process(process.pid):
             return
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _kill(session: int) -> None:
-    """A member may fork while it is looked for: until there is none, or one that the kernel holds on to."""
-    deadline = time.monotonic() + _DEATH_SECONDS
-    while _signal(session, signal.SIGKILL) and _anyone(session) and time.monotonic() < deadline:
-        time.sleep(_LOOK_SECONDS / 10)
+    """Kill all processes of a session, repeatedly, as one may fork in between; give up after a second."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while _signal(session, signal.SIGKILL) and _has_live_process(session) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS / 10)
 
 
 def _signal(session: int, number: int) -> bool:
-    """To the leader's group, and to the others: a shell with job control, or `timeout`, makes more groups.
+    """Signal all process groups of a session; return whether a process received it.
 
-    Whether there was anyone to hear it.
+    A shell with job control, or `timeout`, creates process groups besides the leader's.
     """
-    heard = False
+    received = False
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(session, number)
-        heard = True
+        received = True
     for pid in _members(session):
         with suppress(ProcessLookupError, PermissionError):
             if os.getpgid(pid) != session:
                 os.kill(pid, number)
-                heard = True
-    return heard
+                received = True
+    return received
 
 
-def _anyone(session: int) -> bool:
-    """Whether one of a session lives: in a container, the dead may wait long for their burial."""
+def _has_live_process(session: int) -> bool:
+    """Whether a process of the session is alive; in a container, zombies may not be reaped for long."""
     if not _PROC.exists():
         return _signal(session, 0)
-    return any(map(_lives, _members(session)))
+    return any(map(_is_alive, _members(session)))
 
 
 def _members(session: int) -> Iterator[int]:
-    """The processes of a session; where there is no /proc to look at, its leader's group must do."""
+    """The processes of a session; none on systems without /proc."""
     try:
         pids = [int(name) for name in os.listdir(_PROC) if name.isdecimal()]
     except FileNotFoundError:
@@ -181,11 +187,11 @@ def _members(session: int) -> Iterator[int]:
         try:
             if os.getsid(pid) == session:
                 yield pid
-        except (ProcessLookupError, PermissionError):  # it has ended, or is none of ours
+        except (ProcessLookupError, PermissionError):  # it has ended, or belongs to another user
             continue
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         return _stat(pid)[0] not in "ZX"
     except OSError:
@@ -193,16 +199,22 @@ def _lives(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """What /proc says of a process, from its state on."""
+    """The fields of /proc/PID/stat, from the process state on."""
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
-def _undo(words: Sequence[str]) -> None:
+def _clean_up(argv: Sequence[str]) -> None:
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_UNDO_SECONDS)
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_CLEANUP_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
-        log.warning("not-undone command=%s error=%s", " ".join(words), error)
+        _log_cleanup_failure(argv, str(error))
         return
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        log.warning("not-undone command=%s error=%s", " ".join(words), said)
+        _log_cleanup_failure(argv, done.stderr.decode(errors="replace").strip())
+
+
+def _log_cleanup_failure(argv: Sequence[str], error: str) -> None:
+    log.warning(
+        "the cleanup command of a task failed; what the task started may still run",
+        extra={"action": "cleanup-failed", "command": " ".join(argv), "error": error},
+    )

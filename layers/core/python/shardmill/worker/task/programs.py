@@ -13,14 +13,14 @@ from typing import Literal
 
 from shardmill.model.definition.command import Command
 from shardmill.model.worker import Lease
+from shardmill.worker.outcome import AttemptOutcome, InvalidTask, ProcessExit, TaskRejected
 from shardmill.worker.task import environment
-from shardmill.worker.task.outcome import Ended, Faulty, Finding, Unrunnable
-from shardmill.worker.task.workdir import Place
+from shardmill.worker.task.workdir import TaskDir
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Each a path, or a name to be found on PATH; `python_path`: where python tasks find their modules."""
+    """Paths, or names on PATH; `python_path` is where python tasks find their modules."""
 
     shell: str = "/bin/sh"
     python: str = sys.executable
@@ -31,50 +31,54 @@ class Programs:
     docker: str = "docker"
 
     def path(self, name: Literal["java", "hive", "hadoop", "docker"]) -> str:
-        """Raises Unrunnable if there is no such program here."""
-        wanted: str = getattr(self, name)
-        found = shutil.which(wanted)
+        """The absolute path of a program. Raises TaskRejected if this worker does not have it."""
+        program: str = getattr(self, name)
+        found = shutil.which(program)
         if not found:
-            missing = wanted if wanted == name else f"{name} ({wanted})"
-            raise Unrunnable(
-                f"this worker has no {missing}: put it on its PATH, or start the worker with --{name} PATH"
+            missing = program if program == name else f"{name} ({program})"
+            raise TaskRejected(
+                f"this worker has no {missing}: add it to PATH, or start the worker with --{name} PATH"
             )
-        return os.path.abspath(found)  # the task's program runs elsewhere
+        return os.path.abspath(found)  # the program runs in another folder
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A task, where it runs, and with what."""
+class ProgramContext:
+    """A task, its folder, and the programs and hosts that it may use."""
 
     lease: Lease
-    place: Place
+    task_dir: TaskDir
     programs: Programs
     allow_hosts: Sequence[str] = ()
 
     def environ(self, *settings: str, **more: str) -> dict[str, str]:
-        """What a program inherits, the `settings` of its kind too, and what the task gives."""
-        return {**environment.inherited(self.place.user, settings), **self.given(self.place.told), **more}
+        """Inherited variables, those named in `settings` included, and the variables of the task."""
+        inherited = environment.inherited(self.task_dir.user, settings)
+        return {**inherited, **self.task_environ(self.task_dir.channel), **more}
 
-    def given(self, told: PurePath) -> dict[str, str]:
-        return environment.given(self.lease, told)
+    def task_environ(self, channel: PurePath) -> dict[str, str]:
+        return environment.of_task(self.lease, channel)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`undo` ends what it runs outside of its session; `explain` may know better than its exit code."""
+    """`cleanup` is a command that ends what the program runs outside of its session.
 
-    words: Sequence[str]
+    `explain` may replace the outcome of an exit code by a better one, given the end of stderr.
+    """
+
+    argv: Sequence[str]
     environ: Mapping[str, str]
     as_worker: bool = False
-    undo: Sequence[str] = ()
-    explain: Callable[[Ended, str], Finding | None] | None = None
+    cleanup: Sequence[str] = ()
+    explain: Callable[[ProcessExit, str], AttemptOutcome | None] | None = None
 
 
 def arguments(command: Command) -> list[str]:
-    """Raises Faulty if they are a text that cannot be split."""
+    """The arguments of a command. Raises InvalidTask if `args` cannot be split."""
     if command.args_array is not None:
         return command.args_array
     try:
         return shlex.split(command.args or "")
     except ValueError as error:
-        raise Faulty(f"the args of command {command.name!r} cannot be split into words: {error}") from error
+        raise InvalidTask(f"cannot split the args of command {command.name!r}: {error}") from error

@@ -1,6 +1,6 @@
-"""Calls `module:function` for a python task, in an interpreter of its own.
+"""The program of a python task: calls `module:function`.
 
-It is run by its path, so that the interpreter needs nothing of Shardmill: only the standard library here.
+It is run by its path in an interpreter that need not have Shardmill, so it uses the standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ USAGE = 2
 
 
 def task_of(environ: dict[str, str]) -> dict[str, Any]:
-    """The task as a python function sees it, from the environment that every task has."""
+    """The argument of the function, from the environment variables of the task."""
 
     def text(name: str) -> str:
         return environ.get(f"SHARDMILL_{name}", "")
@@ -43,7 +43,7 @@ def task_of(environ: dict[str, str]) -> dict[str, Any]:
 
 
 def _params(environ: dict[str, str]) -> str:
-    """From the file, as they may be too many for a variable."""
+    """Read the parameters from the file, as they may be too large for a variable."""
     path = environ.get("SHARDMILL_PARAMS_FILE")
     if not path:
         return environ.get("SHARDMILL_PARAMS", "")
@@ -52,13 +52,13 @@ def _params(environ: dict[str, str]) -> str:
 
 
 def find(spec: str) -> Callable[..., Any]:
-    """The function that `module:function` names; raises LookupError with what is wrong."""
+    """The function that `module:function` names. Raises LookupError."""
     module_name, _, path = spec.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and f"{module_name}.".startswith(f"{error.name}."):
-            raise LookupError(f"there is no module {error.name!r} on this worker") from error
+            raise LookupError(f"module {error.name!r} not found on this worker") from error
         raise
     for part in path.split("."):
         try:
@@ -72,7 +72,7 @@ def find(spec: str) -> Callable[..., Any]:
 
 
 def takes_task(function: Callable[..., Any]) -> bool:
-    """Whether a function wants the task: it does if it can take an argument by position."""
+    """Whether a function accepts the task: a positional argument."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
@@ -85,22 +85,22 @@ def takes_task(function: Callable[..., Any]) -> bool:
     return any(parameter.kind in positional for parameter in parameters)
 
 
-def keep(returned: object, environ: dict[str, str]) -> None:
-    """What a function returns is the task's output, unless it wrote one itself; it is not printed."""
+def write_output(returned: object, environ: dict[str, str]) -> None:
+    """Store the return value as the task's output, unless the function wrote one itself."""
     path = environ.get("SHARDMILL_OUTPUT")
     if returned is None or not path or os.path.lexists(path):
         return
     try:
         text = json.dumps(returned, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        sys.stderr.write(f"what the function returned is not kept as output: {error}\n")
+        sys.stderr.write(f"the return value is not stored as output: {error}\n")
         return
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
 
 
 def main(spec: str) -> int:
-    """The exit code: what the function returned if that is a whole number, else 0."""
+    """Call the function; return its return value as exit code if that is an int, else 0."""
     sys.path.insert(0, os.getcwd())
     environ = dict(os.environ)
     try:
@@ -111,7 +111,7 @@ def main(spec: str) -> int:
     returned = function(task_of(environ)) if takes_task(function) else function()
     if type(returned) is int:
         return returned
-    keep(returned, environ)
+    write_output(returned, environ)
     return 0
 
 

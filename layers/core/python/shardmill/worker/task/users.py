@@ -1,4 +1,4 @@
-"""Whose rights a task's program has."""
+"""The user that a task's program runs as."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import pwd
 from dataclasses import dataclass
 
-from shardmill.worker.task.outcome import Unrunnable
+from shardmill.worker.outcome import TaskRejected
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Identity:
 
 
 def own_name() -> str:
-    """The name of the user that this worker runs as, or the number of one that has none."""
+    """The name of the user that this worker runs as, or its uid if it has no name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -33,21 +33,21 @@ def own_name() -> str:
 
 
 def identity(wanted: str | None, switch: bool) -> Identity | None:
-    """The user to switch to for a task's `executeUser`; None if it is the worker's own. Raises Unrunnable."""
+    """The user to switch to for a task's `executeUser`; None if it is the worker's. Raises TaskRejected."""
     if wanted is None or wanted == (own := own_name()):
         return None
     if not switch:
-        raise Unrunnable(
-            f"the task is for user {wanted!r}, and this worker runs as {own!r}: "
-            "a worker started with --switch-user can run it"
+        raise TaskRejected(
+            f"the task must run as user {wanted!r}, but this worker runs as {own!r}: "
+            "start a worker with --switch-user to run it"
         )
     try:
         found = pwd.getpwnam(wanted)
     except KeyError:
-        raise Unrunnable(f"there is no user {wanted!r} on this worker's machine") from None
+        raise TaskRejected(f"user {wanted!r} does not exist on this worker's machine") from None
     if os.geteuid() != 0:
-        raise Unrunnable(
-            f"this worker runs as {own!r} and may not switch to {wanted!r}: --switch-user needs root"
+        raise TaskRejected(
+            f"this worker runs as {own!r} and cannot switch to {wanted!r}: --switch-user needs root"
         )
     groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
     return Identity(found.pw_name, found.pw_uid, found.pw_gid, groups, found.pw_dir)

@@ -1,4 +1,4 @@
-"""The folder of one attempt: made for it, and removed with all that is in it."""
+"""The folders of a worker and of its attempts: created for them, and removed with all their content."""
 
 from __future__ import annotations
 
@@ -22,96 +22,16 @@ log = logging.getLogger("shardmill.worker")
 
 OUTPUT, PROGRESS, PARAMS, SESSION = "output", "progress", "params.json", "session.json"
 _REMOVALS = 3
-_REMOVAL_PAUSE = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """`work` is where the program runs, `told` has what it and the worker tell each other.
-
-    Where another user's rights are at work these two belong to that user. The folder itself and all else in
-    it stay the worker's, so that no task can put something else in the place of what the worker reads.
-    """
-
-    folder: Path
-    work: Path
-    told: Path
-    streams: Mapping[Stream, Path]
-    user: Identity | None = None
-
-    def write(self, name: str, text: str, *, folder: Path | None = None) -> Path:
-        """A file for the task's program to read, and nobody else."""
-        path = (folder or self.folder) / name
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-        self.give(path)
-        return path
-
-    def give(self, path: Path) -> None:
-        """To the user whose rights the program has, if that is another."""
-        if self.user:
-            os.chown(path, self.user.uid, self.user.gid)
-
-    def _open(self) -> None:
-        self.work.mkdir(mode=0o700)
-        self.give(self.work)
-        if self.told != self.folder:
-            self.told.mkdir(mode=0o700)
-            self.give(self.told)
-        if self.user:
-            for path in (self.folder, self.folder.parent):  # to pass through, not to look into
-                path.chmod(path.stat().st_mode | 0o011)
-
-
-@contextmanager
-def a_place(lease: Lease, root: Path, user: Identity | None, *, keep: bool) -> Iterator[Place]:
-    folder = Path(tempfile.mkdtemp(prefix=f"{lease.task_id}_{lease.attempt}-", dir=root))
-    apart = user or lease.type == "docker" or (lease.command and lease.command.dockerimage)
-    told = folder / "told" if apart else folder  # a folder less for most tasks
-    streams: dict[Stream, Path] = {"stdout": folder / "stdout", "stderr": folder / "stderr"}
-    place = Place(folder, folder / "work", told, streams, user)
-    try:
-        place._open()
-        yield place
-    finally:
-        if keep:
-            log.info("kept folder=%s task=%s", folder, lease.task_id)
-        else:
-            remove(folder)
-
-
-def remove(folder: Path) -> None:
-    """A process that left the task's session may still write here: what it made meanwhile goes too."""
-    for _ in range(_REMOVALS):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        _take_rights(folder)
-        time.sleep(_REMOVAL_PAUSE)
-    log.warning("folder-left folder=%s", folder)
-
-
-def _take_rights(folder: Path) -> None:
-    """A task may have taken its own rights away; they are given back, so that nothing stays behind."""
-    for parent, folders, _ in os.walk(folder):
-        for name in folders:
-            path = Path(parent, name)
-            with suppress(OSError):  # what cannot be removed in the end is said once
-                if not path.is_symlink():
-                    path.chmod(0o700)
-
-
-log = logging.getLogger("shardmill.worker")
-
+_REMOVAL_DELAY = 0.05
 _PREFIX = "shardmill-worker-"
 _LOCK = "lock"
-"""Locked while the worker lives; a folder without it is being made, or to be kept."""
+"""Locked while the worker runs. A folder without it is either being created or meant to be kept."""
 
 
 @contextmanager
-def a_root(*, keep: bool) -> Iterator[Path]:
-    """A folder of one's own for as long as one lives; what dead workers left behind is cleared away."""
-    clear_left()
+def create_worker_dir(*, keep: bool) -> Iterator[Path]:
+    """A folder for one worker; folders of workers that were killed are removed first."""
+    remove_stale_dirs()
     root = Path(tempfile.mkdtemp(prefix=_PREFIX))
     if keep:
         yield root
@@ -125,22 +45,107 @@ def a_root(*, keep: bool) -> Iterator[Path]:
             remove(root)
 
 
-def clear_left() -> None:
+def remove_stale_dirs() -> None:
     """Remove the folders of this user's workers that were killed, and end the programs that they ran."""
     for root in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             if root.is_symlink() or root.stat().st_uid != os.geteuid():
                 continue
             descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # no folder, or none with a lock
+        except OSError:  # removed, or without a lock
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            log.info("clearing folder=%s: its worker was killed", root)
+            log.info(
+                "removing the folder of a worker that was killed",
+                extra={"action": "stale-folder-removed", "folder": str(root)},
+            )
             for record in root.glob(f"*/{SESSION}"):
-                process.end_left(record)
+                process.end_orphan(record)
             remove(root)
-        except BlockingIOError:  # it lives
+        except BlockingIOError:  # its worker still runs
             continue
         finally:
             os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDir:
+    """The folder of one attempt. The program runs in `work`; `channel` has the files shared with the worker.
+
+    If the program runs as another user, these two belong to that user. The folder itself and everything else
+    in it belongs to the worker, so that no task can replace what the worker reads.
+    """
+
+    folder: Path
+    work: Path
+    channel: Path
+    streams: Mapping[Stream, Path]
+    user: Identity | None = None
+
+    def write(self, name: str, text: str, *, folder: Path | None = None) -> Path:
+        """Create a file that only the task's program can read."""
+        path = (folder or self.folder) / name
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        self.set_owner(path)
+        return path
+
+    def set_owner(self, path: Path) -> None:
+        """Give a file to the user that the program runs as, if it is not the worker's."""
+        if self.user:
+            os.chown(path, self.user.uid, self.user.gid)
+
+    def create(self) -> None:
+        self.work.mkdir(mode=0o700)
+        self.set_owner(self.work)
+        if self.channel != self.folder:
+            self.channel.mkdir(mode=0o700)
+            self.set_owner(self.channel)
+        if self.user:
+            for path in (self.folder, self.folder.parent):  # allow traversal, not listing
+                path.chmod(path.stat().st_mode | 0o011)
+
+
+@contextmanager
+def create_task_dir(lease: Lease, root: Path, user: Identity | None, *, keep: bool) -> Iterator[TaskDir]:
+    folder = Path(tempfile.mkdtemp(prefix=f"{lease.task_id}_{lease.attempt}-", dir=root))
+    separate = user or lease.type == "docker" or (lease.command and lease.command.dockerimage)
+    channel = folder / "channel" if separate else folder  # one folder less for most tasks
+    streams: dict[Stream, Path] = {"stdout": folder / "stdout", "stderr": folder / "stderr"}
+    task_dir = TaskDir(folder, folder / "work", channel, streams, user)
+    try:
+        task_dir.create()
+        yield task_dir
+    finally:
+        if keep:
+            log.info(
+                "kept the folder of a task",
+                extra={"action": "folder-kept", "folder": str(folder), "task": lease.task_id},
+            )
+        else:
+            remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, repeatedly if a process that left the task's session still writes to it."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        _restore_permissions(folder)
+        time.sleep(_REMOVAL_DELAY)
+    log.warning(
+        "failed to remove a folder; remove it by hand",
+        extra={"action": "folder-remove-failed", "folder": str(folder)},
+    )
+
+
+def _restore_permissions(folder: Path) -> None:
+    """Make the subfolders writable again; a task may have changed their permissions."""
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            path = Path(parent, name)
+            with suppress(OSError):  # `remove` logs what is left
+                if not path.is_symlink():
+                    path.chmod(0o700)

@@ -1,9 +1,15 @@
-"""How a worker talks to Shardmill: one protocol, over HTTP or straight to AWS, and what can go wrong."""
+"""How a worker communicates with Shardmill: one protocol, over HTTP or directly with AWS, and its errors.
+
+TransportError
+├── Unreachable   no response, or a temporary failure: retry
+├── Refused       Shardmill rejected the request: a retry fails as well
+└── Stale         the session of the worker has ended
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from shardmill.model.transfers import Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import (
@@ -16,38 +22,47 @@ from shardmill.model.worker import (
     Result,
     Worker,
 )
+from shardmill.transfer.backoff import Backoff, retry
 from shardmill.worker.logs import LogStore
 
-RESTING = "worker-suspended"
-"""The code of a refused lease: the worker is suspended or drained, which its next heartbeat tells."""
+WORKER_SUSPENDED = "worker-suspended"
+"""The code of a refused lease: the worker is suspended or drained; its next heartbeat gets the reason."""
+
+BRIEF_BACKOFF = Backoff(attempts=4, first_delay=0.2, max_delay=0.8)
+T = TypeVar("T")
 
 
 class TransportError(Exception):
-    """Shardmill could not be told, or did not like what it was told."""
+    """A request to Shardmill failed."""
 
 
 class Unreachable(TransportError):
-    """Nobody answers, or nobody can just now: try again."""
+    """Shardmill did not respond, or failed temporarily; retry."""
 
 
 class Refused(TransportError):
-    """Shardmill said no; asking again changes nothing."""
+    """Shardmill rejected the request; a retry would be rejected as well."""
 
-    def __init__(self, said: str, code: str = "refused", detail: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, message: str, code: str = "refused", detail: str = "") -> None:
+        super().__init__(message)
         self.code = code
-        self.detail = detail or said
+        self.detail = detail or message
 
 
 class Stale(TransportError):
-    """This worker's session is over: another of its name was registered, or it was forgotten."""
+    """The session has ended: another worker registered with the same name, or the worker was removed."""
 
 
-class FileDesk(Protocol):
-    """Where a worker asks for the addresses of files. Raises Unreachable and Refused.
+def retry_briefly(call: Callable[[], T]) -> T:
+    """Retry a call for about a second while Shardmill is unreachable."""
+    return retry(call, BRIEF_BACKOFF, on=Unreachable)
 
-    `store` asked again for the same output and content goes on with the same upload. `complete` asked again
-    for an upload that is complete changes nothing.
+
+class FileUrls(Protocol):
+    """Requests presigned URLs for the files of a task. Raises Unreachable and Refused.
+
+    A repeated `store` for the same output and content continues the same upload. A repeated `complete` of a
+    complete upload changes nothing.
     """
 
     def prepare(self, lease: Lease) -> Prepared: ...
@@ -58,28 +73,28 @@ class FileDesk(Protocol):
 
 
 class Transport(Protocol):
-    """`register` comes first; lease, report and heartbeat are each called by one thread of their own."""
+    """`register` comes first; lease, report and heartbeat are each called from a single thread."""
 
     @property
     def logs(self) -> LogStore: ...
 
     @property
-    def files(self) -> FileDesk: ...
+    def files(self) -> FileUrls: ...
 
     def register(self, registration: Registration) -> Worker: ...
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer: ...
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
-        """Up to `most` tasks; waits that long for the first."""
+        """Lease up to `most` tasks, waiting at most that long for the first."""
 
     def report(self, results: Sequence[Result]) -> list[Reported]: ...
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
-        """Give up tasks that were not run to their end, so that others can take them."""
+        """Return tasks that did not run to their end, so that other workers can take them."""
 
     def close(self) -> None:
-        """No more leases: a waiting `lease` returns, and what still arrives for it is given back."""
+        """Stop leasing: a pending `lease` returns, and messages that still arrive are released."""
 
 
 def handed_back(lease: Lease) -> HandedBack:

@@ -1,4 +1,4 @@
-"""A worker straight to AWS, with a role: it receives the messages itself and is trusted with the table."""
+"""A worker that uses AWS directly, with an IAM role: it polls SQS and writes to the table itself."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registratio
 from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
 from shardmill.worker.logs import BucketLogs, LogStore
-from shardmill.worker.transport.base import RESTING, FileDesk, Refused, TransportError, handed_back
-from shardmill.worker.transport.engine import EngineDesk, in_transport_words
+from shardmill.worker.transport.base import WORKER_SUSPENDED, FileUrls, Refused, TransportError, handed_back
+from shardmill.worker.transport.engine import EngineFileUrls, translate_errors
 from shardmill.worker.transport.lanes import Lane, Lanes
 
 log = logging.getLogger("shardmill.worker")
 
 
-class _Ledger:
-    """What this worker did and has not written down yet; heartbeats take it along at no cost."""
+class _PendingTotals:
+    """Totals of this worker that are not written yet; heartbeats write them at no extra cost."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -44,7 +44,7 @@ class _Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Tally]:
-        """All there is to write down; it is kept for the next time if that does not work."""
+        """Take all totals for a write; if it fails, they are kept for the next one."""
         with self._lock:
             tally, self._tally = self._tally, Tally()
         try:
@@ -61,18 +61,18 @@ class DirectTransport:
         self._mill = Mill.connect(settings)
         self._lanes = Lanes(self._mill.queues)
         self._row: WorkerRow | None = None
-        self._ledger = _Ledger()
+        self._totals = _PendingTotals()
         self.logs: LogStore = BucketLogs(settings.bucket)
-        self.files: FileDesk = EngineDesk(self._mill, lambda: self._me.id)
+        self.files: FileUrls = EngineFileUrls(self._mill, lambda: self._me.id)
 
     def register(self, registration: Registration) -> Worker:
-        with in_transport_words():
+        with translate_errors():
             self._row = registry.register(self._mill, registration, now_ms())
             return worker_view(self._mill, self._row, now_ms())
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
         me = self._me
-        with in_transport_words(), self._ledger.writing() as tally:
+        with translate_errors(), self._totals.writing() as tally:
             beat = registry.heartbeat(
                 self._mill, me.id, me.session, held, offline=offline, now=now_ms(), tally=tally
             )
@@ -80,82 +80,88 @@ class DirectTransport:
             return heartbeat_answer(self._mill, beat, now_ms())
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
-        me = self._awake()
-        with in_transport_words():
+        me = self._active()
+        with translate_errors():
             self._lanes.serve(self._lanes_of(me))
-            leases = self._take(most, wait_seconds)
-        self._ledger.add(Tally(checkout=len(leases)))
+            leases = self._receive(most, wait_seconds)
+        self._totals.add(Tally(checkout=len(leases)))
         return leases
 
-    def _take(self, most: int, wait_seconds: int) -> list[Lease]:
-        """Messages may be void, or of tasks for others: that is no reason to come back with nothing.
+    def _receive(self, most: int, wait_seconds: int) -> list[Lease]:
+        """Receive messages until one of them gives a lease or the time is over.
 
-        There may be many void ones, with others behind them: they are taken by the dozen until one is good.
+        Some messages are void, or of tasks that this worker cannot run. Void ones can be many, with valid
+        ones behind them, so that they are then received ten at a time.
         """
         deadline = time.monotonic() + wait_seconds
         void = False
         while True:
             left = max(0, ceil(deadline - time.monotonic()))
-            messages = self._lanes.take(BATCH if void else most, left)
+            messages = self._lanes.receive(BATCH if void else most, left)
             try:
                 if void and messages:
-                    meant = drop_void(self._mill, messages, now_ms())
-                    self._lanes.show_again(meant[most:])
-                    void, messages = len(meant) < len(messages), meant[:most]
+                    valid = drop_void(self._mill, messages, now_ms())
+                    self._lanes.release(valid[most:])
+                    void, messages = len(valid) < len(messages), valid[:most]
                 leases = (
-                    lease(self._mill, WorkerSession.of(self._awake()), messages, now_ms()) if messages else []
+                    lease(self._mill, WorkerSession.of(self._active()), messages, now_ms())
+                    if messages
+                    else []
                 )
             except Exception:
-                self._lanes.show_again(messages)
+                self._lanes.release(messages)
                 raise
             if leases or not left or not (messages or void):
                 return leases
             void = True
 
-    def _awake(self) -> WorkerRow:
-        """Raises Refused when it is known to take no tasks now."""
+    def _active(self) -> WorkerRow:
+        """The row of this worker. Raises Refused if it is suspended or drained."""
         me = self._me
         if not me.takes_tasks:
-            why = me.notes or me.tired or "it is leaving"
-            raise Refused(f"worker {me.name!r} takes no tasks: {why}", RESTING)
+            reason = me.notes or me.tired or "it is leaving"
+            raise Refused(f"worker {me.name!r} takes no tasks: {reason}", WORKER_SUSPENDED)
         return me
 
     def report(self, results: Sequence[Result]) -> list[Reported]:
         tally = Tally()
-        with in_transport_words():
+        with translate_errors():
             reported = report(self._mill, self._me.id, results, now_ms(), tally=tally)
-        self._ledger.add(tally)
+        self._totals.add(tally)
         if tally.skip:
-            self._write_down()
+            self._write_totals()
         return reported
 
-    def _write_down(self) -> None:
-        """A failure is noted at once: the task may come back before the next heartbeat."""
+    def _write_totals(self) -> None:
+        """Write a failure at once, as the task may be delivered again before the next heartbeat."""
         try:
-            with in_transport_words(), self._ledger.writing() as tally:
+            with translate_errors(), self._totals.writing() as tally:
                 row = record_totals(self._mill, self._me.id, tally, now_ms())
         except TransportError as error:
-            log.warning("not-noted error=%s", error)
+            log.warning(
+                "failed to write the totals of this worker; the next heartbeat writes them",
+                extra={"action": "totals-failed", "error": str(error)},
+            )
         else:
             if row and row.session == self._me.session:
                 self._row = row
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
-        with in_transport_words():
+        with translate_errors():
             hand_back(self._mill, self._me.id, [handed_back(task) for task in leases], now_ms())
 
     def close(self) -> None:
         self._lanes.close()
 
     def join(self, timeout: float) -> None:
-        """After closing: wait for the receives that are still in flight."""
+        """After `close`, wait for the receive calls that are still pending."""
         self._lanes.join(timeout)
 
     @property
     def _me(self) -> WorkerRow:
-        """Its row as it was last seen."""
+        """The row of this worker as it was last read."""
         if not self._row:
-            raise Refused("this worker did not register yet")
+            raise Refused("this worker is not registered")
         return self._row
 
     def _lanes_of(self, me: WorkerRow) -> list[Lane]:
@@ -164,7 +170,7 @@ class DirectTransport:
             raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
         groups = [row for row in rows.values() if not row.suspended]
         if not groups:
-            raise Refused(f"worker {me.name!r} takes no tasks: {suspension_reasons(rows)}", RESTING)
+            raise Refused(f"worker {me.name!r} takes no tasks: {suspension_reasons(rows)}", WORKER_SUSPENDED)
         return [
             Lane(url, level, group.lease_seconds)
             for group in groups

@@ -1,4 +1,4 @@
-"""A worker over the HTTP API, with nothing but a token."""
+"""A worker that uses the HTTP API, with a token only."""
 
 from __future__ import annotations
 
@@ -28,20 +28,27 @@ from shardmill.model.worker import (
     Worker,
 )
 from shardmill.worker.logs import LogsNotStored, LogStore, Part, Stream
-from shardmill.worker.retry import a_few_times
-from shardmill.worker.transport.base import FileDesk, Refused, Stale, TransportError, Unreachable, handed_back
+from shardmill.worker.transport.base import (
+    FileUrls,
+    Refused,
+    Stale,
+    TransportError,
+    Unreachable,
+    handed_back,
+    retry_briefly,
+)
 
 _STALE_CODES = {"stale-session", "worker-not-found"}
-_TRY_AGAIN = {408, 425, 429}
-_ANSWERED = {
+_RETRYABLE = {408, 425, 429}
+_REPORT_STATUSES = {
     "stale-attempt": "stale-attempt",
     "foreign-attempt": "foreign-attempt",
     "wrong-group": "wrong-group",
     "task-not-found": "unknown-task",
 }
-"""Codes of a report of which nothing counts, and what that means for its results."""
+"""The status of all results of a report that is refused with one of these codes."""
 
-_MOST_HANDED_BACK = 100
+_MAX_HANDED_BACK = 100
 _T = TypeVar("_T", bound=BaseModel)
 
 
@@ -52,7 +59,7 @@ class HttpTransport:
         self._headers = {"authorization": f"Bearer {token}"}
         self._worker: Worker | None = None
         self.logs: LogStore = _PresignedLogs(self)
-        self.files: FileDesk = _HttpDesk(self)
+        self.files: FileUrls = _HttpFileUrls(self)
 
     def register(self, registration: Registration) -> Worker:
         self._worker = self.post("/v1/workers", registration, Worker)
@@ -65,15 +72,15 @@ class HttpTransport:
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self.me
-        asked = LeaseRequest(worker_id=me.id, session=me.session, max=most, wait_seconds=wait_seconds)
-        return self.post("/v1/work:lease", asked, LeaseAnswer).items
+        request = LeaseRequest(worker_id=me.id, session=me.session, max=most, wait_seconds=wait_seconds)
+        return self.post("/v1/work:lease", request, LeaseAnswer).items
 
     def report(self, results: Sequence[Result]) -> list[Reported]:
-        asked = ReportRequest(worker_id=self.me.id, results=list(results))
+        request = ReportRequest(worker_id=self.me.id, results=list(results))
         try:
-            return self.post("/v1/work:report", asked, ReportAnswer).items
+            return self.post("/v1/work:report", request, ReportAnswer).items
         except Refused as error:
-            status = _ANSWERED.get(error.code)
+            status = _REPORT_STATUSES.get(error.code)
             if not status:
                 raise
             return [
@@ -81,18 +88,18 @@ class HttpTransport:
             ]
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
-        for at in range(0, len(leases), _MOST_HANDED_BACK):
-            tasks = [handed_back(task) for task in leases[at : at + _MOST_HANDED_BACK]]
-            asked = HandBackRequest(worker_id=self.me.id, tasks=tasks)
-            self.post("/v1/work:release", asked, HandBackAnswer)
+        for at in range(0, len(leases), _MAX_HANDED_BACK):
+            tasks = [handed_back(task) for task in leases[at : at + _MAX_HANDED_BACK]]
+            request = HandBackRequest(worker_id=self.me.id, tasks=tasks)
+            self.post("/v1/work:release", request, HandBackAnswer)
 
     def close(self) -> None:
-        """A lease that waits at the other end cannot be called back; what it brings is handed back."""
+        """A pending lease request cannot be cancelled; the tasks that it receives are handed back."""
 
     @property
     def me(self) -> Worker:
         if not self._worker:
-            raise Refused("this worker did not register yet")
+            raise Refused("this worker is not registered")
         return self._worker
 
     def post(self, path: str, body: BaseModel | dict[str, Any], answer: type[_T]) -> _T:
@@ -100,35 +107,34 @@ class HttpTransport:
         try:
             response = self._client.post(self._url + path, json=content, headers=self._headers)
         except httpx.InvalidURL as error:
-            raise Refused(f"{self._url!r} is not an address: {error}") from error
+            raise Refused(f"{self._url!r} is not a valid URL: {error}") from error
         except httpx.HTTPError as error:
             raise Unreachable(f"{self._url}: {str(error) or type(error).__name__}") from error
         if not response.is_success:
-            raise _fault(response, f"POST {path}")
+            raise _error_of(response, f"POST {path}")
         try:
             return answer.model_validate_json(response.content)
         except ValidationError as error:
-            raise Unreachable(f"POST {path}: the answer cannot be read: {error}") from error
+            raise Unreachable(f"POST {path}: invalid response: {error}") from error
 
     def put(self, url: str, data: bytes) -> None:
-        """Store something at a presigned address, which needs no token and must not see it."""
+        """Upload to a presigned URL, without the token: it must not be sent to S3."""
         try:
             response = self._client.put(url, content=data)
         except httpx.HTTPError as error:
             raise Unreachable(str(error) or type(error).__name__) from error
         if not response.is_success:
-            raise _fault(response, "PUT of a log")
+            raise _error_of(response, "upload of a log")
 
 
-def _fault(response: httpx.Response, what: str) -> TransportError:
-    """What an answer other than 2xx means to a worker."""
+def _error_of(response: httpx.Response, operation: str) -> TransportError:
     code, detail = _problem(response)
-    said = f"{what}: {response.status_code} {detail}"
-    if response.status_code >= 500 or response.status_code in _TRY_AGAIN:
-        return Unreachable(said)
+    message = f"{operation}: {response.status_code} {detail}"
+    if response.status_code >= 500 or response.status_code in _RETRYABLE:
+        return Unreachable(message)
     if code in _STALE_CODES:
         return Stale(detail)
-    return Refused(said, code, detail)
+    return Refused(message, code, detail)
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:
@@ -141,30 +147,28 @@ def _problem(response: httpx.Response) -> tuple[str, str]:
     return str(problem.get("code", "refused")), str(problem.get("detail") or problem.get("title") or "")
 
 
-class _HttpDesk:
-    """Asks for the addresses of files with nothing but a token."""
-
+class _HttpFileUrls:
     def __init__(self, transport: HttpTransport) -> None:
         self._transport = transport
 
     def prepare(self, lease: Lease) -> Prepared:
-        prepared = self._ask(lease, {"prepare": True}).prepared
+        prepared = self._request(lease, {"prepare": True}).prepared
         if prepared is None:
-            raise Refused("the answer has nothing prepared")
+            raise Refused("the response to `prepare` is incomplete")
         return prepared
 
     def store(self, lease: Lease, requests: Sequence[StoreRequest]) -> list[StoreAnswer]:
-        wanted = [each.model_dump(mode="json") for each in requests]
-        return self._ask(lease, {"store": wanted}).stored or []
+        stored = [each.model_dump(mode="json") for each in requests]
+        return self._request(lease, {"store": stored}).stored or []
 
     def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None:
-        done = CompleteRequest(name=name, upload_id=upload_id, etags=list(etags))
-        self._ask(lease, {"complete": done.model_dump(mode="json")})
+        completed = CompleteRequest(name=name, upload_id=upload_id, etags=list(etags))
+        self._request(lease, {"complete": completed.model_dump(mode="json")})
 
-    def _ask(self, lease: Lease, wish: dict[str, Any]) -> _Files:
+    def _request(self, lease: Lease, fields: dict[str, Any]) -> _Files:
         held = {"taskId": lease.task_id, "attempt": lease.attempt, "run": lease.run}
-        asked = {"workerId": self._transport.me.id, **held, **wish}
-        return self._transport.post("/v1/work:urls", asked, _Files)
+        request = {"workerId": self._transport.me.id, **held, **fields}
+        return self._transport.post("/v1/work:urls", request, _Files)
 
 
 class _Files(BaseModel):
@@ -186,7 +190,7 @@ class _PresignedLogs:
         self._transport = transport
 
     def store(self, lease: Lease, stream: Stream, part: Part) -> None:
-        asked = {
+        request = {
             "workerId": self._transport.me.id,
             "taskId": lease.task_id,
             "attempt": lease.attempt,
@@ -196,11 +200,11 @@ class _PresignedLogs:
             **({"first": part.first} if part.first else {}),
         }
         try:
-            urls = a_few_times(partial(self._transport.post, "/v1/work:urls", asked, _UploadUrls))
-            addresses = {item.chunk: item.url for item in urls.items}
+            urls = retry_briefly(partial(self._transport.post, "/v1/work:urls", request, _UploadUrls))
+            urls_by_chunk = {item.chunk: item.url for item in urls.items}
             for number, data in part:
-                if number not in addresses:
-                    raise LogsNotStored(f"no address was given for chunk {number}")
-                a_few_times(partial(self._transport.put, addresses[number], data))
+                if number not in urls_by_chunk:
+                    raise LogsNotStored(f"Shardmill returned no upload URL for chunk {number}")
+                retry_briefly(partial(self._transport.put, urls_by_chunk[number], data))
         except TransportError as error:
             raise LogsNotStored(str(error)) from error

@@ -1,7 +1,7 @@
-"""Long polls on the lanes of a worker's groups: one receive in flight a lane, the higher lanes first.
+"""Long polling of the lanes (queues) of a worker's groups, higher lanes first.
 
-A lane is quiet while its receive waits: there is nothing in it, or its receive would have come back. A lower
-lane is asked, and its messages are taken, only while every higher one is quiet.
+Each lane has at most one pending receive call. While it is pending, the lane is known to be empty. A lower
+lane is polled, and its messages are taken, only while all higher lanes are empty.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ from threading import Condition, Thread
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.queues import BATCH, Message, Queues
+from shardmill.model.errors import Transient
+from shardmill.transfer.backoff import Backoff
 
 log = logging.getLogger("shardmill.worker")
 
 SETTLE_SECONDS = 0.05
 _STILL_EMPTY_SECONDS = 1.0
-_FIRST_PAUSE, _LAST_PAUSE = 0.5, 15.0
+_BACKOFF = Backoff(attempts=None, first_delay=0.5, max_delay=15.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """`level` 0 goes first; a received message is hidden for `hide` seconds."""
+    """`level` 0 goes first; a received message is invisible to others for `hide` seconds."""
 
     url: str
     level: int
@@ -34,22 +36,23 @@ class Lane:
 
 @dataclass(slots=True, eq=False)
 class _Poll:
-    """One lane: the receive in flight, if any, what it brought, and what went wrong."""
+    """The state of one lane: its pending receive call, the messages that arrived, and its last error."""
 
     lane: Lane
-    quiet_from: float | None = None
+    empty_from: float | None = None
     seen_empty: float = float("-inf")
     arrived: list[Message] = field(default_factory=list)
     error: Exception | None = None
+    failures: int = 0
     failed_at: float = 0.0
-    pause: float = 0.0
+    delay: float = 0.0
 
-    def quiet(self, now: float) -> bool:
-        return self.error is not None or (self.quiet_from is not None and self.quiet_from <= now)
+    def empty(self, now: float) -> bool:
+        return self.error is not None or (self.empty_from is not None and self.empty_from <= now)
 
 
 class Lanes:
-    """Receives messages for one taker; while it takes nothing, nothing is asked for."""
+    """Receives messages for one caller, and polls only while that caller waits."""
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
@@ -66,99 +69,105 @@ class Lanes:
         with self._changed:
             if wanted == set(self._polls):
                 return
-            self._polls = {lane: self._polls.get(lane) or self._begin(lane) for lane in wanted}
+            self._polls = {lane: self._polls.get(lane) or self._start(lane) for lane in wanted}
             self._changed.notify_all()
 
-    def _begin(self, lane: Lane) -> _Poll:
+    def _start(self, lane: Lane) -> _Poll:
         poll = _Poll(lane)
-        thread = Thread(target=self._serve_lane, args=(poll,), name=f"lane {lane.url}", daemon=True)
+        thread = Thread(target=self._poll_lane, args=(poll,), name=f"lane {lane.url}", daemon=True)
         self._threads = [*(running for running in self._threads if running.is_alive()), thread]
         thread.start()
         return poll
 
-    def take(self, most: int, wait: int) -> list[Message]:
-        """Up to `most` messages, of the higher lanes first; waits so many seconds for the first.
+    def receive(self, most: int, wait: int) -> list[Message]:
+        """Up to `most` messages, from higher lanes first; waits at most so many seconds for the first.
 
-        Raises what went wrong if no lane could be asked.
+        Raises the error of a lane if none could be polled.
         """
-        began = time.monotonic()
+        started = time.monotonic()
         with self._changed:
             self._wanted, self._wait = min(most, BATCH), wait
             self._changed.notify_all()
-            while not self._closed and not self._all_failed(began):
+            while not self._closed and not self._all_failed(started):
                 now = time.monotonic()
                 best = min((poll.lane.level for poll in self._polls.values() if poll.arrived), default=None)
-                if best is not None and self._quiet_above(best, now):
+                if best is not None and self._empty_above(best, now):
                     break
-                if best is None and now >= began + wait:
+                if best is None and now >= started + wait:
                     break
-                self._changed.wait(SETTLE_SECONDS if best is not None else began + wait - now)
+                self._changed.wait(SETTLE_SECONDS if best is not None else started + wait - now)
             self._wanted = 0
-            arrived = self._collect()
-            error = None if arrived else self._all_failed(began)
+            arrived = self._take_arrived()
+            error = None if arrived else self._all_failed(started)
             most = 0 if self._closed else most
-        self.show_again(arrived[most:])
+        self.release(arrived[most:])
         if error:
             raise error
         return arrived[:most]
 
-    def _collect(self) -> list[Message]:
+    def _take_arrived(self) -> list[Message]:
         polls = sorted(self._polls.values(), key=lambda poll: poll.lane.level)
         arrived = [message for poll in polls for message in poll.arrived]
         for poll in polls:
             poll.arrived = []
         return arrived
 
-    def _all_failed(self, began: float) -> Exception | None:
+    def _all_failed(self, since: float) -> Exception | None:
         polls = list(self._polls.values())
-        if polls and all(poll.error and poll.failed_at >= began for poll in polls):
+        if polls and all(poll.error and poll.failed_at >= since for poll in polls):
             return polls[0].error
         return None
 
-    def _quiet_above(self, level: int, now: float) -> bool:
-        return all(poll.quiet(now) for poll in self._polls.values() if poll.lane.level < level)
+    def _empty_above(self, level: int, now: float) -> bool:
+        return all(poll.empty(now) for poll in self._polls.values() if poll.lane.level < level)
 
-    def _serve_lane(self, poll: _Poll) -> None:
-        while most := self._await_turn(poll):
+    def _poll_lane(self, poll: _Poll) -> None:
+        while most := self._wait_for_turn(poll):
             wait = self._wait
             try:
                 messages = self._queues.receive(poll.lane.url, most=most, wait=wait, hide=poll.lane.hide)
-            except Exception as error:  # whatever it is: the taker is told, and the lane is asked again later
+            except (
+                Exception
+            ) as error:  # `receive` raises it if all lanes fail; this lane is polled again later
                 self._failed(poll, error)
             else:
                 self._received(poll, messages)
 
-    def _await_turn(self, poll: _Poll) -> int:
-        """How many messages to ask for, once it is this lane's turn; 0 when it is over."""
+    def _wait_for_turn(self, poll: _Poll) -> int:
+        """Wait until this lane is to be polled and return how many messages to request; 0 when it is over."""
         with self._changed:
             while not self._closed and self._polls.get(poll.lane) is poll:
                 now = time.monotonic()
-                resting = poll.failed_at + poll.pause - now if poll.error else 0.0
-                if self._wanted and not poll.arrived and resting <= 0:
-                    if self._quiet_above(poll.lane.level, now):
+                delay = poll.failed_at + poll.delay - now if poll.error else 0.0
+                if self._wanted and not poll.arrived and delay <= 0:
+                    if self._empty_above(poll.lane.level, now):
                         still_empty = now - poll.seen_empty < _STILL_EMPTY_SECONDS
-                        poll.quiet_from = now if still_empty else now + SETTLE_SECONDS
+                        poll.empty_from = now if still_empty else now + SETTLE_SECONDS
                         self._changed.notify_all()
                         return self._wanted
                     self._changed.wait(SETTLE_SECONDS)
                 else:
-                    self._changed.wait(resting if self._wanted and resting > 0 else None)
+                    self._changed.wait(delay if self._wanted and delay > 0 else None)
         return 0
 
     def _failed(self, poll: _Poll, error: Exception) -> None:
         with self._changed:
             if not poll.error:
-                log.warning("lane-failing queue=%s error=%s", poll.lane.url, error)
-            poll.quiet_from = None
+                log.warning(
+                    "failed to poll a queue; polling it again with backoff",
+                    extra={"action": "poll-failing", "queue": poll.lane.url, "error": str(error)},
+                )
+            poll.empty_from = None
             poll.error, poll.failed_at = error, time.monotonic()
-            poll.pause = min(_LAST_PAUSE, poll.pause * 2 or _FIRST_PAUSE)
+            poll.failures += 1
+            poll.delay = _BACKOFF.delay(poll.failures)
             self._changed.notify_all()
 
     def _received(self, poll: _Poll, messages: Sequence[Message]) -> None:
-        """Nobody wants them any more: that is what being full means, and others may want them."""
+        """Keep the messages, or release them if the caller no longer waits."""
         with self._changed:
-            poll.quiet_from = None
-            poll.error, poll.pause = None, 0.0
+            poll.empty_from = None
+            poll.error, poll.failures = None, 0
             if not messages:
                 poll.seen_empty = time.monotonic()
             wanted = self._wanted and not self._closed and self._polls.get(poll.lane) is poll
@@ -166,24 +175,28 @@ class Lanes:
                 poll.arrived.extend(messages)
             self._changed.notify_all()
         if not wanted:
-            self.show_again(messages)
+            self.release(messages)
 
-    def show_again(self, messages: Sequence[Message]) -> None:
+    def release(self, messages: Sequence[Message]) -> None:
+        """Make messages visible again, so that other workers can receive them."""
         if not messages:
             return
         try:
             self._queues.hide((message, 0) for message in messages)
-        except (BotoCoreError, ClientError) as error:
-            log.warning("not-shown-again messages=%d error=%s", len(messages), error)
+        except (BotoCoreError, ClientError, Transient) as error:
+            log.warning(
+                "failed to release messages; they become visible again after their visibility timeout",
+                extra={"action": "release-failed", "messages": len(messages), "error": str(error)},
+            )
 
     def close(self) -> None:
-        """Take nothing more; what still arrives is shown again."""
+        """Receive nothing more; messages that still arrive are released."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def join(self, timeout: float) -> None:
-        """Wait for the receives that are in flight."""
+        """Wait for the pending receive calls."""
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

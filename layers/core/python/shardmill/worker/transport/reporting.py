@@ -1,4 +1,4 @@
-"""Reporting results so that each is taken, or known never to be."""
+"""Report results so that each one is accepted, or known to be unacceptable."""
 
 from __future__ import annotations
 
@@ -6,45 +6,51 @@ import logging
 from collections.abc import Callable, Sequence
 
 from shardmill.model.worker import Reported, Result
-from shardmill.worker.task.outcome import MAX_REASON
+from shardmill.worker.outcome import MAX_REASON
 from shardmill.worker.transport.base import Refused
 
 log = logging.getLogger("shardmill.worker")
 
-NEVER_TAKEN = {"invalid-request", "output-too-large", "body-too-large"}
-"""Codes of a report that will not be taken, however often it is sent."""
+PERMANENT_CODES = {"invalid-request", "output-too-large", "body-too-large"}
+"""Codes of a report that is refused however often it is sent."""
 
-_BROUGHT_ALONG = ("stdout", "stderr", "output", "files")
+_OPTIONAL_FIELDS = ("stdout", "stderr", "output", "files")
 
 Send = Callable[[Sequence[Result]], list[Reported]]
 
 
-def deliver(send: Send, results: Sequence[Result]) -> list[Reported]:
-    """Report results; what became of each, with no answer for one that had to be given up.
+def report_results(send: Send, results: Sequence[Result]) -> list[Reported]:
+    """Report results and return the answers, without one for a result that had to be dropped.
 
-    If they will never be taken together, each goes by itself. One that is not taken even so is a failure
-    for good, without all that it brought along. Raises what else `send` raises: then all can be sent again.
+    If they are refused permanently as a batch, each is sent alone. One that is refused even then is reported
+    as a permanent failure, without its outputs. Other exceptions of `send` are raised; all results can then
+    be sent again.
     """
     try:
         return send(results)
     except Refused as refusal:
-        if refusal.code not in NEVER_TAKEN:
+        if refusal.code not in PERMANENT_CODES:
             raise
         if len(results) > 1:
-            return [answer for result in results for answer in deliver(send, [result])]
-        return _as_a_failure(send, results[0], refusal)
+            return [answer for result in results for answer in report_results(send, [result])]
+        return _report_failure(send, results[0], refusal)
 
 
-def _as_a_failure(send: Send, result: Result, refusal: Refused) -> list[Reported]:
-    reason = f"its result was refused ({refusal.code}): {refusal}"[:MAX_REASON]
-    log.warning("result-refused task=%s attempt=%d reason=%s", result.task_id, result.attempt, reason)
-    bare = {"outcome": "failed-permanent", "reason": reason}
+def _report_failure(send: Send, result: Result, refusal: Refused) -> list[Reported]:
+    reason = f"Shardmill refused the result ({refusal.code}): {refusal}"[:MAX_REASON]
+    task = {"task": result.task_id, "attempt": result.attempt}
+    log.warning(
+        "Shardmill refused a result; reporting the task as failed",
+        extra={"action": "result-refused", **task, "reason": reason},
+    )
+    failed = {"outcome": "failed-permanent", "reason": reason}
     try:
-        return send([result.model_copy(update=bare | dict.fromkeys(_BROUGHT_ALONG))])
+        return send([result.model_copy(update=failed | dict.fromkeys(_OPTIONAL_FIELDS))])
     except Refused as error:
-        if error.code not in NEVER_TAKEN:
+        if error.code not in PERMANENT_CODES:
             raise
-        log.error(  # noqa: TRY400  the sentence says it all
-            "result-given-up task=%s attempt=%d error=%s", result.task_id, result.attempt, error
+        log.error(  # noqa: TRY400  a traceback would add nothing
+            "Shardmill refused the failure of a task as well; the task runs again after its lease",
+            extra={"action": "result-dropped", **task, "error": str(error)},
         )
         return []

@@ -1,0 +1,60 @@
+"""Errors of the engine and of AWS, as a worker with an IAM role sees them."""
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from shardmill.aws.queues import SendRefused
+from shardmill.engine.errors import MillError, StaleSession, WorkerNotFound
+from shardmill.model.errors import Transient
+from shardmill.store.shards import BlockChanged
+from shardmill.store.table import Contended, Throttled
+from shardmill.worker.transport.base import Refused, Stale, TransportError, Unreachable
+from shardmill.worker.transport.engine import translate_errors
+
+
+def translated(error: Exception) -> TransportError:
+    with pytest.raises(TransportError) as caught, translate_errors():
+        raise error
+    assert caught.value.__cause__ is error
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Transient("try later"),
+        Contended("try later"),
+        Throttled("try later"),
+        BlockChanged("try later"),
+        SendRefused("try later"),
+        EndpointConnectionError(endpoint_url="http://x"),
+        ClientError({"Error": {"Code": "InternalServerError", "Message": "try later"}}, "Query"),
+    ],
+)
+def test_a_transient_error_is_retried_by_the_worker(error: Exception) -> None:
+    """`Unreachable` is what every call of a worker retries; anything else would end its thread."""
+    assert type(translated(error)) is Unreachable
+
+
+def test_a_use_case_that_was_too_contended_is_retried_though_it_is_also_a_refusal() -> None:
+    class Both(MillError, Transient):
+        pass
+
+    assert type(translated(Both("busy"))) is Unreachable
+
+
+@pytest.mark.parametrize("kind", [StaleSession, WorkerNotFound])
+def test_the_end_of_the_session_is_known(kind: type[MillError]) -> None:
+    assert type(translated(kind("gone"))) is Stale
+
+
+def test_other_errors_of_the_engine_are_refusals_with_their_code() -> None:
+    error = MillError("no")
+    refused = translated(error)
+    assert isinstance(refused, Refused)
+    assert (refused.code, refused.detail) == (error.code, "no")
+
+
+def test_a_defect_is_not_hidden() -> None:
+    with pytest.raises(KeyError), translate_errors():
+        raise KeyError("x")
