@@ -80,7 +80,7 @@ def test_those_that_failed_run_again(schedules: ScheduleClock) -> None:
     begin(schedules, to="2026-01-03T00:00:00Z")
     shown = work_off(schedules, judge=fail_shards(0))
     assert numbers(shown) == (2, 0, 0, 0, 2, 0)
-    assert shown["notes"] == "the last that failed: 20260102T030000Z-s (FAILED)"
+    assert shown["notes"] == "last failure: 20260102T030000Z-s (FAILED)"
     begin(schedules, to="2026-01-03T00:00:00Z")
     assert numbers(work_off(schedules, 2)) == (2, 0, 0, 2, 0, 0)
 

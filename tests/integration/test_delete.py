@@ -58,7 +58,7 @@ def test_nothing_is_left_of_a_job_deleted_in_full(runner: JobRunner, at_once: in
     key = f"logs/{job['id']}/1/0/0/1/stdout/000000"
     runner.cloud.clients.s3.put_object(Bucket=runner.cloud.bucket, Key=key, Body=b"x")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delete, "ROWS_AT_ONCE", at_once)
+        patch.setattr(delete, "PURGE_BATCH", at_once)
         remove(runner, query="?full=true")
         for minute in range(2, 30):
             runner.tick(minutes=minute)
@@ -92,9 +92,9 @@ def test_why_a_job_is_not_finished(runner: JobRunner) -> None:
     held = runner.take(2)
     runner.worker.report(held[:1], "failed", stderr="no\nsuch file")
     told = why(runner)
-    assert "Step a is RUNNING: 0 of 3 tasks have ended, 1 run, 2 wait." in told
-    assert f"1 tasks of step a wait to be tried again, the first of them {held[0].task_id}" in told
-    assert f"{held[1].task_id} runs longest" in told
+    assert "Step a is RUNNING: 0 of 3 tasks have ended, running: 1, waiting: 2." in told
+    assert f"Tasks of step a waiting for a retry: 1; the first is {held[0].task_id}" in told
+    assert f"{held[1].task_id} has been running longest" in told
     assert "Step b waits for a." in told
 
 
@@ -111,8 +111,8 @@ def test_why_it_waits_or_was_suspended(runner: JobRunner) -> None:
     runner.cloud.run_until(lambda: runner.job("t1")["state"] == "QUEUED")
     runner.submit("t2")
     runner.cloud.run_until(lambda: runner.job("t2")["state"] == "WAITING")
-    assert "waits for one of the 1 Jobs of play" in why(runner, "t2")
-    assert "play/t1 is QUEUED and has a slot" in why(runner, "t2")
+    assert "waits for a free slot: the concurrency of play is 1" in why(runner, "t2")
+    assert "play/t1 is QUEUED and holds a slot" in why(runner, "t2")
     runner.cloud.http("POST", "/v1/jobs/play/t1:suspend", {"reason": "lunch"})
     assert "suspended by admin: lunch" in why(runner)
 

@@ -271,9 +271,9 @@ def test_cycles_are_refused_with_their_names(schedules: ScheduleClock) -> None:
     assert refused.status == 422
     [fault] = refused.json["faults"]
     assert (fault["code"], fault["pointer"]) == ("cyclic-jobs", "/dependencies/1/jobName")
-    assert fault["message"] == "jobs wait for each other: c -> b -> a -> c"
+    assert fault["message"] == "the dependencies form a cycle: c -> b -> a -> c"
     itself = schedules.runner.cloud.http("PUT", "/v1/definitions/d", {"steps": [A], "dependencies": ["d"]})
-    assert itself.json["faults"][0]["message"] == "jobs wait for each other: d -> d"
+    assert itself.json["faults"][0]["message"] == "the dependencies form a cycle: d -> d"
     yesterday = {"jobName": "d", "window": {"unit": "day", "from": -1, "to": -1}}
     assert (
         schedules.runner.cloud.http(
@@ -395,7 +395,7 @@ def test_skipped_times_outlive_the_history(schedules: ScheduleClock) -> None:
     define(schedules, "child", {"jobName": "parent", "window": {"unit": "hour", "from": 0, "to": 0}})
     schedules.save("2026-01-01 00:00", "parent", everySeconds=20, overlap="skip", catchUp="all")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fire, "MOST_HISTORY", 3)
+        patch.setattr(fire, "MAX_HISTORY", 3)
         for _ in range(3):
             schedules.tick("2026-01-01 00:15")
     assert len(schedules.history("parent")) == 3

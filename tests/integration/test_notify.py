@@ -157,9 +157,9 @@ def test_who_never_answers_is_given_up(runner: JobRunner, hook: Receiver) -> Non
     runner.define(STEP, notify=[webhook(hook)])
     runner.submit()
     runner.run()
-    for _ in range(notify.MOST_TRIES + 3):
+    for _ in range(notify.MAX_ATTEMPTS + 3):
         later(runner)
-    assert len(hook.got) == notify.MOST_TRIES
+    assert len(hook.got) == notify.MAX_ATTEMPTS
     url = runner.cloud.environment["SHARDMILL_NOTIFY_QUEUE"] + "-dead"
     [left] = runner.cloud.clients.sqs.receive_message(QueueUrl=url)["Messages"]
     assert json.loads(left["Body"])["detail"]["trigger"] == "t1"
@@ -167,7 +167,7 @@ def test_who_never_answers_is_given_up(runner: JobRunner, hook: Receiver) -> Non
 
 
 def test_it_rests_for_longer_each_time() -> None:
-    waits = [notify.wait_seconds(receives) for receives in range(1, notify.MOST_TRIES + 1)]
+    waits = [notify.retry_delay_seconds(receives) for receives in range(1, notify.MAX_ATTEMPTS + 1)]
     assert waits == [10, 20, 40, 80, 160, 320, 640, 900, 900, 900, 900, 0]
 
 

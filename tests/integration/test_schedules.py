@@ -124,7 +124,7 @@ def test_a_clock_that_jumps_fires_nothing_twice(schedules: ScheduleClock) -> Non
 
 def test_a_long_backlog_is_worked_off_by_several_ticks(schedules: ScheduleClock) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fire, "MOST_TIMES", 4)
+        patch.setattr(fire, "MAX_TIMES_PER_BATCH", 4)
         schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
         fired = [schedules.tick("2026-01-01 10:00")["fired"] for _ in range(4)]
     assert fired == [4, 4, 2, 0]
@@ -395,7 +395,7 @@ def test_large_schedules_are_rejected_and_histories_stay_small(schedules: Schedu
     schedules.runner.define({"stepName": "a", "workerGroup": "w" * 60})
     schedules.save("2026-01-01 00:00", cron="* * * * *", catchUp="all")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fire, "MOST_HISTORY_BYTES", 2_000)
+        patch.setattr(fire, "MAX_HISTORY_BYTES", 2_000)
         schedules.tick("2026-01-01 00:20")
     assert 1 < len(schedules.history()) < 20
 

@@ -195,7 +195,7 @@ def test_no_more_jobs_of_a_definition_run_than_its_concurrency(runner: JobRunner
     for number in range(5):
         runner.submit(f"t{number}")
     runner.cloud.run_until(lambda: states(runner).count("WAITING") == 3)
-    assert "2 Jobs of play" in runner.job("t4")["waitingFor"][0]
+    assert "the concurrency of play is 2" in runner.job("t4")["waitingFor"][0]
     most = 0
 
     def work() -> None:

@@ -90,10 +90,14 @@ def test_the_number_of_tasks_comes_from_an_output_or_a_parameter(runner: JobRunn
 @pytest.mark.parametrize(
     ("step", "output", "why"),
     [
-        ({"items": "{{ steps.list.output }}"}, {"a": 1}, "its items are no list, but an object"),
-        ({"sharding": "{{ steps.list.output }}"}, -1, "its sharding is no number from 0 to 1000000, but -1"),
+        ({"items": "{{ steps.list.output }}"}, {"a": 1}, "its items must be a list, not an object"),
+        (
+            {"sharding": "{{ steps.list.output }}"},
+            -1,
+            "its sharding must be an integer from 0 to 1000000, not -1",
+        ),
         ({"sharding": "{{ steps.list.output.n }}"}, {}, "has no value here"),
-        ({"when": "{{ steps.list.output > 3 }}"}, "x", "its condition cannot be told"),
+        ({"when": "{{ steps.list.output > 3 }}"}, "x", "its condition cannot be evaluated"),
         ({"content": "{{ steps.list.output }}"}, ["x" * 60_000] * 1, None),
     ],
 )
@@ -124,7 +128,7 @@ def test_too_much_to_hand_on_is_said(runner: JobRunner, monkeypatch: pytest.Monk
     runner.submit()
     job = run(runner, {"many": ("x" * 400, "y" * 400, "z" * 400)})
     assert job["state"] == "FAILED"
-    assert "larger data belongs into files" in job["steps"][1]["notes"]
+    assert "pass larger data in files" in job["steps"][1]["notes"]
 
 
 CONDITIONAL = (
@@ -298,4 +302,4 @@ def test_values_that_do_not_fit_beside_a_large_step_fail_it_with_a_note(runner: 
     runner.define(shell("list", "ls", sharding=3), shell("large", content, "list"))
     runner.submit()
     assert run(runner, {"list": "x" * 60_000})["state"] == "FAILED"
-    assert "larger data belongs into files" in runner.job()["steps"][1]["notes"]
+    assert "pass larger data in files" in runner.job()["steps"][1]["notes"]

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.engine.schedules.catch_up import ON_TIME_MS, TICK_MS, Decision, decide, following, latest
+from shardmill.engine.schedules.catch_up import ON_TIME_MS, TICK_MS, Decision, decide, latest, next_time
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.time.schedule import Schedule
 
@@ -32,7 +32,7 @@ def a_schedule(**document: Any) -> Schedule:
 def played(schedule: Schedule, gaps: list[int]) -> tuple[list[tuple[Decision, int]], int]:
     """What was decided at which tick, and the latest tick."""
     table, now, furthest = schedule.timetable, BEGIN, BEGIN
-    first = following(table, BEGIN)
+    first = next_time(table, BEGIN)
     decisions = []
     for gap in gaps:
         now += gap * 1000
@@ -54,14 +54,14 @@ def test_every_time_is_decided_once_and_in_order(times: Any, rules: Any, gaps: l
     decisions, furthest = played(schedule, gaps)
     everything = [to_ms(each) for each in schedule.timetable.times(from_ms(BEGIN + 1), from_ms(furthest + 1))]
     fired = [decision.fire for decision, _ in decisions if decision.fire is not None]
-    given_up = [
+    skipped = [
         time
         for decision, _ in decisions
-        if decision.given_up
+        if decision.skipped
         for time in everything
-        if decision.given_up[0] <= time <= decision.given_up[1]
+        if decision.skipped[0] <= time <= decision.skipped[1]
     ]
-    assert sorted([*fired, *given_up]) == everything
+    assert sorted([*fired, *skipped]) == everything
     assert fired == sorted(set(fired))
 
 
@@ -80,7 +80,7 @@ def test_what_is_fired_is_what_the_rules_allow(times: Any, rules: Any, gaps: lis
         if schedule.catch_up == "latest" and late > ON_TIME_MS:
             assert decision.next is None or decision.next > now
         if schedule.catch_up == "all" and lateness is None:
-            assert decision.given_up is None
+            assert decision.skipped is None
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.notify import MOST_TRIES
+from shardmill.engine.notify import MAX_ATTEMPTS
 from shardmill.local.sam_template import load_template
 from support.paths import PROJECT
 
@@ -72,7 +72,7 @@ def test_visibility_timeouts_are_six_times_the_timeouts_of_the_functions() -> No
     assert fire["VisibilityTimeout"] >= 6 * functions["FireFunction"]["Timeout"]
     notify = of_type("AWS::SQS::Queue")["NotifyQueue"]
     assert notify["VisibilityTimeout"] >= 6 * TEMPLATE["Globals"]["Function"]["Timeout"]
-    assert notify["RedrivePolicy"]["maxReceiveCount"] == MOST_TRIES
+    assert notify["RedrivePolicy"]["maxReceiveCount"] == MAX_ATTEMPTS
 
 
 def test_function_names_leave_52_characters_for_the_stack_name() -> None:

@@ -128,13 +128,13 @@ def test_wait_json_prints_one_document(api: FakeApi, run: Run) -> None:
 
 
 def test_failure_exits_4_with_the_reason(api: FakeApi, run: Run) -> None:
-    notes = "the last that failed: t1 (FAILED)"
+    notes = "last failure: t1 (FAILED)"
     set_states(api, backfill("DONE", success=4, failed=1, notes=notes))
     result = run(*COMMAND, *RANGE, "--wait")
     assert result.exit_code == 4
     assert result.stdout.startswith("backfill 2 of report nightly DONE: 4 done, 1 failed")
     assert result.stderr.splitlines()[-2:] == [
-        "shardmill: 1 failed of 5 times: the last that failed: t1 (FAILED)",
+        "shardmill: 1 failed of 5 times: last failure: t1 (FAILED)",
         "shardmill: to list the jobs, run: shardmill jobs --job report",
     ]
     assert run(*COMMAND, *RANGE, "--wait", "--json").exit_code == 4

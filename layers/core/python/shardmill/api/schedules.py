@@ -89,7 +89,7 @@ def coming(
 ) -> Page[When]:
     """The coming times of a schedule, also if it is off."""
     row = manage.read(mill(), job_name, schedule_id)
-    return Page(items=manage.coming(row, count, now() if from_ is None else to_ms(from_)))
+    return Page(items=manage.upcoming_times(row, count, now() if from_ is None else to_ms(from_)))
 
 
 def fire_now(

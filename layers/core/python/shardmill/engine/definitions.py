@@ -1,4 +1,4 @@
-"""Definitions: saved in versions, read, deleted, judged."""
+"""Save, read, suspend, resume and delete definitions, and list their dependency graph."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ from shardmill.store.definitions import (
     VersionMismatch,
 )
 
-MAX_ANSWER_BYTES = 5_000_000  # a function answers 6 MB at most
-LISTED_AT_ONCE = 1_000
+MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is limited to 6 MB
+GRAPH_LIMIT = 1_000
 _TRIES = 200  # an attempt fails only because another save succeeds
 
 
 def save(
     mill: Mill, job_name: str, document: object, actor: Actor, *, now: int, expected: Expected = None
 ) -> Definition:
-    """Save the next version, after whichever is the newest then unless the caller expects one."""
+    """Save the next version. With `expected`, only if that is the current version."""
     define, faults = check_definition(document, job_name)
     if not define:
         raise invalid(faults)
     stored = stored_document(define)
-    if len(define.model_dump_json()) > MAX_ANSWER_BYTES:
-        raise TooLarge(f"with all its fields the definition has more than {MAX_ANSWER_BYTES} bytes; split it")
+    if len(define.model_dump_json()) > MAX_RESPONSE_BYTES:
+        raise TooLarge(
+            f"the definition with its defaults is larger than {MAX_RESPONSE_BYTES} bytes; split it"
+        )
     attempts = Attempts(f"the definition {job_name!r}", _TRIES)
     while True:
         attempts.begin()
-        graph = _judge_graph(mill, define)
+        graph = _check_cycles(mill, define)
         try:
             return mill.definitions.save(
                 job_name, stored, user=actor.name, now=now, expected=expected, graph=graph
@@ -51,13 +53,13 @@ def save(
         except VersionConflict:
             continue
         except VersionMismatch as error:
-            raise _not_as_expected(job_name, error.version) from error
+            raise _version_mismatch(job_name, error.version) from error
         except DefinitionTooLarge as error:
             raise TooLarge(str(error.__doc__)) from error
 
 
-def _judge_graph(mill: Mill, define: JobDefine) -> int | None:
-    """The revision of the graph of jobs in which the dependencies make no cycle; None if there are none."""
+def _check_cycles(mill: Mill, define: JobDefine) -> int | None:
+    """Check the dependencies for cycles; return the revision of the graph that was checked, if any."""
     if not define.dependencies:
         return None
     graph = mill.definitions.graph_revision()
@@ -65,10 +67,10 @@ def _judge_graph(mill: Mill, define: JobDefine) -> int | None:
     for at, dependency in enumerate(define.dependencies):
         past = dependency.window is not None and dependency.window.to < 0
         if dependency.job_name == define.job_name and past:
-            continue  # waits for earlier runs of itself
+            continue  # a job may depend on its own earlier runs
         cycle = _cycle(mill, define.job_name, dependency.job_name)
         if cycle:
-            message = f"jobs wait for each other: {' -> '.join(cycle)}"
+            message = f"the dependencies form a cycle: {' -> '.join(cycle)}"
             faults.append(fault(("dependencies", at, "jobName"), "cyclic-jobs", message))
     if faults:
         raise invalid(faults)
@@ -76,23 +78,25 @@ def _judge_graph(mill: Mill, define: JobDefine) -> int | None:
 
 
 def _cycle(mill: Mill, job_name: str, parent: str) -> list[str]:
-    """The way from a parent back to the job, through what each depends on; nothing if there is none."""
-    ways = {parent: [job_name, parent]}
-    new = [parent]
-    while new and job_name not in ways:
-        found = mill.definitions.parents(new)
-        new = []
+    """Return the path from the job through its parent back to itself; empty if there is none."""
+    paths = {parent: [job_name, parent]}
+    frontier = [parent]
+    while frontier and job_name not in paths:
+        found = mill.definitions.parents(frontier)
+        frontier = []
         for name, parents in found.items():
             for each in parents:
-                if each not in ways and each != name:
-                    ways[each] = [*ways[name], each]
-                    new.append(each)
-    return ways.get(job_name, [])
+                if each not in paths and each != name:
+                    paths[each] = [*paths[name], each]
+                    frontier.append(each)
+    return paths.get(job_name, [])
 
 
-def _not_as_expected(job_name: str, version: int) -> PreconditionFailed:
-    there = f"is at version {version}" if version else "does not exist"
-    return PreconditionFailed(f"definition {job_name!r} {there}: not what was expected; read it and repeat")
+def _version_mismatch(job_name: str, version: int) -> PreconditionFailed:
+    actual = f"is at version {version}" if version else "does not exist"
+    return PreconditionFailed(
+        f"definition {job_name!r} {actual}, which does not match the precondition; read it again and retry"
+    )
 
 
 def invalid(faults: list[Fault]) -> DefinitionInvalid:
@@ -103,7 +107,7 @@ def invalid(faults: list[Fault]) -> DefinitionInvalid:
 
 
 def read(mill: Mill, job_name: str, version: int | None = None) -> Definition:
-    """A definition, in its newest version unless another is asked for."""
+    """Return a definition: the given version, or the newest."""
     saved = mill.definitions.find(job_name)
     if not saved:
         raise DefinitionNotFound(job_name)
@@ -116,13 +120,13 @@ def read(mill: Mill, job_name: str, version: int | None = None) -> Definition:
 
 
 def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
-    """Delete a definition that no other depends on and no schedule starts."""
+    """Delete a definition. Raises DefinitionInUse if another depends on it or a schedule starts it."""
     attempts = Attempts(f"the definition {job_name!r}", _TRIES)
     while True:
         attempts.begin()
         newest = read(mill, job_name)
         if expected not in (None, "any", newest.version):
-            raise _not_as_expected(job_name, newest.version)
+            raise _version_mismatch(job_name, newest.version)
         use = mill.definitions.usage(job_name)
         _check_unused(mill, job_name)
         parents = {each["jobName"] for each in newest.document.get("dependencies", ())}
@@ -133,44 +137,47 @@ def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
 
 
 def suspend(mill: Mill, job_name: str, actor: Actor, reason: str) -> Definition:
-    """Have no new Jobs of a definition start; its schedules follow their catchUp when it is resumed."""
-    return _hold(mill, job_name, suspended_by(actor, reason))
+    """Reject new Jobs of a definition. Its schedules apply their `catchUp` when it is resumed."""
+    return _set_suspended(mill, job_name, suspended_by(actor, reason))
 
 
 def resume(mill: Mill, job_name: str) -> Definition:
-    """Let Jobs of a definition start again; what its parents owe it is made good by the tick."""
-    return _hold(mill, job_name, None)
+    """Accept new Jobs of a definition again. The tick starts those that its parents asked for meanwhile."""
+    return _set_suspended(mill, job_name, None)
 
 
-def _hold(mill: Mill, job_name: str, why: str | None) -> Definition:
-    held = mill.definitions.suspend(job_name, why)
-    if not held:
+def _set_suspended(mill: Mill, job_name: str, reason: str | None) -> Definition:
+    saved = mill.definitions.suspend(job_name, reason)
+    if not saved:
         raise DefinitionNotFound(job_name)
-    return held
+    return saved
 
 
 def _check_unused(mill: Mill, job_name: str) -> None:
     children = [name for name in mill.definitions.children(job_name) if name != job_name]
     if children:
-        raise DefinitionInUse(f"definition {job_name!r} is depended on by {', '.join(sorted(children))}")
+        raise DefinitionInUse(
+            f"definition {job_name!r} is a dependency of {', '.join(sorted(children))}; "
+            "remove the dependency first"
+        )
     schedules = [row.id for row in mill.schedules.of_job(job_name)]
     if schedules:
         raise DefinitionInUse(
-            f"definition {job_name!r} is started by the schedules {', '.join(schedules)}; delete them first"
+            f"definition {job_name!r} has the schedules {', '.join(schedules)}; delete them first"
         )
 
 
 def graph(mill: Mill) -> JobGraph:
-    """All definitions, what starts them, and which waits for which."""
-    listed = {row.job_name: row for row in mill.definitions.page(after=None, limit=LISTED_AT_ONCE)}
+    """Return all definitions with their schedules, and the dependencies between them."""
+    listed = {row.job_name: row for row in mill.definitions.page(after=None, limit=GRAPH_LIMIT)}
     edges = [JobEdge(parent=parent, child=row.job_name) for row in listed.values() for parent in row.parents]
-    started: dict[str, list[str]] = {}
-    for row in mill.schedules.page(after=None, limit=LISTED_AT_ONCE):
-        started.setdefault(row.job_name, []).append(row.id)
+    schedules: dict[str, list[str]] = {}
+    for row in mill.schedules.page(after=None, limit=GRAPH_LIMIT):
+        schedules.setdefault(row.job_name, []).append(row.id)
     names = {*listed, *(edge.parent for edge in edges)}
     return JobGraph(
         nodes=[
-            JobNode(job_name=name, defined=name in listed, schedules=started.get(name, []))
+            JobNode(job_name=name, defined=name in listed, schedules=schedules.get(name, []))
             for name in sorted(names)
         ],
         edges=edges,

@@ -1,4 +1,4 @@
-"""What follows from a Job's end for others: Jobs that wait for it, children that it starts, its backfill."""
+"""Handle the end of a Job: release the Jobs that wait for it, start child Jobs, advance its backfill."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NewId = Callable[[], str]
 
 
 def job_ended(mill: Mill, job_id: str, run: int, now: int, new_id: NewId) -> bool:
-    """A Job ended, says the bus; False if it runs again, or everybody knows."""
+    """Handle a `Job Ended` event; return False if there is nothing left to notify."""
     job = mill.jobs.get(job_id)
     if not job or job.run != run or not job.state.ended or not job.heirs_pending:
         return False
@@ -33,51 +33,46 @@ def job_ended(mill: Mill, job_id: str, run: int, now: int, new_id: NewId) -> boo
 
 
 def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
-    """Tell everybody whom the end of a Job concerns; all of it may be repeated.
+    """Notify everything that depends on the end of a Job; idempotent.
 
-    One that cannot be told now does not keep the others from it: the tick tells them all again.
+    Each notification is tried even if another one fails. After a failure the next tick repeats all of them.
     """
-    tasks: list[Callable[[], object]] = []
+    notifications: list[Callable[[], object]] = []
     waiting = dict.fromkeys(mill.runs.waiting_for(job.job_name, job.moment))
     for child in mill.jobs.by_id(waiting).values() if waiting else ():
-        tasks.append(
+        notifications.append(
             partial(dependencies.check_dependencies, mill, child, now)
             if child.unmet
-            else partial(_forget, mill, child)
+            else partial(mill.runs.delete_edges, child)
         )
     if job.state is JobState.SUCCESS:
         for name in mill.definitions.children(job.job_name):
             if name != job.job_name:
-                tasks.append(partial(_start_child, mill, job, name, now, new_id))
+                notifications.append(partial(_start_child, mill, job, name, now, new_id))
     if job.backfill:
-        tasks.append(partial(_go_on, mill, job, now, new_id))
+        notifications.append(partial(_advance_backfill, mill, job, now, new_id))
     failed = 0
-    for task in tasks:
+    for notify in notifications:
         try:
-            task()
+            notify()
         except DefinitionSuspended:
             failed += 1
         except Exception:
-            logger.exception("an heir was not told", extra={"action": "notify-dependents", "jobId": job.id})
+            extra = {"action": "notify-dependents", "jobId": job.id, "run": job.run}
+            logger.exception("failed to notify a dependent job; the next tick will retry", extra=extra)
             failed += 1
     if not failed:
         mill.jobs.dependents_notified(job)
 
 
-def _forget(mill: Mill, child: JobRow) -> None:
-    mill.runs.delete_edges(child)
-
-
-def _go_on(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
-    from shardmill.engine.schedules import (
-        backfill,  # cron is imported only for those who have to do with schedules
-    )
+def _advance_backfill(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
+    from shardmill.engine.schedules import backfill  # imports cron, which most Jobs do not need
 
     backfill.advance(mill, (job.job_name, job.schedule_id, job.backfill), now, new_id)
 
 
 def _start_child(mill: Mill, parent: JobRow, name: str, now: int, new_id: NewId) -> None:
-    """Make the one Job of a definition for a parent's dataTime; it may wait for other parents yet."""
+    """Submit the child Job for the parent's dataTime, unless it exists; it may wait for other parents."""
     if next(mill.schedules.of_job(name), None) or any(
         mill.runs.between(name, parent.moment, parent.moment + 1)
     ):
@@ -86,34 +81,34 @@ def _start_child(mill: Mill, parent: JobRow, name: str, now: int, new_id: NewId)
     trigger = moment.strftime(TRIGGER)
     if parent.moment % 1000:
         trigger += f"-{parent.moment % 1000:03d}"
-    for wanted in (trigger, f"{trigger}-after-{parent.job_name}"[:MAX_NAME]):
-        request = {"jobName": name, "trigger": wanted, "dataTime": moment.isoformat()}
+    for candidate in (trigger, f"{trigger}-after-{parent.job_name}"[:MAX_NAME]):
+        request = {"jobName": name, "trigger": candidate, "dataTime": moment.isoformat()}
         try:
             submit(mill, request, Actor(parent.submit_user), now=now, new_id=new_id)
         except TriggerTaken:
-            continue  # by somebody's Job of another dataTime
+            continue  # by a Job with another dataTime
         except (Transient, DefinitionSuspended):
-            raise  # to be asked again
-        except MillError as refused:
-            # Nobody waits for an answer, and asking again would give the same.
-            mill.bus.publish_best_effort(CHILD_REFUSED, _refusal(parent, name, refused))
+            raise  # the next tick will retry
+        except MillError as error:
+            # A retry would be rejected again, and there is no caller to report this to.
+            mill.bus.publish_best_effort(CHILD_REFUSED, _refusal(parent, name, error))
             extra = {
                 "action": "start-dependent",
                 "jobName": name,
                 "parentId": parent.id,
-                "code": refused.code,
+                "code": error.code,
             }
-            logger.warning(f"a child could not be started: {refused}", extra=extra)
+            logger.warning(f"child job rejected; it will not start: {error}", extra=extra)
         return
 
 
-def _refusal(parent: JobRow, name: str, refused: MillError) -> dict[str, object]:
+def _refusal(parent: JobRow, name: str, error: MillError) -> dict[str, object]:
     return {
         "schemaVersion": SCHEMA_VERSION,
         "jobName": name,
         "parentJobName": parent.job_name,
         "parentTrigger": parent.trigger,
         "dataTime": from_ms(parent.moment).isoformat(),
-        "code": refused.code,
-        "reason": str(refused)[:1000],
+        "code": error.code,
+        "reason": str(error)[:1000],
     }

@@ -1,4 +1,4 @@
-"""Everything a use case works with: the stores, the queues, the machines, the bus."""
+"""The resources of a deployment: stores, queues, state machines, event bus and files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,16 @@ from shardmill.store.slots import Slots
 from shardmill.store.table import Table
 from shardmill.store.workers import Workers
 
-RECHECK_MS = 60_000  # how soon the tick looks at a Job again
+RECHECK_MS = 60_000
+"""How long the tick waits before it checks a Job again."""
+
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 5_000
 WORKER_CACHE_MS = 3_000
+_MAX_CACHED = 2_000
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
@@ -81,38 +87,29 @@ class Mill:
         )
 
 
-@cache
-def mill() -> Mill:
-    """The deployment that this process belongs to."""
-    return Mill.connect(Settings.from_environment())
-
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-_MOST = 2_000
-
-
 class TtlCache(Generic[K, V]):
+    """Rows read recently, shared by the threads of a process."""
+
     def __init__(self, keep_ms: int) -> None:
         self._keep_ms = keep_ms
         self._rows: dict[K, tuple[int, V]] = {}
 
     def get(self, wanted: Iterable[K], read: Callable[[list[K]], Mapping[K, V]], now: int) -> dict[K, V]:
-        """The rows of `wanted` that exist; those not read within the keeping time are read together.
+        """Return the rows of `wanted` that exist, reading those that are missing or expired in one call.
 
-        Threads may share it: each answers from what it looked up itself.
+        Another thread may clear the cache meanwhile, so the result is built from local values.
         """
         known: dict[K, V] = {}
         missing: list[K] = []
         for key in set(wanted):
-            kept = self._rows.get(key)
-            if kept and now - kept[0] <= self._keep_ms:
-                known[key] = kept[1]
+            cached = self._rows.get(key)
+            if cached and now - cached[0] <= self._keep_ms:
+                known[key] = cached[1]
             else:
                 missing.append(key)
         if missing:
             found = dict(read(missing))
-            if len(self._rows) > _MOST:
+            if len(self._rows) > _MAX_CACHED:
                 self._rows.clear()
             self._rows.update({key: (now, row) for key, row in found.items()})
             known |= found
@@ -126,3 +123,9 @@ class TtlCache(Generic[K, V]):
 
     def discard(self, key: K) -> None:
         self._rows.pop(key, None)
+
+
+@cache
+def mill() -> Mill:
+    """Return the deployment that this process belongs to."""
+    return Mill.connect(Settings.from_environment())

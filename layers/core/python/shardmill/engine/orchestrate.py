@@ -1,4 +1,4 @@
-"""The words that the state machines use, and what each of them does."""
+"""Dispatch the actions of the state machines to the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shardmill.engine.tasks import messages
 
 
 def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
-    """Do what a state machine asks: plan or fail a Job; open, enqueue, sweep, close or fail a step."""
+    """Run one action: plan or fail a Job; open, enqueue, sweep, close or fail a step."""
     job_id, run = event["jobId"], event["run"]
     action = event["action"]
     if action == "plan":
@@ -40,10 +40,10 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
 
 
 def cause_of(error: dict[str, str]) -> str:
-    """What went wrong, in a sentence: of a function's fault its type and message, not its stack."""
+    """Return the cause of a failed execution; of a Lambda error its type and message, without traceback."""
     cause = error.get("Cause") or error.get("cause") or ""
     try:
-        told = json.loads(cause)
-        return f"{told['errorType']}: {told['errorMessage']}"
+        details = json.loads(cause)
+        return f"{details['errorType']}: {details['errorMessage']}"
     except (ValueError, KeyError, TypeError):
         return f"{error.get('Error') or error.get('error') or 'unknown'}: {cause}"

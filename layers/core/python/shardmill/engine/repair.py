@@ -1,4 +1,4 @@
-"""What the tick mends: whatever a crash left, found by an index and repeated until it is done."""
+"""Repair Jobs after crashes: find those that are due in an index and repeat what is missing."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from shardmill.engine.jobs import dependencies
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import close_step, concurrency, finish, kill
 from shardmill.engine.running.finish import announce
-from shardmill.engine.running.recover import recover_run
+from shardmill.engine.running.recover import fail_if_not_planned, recover_run
 from shardmill.engine.tasks import park
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
-MOST_A_TICK = 1_000
-_DEAD = {"FAILED", "TIMED_OUT", "ABORTED"}
+MAX_PER_TICK = 1_000
 
 
 def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
-    """Look at every Job that is due; how many there were, and how many could not be mended now."""
-    looked, failed = 0, 0
-    for job_id, seen in list(islice(mill.jobs.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
+    """Repair every Job that is due; return how many were checked and how many repairs failed."""
+    checked, failed = 0, 0
+    for job_id, seen in list(islice(mill.jobs.due(now, limit=MAX_PER_TICK), MAX_PER_TICK)):
         if not mill.jobs.postpone(job_id, seen=seen, due=now + RECHECK_MS):
             continue
-        looked += 1
+        checked += 1
         try:
             repair(mill, job_id, now, new_id)
         except Exception:
-            # One Job that cannot be mended must not keep the others from it; it is due again in a minute.
-            logger.exception("could not repair a job", extra={"action": "repair", "jobId": job_id})
+            # A failing Job must not stop the repair of the others.
+            extra = {"action": "repair", "jobId": job_id}
+            logger.exception("failed to repair a job; the next tick will retry", extra=extra)
             failed += 1
-    return {"looked": looked, "failed": failed}
+    return {"looked": checked, "failed": failed}
 
 
 def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None:
-    """Repeat whatever of a Job's life is missing; every part is harmless if it is not."""
+    """Repeat what is missing for a Job's present state; idempotent."""
     job = mill.jobs.get(job_id)
     if not job:
         return
@@ -47,11 +47,11 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
         if job.state is JobState.SUSPENDED:
             park.park(mill, job, now)
         else:
-            kill.end_steps(mill, job, ENGINE, now)  # a kill may have come no further than the Job
+            kill.end_steps(mill, job, ENGINE, now)  # a kill may have crashed after its first write
         announce(mill, job, now)
     elif job.state.ended:
         if job.heirs_pending:
-            from shardmill.engine import downstream  # few ticks need what makes Jobs
+            from shardmill.engine import downstream  # imports jobs/submit, which few ticks need
 
             downstream.notify_dependents(mill, job, now, new_id)
         else:
@@ -72,18 +72,11 @@ def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
         concurrency.recheck(mill, job, now)
     else:
         mill.machines.start_job(job.id, job.run)
-        _plan_again(mill, job, now)
-
-
-def _plan_again(mill: Mill, job: JobRow, now: int) -> None:
-    """An execution that ended without a plan cannot be started again by its name: fail truthfully."""
-    status = mill.machines.status(job.id, job.run)
-    if status in _DEAD:
-        finish.fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
+        fail_if_not_planned(mill, job, now)
 
 
 def end_failed_execution(mill: Mill, name: str, cause: str, now: int) -> bool:
-    """An execution ended without its own Catch: end what it stood for; False if it was none of ours."""
+    """Fail the Job or step of an execution that ended without its Catch; False if there is none to fail."""
     parsed = parse_execution_name(name)
     if not parsed:
         return False

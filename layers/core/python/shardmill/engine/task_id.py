@@ -14,6 +14,6 @@ def task_id(step: StepRow, rank: int) -> str:
 
 
 def parse_task_id(text: str) -> tuple[str, int, int] | None:
-    """The Job's id, the step's index and the rank; None if the text is no task's id."""
+    """Return the Job's id, the step's index and the rank, or None if the text is not a task id."""
     match = _TASK_ID.match(text)
     return (match[1], int(match[2]), int(match[3])) if match else None

@@ -1,4 +1,4 @@
-"""What the templates of a step's tasks can name."""
+"""The variables that the templates of a step's tasks can use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shardmill.store.rows import StepRow
 
 
 def program_of(step: StepRow) -> str:
-    """The name of the command that the tasks of a step run."""
+    """Return the name of the command that the tasks of a step run."""
     spec = step.define
     if not spec.command:
         return ""

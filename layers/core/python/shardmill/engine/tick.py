@@ -1,4 +1,4 @@
-"""Each minute: fire what is due, go on with backfills, see what is late, mend what a crash left."""
+"""The periodic tick: fire due schedules, advance backfills, handle missed deadlines, repair Jobs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ NewId = Callable[[], str]
 
 
 def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
-    """How many Jobs were looked at, how many schedules were due, what could not be done now.
-
-    What one part meets keeps no other from its work.
-    """
+    """Run all parts of the tick, each even if another one fails, and return their counts."""
     result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0, "late": 0, "looked": 0, "failed": 0}
-    broken = 0
-    for part in (_fire, _advance_backfills, _handle_deadlines, repair_due_jobs):
+    failed_parts = 0
+    for part in (_fire_schedules, _advance_backfills, _handle_deadlines, repair_due_jobs):
         try:
             result |= part(mill, now, new_id)
         except Exception:
-            logger.exception("a part of the tick failed", extra={"action": "tick", "part": part.__name__})
-            broken += 1
-    return result | {"failed": result["failed"] + broken}
+            extra = {"action": "tick", "part": part.__name__}
+            logger.exception("a part of the tick failed; the next tick will retry", extra=extra)
+            failed_parts += 1
+    return result | {"failed": result["failed"] + failed_parts}
 
 
-def _fire(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
+def _fire_schedules(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     if not next(mill.schedules.due(now), None):
         return {}
     from shardmill.engine.schedules.due import fire_due
@@ -46,6 +44,6 @@ def _advance_backfills(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
 def _handle_deadlines(mill: Mill, now: int, _: NewId) -> dict[str, int]:
     if not next(mill.deadlines.due(now, limit=1), None):
         return {}
-    from shardmill.engine.jobs.deadlines import handle_missed_deadlines  # few minutes have a deadline in them
+    from shardmill.engine.jobs.deadlines import handle_missed_deadlines  # few ticks need it
 
     return handle_missed_deadlines(mill, now)

@@ -1,4 +1,4 @@
-"""Forcing a Job, a step or a task to an end that somebody vouches for; what waited for it moves on."""
+"""Force a Job, a step or a task to a final state, and release what waits for it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _notes(state: str, actor: Actor, reason: str) -> str:
 
 
 def force_job(mill: Mill, job: JobRow, state: JobState, actor: Actor, reason: str, now: int) -> JobRow:
-    """End a Job as somebody says, also one that has ended otherwise."""
+    """Set the final state of a Job, even if it has ended in another one."""
     sources = tuple(each for each in JobState if each not in (state, JobState.DELETED))
     forced = end_early(
-        mill, job, state, sources, _notes(state, actor, reason), now, actor=actor.name, tell=False
+        mill, job, state, sources, _notes(state, actor, reason), now, actor=actor.name, publish=False
     )
     present = forced or mill.jobs.get(job.id)
     if not present or present.state is not state:
@@ -37,7 +37,7 @@ def force_job(mill: Mill, job: JobRow, state: JobState, actor: Actor, reason: st
 def force_step(
     mill: Mill, job: JobRow, step: StepRow, state: StepState, actor: Actor, reason: str, now: int
 ) -> None:
-    """End a step of a Job that runs; its open tasks are killed, and what depends on it goes on."""
+    """End a step of a Job that has not ended: its open tasks are killed, its dependents released."""
     if job.state.ended:
         raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; force or rerun it")
     if step.state.ended and step.state is not state:
@@ -55,12 +55,12 @@ def force_step(
 def force_task(
     mill: Mill, job: JobRow, step: StepRow, rank: int, state: TaskState, actor: Actor, reason: str, now: int
 ) -> None:
-    """End a task of a step that runs; its worker, if it has one, is told to stop with its next heartbeat."""
+    """End a task of a running step. Its worker, if it has one, stops at its next heartbeat."""
     if job.state.ended or not step.begun:
         raise StepEnded(f"step {step.name!r} is {step.state}: its tasks cannot be forced now")
 
     def forced(shard: Shard) -> Shard:
-        attempt = shard.attempt + (shard.state is not TaskState.RUNNING)  # an end of its own, if none runs
+        attempt = shard.attempt + (shard.state is not TaskState.RUNNING)  # a new attempt, unless one runs
         return shard.evolve(state=state, attempt=attempt, span=kill.elapsed_ms(shard, now))
 
     kill.end_task(mill, step, rank, forced, "forced", _notes(state, actor, reason), now)

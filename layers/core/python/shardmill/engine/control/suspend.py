@@ -1,7 +1,7 @@
-"""Suspending a Job and letting it go on: the Job's state first, then its steps.
+"""Suspend and resume a Job: its state first, then its steps.
 
-Whoever moves the Job looks at it again when its steps are done: of two that suspend and resume at once, the
-later state of the Job counts for its steps too. What a crash leaves undone, the tick does.
+After its steps are changed, the Job is read again: of a concurrent suspend and resume, the later state of the
+Job applies to its steps too. The tick completes what a crash interrupts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALIVE = (JobState.INIT, JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
 
 
 def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let_finish: bool) -> JobRow:
-    """Park a Job; its running tasks are told to stop, or may finish. The same again changes nothing."""
+    """Suspend a Job; its running tasks stop at the next heartbeat or, with `let_finish`, finish."""
     notes = suspended_by(actor, reason)
     attempts = Attempts(f"the job {job.job_name}/{job.trigger}")
     while True:
@@ -47,7 +47,7 @@ def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let
         if moved:
             park.park(mill, moved, now)
             announce(mill, moved, now)
-            _follow(mill, moved, now)
+            _sync_steps(mill, moved, now)
             return moved
         present = mill.jobs.get(job.id)
         if not present or present.state.ended:
@@ -57,12 +57,12 @@ def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let
 
 
 def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobRow:
-    """Let a suspended Job go on; what succeeded is kept. One that failed runs again where it did."""
+    """Resume a suspended Job; one that failed (`onFailure: suspend`) is rerun where it failed."""
     if job.state is not JobState.SUSPENDED:
         if job.state.ended:
             raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; rerun it instead")
         return job
-    if not job.parked:  # it failed, and was kept for repair
+    if not job.parked:  # it failed with `onFailure: suspend`
         return rerun(mill, job, Scope(), actor, reason or "resumed: rerun of what failed", now)
     nodes = mill.jobs.steps(job.id, job.run)
     begun = any(node.started_time for node in nodes)
@@ -89,16 +89,16 @@ def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobR
     )
     present = moved or mill.jobs.get(job.id) or job
     if moved:
-        _go_on(mill, moved, now)
-        _follow(mill, moved, now)
+        _continue(mill, moved, now)
+        _sync_steps(mill, moved, now)
     return mill.jobs.get(present.id) or present
 
 
-def _go_on(mill: Mill, job: JobRow, now: int) -> None:
+def _continue(mill: Mill, job: JobRow, now: int) -> None:
     if job.unmet:
         dependencies.check_dependencies(mill, job, now)
     elif job.state is JobState.INIT:
-        plan(mill, job.id, job.run, now)  # its execution may be over: it is not started twice by one name
+        plan(mill, job.id, job.run, now)  # its execution may have ended, and its name cannot be reused
     elif job.state is JobState.WAITING:
         if concurrency.may_start(mill, job, now):
             concurrency.start(mill, job, now)
@@ -106,8 +106,8 @@ def _go_on(mill: Mill, job: JobRow, now: int) -> None:
         recover_run(mill, job, now)
 
 
-def _follow(mill: Mill, moved: JobRow, now: int) -> None:
-    """Do for the steps what the Job's present state says, if another moved it meanwhile."""
+def _sync_steps(mill: Mill, moved: JobRow, now: int) -> None:
+    """Apply the Job's present state to its steps if it was suspended or resumed meanwhile."""
     present = mill.jobs.get(moved.id)
     if not present or present.run != moved.run or present.state is moved.state:
         return

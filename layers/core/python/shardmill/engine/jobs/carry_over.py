@@ -1,4 +1,4 @@
-"""The next run of a Job: which of its nodes are kept as they ended, and which tasks of the others."""
+"""Carry results over into the next run of a Job: keep steps that do not run again, copy kept tasks."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _KEPT = (
 
 
 def carry_over(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[StepRow]:
-    """The nodes of a new run, with what they keep of the run before; tasks are copied unless they exist."""
+    """Return the nodes of a new run with what they keep of the previous one; copy kept tasks, idempotent."""
     before = {node.index: node for node in mill.jobs.steps(job.id, job.run - 1)}
     nodes = list(planned)
-    over: deque[int] = deque()
+    kept: deque[int] = deque()
     for node in planned:
         old = before.get(node.index)
         if node.kind != "step" or not old:
@@ -40,16 +40,16 @@ def carry_over(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[Step
         wanted = job.redo.get(str(node.index))
         if wanted is None:
             nodes[node.index] = _keep(node, old)
-            over.append(node.index)
-        elif old.total and not _settled_anew(job, node, wanted):
+            kept.append(node.index)
+        elif old.total and not _task_count_may_change(job, node, wanted):
             nodes[node.index] = _keep_tasks(mill, node.evolve(context=old.context), old, wanted)
-    _release(nodes, over)
+    _release(nodes, kept)
     _end_waits_for_all(nodes)
     return nodes
 
 
-def _settled_anew(job: JobRow, node: StepRow, wanted: str | list[int]) -> bool:
-    """Whether a step may have other tasks now: they came from what runs again too."""
+def _task_count_may_change(job: JobRow, node: StepRow, wanted: str | list[int]) -> bool:
+    """Return whether a step's tasks depend on the output of a step that runs again."""
     if total(node.define) is not None:
         return False
     sources = node.context.get("refs", {}).values()
@@ -57,7 +57,7 @@ def _settled_anew(job: JobRow, node: StepRow, wanted: str | list[int]) -> bool:
 
 
 def _end_waits_for_all(nodes: list[StepRow]) -> None:
-    """Steps of a later phase may be kept while earlier ones run again: the end comes after all of these."""
+    """Make the end wait for all steps that run: an earlier phase may run again while a later one is kept."""
     end = nodes[-1].index
     unfinished = [node for node in nodes if node.kind == "step" and not node.state.ended]
     nodes[end] = nodes[end].evolve(waiting={*nodes[end].waiting, *(str(node.index) for node in unfinished)})
@@ -71,10 +71,10 @@ def _keep(node: StepRow, old: StepRow) -> StepRow:
     return node.evolve(kept_from=old.kept_from or old.run, **kept)
 
 
-def _release(nodes: list[StepRow], over: deque[int]) -> None:
-    """Strike kept steps off what waits for them, as their ends did once."""
-    while over:
-        node = nodes[over.popleft()]
+def _release(nodes: list[StepRow], finished: deque[int]) -> None:
+    """Release the dependents of kept steps, as running/release does for steps that end."""
+    while finished:
+        node = nodes[finished.popleft()]
         for index in node.down:
             target = nodes[index] = nodes[index].evolve(
                 waiting=nodes[index].waiting - {str(node.index)},
@@ -85,22 +85,22 @@ def _release(nodes: list[StepRow], over: deque[int]) -> None:
                 continue
             if target.kind == "gate":
                 if release.gate_open(nodes, target):
-                    over.append(index)
+                    finished.append(index)
             elif target.skipped_by_others:
                 nodes[index] = target.evolve(state=StepState.SKIPPED)
-                over.append(index)
+                finished.append(index)
             else:
                 nodes[index] = target.evolve(root=True)
 
 
 def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]) -> StepRow:
-    """Copy the tasks of a step that run again in part; the others begin anew, their attempts counting on."""
+    """Copy the tasks of a step that runs again in part; tasks that run again keep their attempt number."""
     source = old.home
     node = node.evolve(total=old.total)
     node = node.evolve(window=natural_window(node))
     chosen = None if isinstance(wanted, str) else set(wanted)
 
-    def redo(rank: int, shard: Shard) -> bool:
+    def runs_again(rank: int, shard: Shard) -> bool:
         if chosen is not None:
             return rank in chosen
         return wanted == ALL_TASKS or shard.state is not TaskState.SUCCESS
@@ -109,9 +109,9 @@ def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]
     ends: dict[int, Counter[str]] = {}
     for block in mill.shards.all_blocks(source):
         copied = {
-            rank: _anew(shard) if redo(rank, shard) else shard
+            rank: _reset(shard) if runs_again(rank, shard) else shard
             for rank, shard in block.items()
-            if shard.attempt or (shard.state.ended and not redo(rank, shard))
+            if shard.attempt or (shard.state.ended and not runs_again(rank, shard))
         }
         copy = Block(block.number, block.size, {rank % 64: shard for rank, shard in copied.items()})
         if copied:
@@ -132,7 +132,7 @@ def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]
     return node
 
 
-def _anew(shard: Shard) -> Shard:
+def _reset(shard: Shard) -> Shard:
     return Shard(state=TaskState.READY, attempt=shard.attempt, worker=shard.worker)
 
 

@@ -1,7 +1,7 @@
-"""Deadlines: a Job that has not ended by its own is marked, told of, and, if its definition says so, killed.
+"""Handle missed deadlines: mark the Job as late, publish an event and, with `onDeadline: kill`, kill the Job.
 
-The row of a deadline is due until all of that is done, so whatever a crash leaves is done by a later tick:
-the event is sent at least once, the mark is made once a run.
+A deadline's row stays due until all of that is done, so a later tick completes what a crash interrupted. The
+event is sent at least once; a run is marked once.
 """
 
 from __future__ import annotations
@@ -20,39 +20,38 @@ from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
 JOB_LATE = "Job Late"
-MOST_A_TICK = 1_000
+MAX_PER_TICK = 1_000
 
 
 def handle_missed_deadlines(mill: Mill, now: int) -> dict[str, int]:
-    """Deal with every deadline that has passed; how many Jobs were late. Raises if one could not be."""
-    late, problem = 0, None
-    for job_id, seen in list(islice(mill.deadlines.due(now, limit=MOST_A_TICK), MOST_A_TICK)):
+    """Handle every deadline that has passed; return how many Jobs are late. Raises if one of them failed."""
+    late, failure = 0, None
+    for job_id, seen in list(islice(mill.deadlines.due(now, limit=MAX_PER_TICK), MAX_PER_TICK)):
         again = now + RECHECK_MS
         if not mill.deadlines.postpone(job_id, seen=seen, due=again):
             continue
         try:
-            late += _passed(mill, job_id, now)
+            late += _handle(mill, job_id, now)
             mill.deadlines.delete(job_id, seen=again)
         except Exception as error:
-            # One Job must not keep the others from it; its deadline is due again in a minute.
-            logger.exception(
-                "could not deal with a deadline", extra={"action": "check-deadline", "jobId": job_id}
-            )
-            problem = error
-    if problem:
-        raise problem
+            # A failing Job must not stop the handling of the others.
+            extra = {"action": "check-deadline", "jobId": job_id}
+            logger.exception("failed to handle a missed deadline; the next tick will retry", extra=extra)
+            failure = error
+    if failure:
+        raise failure
     return {"late": late}
 
 
-def _passed(mill: Mill, job_id: str, now: int) -> bool:
-    """Whether a Job had not ended by a deadline that has passed."""
-    job = _marked(mill, job_id, now)
+def _handle(mill: Mill, job_id: str, now: int) -> bool:
+    """Handle the deadline of a Job; return whether the Job missed it."""
+    job = _mark_late(mill, job_id, now)
     if not job or job.deadline is None:
         return False
     deadline = from_ms(job.deadline).isoformat()
     try:
         mill.bus.publish(JOB_LATE, {**detail_of(mill, job, JOB_LATE, job.deadline), "deadline": deadline})
-    finally:  # a bus that is away keeps no Job alive
+    finally:  # the kill does not depend on the event
         if job.on_deadline == "kill" and not job.state.ended:
             _kill(mill, job, f"its deadline, {deadline}, has passed", now)
     return True
@@ -62,11 +61,12 @@ def _kill(mill: Mill, job: JobRow, reason: str, now: int) -> None:
     try:
         kill(mill, job, ENGINE, reason, now)
     except JobEnded:
-        logger.info("a late job came to its own end", extra={"action": "check-deadline", "jobId": job.id})
+        extra = {"action": "check-deadline", "jobId": job.id, "run": job.run}
+        logger.info("a late job ended before it was killed", extra=extra)
 
 
-def _marked(mill: Mill, job_id: str, now: int) -> JobRow | None:
-    """A Job that is marked as late, by this tick or an earlier one; None if it is not late."""
+def _mark_late(mill: Mill, job_id: str, now: int) -> JobRow | None:
+    """Mark a Job as late unless it is marked already; return it, or None if it is not late."""
     attempts = Attempts(f"the job {job_id}")
     while True:
         attempts.begin()
@@ -84,7 +84,7 @@ def _marked(mill: Mill, job_id: str, now: int) -> JobRow | None:
 
 
 def _is_late(job: JobRow, now: int) -> bool:
-    """One that ended after its deadline was late too, though no tick came in between."""
+    """Return whether a Job missed its deadline; one that ended after it, before a tick saw it, counts."""
     if job.deadline is None or job.state is JobState.DELETED:
         return False
     if job.state.ended and job.completed_time is not None:

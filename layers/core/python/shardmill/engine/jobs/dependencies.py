@@ -1,7 +1,7 @@
-"""What a Job with dependencies waits for: runs of its parents, fixed when it is made.
+"""Dependencies between Jobs: the runs of parents that a Job waits for, fixed when it is created.
 
-The Job and its edges are written before it looks at its parents; a parent writes its end before it looks for
-edges. So one of the two sees the other, and the tick looks again all the same.
+A Job and its edges are written before it reads its parents; a parent writes its end before it reads the
+edges. So at least one of the two sees the other. The tick checks again in any case.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
-from shardmill.engine.errors import (
-    RequestInvalid,
-)
+from shardmill.engine.errors import RequestInvalid
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.definition.fields import Dependency, JobDefine
@@ -27,14 +25,14 @@ from shardmill.model.time.dependency_window import bounds
 from shardmill.store.rows import JobRow
 
 MAX_EXPECTED = 1_000
-MOST_NAMED = 5
+MAX_NAMED = 5
 NO_SCHEDULE = ""
 START_GRACE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is expected of a parent: at which time, and the Job that it is, if there is one."""
+    """An expected run of a parent: its time, and its Job if there is one."""
 
     parent: str
     strategy: str
@@ -47,12 +45,14 @@ class Run:
 
 
 def expected_runs(mill: Mill, define: JobDefine, job: JobRow) -> list[dict[str, Any]]:
-    """What a new Job will wait for, as its row keeps it; raises if that cannot be said."""
+    """Return the runs that a new Job will wait for, as stored in its row. Raises RequestInvalid."""
     faults: list[Fault] = []
     found: list[dict[str, Any]] = []
     for dependency in define.dependencies:
         if dependency.window is None and job.data_time is None:
-            text = f"is required: the Job waits for that of {dependency.job_name!r} with the same dataTime"
+            text = (
+                f"is required: the Job depends on the Job of {dependency.job_name!r} with the same dataTime"
+            )
             faults.append(fault(("dataTime",), "missing-field", text))
             continue
         start, end, times = _times(mill, dependency, job)
@@ -66,16 +66,16 @@ def expected_runs(mill: Mill, define: JobDefine, job: JobRow) -> list[dict[str, 
             }
         )
     if sum(len(listed) for each in found for listed in (each["times"] or {}).values()) > MAX_EXPECTED:
-        text = f"expects more than {MAX_EXPECTED} runs of its parents; make the windows narrower"
+        text = f"the dependencies cover more than {MAX_EXPECTED} runs; use narrower windows"
         faults.append(fault(("dataTime",), "window-too-wide", text))
     if faults:
         unique = {each.message: each.model_dump() for each in faults}
-        raise RequestInvalid("the Job's dependencies cannot be told", faults=list(unique.values()))
+        raise RequestInvalid("the Job's dependencies cannot be resolved", faults=list(unique.values()))
     return found
 
 
 def _times(mill: Mill, dependency: Dependency, job: JobRow) -> tuple[int, int, dict[str, list[int]] | None]:
-    """The bounds of a window, and when the parent's schedules are to run in it, if it has any."""
+    """Return the bounds of a window, and by schedule of the parent, if it has any, the times in it."""
     if dependency.window is None:
         return job.moment, job.moment + 1, {NO_SCHEDULE: [job.moment]}
     from shardmill.model.time.schedule import Schedule  # imports cron, which only windows need
@@ -94,7 +94,7 @@ def _times(mill: Mill, dependency: Dependency, job: JobRow) -> tuple[int, int, d
 
 
 def runs(mill: Mill, job: JobRow) -> list[list[Run]]:
-    """The runs that a Job waits for, of each of its dependencies, and how far they are."""
+    """Return the runs that a Job waits for, one list per dependency, with their present Jobs."""
     return [list(_runs_of(mill, each)) for each in job.expected]
 
 
@@ -106,7 +106,7 @@ def _runs_of(mill: Mill, expected: dict[str, Any]) -> Iterator[Run]:
         listed = [(time, NO_SCHEDULE) for time in sorted(found)]
     else:
         listed = sorted((time, name) for name, each in times.items() for time in each)
-        if strategy == "any":  # a run by hand is as good
+        if strategy == "any":  # a run that no schedule started counts too
             listed += [(time, NO_SCHEDULE) for time in sorted(found.keys() - {time for time, _ in listed})]
     skips = {
         name: mill.schedules.skips(parent, name, start, end)
@@ -132,13 +132,13 @@ def _jobs_between(mill: Mill, parent: str, start: int, end: int) -> dict[int, li
 
 
 def _best(jobs: Sequence[JobRow], schedule_id: str) -> JobRow | None:
-    """Of the Jobs of one time, the one that counts for a schedule: its own or one by hand, success first."""
+    """Return the Job of one time that counts for a schedule: its own or a manual one, successful first."""
     own = [job for job in jobs if not schedule_id or job.schedule_id in (schedule_id, NO_SCHEDULE)]
     return next((job for job in own if job.state is JobState.SUCCESS), own[-1] if own else None)
 
 
 def met(expected: Sequence[Run]) -> bool:
-    """Whether the runs of one dependency are as its strategy wants them."""
+    """Return whether the runs of one dependency satisfy its strategy."""
     if not expected:
         return True
     strategy = expected[0].strategy
@@ -151,15 +151,15 @@ def met(expected: Sequence[Run]) -> bool:
 
 
 def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
-    """See whether a waiting Job has all it waits for, and start it then; whether it waits no longer."""
+    """Start a waiting Job if its dependencies are met, or fail it if it expired; False if it still waits."""
     found = runs(mill, job)
-    lacking = [run for each in found if not met(each) for run in each if not run.done]
-    if not lacking:
+    missing = [run for each in found if not met(each) for run in each if not run.done]
+    if not missing:
         if mill.jobs.dependencies_met(job, now=now, due=now + RECHECK_MS):
             mill.machines.start_job(job.id, job.run)
             mill.runs.delete_edges(job)
         return True
-    notes = _notes(lacking)
+    notes = _notes(missing)
     assert job.expires is not None
     if job.expires <= now:
         from shardmill.engine.running.finish import expire
@@ -171,13 +171,13 @@ def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
     return False
 
 
-def _notes(lacking: Sequence[Run]) -> str:
-    named = [_in_words(run) for run in sorted(lacking, key=lambda run: run.job is None)[:MOST_NAMED]]
-    more = f" and {len(lacking) - MOST_NAMED} more" if len(lacking) > MOST_NAMED else ""
+def _notes(missing: Sequence[Run]) -> str:
+    named = [_describe(run) for run in sorted(missing, key=lambda run: run.job is None)[:MAX_NAMED]]
+    more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
     return f"waits for {', '.join(named)}{more}"
 
 
-def _in_words(run: Run) -> str:
+def _describe(run: Run) -> str:
     if run.job:
         return f"{run.parent}/{run.job.trigger} ({run.job.state})"
     if run.time is None:
@@ -186,11 +186,12 @@ def _in_words(run: Run) -> str:
 
 
 def start_job(mill: Mill, job: JobRow, now: int) -> None:
-    """The Job is written: if it cannot be started now, the tick will."""
+    """Start a new Job or check its dependencies; if that fails, the next tick does."""
     try:
         if job.unmet:
             check_dependencies(mill, job, now)
         else:
             mill.machines.start_job(job.id, job.run)
     except (ClientError, BotoCoreError, Transient):
-        logger.exception("the tick will start this job", extra={"action": "start-execution", "jobId": job.id})
+        extra = {"action": "start-execution", "jobId": job.id, "run": job.run}
+        logger.exception("StartExecution failed; the next tick will retry", extra=extra)

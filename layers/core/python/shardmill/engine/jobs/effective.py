@@ -1,4 +1,4 @@
-"""Compute the effective settings of a step: its own, those of the request, and inherited ones."""
+"""Compute the effective settings of a step: its own, the request's, the definition's."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.store.rows import JobRow
 
 DEFAULT_GROUP = "default"
-
-
-Bound = Mapping[str, list[str]]
-
-
-_INHERITED = (
+INHERITED = (
     "failed_retries",
     "failed_interval",
     "failed_backoff",
@@ -28,9 +23,12 @@ _INHERITED = (
     "priority",
 )
 
+BoundGroups = Mapping[str, list[str]]
+"""By step type, the names of the worker groups that run it."""
 
-def bound_to(mill: Mill) -> dict[str, list[str]]:
-    """The groups that each step type is bound to."""
+
+def read_bound_groups(mill: Mill) -> dict[str, list[str]]:
+    """Return the worker groups that each step type is bound to."""
     bound: dict[str, list[str]] = {}
     for group in mill.groups.page():
         for kind in group.types:
@@ -38,22 +36,22 @@ def bound_to(mill: Mill) -> dict[str, list[str]]:
     return bound
 
 
-def bound_groups(mill: Mill, define: JobDefine) -> Bound:
-    """The groups bound to step types, if a step needs to know."""
-    return {} if all(step.worker_groups for step in define.steps) else bound_to(mill)
+def bound_groups_for(mill: Mill, define: JobDefine) -> BoundGroups:
+    """Return the groups bound to step types; reads nothing if every step names its own."""
+    return {} if all(step.worker_groups for step in define.steps) else read_bound_groups(mill)
 
 
-def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: Bound) -> StepDefine:
-    """A step with everything it inherits: its own setting, else the request's, else the definition's.
+def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: BoundGroups) -> StepDefine:
+    """Return a step with its effective settings: its own, else the request's, else the definition's.
 
-    `bound`: the groups that step types are bound to; they go before those of the definition.
+    `bound`: the groups that step types are bound to; they take precedence over those of the definition.
     """
     requested: dict[str, dict[str, Any]] = {
         each["stepName"]: each.get("params", {}) for each in job.request.get("steps", [])
     }
     changes: dict[str, Any] = {
         name: value if (value := getattr(step, name)) is not None else getattr(define, name)
-        for name in _INHERITED
+        for name in INHERITED
     }
     if step.priority is None:
         changes["priority"] = job.priority

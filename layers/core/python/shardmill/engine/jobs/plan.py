@@ -1,9 +1,9 @@
-"""From a definition to the rows of a Job's graph: steps, a gate between phases, and a gate at the end."""
+"""Plan a run: write the rows of a Job's graph (steps, a gate after each phase, the end) and start it."""
 
 from __future__ import annotations
 
 from shardmill.engine.errors import DefinitionNotFound
-from shardmill.engine.jobs.effective import _INHERITED, Bound, bound_groups, effective
+from shardmill.engine.jobs.effective import INHERITED, BoundGroups, bound_groups_for, effective
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
 from shardmill.engine.running.kill import kill_replaced
@@ -16,7 +16,7 @@ from shardmill.store.rows import JobRow, StepRow
 
 
 def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
-    """Write the rows of a run and start the steps that wait for nothing; False if the Job is over."""
+    """Write the rows of a run and start its root steps; False if the Job has ended or cannot start yet."""
     job = mill.jobs.get(job_id)
     if not job or job.run != run or job.state.ended or job.unmet:
         return False
@@ -24,9 +24,9 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     if not saved:
         raise DefinitionNotFound(job.job_name)
     define = JobDefine.model_validate(saved.document)
-    nodes = graph(define, job, now, bound_groups(mill, define))
+    nodes = graph(define, job, now, bound_groups_for(mill, define))
     if job.run > 1:
-        from shardmill.engine.jobs.carry_over import carry_over  # a rerun is rare
+        from shardmill.engine.jobs.carry_over import carry_over  # only reruns need it
 
         nodes = carry_over(mill, job, nodes)
     if not mill.jobs.add_steps(job, nodes):
@@ -40,8 +40,8 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     return True
 
 
-def graph(define: JobDefine, job: JobRow, now: int, bound: Bound) -> list[StepRow]:
-    """Every node of a Job's graph; a later phase waits for one gate, not for each step of the earlier."""
+def graph(define: JobDefine, job: JobRow, now: int, bound: BoundGroups) -> list[StepRow]:
+    """Return all nodes of a Job's graph; a phase waits for one gate, not for each earlier step."""
     steps = define.steps
     index_of = {step.step_name: index for index, step in enumerate(steps)}
     phases = sorted({step.phase for step in steps})
@@ -101,7 +101,7 @@ def _with_settings(row: StepRow, spec: StepDefine, job: JobRow) -> StepRow:
         for name, spec_value in spec.model_dump(
             mode="json",
             by_alias=True,
-            include={*_INHERITED, "type", "can_fail", "fail_fast", "tolerated_failures"},
+            include={*INHERITED, "type", "can_fail", "fail_fast", "tolerated_failures"},
         ).items()
         if spec_value is not None
     }

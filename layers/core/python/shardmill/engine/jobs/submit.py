@@ -1,4 +1,4 @@
-"""From a JobRequest to a Job: one row for each (jobName, trigger), however often it is asked for."""
+"""Submit a Job: check a JobRequest and create at most one Job per (jobName, trigger)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shardmill.engine.errors import (
 from shardmill.engine.groups.matching import group_rows
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
-from shardmill.engine.jobs.effective import Bound, bound_groups, effective
+from shardmill.engine.jobs.effective import BoundGroups, bound_groups_for, effective
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.work_item import in_words, trial
 from shardmill.model.actor import Actor
@@ -36,6 +36,7 @@ from shardmill.model.time.deadline import deadline
 from shardmill.store.definitions import Definition
 from shardmill.store.rows import JobRow
 
+EVENTBRIDGE = "eventbridge"
 MAX_ROW_BYTES = 350_000
 MAX_JOB_BYTES = 4_000_000
 _TRIES = 20
@@ -49,9 +50,9 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What makes a Job, if nobody asked for it by hand: a schedule, and whether as part of a backfill.
+    """The schedule or backfill that creates a Job.
 
-    `timely`: its dataTime has just come, and is what its deadline counts from.
+    `on_time`: the schedule's time has just come, so the deadline counts from the dataTime.
     """
 
     schedule_id: str = ""
@@ -59,7 +60,7 @@ class Origin:
     after: str = ""
     replaces: str = ""
     backfill: int = 0
-    timely: bool = False
+    on_time: bool = False
 
 
 def submit(
@@ -72,9 +73,10 @@ def submit(
     default_trigger: str | None = None,
     origin: Origin | None = None,
 ) -> Submitted:
-    """Accept a request; the same again gives the same Job, other content under its trigger is refused.
+    """Create a Job, or return the existing one if the same request was submitted before.
 
-    `default_trigger`: for callers such as a rule, which cannot think of a trigger for each event.
+    Raises TriggerTaken if the trigger was used with other content. `default_trigger`: for callers such as
+    EventBridge rules, whose requests need not have a trigger.
     """
     if default_trigger and isinstance(document, dict):
         document = {"trigger": default_trigger, **document}
@@ -85,9 +87,9 @@ def submit(
     saved = mill.definitions.find(request.job_name)
     if not saved:
         raise DefinitionNotFound(request.job_name)
-    job = make(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
+    job = build_job(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
     if request.files:
-        from shardmill.engine.files import uploads  # few Jobs bring files along
+        from shardmill.engine.files import uploads  # few Jobs have files
 
         uploads.claim(mill, job, request.files, actor)
     job = job.evolve(jid=mill.jobs.next_jid())
@@ -97,14 +99,14 @@ def submit(
         if mill.jobs.create(job, due=now + START_GRACE_MS):
             start_job(mill, job, now)
             return Submitted(job, new=True)
-        rival = find_existing(mill, request)
-        if rival:
+        concurrent = find_existing(mill, request)
+        if concurrent:
             if request.files:
                 uploads.discard(mill, job)
-            return Submitted(rival, new=False)
+            return Submitted(concurrent, new=False)
 
 
-def make(
+def build_job(
     mill: Mill,
     document: object,
     saved: Definition,
@@ -113,9 +115,9 @@ def make(
     now: int,
     job_id: str,
     origin: Origin,
-    bound: Bound | None = None,
+    bound: BoundGroups | None = None,
 ) -> JobRow:
-    """The Job that a request asks for, not written yet; raises if it could not run.
+    """Return the Job of a request without writing it. Raises RequestInvalid if it could not run.
 
     `bound`: the groups that step types are bound to, if the caller has read them.
     """
@@ -131,9 +133,9 @@ def make(
         after=origin.after,
         replaces=origin.replaces,
     )
-    job = _with_deadline(job, define, job.moment if origin.timely else now)
+    job = _with_deadline(job, define, job.moment if origin.on_time else now)
     if bound is None:
-        bound = bound_groups(mill, define)
+        bound = bound_groups_for(mill, define)
     specs = [effective(define, step, job, bound) for step in define.steps]
     job = job.evolve(groups={name for spec in specs for name in spec.worker_groups})
     _check_runnable(mill, define, job, specs, now)
@@ -157,13 +159,13 @@ def _with_deadline(job: JobRow, define: JobDefine, start: int) -> JobRow:
 
 
 def request_hash(request: JobRequest) -> str:
-    """Of the content, whatever the order of its fields."""
+    """Return a hash of the request that does not depend on the order of its fields."""
     document = request.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def check(document: object, define: JobDefine | None = None) -> JobRequest:
-    """The request that a document is; raises everything that is wrong with it."""
+    """Parse a JobRequest. Raises RequestInvalid with all its faults."""
     request, faults = check_request(document, define)
     if not request:
         raise _invalid(faults)
@@ -177,7 +179,7 @@ def _invalid(faults: list[Fault]) -> RequestInvalid:
 
 
 def find_existing(mill: Mill, request: JobRequest) -> JobRow | None:
-    """The Job that the same request made before; raises if its trigger was taken by another request."""
+    """Return the Job that the same request created; raises TriggerTaken if the request was another one."""
     assert request.trigger is not None
     found = mill.jobs.identity(request.job_name, request.trigger)
     if not found:
@@ -230,12 +232,12 @@ def _job(
 def _check_runnable(
     mill: Mill, define: JobDefine, job: JobRow, specs: Sequence[StepDefine], now: int
 ) -> None:
-    """A definition that cannot run never becomes a Job."""
+    """Raise RequestInvalid with everything that would keep the Job from running."""
     faults: list[Fault] = []
     missing = job.groups - set(group_rows(mill, job.groups, now))
     for name in sorted(missing):
         step = next(spec.step_name for spec in specs if name in spec.worker_groups)
-        text = f"its step {step!r} needs a worker group {name!r}; make it with PUT /v1/groups/{name}"
+        text = f"step {step!r} needs the worker group {name!r}; create it with PUT /v1/groups/{name}"
         faults.append(fault(("jobName",), "unknown-group", text))
     faults += _file_faults(define, job)
     whole, given = 0, len(json.dumps(job.request.get("files", [])))
@@ -248,22 +250,22 @@ def _check_runnable(
         whole += size
         if size + given > MAX_ROW_BYTES:
             text = (
-                f"step {spec.step_name} has {size + given} bytes with its parameters and what is said of the "
-                f"Job's files; {MAX_ROW_BYTES} fit into a row"
+                f"step {spec.step_name} has {size + given} bytes with its parameters and the list of files; "
+                f"the maximum is {MAX_ROW_BYTES}"
             )
             faults.append(fault((), "step-too-large", text))
     if whole > MAX_JOB_BYTES:
-        text = f"its steps have {whole} bytes with their parameters; {MAX_JOB_BYTES} fit into an answer"
+        text = f"the steps have {whole} bytes with their parameters; the maximum is {MAX_JOB_BYTES}"
         faults.append(fault(("params",), "job-too-large", text))
     size = len(json.dumps([job.request, job.params, job.info]).encode())
     if size > MAX_ROW_BYTES:
-        faults.append(fault(("params",), "job-too-large", f"{size} bytes; {MAX_ROW_BYTES} fit into a row"))
+        faults.append(fault(("params",), "job-too-large", f"{size} bytes; the maximum is {MAX_ROW_BYTES}"))
     if faults:
         raise _invalid(faults)
 
 
 def _file_faults(define: JobDefine, job: JobRow) -> Iterator[Fault]:
-    """Files that steps read and nobody gives, and files that are given and no step reads."""
+    """Yield a fault for each input that is missing from the request, and each file that no step reads."""
     read = [(step, file) for step in define.steps for file in (*step.inputs, *step.predata)]
     given = [each["name"] for each in job.request.get("files", [])]
     known = {file.name for _, file in read if not file.origin}
@@ -276,16 +278,14 @@ def _file_faults(define: JobDefine, job: JobRow) -> Iterator[Fault]:
         if name not in known and not any("{{" in each for each in known):
             yield fault(("files", at, "name"), "unknown-file", f"no step reads a file {name[:64]!r}")
         elif name in given[:at]:
-            yield fault(("files", at, "name"), "duplicate-file", "is given twice")
+            yield fault(("files", at, "name"), "duplicate-file", "duplicate file name")
 
 
-EVENTBRIDGE = "eventbridge"
+def request_from_event(event: Any, request_id: str) -> tuple[object, str, str]:
+    """Return the JobRequest of an event, a default trigger, and the name of the submitter.
 
-
-def request_of(event: Any, request_id: str) -> tuple[object, str, str]:
-    """The request, a trigger for it that is the same when the event is delivered again, and who asks.
-
-    An EventBridge event has its request in `detail`; anything else is the request itself.
+    An EventBridge event has the request in `detail`, and its id, the same in every delivery, is the trigger.
+    Any other event is the request itself.
     """
     if isinstance(event, dict) and "detail-type" in event and "detail" in event:
         return event["detail"], str(event.get("id") or request_id), EVENTBRIDGE

@@ -1,6 +1,7 @@
 """Apply the changes that were requested for a Job (priority, groups, limits) to its steps.
 
-The request is stored in the Job's row first, so a crash between the two is repaired by the tick.
+control/change checks a request and stores it in the Job's row before this module applies it, so the tick can
+repeat what a crash interrupts.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ from shardmill.store.rows import JobRow, StepRow
 
 ALL_STEPS = ""
 
+Changes = Mapping[str, Any]
+"""Fields of StepDefine (`priority`, `worker_groups`, `max_task_count`, …) and their new values."""
+
 
 def requested_changes(job: JobRow, step_name: str) -> dict[str, Any]:
-    """What was asked for a step of a Job."""
+    """Return the changes that were requested for a step, by name or for all steps."""
     return {**job.changes.get(ALL_STEPS, {}), **job.changes.get(step_name, {})}
 
 
 def apply_changes(mill: Mill, job: JobRow, now: int) -> JobRow:
-    """Give the steps that are there what was asked for them; may be repeated.
+    """Apply the requested changes to the steps that have not ended; idempotent.
 
-    If somebody asked for more meanwhile, his word may have been carried out before this one: it is once more.
+    A newer request may have been applied concurrently and overwritten here, so its changes are applied again.
     """
     attempts = Attempts("the job")
     while True:
@@ -40,14 +44,14 @@ def apply_changes(mill: Mill, job: JobRow, now: int) -> JobRow:
         job = mill.jobs.get(job.id) or job
 
 
-def _change_step(mill: Mill, step: StepRow, wish: Changes, now: int) -> None:
+def _change_step(mill: Mill, step: StepRow, requested: Changes, now: int) -> None:
     present: StepRow | None = step
     attempts = Attempts(f"the step {step.name!r}")
     while True:
         attempts.begin()
         if not present or present.state.ended or present.stopping:
             return
-        changes = _changes(present, wish)
+        changes = _changed_attributes(present, requested)
         if not changes:
             return
         if present.opened and _moves_messages(present, changes):
@@ -63,36 +67,33 @@ def _change_step(mill: Mill, step: StepRow, wish: Changes, now: int) -> None:
         present = mill.jobs.step(step.job_id, step.run, step.index)
 
 
-def _changes(step: StepRow, wish: Changes) -> dict[str, Any]:
-    """What of a step's row becomes another."""
-    spec = step.define.model_copy(update=dict(wish))
+def _changed_attributes(step: StepRow, requested: Changes) -> dict[str, Any]:
+    """Return the attributes of the step's row that the requested changes modify."""
+    spec = step.define.model_copy(update=dict(requested))
     changes: dict[str, Any] = {}
-    new = {**step.spec, **spec.model_dump(mode="json", by_alias=True, include=set(wish))}
+    new = {**step.spec, **spec.model_dump(mode="json", by_alias=True, include=set(requested))}
     if new != step.spec:
         changes["spec"] = to_json(new)
-    if "priority" in wish and step.priority != wish["priority"]:
-        changes["priority"] = wish["priority"]
-    if "worker_groups" in wish and step.groups != wish["worker_groups"]:
-        changes |= {"groups": wish["worker_groups"], "sent_to": None}
-    if "max_task_count" in wish and step.total and step.settings.max_task_count != wish["max_task_count"]:
-        changes |= {"window": min(wish["max_task_count"], step.total), "uneven": step.begun or None}
+    if "priority" in requested and step.priority != requested["priority"]:
+        changes["priority"] = requested["priority"]
+    if "worker_groups" in requested and step.groups != requested["worker_groups"]:
+        changes |= {"groups": requested["worker_groups"], "sent_to": None}
+    limit = requested.get("max_task_count")
+    if limit is not None and step.total and step.settings.max_task_count != limit:
+        changes |= {"window": min(limit, step.total), "uneven": step.begun or None}
     if step.settings.timeout_seconds != new.get("timeoutSeconds"):
-        changes["longest"] = _longest(step, new["timeoutSeconds"])
+        changes["longest"] = _longest_timeout(step, new["timeoutSeconds"])
     return changes
 
 
-def _longest(step: StepRow, timeout: int) -> int:
-    """The time that an attempt leased before may take; 0 for any."""
+def _longest_timeout(step: StepRow, timeout: int) -> int:
+    """Return the longest timeout of any attempt leased so far, in seconds; 0 for no limit."""
     before = step.longest if step.longest is not None else step.settings.timeout_seconds or 0
     begun = step.state is not StepState.WAITING
     return max(before, timeout) if before or not begun else 0
 
 
 def _moves_messages(step: StepRow, changes: Mapping[str, Any]) -> bool:
-    """Whether the messages of a step are not where they should be, or not as many."""
+    """Return whether the step's messages must be sent again, to other queues or in another number."""
     lane = lane_of(changes.get("priority", step.priority))
     return lane != lane_of(step.priority) or "groups" in changes or "window" in changes
-
-
-Changes = Mapping[str, Any]
-"""Names of StepDefine (`priority`, `worker_groups`, `max_task_count` …) and their new values."""

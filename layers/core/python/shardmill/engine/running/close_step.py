@@ -1,4 +1,4 @@
-"""The life of one step: opened, swept when it must stop, closed, and what its end sets free."""
+"""Close a step: sweep its open tasks if it must stop, decide its final state, release its dependents."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _SWEEP_TRIES = 6
 
 
 class StepLost(Exception):
-    """A state machine speaks of a step that has no row."""
+    """The step of an execution has no row."""
 
 
 class StillOpen(Transient):
-    """A step cannot be closed, or a block swept, because it is still being worked on; try again."""
+    """The step has open blocks or is being modified concurrently; retry."""
 
 
 def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepState:
-    """Judge a step whose tasks have all ended, and go on with what waits for it."""
+    """Set the final state of a step whose tasks have all ended, and release its dependents."""
     job, step = job_and_step(mill, job_id, run, index)
     if step.begun:
         if step.open:
             raise StillOpen(f"step {step.name} has open blocks")
-        state, changes = _judge(mill, step)
+        state, changes = _final_state(mill, step)
         closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
         step = closed or step_row(mill, job_id, run, index)
     finish_step(mill, job, step, now)
@@ -43,11 +43,22 @@ def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepS
 
 
 def finish_step(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
-    """What follows from a step's end; all of it may be repeated."""
+    """Publish the end of a step and release its dependents; idempotent."""
     fair_share.leave(mill, step)
     if job.run == step.run and not job.state.ended:
         announce_step(mill, job, step)
     release_dependents(mill, job, step, now)
+
+
+def sweep_set(mill: Mill, job_id: str, run: int, index: int, set_number: int) -> int:
+    """Kill the tasks of one set of blocks that no worker holds; return the number of open blocks."""
+    step = step_row(mill, job_id, run, index)
+    blocks = _open_blocks(mill, step, set_number)
+    for block in blocks:
+        swept = _sweep_block(mill, step, block)
+        if swept.finished:
+            completion.close_block(mill, step, swept)
+    return len(blocks)
 
 
 def _open_blocks(mill: Mill, step: StepRow, set_number: int) -> list[Block]:
@@ -57,17 +68,6 @@ def _open_blocks(mill: Mill, step: StepRow, set_number: int) -> list[Block]:
         members = {int(member) for member in step.open}
     wanted = members.intersection(blocks_of_set(step.total, set_number))
     return list(mill.shards.blocks(step, sorted(wanted)).values())
-
-
-def sweep_set(mill: Mill, job_id: str, run: int, index: int, set_number: int) -> int:
-    """End every task of a stopping step's set that no worker holds; how many blocks were looked at."""
-    step = step_row(mill, job_id, run, index)
-    blocks = _open_blocks(mill, step, set_number)
-    for block in blocks:
-        swept = _sweep_block(mill, step, block)
-        if swept.finished:
-            completion.close_block(mill, step, swept)
-    return len(blocks)
 
 
 def _sweep_block(mill: Mill, step: StepRow, block: Block) -> Block:
@@ -82,10 +82,10 @@ def _sweep_block(mill: Mill, step: StepRow, block: Block) -> Block:
             return mill.shards.sweep(step, block, killed)
         except BlockChanged as changed:
             block = changed.block
-    raise StillOpen
+    raise StillOpen(f"block {block.number} of step {step.name} is being modified concurrently")
 
 
-def _judge(mill: Mill, step: StepRow) -> tuple[StepState, dict[str, Any]]:
+def _final_state(mill: Mill, step: StepRow) -> tuple[StepState, dict[str, Any]]:
     if not too_many_failures(step.settings.tolerated_failures, step.failed, step.total) and not step.killed:
         return StepState.SUCCESS, {}
     failed, reason = _first_failure(mill, step)
@@ -112,10 +112,10 @@ def _first_failure(mill: Mill, step: StepRow) -> tuple[str, str]:
 
 
 def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: int) -> None:
-    """End a step whose state machine could not go on, truthfully, and go on without it."""
+    """Fail a step whose execution failed, and release its dependents."""
     job, step = job_and_step(mill, job_id, run, index)
     if not step.state.ended:
-        notes = f"the step could not go on: {cause}"[:1000]
+        notes = f"the step failed: {cause}"[:1000]
         changes: dict[str, Any] = {
             "completed_time": now,
             "token": None,
@@ -129,7 +129,7 @@ def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: in
 
 
 def _final_counts(mill: Mill, step: StepRow) -> dict[str, int]:
-    """How the tasks of a step that is cut off stand: what has not ended is killed with it."""
+    """Count the tasks of a step that fails early; those that have not ended count as killed."""
     found: Counter[TaskState] = Counter()
     for block in mill.shards.all_blocks(step):
         found.update(block.counts())

@@ -1,8 +1,8 @@
-"""Whose turn it is: the `concurrency` of a definition, and schedules that queue what overlaps.
+"""Limit how many Jobs run at once: the `concurrency` of a definition and schedules with `overlap: queue`.
 
-A Job starts when the one before it in its schedule's queue is over and it has a slot of its definition,
-oldest first; it gives that on when it ends. The note that a Job waits is written before its last look, and
-whoever ends looks for notes after that: no turn is lost.
+A Job starts when the previous Job of its schedule's queue has ended and it holds a slot of its definition.
+Slots go to the oldest Job first and are released when a Job ends or is suspended. A waiting Job writes its
+entry before its last check, and an ending Job writes its end before it reads the entries: no start is lost.
 """
 
 from __future__ import annotations
@@ -13,31 +13,33 @@ from shardmill.engine.tasks.park import unpark_step
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow
 
-_AT_ONCE = 10
-_LONGEST_QUEUE = 1_000
+_BATCH = 10
+_MAX_CHAIN = 1_000
 
 
 def may_start(mill: Mill, job: JobRow, now: int) -> bool:
-    """Whether it is a planned Job's turn; if not, it is noted, and starts when its turn comes."""
-    return _previous_is_over(mill, job, now) and _has_slot(mill, job, now)
+    """Return whether a planned Job may start now; if not, add it to the queue it waits in."""
+    return _previous_ended(mill, job, now) and _has_slot(mill, job, now)
 
 
-def _previous_is_over(mill: Mill, job: JobRow, now: int) -> bool:
+def _previous_ended(mill: Mill, job: JobRow, now: int) -> bool:
     if not job.after:
         return True
-    if not _over(mill, job.after):
+    if not _chain_ended(mill, job.after):
         mill.slots.add_waiter(_queue(job), job.jid, job.id)
-        if not _over(mill, job.after):
-            _note(mill, job, f"waits for the previous Job of the schedule {job.schedule_id} to end", now)
+        if not _chain_ended(mill, job.after):
+            _set_waiting(
+                mill, job, f"waits for the previous Job of the schedule {job.schedule_id} to end", now
+            )
             return False
     mill.jobs.clear_after(job)
     mill.slots.remove_waiter(_queue(job), job.jid)
     return True
 
 
-def _over(mill: Mill, job_id: str) -> bool:
-    """Whether a Job has ended, and those before it that it never had its turn after."""
-    for _ in range(_LONGEST_QUEUE):
+def _chain_ended(mill: Mill, job_id: str) -> bool:
+    """Return whether a Job has ended, and so have those that it was still queued behind when it ended."""
+    for _ in range(_MAX_CHAIN):
         job = mill.jobs.get(job_id)
         if not job:
             return True
@@ -60,12 +62,12 @@ def _has_slot(mill: Mill, job: JobRow, now: int) -> bool:
     if not mill.slots.waiters(line, limit=1) and _take(mill, job):
         return True
     mill.slots.add_waiter(line, job.jid, job.id)
-    _note(mill, job, f"waits for one of the {job.concurrency} Jobs of {line} that run at once to end", now)
-    _pass_on(mill, line, now)
+    _set_waiting(mill, job, f"waits for a free slot: the concurrency of {line} is {job.concurrency}", now)
+    _grant_slots(mill, line, now)
     return False
 
 
-def _note(mill: Mill, job: JobRow, notes: str, now: int) -> None:
+def _set_waiting(mill: Mill, job: JobRow, notes: str, now: int) -> None:
     mill.jobs.move(
         job.id,
         job.run,
@@ -78,30 +80,30 @@ def _note(mill: Mill, job: JobRow, notes: str, now: int) -> None:
 
 
 def release_slot(mill: Mill, job: JobRow, now: int) -> None:
-    """A Job is over, or suspended: its slot goes to those that wait longest, and its queue goes on."""
+    """Release the slot of a Job that ended or was suspended, and start the Jobs that waited for it."""
     if job.concurrency:
         mill.slots.release(job.job_name, [job.id])
-        _pass_on(mill, job.job_name, now)
+        _grant_slots(mill, job.job_name, now)
     if job.schedule_id and job.state.ended:
-        for next_id in mill.slots.waiters(_queue(job), limit=_AT_ONCE):
+        for next_id in mill.slots.waiters(_queue(job), limit=_BATCH):
             waiting = mill.jobs.get(next_id)
             if waiting:
-                _try(mill, waiting, now)
+                _try_start(mill, waiting, now)
 
 
 def recheck(mill: Mill, job: JobRow, now: int) -> None:
-    """What the tick does for a Job that waits: slots of Jobs that are over are taken from them."""
+    """Release slots that Jobs no longer running still hold, and try to start a waiting Job."""
     line = job.job_name
     if job.concurrency:
         holders = mill.slots.holders(line) - {job.id}
-        over = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
-        if over:
-            mill.slots.release(line, over)
-            _pass_on(mill, line, now)
-    _try(mill, job, now)
+        stale = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
+        if stale:
+            mill.slots.release(line, stale)
+            _grant_slots(mill, line, now)
+    _try_start(mill, job, now)
 
 
-def _try(mill: Mill, job: JobRow, now: int) -> None:
+def _try_start(mill: Mill, job: JobRow, now: int) -> None:
     if job.state not in (JobState.INIT, JobState.WAITING):
         for line in (_queue(job), job.job_name):
             mill.slots.remove_waiter(line, job.jid)
@@ -111,7 +113,7 @@ def _try(mill: Mill, job: JobRow, now: int) -> None:
 
 
 def start(mill: Mill, job: JobRow, now: int) -> None:
-    """A Job has its turn: it begins, or goes on where it was suspended."""
+    """Start a Job, or continue it where it was suspended."""
     nodes = mill.jobs.steps(job.id, job.run)
     start_roots(mill, job, now, nodes)
     if any(node.started_time for node in nodes):
@@ -127,7 +129,7 @@ def _runs(job: JobRow) -> bool:
 
 
 def _take(mill: Mill, job: JobRow) -> bool:
-    """Take a slot; one that was ended meanwhile gives it back, because nobody else would."""
+    """Take a slot for a Job; a Job that ended meanwhile releases it at once, as its end will not."""
     assert job.concurrency
     if not mill.slots.take(job.job_name, job.id, most=job.concurrency):
         return False
@@ -138,9 +140,9 @@ def _take(mill: Mill, job: JobRow) -> bool:
     return False
 
 
-def _pass_on(mill: Mill, line: str, now: int) -> None:
-    """Give free slots to those that wait longest."""
-    for job_id in mill.slots.waiters(line, limit=_AT_ONCE):
+def _grant_slots(mill: Mill, line: str, now: int) -> None:
+    """Give free slots to the Jobs that have waited longest, and start them."""
+    for job_id in mill.slots.waiters(line, limit=_BATCH):
         job = mill.jobs.get(job_id)
         if job and job.state in (JobState.INIT, JobState.WAITING):
             if not _take(mill, job):

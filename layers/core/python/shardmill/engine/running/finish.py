@@ -1,4 +1,4 @@
-"""The end of a Job: its state first, then the event."""
+"""End a Job: write its final state, then publish the event."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SCHEMA_VERSION = 1
 
 
 def end_job(mill: Mill, job: JobRow, now: int) -> None:
-    """Judge a Job whose steps have all ended; somebody who judged it before is left in peace."""
+    """Set the final state of a Job whose steps have all ended; no-op if it is set already."""
     steps = [node for node in mill.jobs.steps(job.id, job.run) if node.kind == "step"]
     if not all(step.state.ended for step in steps):
-        return  # the last ones ended by somebody's word, before what they waited for
+        return  # the last steps were forced to end before their upstream steps
     failed = [step for step in steps if step.state in (StepState.FAILED, StepState.KILLED)]
     state = JobState.SUCCESS
     if failed:
@@ -47,7 +47,7 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
 
 
 def expire(mill: Mill, job: JobRow, notes: str, now: int) -> None:
-    """End a Job that waited too long for others."""
+    """Fail a Job whose dependencies were not met in time."""
     end_early(mill, job, JobState.FAILED, (JobState.WAITING,), notes, now)
     mill.runs.delete_edges(job)
 
@@ -61,11 +61,11 @@ def end_early(
     now: int,
     *,
     actor: str = ENGINE,
-    tell: bool = True,
+    publish: bool = True,
 ) -> JobRow | None:
-    """End a Job before its steps have; None if it was in none of the states to end it from.
+    """End a Job before its steps end; return None if it is in none of the `sources` states.
 
-    `tell`: at once; a caller that has more to do before it is told does that itself.
+    With `publish=False` the caller must call `announce` after it has ended the steps.
     """
     ended = mill.jobs.move(
         job.id,
@@ -82,26 +82,26 @@ def end_early(
         parked=None,
         let_finish=None,
     )
-    if ended and tell:
+    if ended and publish:
         announce(mill, ended, now)
     return ended
 
 
 def announce(mill: Mill, job: JobRow, now: int) -> None:
-    """Let the next Job have its slot, tell the bus how this one ended, and note that it was told.
+    """Release a Job's slot, publish how it ended or that it is suspended, and record that the event was sent.
 
-    Those who wait for it hear of it from the bus; if they do not, the tick tells them.
+    The event notifies the dependent Jobs; if it is lost, the tick does.
     """
     concurrency.release_slot(mill, job, now)
     kind = JOB_ENDED if job.state.ended else JOB_SUSPENDED
-    mill.bus.publish(kind, detail_of(mill, job, kind, _since(job)))
+    mill.bus.publish(kind, detail_of(mill, job, kind, _state_since(job)))
     mill.jobs.event_published(job.id, job.run, due=now + DEPENDENTS_GRACE_MS)
 
 
 def detail_of(mill: Mill, job: JobRow, kind: str, time: int) -> dict[str, Any]:
-    """What an event says of a Job as a whole; told again, it says the same. `time`: when it came about."""
+    """Return the detail of an event about a Job, the same each time it is sent; `time`: when it happened."""
     detail = {
-        **_names(job),
+        **_identity(job),
         "stack": mill.settings.stack,
         "definitionVersion": job.version,
         "state": job.state.value,
@@ -113,8 +113,8 @@ def detail_of(mill: Mill, job: JobRow, kind: str, time: int) -> dict[str, Any]:
     return {**detail, "notify": True} if occasion_of(kind, job.state) in job.notify else detail
 
 
-def _since(job: JobRow) -> int:
-    """When a Job came into its present state; its history also has what happened to it there."""
+def _state_since(job: JobRow) -> int:
+    """Return when a Job entered its present state; later entries of its history may repeat the state."""
     since = job.update_time
     for change in map(Change.decode, reversed(job.history)):
         if (change.state, change.run) != (job.state.value, job.run):
@@ -124,9 +124,9 @@ def _since(job: JobRow) -> int:
 
 
 def announce_step(mill: Mill, job: JobRow, step: StepRow) -> None:
-    """Tell the bus how a step ended; a repeat says the same again."""
+    """Publish how a step ended; a repeated event has the same detail."""
     detail = {
-        **_names(job),
+        **_identity(job),
         "stepName": step.name,
         "state": step.state.value,
         "total": step.total,
@@ -137,7 +137,7 @@ def announce_step(mill: Mill, job: JobRow, step: StepRow) -> None:
     mill.bus.publish_best_effort(STEP_ENDED, detail)
 
 
-def _names(job: JobRow) -> dict[str, Any]:
+def _identity(job: JobRow) -> dict[str, Any]:
     return {
         "schemaVersion": SCHEMA_VERSION,
         "jobName": job.job_name,
@@ -150,7 +150,7 @@ def _names(job: JobRow) -> dict[str, Any]:
 
 
 def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
-    """End a Job that could not be planned."""
+    """Fail a Job that could not be planned."""
     job = mill.jobs.get(job_id)
     if job and job.run == run:
         sources = (JobState.INIT, JobState.WAITING, JobState.QUEUED)

@@ -1,4 +1,4 @@
-"""Killing a Job: its state first, then its steps and tasks, then its executions; all may be repeated."""
+"""Kill a Job, a step or a task: the state first, then steps and tasks, then executions; idempotent."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
 
 _ALIVE = tuple(state for state in JobState if not state.ended)
-_LONGEST_CHAIN = 1_000
+_MAX_CHAIN = 1_000
 
 
 def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
-    """End a Job here and now; workers hear of it with their next heartbeat, and report too late.
+    """Kill a Job. Its workers stop at their next heartbeat, and their reports are rejected as stale.
 
-    The same again changes nothing, but finishes what a crash left.
+    Repeating the call completes a kill that a crash interrupted.
     """
     notes = _notes(actor, reason)
-    killed = end_early(mill, job, JobState.KILLED, _ALIVE, notes, now, actor=actor, tell=False)
+    killed = end_early(mill, job, JobState.KILLED, _ALIVE, notes, now, actor=actor, publish=False)
     present = killed or mill.jobs.get(job.id)
     if not present or present.state is not JobState.KILLED:
         state = present.state if present else JobState.DELETED
@@ -40,23 +40,22 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
 
 
 def end_steps(mill: Mill, job: JobRow, actor: str, now: int) -> None:
-    """End every step of a run that goes on no more."""
+    """Kill every step of a run that has ended, and stop its executions."""
     for step in mill.jobs.steps(job.id, job.run):
         if step.kind == "step" and (not step.state.ended or step.state is StepState.KILLED):
-            _kill_step(mill, step, actor, now)
+            _kill_with_job(mill, step, actor, now)
     mill.machines.abort(job.id, job.run)
 
 
-def _notes(actor: str, reason: str) -> str:
-    return f"killed by {actor}" + (f": {reason}" if reason else "")
-
-
-def _ended(job: JobRow, state: JobState) -> JobEnded:
-    return JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
+def _kill_with_job(mill: Mill, step: StepRow, actor: str, now: int) -> None:
+    if not step.state.ended:
+        changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
+        step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
+    end_tasks(mill, step)
 
 
 def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, now: int) -> None:
-    """End one step; what depends on it is skipped, and the Job fails when the others have ended."""
+    """Kill one step. Its dependents are skipped, and the Job fails when the other steps have ended."""
     if job.state.ended:
         raise _ended(job, job.state)
     if step.state is StepState.KILLED or (step.kill and not step.state.ended):
@@ -78,7 +77,7 @@ def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, n
 
 
 def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, reason: str, now: int) -> None:
-    """End one task; its worker is told to stop with its next heartbeat."""
+    """Kill one task. Its worker, if it has one, stops at its next heartbeat."""
     if job.state.ended:
         raise _ended(job, job.state)
     if not step.begun:
@@ -99,7 +98,7 @@ def end_task(
     message: str,
     now: int,
 ) -> None:
-    """End a task by somebody's word; raises if it has come to another end. Why is kept before the row."""
+    """End a task on request, storing the reason first. Raises TaskEnded if it ended in another state."""
     number = block_of(rank)
     attempts = Attempts("the task")
     while True:
@@ -111,41 +110,34 @@ def end_task(
         if shard.state.ended:
             raise TaskEnded(f"the task has ended as {shard.state}")
         if wanted.attempt:
-            told = {"attempt": wanted.attempt, "worker": shard.worker_id, "reason": reason}
-            told |= {"message": message, "startTime": shard.time, "endTime": now}
-            mill.shards.put_attempts([(step, rank, told)])
+            entry = {"attempt": wanted.attempt, "worker": shard.worker_id, "reason": reason}
+            entry |= {"message": message, "startTime": shard.time, "endTime": now}
+            mill.shards.put_attempts([(step, rank, entry)])
         try:
             known = {rank: shard if shard.attempt else None}
             block = mill.shards.change(step, number, known, {rank: wanted})
         except BlockChanged:
             continue
         completion.after_end(mill, step, block)
-        completion.send_next(mill, step, [rank], now, repeated=True)  # it may not have had its turn
+        completion.send_next(mill, step, [rank], now, repeated=True)  # it may not have been enqueued yet
         return
 
 
 def elapsed_ms(shard: Shard, now: int) -> int:
-    """How long an attempt took that ends now."""
+    """Return how long the running attempt of a shard has taken; 0 if none runs."""
     return max(0, now - shard.time) if shard.state is TaskState.RUNNING else 0
 
 
-def _kill_step(mill: Mill, step: StepRow, actor: str, now: int) -> None:
-    if not step.state.ended:
-        changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
-        step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
-    end_tasks(mill, step)
-
-
 def end_tasks(mill: Mill, step: StepRow) -> None:
-    """End the tasks and the execution of a step that has ended by somebody's word."""
+    """Kill the open tasks and stop the execution of a step that was ended on request."""
     if step.total:
-        _end_tasks(mill, step)
+        _end_shards(mill, step)
         mill.machines.abort(step.job_id, step.run, step.index)
         fair_share.leave(mill, step)
 
 
-def _end_tasks(mill: Mill, step: StepRow) -> None:
-    """End what was leased or may be by a message that is out, and count; the step's end tells of the rest."""
+def _end_shards(mill: Mill, step: StepRow) -> None:
+    """Kill the shards that are leased or can be by a message already sent; count the others as killed."""
     untouched: dict[int, Block] = {}
     ends: Counter[TaskState] = Counter()
     for block in mill.shards.all_blocks(step):
@@ -169,15 +161,15 @@ def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
             block = mill.shards.sweep(step, block, killed)
         except BlockChanged as changed:
             block = changed.block
-        if block.swept and block.finished:  # else one was leased between the look and the sweep
+        if block.swept and block.finished:  # else a shard was leased between the read and the sweep
             return block
 
 
 def kill_replaced(mill: Mill, job: JobRow, now: int) -> None:
-    """A Job takes the place of another, and of those that that one had still to replace: they are killed."""
+    """Kill the Job that this one replaces, and those that that Job had not replaced yet."""
     chain: list[JobRow] = []
     job_id = job.replaces
-    while job_id and len(chain) < _LONGEST_CHAIN:
+    while job_id and len(chain) < _MAX_CHAIN:
         previous = mill.jobs.get(job_id)
         if not previous:
             break
@@ -188,5 +180,13 @@ def kill_replaced(mill: Mill, job: JobRow, now: int) -> None:
             try:
                 kill(mill, previous, job.submit_user, f"replaced by {job.job_name}/{job.trigger}", now)
             except JobEnded:
-                continue  # it came to its own end just now
+                continue  # it has ended by itself meanwhile
     mill.jobs.clear_replaces(job)
+
+
+def _notes(actor: str, reason: str) -> str:
+    return f"killed by {actor}" + (f": {reason}" if reason else "")
+
+
+def _ended(job: JobRow, state: JobState) -> JobEnded:
+    return JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")

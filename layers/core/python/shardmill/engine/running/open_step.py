@@ -23,25 +23,25 @@ from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_VALUE_BYTES = 200_000
-MAX_STEP_BYTES = 380_000  # of a row of 400 KB, beside what the step becomes
+MAX_STEP_BYTES = 380_000  # of an item of 400 KB; the rest is for attributes that are added later
 _INTEGER_DIGITS = 7
 _OPEN_TRIES = 6
 
 
 def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[str, Any]:
-    """Settle how many tasks a step has: which to enqueue and where, and the sets its blocks lie in."""
+    """Open a step; return the ranges of tasks to enqueue, their queues, and the sets of its blocks."""
     job, step = job_and_step(mill, job_id, run, index)
     if step.state.ended or job.run != run or job.state.ended:
-        return _nothing(step)
+        return _nothing_to_enqueue(step)
     try:
         for _ in range(_OPEN_TRIES):
             if step.state is StepState.WAITING:
                 step = _open(mill, step, now)
     except CannotOpen as error:
         fail_step(mill, job_id, run, index, str(error), now)
-        return _nothing(step)
+        return _nothing_to_enqueue(step)
     if step.state.ended:
-        return _nothing(step)
+        return _nothing_to_enqueue(step)
     if step.state is StepState.WAITING:
         raise StillOpen(f"step {step.name} is being modified concurrently; retry")
     if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
@@ -57,24 +57,24 @@ def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[s
 
 
 def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
-    """A Job is suspended before its steps are: a step that opens looks at its Job after that."""
+    """Return whether the Job was suspended while the step opened: suspend skips steps not open yet."""
     present = mill.jobs.get(job.id) if step.state is StepState.READY and not step.started_time else job
     return present is not None and present.state is JobState.SUSPENDED
 
 
-def _nothing(step: StepRow) -> dict[str, Any]:
+def _nothing_to_enqueue(step: StepRow) -> dict[str, Any]:
     return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
 
 
 def _open(mill: Mill, step: StepRow, now: int) -> StepRow:
-    """Open a step, or skip it if its condition is false; as it is if somebody changed it meanwhile."""
+    """Open a step, or skip it if its condition is false; return its present row if it changed meanwhile."""
     step = _with_upstream_outputs(mill, step)
     if not _condition_holds(step):
         notes = f"its condition is false: {step.define.when}"
         changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
         skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
         return skipped or step_row(mill, step.job_id, step.run, step.index)
-    if step.total:  # a rerun settled it, with what is kept
+    if step.total:  # a rerun has set it, with the tasks that it keeps
         context = _with_task_values(step).context_text
         opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
         return opened or step_row(mill, step.job_id, step.run, step.index)
@@ -96,8 +96,8 @@ def _open(mill: Mill, step: StepRow, now: int) -> StepRow:
 
 
 def _with_upstream_outputs(mill: Mill, step: StepRow) -> StepRow:
-    """The step with the outputs that its templates name in its context."""
-    named = _named(templates(step.spec))
+    """Return the step with the outputs that its templates reference in its context."""
+    named = _referenced_steps(templates(step.spec))
     if not named:
         return step
     refs = step.context["refs"]
@@ -111,8 +111,10 @@ def _with_context(step: StepRow, **values: Any) -> StepRow:
 
 
 def _with_task_values(step: StepRow) -> StepRow:
-    """Drop the outputs that no task's template names; raises CannotOpen if the rest exceeds a row."""
-    kept = _named((path, text) for path, text in templates(step.spec) if path[0] not in BEFORE_TASKS)
+    """Drop the outputs that no task template references; raise CannotOpen if the rest does not fit."""
+    kept = _referenced_steps(
+        (path, text) for path, text in templates(step.spec) if path[0] not in BEFORE_TASKS
+    )
     found = {name: each for name, each in step.context.get("steps", {}).items() if name in kept}
     others = {name: value for name, value in step.context.items() if name != "steps"}
     step = step.evolve(context={**others, **({"steps": found} if found else {})})
@@ -120,20 +122,20 @@ def _with_task_values(step: StepRow) -> StepRow:
     room = min(MAX_VALUE_BYTES, MAX_STEP_BYTES - spec)
     if size > room:
         raise CannotOpen(
-            f"the outputs and items that its tasks need have {size} bytes; {max(room, 0)} fit beside its own "
-            f"{spec}, larger data belongs into files"
+            f"the outputs and items that its tasks use have {size} bytes; the limit is {max(room, 0)} with a "
+            f"step definition of {spec} bytes; pass larger data in files"
         )
     return step
 
 
-def _named(texts: Iterable[tuple[Path, str]]) -> set[str]:
-    """The steps whose outputs are named."""
+def _referenced_steps(texts: Iterable[tuple[Path, str]]) -> set[str]:
+    """Return the names of the steps whose outputs the templates reference."""
     names = (name for _, text in texts if "{{" in text for name in render.names(text))
     return {name.split(".")[1] for name in names if name.startswith("steps.")}
 
 
 def _output_of(mill: Mill, source: StepRow) -> Any:
-    """What a step handed on: of one with shards a list in their order, null where there is nothing."""
+    """Return the output of a step; of a sharded one a list in shard order, None where a task has none."""
     found = {output.rank: output.stored.output for output in outputs.of_step(mill, source)}
     listed = [found.get(rank) for rank in range(source.total)]
     if is_sharded(source.define):
@@ -142,17 +144,17 @@ def _output_of(mill: Mill, source: StepRow) -> Any:
 
 
 def _condition_holds(step: StepRow) -> bool:
-    """Whether a step is to run, by its own condition."""
+    """Evaluate the step's `when` condition."""
     if step.define.when is None:
         return True
     try:
         return render.truth(step.define.when, context_of(step, step.define, 0))
     except render.TemplateError as error:
-        raise CannotOpen(f"its condition cannot be told: {error}") from error
+        raise CannotOpen(f"its condition cannot be evaluated: {error}") from error
 
 
 def _with_tasks(mill: Mill, step: StepRow) -> StepRow:
-    """The step with the number of its tasks, and their items if a template gives them."""
+    """Return the step with the number of its tasks, and their items if a template gives them."""
     spec = step.define
     known = total(spec)
     if known is not None:
@@ -165,7 +167,7 @@ def _with_tasks(mill: Mill, step: StepRow) -> StepRow:
         if isinstance(wanted, str):
             wanted = _count(render.evaluate(wanted, context_of(step, spec, 0)))
     except render.TemplateError as error:
-        raise CannotOpen(f"the number of its tasks cannot be told: {error}") from error
+        raise CannotOpen(f"its number of tasks cannot be evaluated: {error}") from error
     if not spec.partition:
         return step.evolve(total=wanted)
     from shardmill.engine.files import split  # few steps need it
@@ -176,9 +178,9 @@ def _with_tasks(mill: Mill, step: StepRow) -> StepRow:
 
 def _items(found: Any) -> list[Any]:
     if not isinstance(found, list):
-        raise CannotOpen(f"its items are no list, but {kind(found)}")
+        raise CannotOpen(f"its items must be a list, not {kind(found)}")
     if len(found) > MAX_ITEMS:
-        raise CannotOpen(f"it has {len(found)} items; {MAX_ITEMS} are possible")
+        raise CannotOpen(f"it has {len(found)} items; the maximum is {MAX_ITEMS}")
     return found
 
 
@@ -187,6 +189,6 @@ def _count(found: Any) -> int:
         found = int(found)
     if type(found) is not int or not 0 <= found <= MAX_SHARDS:
         raise CannotOpen(
-            f"its sharding is no number from 0 to {MAX_SHARDS}, but {render.as_text(found)[:64]}"
+            f"its sharding must be an integer from 0 to {MAX_SHARDS}, not {render.as_text(found)[:64]}"
         )
     return found

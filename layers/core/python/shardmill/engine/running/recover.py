@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""Recover a running Job: repeat what a crash, a dead worker or an empty queue left undone."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from shardmill.aws.queues import lane_of
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import changes, close_step, kill, release
-from shardmill.engine.running.finish import end_job
+from shardmill.engine.running.finish import end_job, fail_job
 from shardmill.engine.tasks import completion, fair_share, messages, park
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 QUIET_MS = 60_000
+_FAILED_EXECUTION = {"FAILED", "TIMED_OUT", "ABORTED"}
 
 
 def recover_run(mill: Mill, job: JobRow, now: int) -> None:
-    """Have a Job that runs go on with whatever stands still."""
+    """Repeat what is missing in the current run of a Job; idempotent."""
     if job.replaces:
         kill.kill_replaced(mill, job, now)
     if job.unapplied:
@@ -30,6 +31,13 @@ def recover_run(mill: Mill, job: JobRow, now: int) -> None:
         end_job(mill, job, now)
 
 
+def fail_if_not_planned(mill: Mill, job: JobRow, now: int) -> None:
+    """Fail a Job whose execution failed before it was planned; execution names cannot be reused."""
+    status = mill.machines.status(job.id, job.run)
+    if status in _FAILED_EXECUTION:
+        fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
+
+
 def _recover_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, now: int) -> None:
     if node.state is StepState.SUSPENDED:
         park.unpark_step(mill, node, now)
@@ -37,18 +45,18 @@ def _recover_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, 
         if now - node.update_time > QUIET_MS:
             _recover_open(mill, node, now)
     elif not node.state.ended and not node.waiting and node.kind == "step":
-        over = release.advance(mill, job, node, now)
-        if over:
-            release.release_dependents(mill, job, over, now)
+        finished = release.advance(mill, job, node, now)
+        if finished:
+            release.release_dependents(mill, job, finished, now)
         else:
-            _fail_if_dead(mill, node, now)
+            _fail_if_execution_ended(mill, node, now)
     elif node.state.ended or (node.kind == "gate" and not node.waiting and release.gate_open(nodes, node)):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
             release.release_dependents(mill, job, node, now)
 
 
-def _fail_if_dead(mill: Mill, step: StepRow, now: int) -> bool:
-    """An execution that has ended cannot be started again by its name: its step fails, truthfully."""
+def _fail_if_execution_ended(mill: Mill, step: StepRow, now: int) -> bool:
+    """Fail a step whose execution has ended or is missing; execution names cannot be reused."""
     status = mill.machines.status(step.job_id, step.run, step.index)
     if status == "RUNNING" or (status is None and step.state is StepState.WAITING):
         return False
@@ -58,10 +66,10 @@ def _fail_if_dead(mill: Mill, step: StepRow, now: int) -> bool:
 
 
 def _recover_open(mill: Mill, step: StepRow, now: int) -> None:
-    if _fail_if_dead(mill, step, now):
+    if _fail_if_execution_ended(mill, step, now):
         return
     if step.stopping:
-        from shardmill.engine.tasks.lease import end_dead_leases  # few ticks need what makes leases
+        from shardmill.engine.tasks.lease import end_dead_leases  # few ticks need it
 
         end_dead_leases(mill, step, now)
     completion.wake(mill, step)
@@ -71,15 +79,15 @@ def _recover_open(mill: Mill, step: StepRow, now: int) -> None:
 
 
 def _resend_messages(mill: Mill, step: StepRow, now: int) -> None:
-    """Send a step's messages anew if its lanes are empty, or if somebody began to and did not finish."""
+    """Send a step's messages again if its queues are empty, a group lost its workers, or a resend crashed."""
     if not group_rows(mill, step.groups, now):
-        cause = f"none of its worker groups exists any more: {', '.join(step.groups)}"
+        cause = f"its worker groups no longer exist: {', '.join(step.groups)}"
         close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
         return
     renewed: StepRow | None = step
-    deserted = _served_groups(mill, step, now)
-    if deserted:
-        renewed = mill.jobs.raise_generation(step, sent_to=deserted)
+    served_groups = _groups_to_resend_to(mill, step, now)
+    if served_groups:
+        renewed = mill.jobs.raise_generation(step, sent_to=served_groups)
     elif not step.resend:
         if not _queues_empty(mill, step, now):
             return
@@ -89,12 +97,18 @@ def _resend_messages(mill: Mill, step: StepRow, now: int) -> None:
         renewed = mill.jobs.raise_generation(step)
     if renewed:
         count = messages.send_open(mill, renewed, now)
-        extra = {"action": "enqueue", "jobId": step.job_id, "step": step.name, "count": count}
-        logger.warning("enqueued a step again", extra=extra)
+        extra = {
+            "action": "enqueue",
+            "jobId": step.job_id,
+            "run": step.run,
+            "step": step.name,
+            "count": count,
+        }
+        logger.warning("resent the messages of a step", extra=extra)
 
 
-def _served_groups(mill: Mill, step: StepRow, now: int) -> list[str]:
-    """The groups of a step that are served, if messages may lie in one that is not."""
+def _groups_to_resend_to(mill: Mill, step: StepRow, now: int) -> list[str]:
+    """Return the step's groups that have workers, if messages may be in the queue of one that has none."""
     if len(step.groups) < 2:
         return []
     rows = group_rows(mill, step.groups, now).values()

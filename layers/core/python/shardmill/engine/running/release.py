@@ -1,4 +1,7 @@
-"""Gates: nodes without tasks, which let a later phase begin when everything before them is over."""
+"""Release the steps that wait for a finished step: start, skip or end what waits for nothing more.
+
+A gate is a node without tasks: it lets a later phase start when every step before it has ended.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +14,8 @@ from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 
-def gate_open(nodes: Sequence[StepRow], gate: StepRow) -> bool:
-    """Whether every step before a gate has ended.
-
-    A gate waits for the last steps of its phase; those may end by somebody's word before what they wait for.
-    """
-    before: dict[int, list[StepRow]] = {}
-    for node in nodes:
-        for index in node.down:
-            before.setdefault(index, []).append(node)
-    found, new = {gate.index}, [gate.index]
-    while new:
-        for node in before.get(new.pop(), ()):
-            if node.kind == "step" and not node.state.ended:
-                return False
-            if node.index not in found:
-                found.add(node.index)
-                new.append(node.index)
-    return True
-
-
 def release_dependents(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
-    """Strike a finished step off what waits for it, and start, skip or end what waits for nothing more."""
+    """Remove a finished step from the `waiting` sets of its dependents, and advance those left with none."""
     if job.run != finished.run or job.state.ended:
         return
     work, seen = deque([finished]), {finished.index}
@@ -43,19 +26,19 @@ def release_dependents(mill: Mill, job: JobRow, finished: StepRow, now: int) -> 
             if target.waiting or target.index in seen:
                 continue
             seen.add(target.index)
-            over = advance(mill, job, target, now)
-            if over:
-                work.append(over)
+            done = advance(mill, job, target, now)
+            if done:
+                work.append(done)
 
 
 def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
-    """Go on with a node that waits for nothing more; gives it back if it is over with that."""
+    """Start, skip or end a node that waits for nothing more; return it if it is finished with that."""
     if node.kind == "gate":
         return node if gate_open(mill.jobs.steps(job.id, job.run), node) else None
     if node.kind == "end":
         end_job(mill, job, now)
     elif node.state.ended:
-        return node  # by somebody's word, before what it waited for: gates wait for that too
+        return node  # forced to end before its upstream steps; gates wait for those too
     elif node.skipped_by_others:
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)
@@ -63,3 +46,24 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
     elif node.state is StepState.WAITING and job.state is not JobState.SUSPENDED:
         mill.start_step(node)
     return None
+
+
+def gate_open(nodes: Sequence[StepRow], gate: StepRow) -> bool:
+    """Return whether every step upstream of a gate has ended.
+
+    A gate's `waiting` set has only the last steps of its phase, which can be forced to end before their
+    upstream steps.
+    """
+    upstream: dict[int, list[StepRow]] = {}
+    for node in nodes:
+        for index in node.down:
+            upstream.setdefault(index, []).append(node)
+    visited, pending = {gate.index}, [gate.index]
+    while pending:
+        for node in upstream.get(pending.pop(), ()):
+            if node.kind == "step" and not node.state.ended:
+                return False
+            if node.index not in visited:
+                visited.add(node.index)
+                pending.append(node.index)
+    return True

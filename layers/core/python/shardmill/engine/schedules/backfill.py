@@ -1,6 +1,6 @@
-"""Backfills: one Job for each of a schedule's past times, so many at once, until all have been.
+"""Backfill a schedule: run one Job for each past time in a range, a limited number in parallel.
 
-What a backfill does is repeated freely: a Job is known by its trigger, so nobody makes it twice.
+Every operation is idempotent: a Job is identified by its trigger, so none is created twice.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from shardmill.model.states import JobState
 from shardmill.model.time.schedule import MAX_TIMES, Backfill, BackfillRequest, Schedule, short
 from shardmill.store.rows import BackfillRow, JobRow, ScheduleRow
 
-MOST_AT_ONCE = 200  # times that one visit looks at; the next one goes on
+MAX_TIMES_PER_PASS = 200
 _TRIES = 6
-_HELD = "waits until its definition is resumed"
+_DEFINITION_SUSPENDED = "waits until its definition is resumed"
 Key = tuple[str, str, int]
 NewId = Callable[[], str]
 
@@ -60,7 +60,7 @@ def begin(
 
 
 def _times(schedule: Schedule, request: BackfillRequest, now: int) -> list[int]:
-    """The times that are to be run, in order; raises everything that is wrong with the request."""
+    """Return the requested times in ascending order. Raises ScheduleInvalid with all faults."""
     faults: list[Fault] = []
     spans: list[tuple[tuple[str | int, ...], datetime, datetime]] = []
     if request.from_ is not None and request.to is not None:
@@ -90,13 +90,13 @@ def _in_spans(schedule: Schedule, spans: Sequence[tuple[Any, datetime, datetime]
         left = MAX_TIMES + 1 - len(found)
         times = [to_ms(time) for time in islice(schedule.timetable.times(first, end), left)]
         if not times:
-            text = "the schedule has no time there; see its startDate and endDate"
+            text = "the schedule has no time in this range; check its startDate and endDate"
             faults.append(fault(where, "no-times", text))
         elif times[-1] > now:
-            faults.append(fault(where, "future-time", "is not over yet: a backfill runs the past"))
+            faults.append(fault(where, "future-time", "is in the future; a backfill runs past times only"))
         found.update(times)
     if len(found) > MAX_TIMES:
-        text = f"a backfill has {MAX_TIMES} times at most; make several of it"
+        text = f"a backfill has at most {MAX_TIMES} times; split the range into several backfills"
         faults = [fault((), "too-many-times", text)]
     if faults:
         raise manage.invalid("the backfill is not valid", faults)
@@ -104,7 +104,7 @@ def _in_spans(schedule: Schedule, spans: Sequence[tuple[Any, datetime, datetime]
 
 
 def _span(text: str, timezone: str) -> tuple[datetime, datetime] | None:
-    """A date is that whole day in the schedule's zone, a time that instant; anything else is nothing."""
+    """Return the range of a date (a whole day in the schedule's time zone) or of a time; None if invalid."""
     zone = ZoneInfo(timezone)
     try:
         if len(text) <= 10:
@@ -118,8 +118,8 @@ def _span(text: str, timezone: str) -> tuple[datetime, datetime] | None:
 
 
 @dataclass(slots=True)
-class _Visit:
-    """How far one look at a backfill has come."""
+class _Progress:
+    """The state of a backfill during one pass over it."""
 
     at: int
     running: list[str]
@@ -133,105 +133,109 @@ class _Visit:
             self.success += 1
         else:
             self.failed += 1
-            self.notes = f"the last that failed: {job.trigger} ({job.state})" if job else "a Job was removed"
+            self.notes = f"last failure: {job.trigger} ({job.state})" if job else "a Job was deleted"
 
 
 def advance(mill: Mill, key: Key, now: int, new_id: NewId) -> BackfillRow | None:
-    """See which Jobs of a backfill have ended and start the next; the backfill as it is then."""
+    """Count the Jobs of a backfill that have ended and start the next ones; return the updated backfill."""
     for _ in range(_TRIES):
         backfill = mill.schedules.backfill(*key)
         if not backfill or (
             backfill.state == "DONE" or (backfill.state == "STOPPED" and not backfill.running)
         ):
             return backfill
-        visit = _visit(mill, backfill, now, new_id)
-        more = backfill.state == "RUNNING" and visit.at < len(backfill.times)
-        state = backfill.state if more or visit.running or backfill.state == "STOPPED" else "DONE"
-        open_ = bool(visit.running) or (more and state == "RUNNING")
+        progress = _pass(mill, backfill, now, new_id)
+        more = backfill.state == "RUNNING" and progress.at < len(backfill.times)
+        state = backfill.state if more or progress.running or backfill.state == "STOPPED" else "DONE"
+        open_ = bool(progress.running) or (more and state == "RUNNING")
         changed = mill.schedules.change_backfill(
             backfill,
             due=now + RECHECK_MS if open_ else None,
             state=state,
-            at=visit.at,
-            running=visit.running,
-            success=visit.success,
-            failed=visit.failed,
-            skipped=visit.skipped,
-            notes=visit.notes or None,
+            at=progress.at,
+            running=progress.running,
+            success=progress.success,
+            failed=progress.failed,
+            skipped=progress.skipped,
+            notes=progress.notes or None,
             update_time=now,
         )
-        if changed and len(visit.running) < backfill.parallel and more and visit.at > backfill.at:
-            continue  # it stopped only because it looked at enough times for one visit
+        if changed and len(progress.running) < backfill.parallel and more and progress.at > backfill.at:
+            continue  # the pass ended at MAX_TIMES_PER_PASS
         if changed:
             return changed
     return mill.schedules.backfill(*key)
 
 
-def _visit(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Visit:
+def _pass(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Progress:
     b = backfill
-    visit = _Visit(b.at, [], b.success, b.failed, b.skipped, b.notes)
+    progress = _Progress(b.at, [], b.success, b.failed, b.skipped, b.notes)
     known = mill.jobs.by_id(b.running) if b.running else {}
     for job_id in b.running:
         job = known.get(job_id)
         if job and not job.state.ended:
-            visit.running.append(job_id)
+            progress.running.append(job_id)
         else:
-            visit.count(job)
+            progress.count(job)
     row = mill.schedules.get(b.job_name, b.schedule_id)
     if not row and b.state == "RUNNING":
-        visit.notes = f"the schedule was deleted before {len(b.times) - b.at} of its times"
-        visit.at = len(b.times)
-    stock = fire.Stock(mill, new_id)
-    if visit.notes == _HELD:
-        visit.notes = ""
-    if row and b.state == "RUNNING" and visit.at < len(b.times) and stock.suspended(b.job_name):
+        progress.notes = f"the schedule was deleted with {len(b.times) - b.at} times left"
+        progress.at = len(b.times)
+    batch = fire.FireBatch(mill, new_id)
+    if progress.notes == _DEFINITION_SUSPENDED:
+        progress.notes = ""
+    if row and b.state == "RUNNING" and progress.at < len(b.times) and batch.suspended(b.job_name):
         row = None
-        visit.notes = visit.notes or _HELD
-    while row and b.state == "RUNNING" and visit.at < len(b.times) and len(visit.running) < b.parallel:
-        if visit.at - b.at >= MOST_AT_ONCE:
+        progress.notes = progress.notes or _DEFINITION_SUSPENDED
+    while row and b.state == "RUNNING" and progress.at < len(b.times) and len(progress.running) < b.parallel:
+        if progress.at - b.at >= MAX_TIMES_PER_PASS:
             break
-        _next(stock, row, backfill, visit, now)
-        visit.at += 1
-    return visit
+        _run_time(batch, row, backfill, progress, now)
+        progress.at += 1
+    return progress
 
 
-def _next(stock: fire.Stock, row: ScheduleRow, backfill: BackfillRow, visit: _Visit, now: int) -> None:
-    """Deal with the next time: start its Job, or see that there is no need to."""
-    mill = stock.mill
-    time = backfill.times[visit.at]
-    there = mill.jobs.by_id([job_id for _, job_id in mill.runs.between(row.job_name, time, time + 1)])
-    jobs = [job for job in there.values() if job.schedule_id in (row.id, "")]
-    known = _standing(jobs, backfill)
+def _run_time(
+    batch: fire.FireBatch, row: ScheduleRow, backfill: BackfillRow, progress: _Progress, now: int
+) -> None:
+    """Start the Job of the next time, unless the time has one already."""
+    mill = batch.mill
+    time = backfill.times[progress.at]
+    existing = mill.jobs.by_id([job_id for _, job_id in mill.runs.between(row.job_name, time, time + 1)])
+    jobs = [job for job in existing.values() if job.schedule_id in (row.id, "")]
+    known = _existing_job(jobs, backfill)
     if known:
-        _adopt(known, backfill, visit)
+        _count_existing(known, backfill, progress)
         return
     request = fire.request_of(manage.schedule_of(row), time)
     taken = mill.jobs.find(row.job_name, request["trigger"])
-    if taken and _own(taken, backfill):
-        _adopt(taken, backfill, visit)  # a rival made it just now
+    if taken and _belongs_to(taken, backfill):
+        _count_existing(taken, backfill, progress)  # a concurrent pass has just created it
         return
     if taken:
         request["trigger"] = short(f"{request['trigger']}-b{backfill.number}")
     try:
-        made = fire.job_of(stock, row, request, Actor(backfill.user), now, backfill=backfill.number)
-    except MillError as refused:
-        visit.failed += 1
-        visit.notes = f"{request['trigger']} was refused: {refused}"[:500]
+        made = fire.build_scheduled_job(
+            batch, row, request, Actor(backfill.user), now, backfill=backfill.number
+        )
+    except MillError as error:
+        progress.failed += 1
+        progress.notes = f"{request['trigger']} was rejected: {error}"[:500]
         return
     if mill.jobs.create(made, due=now + START_GRACE_MS):
         start_job(mill, made, now)
-        visit.running.append(made.id)
+        progress.running.append(made.id)
         return
-    rival = mill.jobs.find(row.job_name, request["trigger"])
-    if not rival:
+    concurrent = mill.jobs.find(row.job_name, request["trigger"])
+    if not concurrent:
         raise Busy(f"the job {request['trigger']!r} is being created concurrently; retry")
-    _adopt(rival, backfill, visit)
+    _count_existing(concurrent, backfill, progress)
 
 
-def _standing(jobs: Sequence[JobRow], backfill: BackfillRow) -> JobRow | None:
-    """The Job that a time has already: this backfill's own, one that runs, or a success if that is enough."""
+def _existing_job(jobs: Sequence[JobRow], backfill: BackfillRow) -> JobRow | None:
+    """Return the Job that counts for a time: the backfill's own, an open one or, without force, a success."""
     for job in jobs:
-        if _own(job, backfill):
+        if _belongs_to(job, backfill):
             return job
     for job in jobs:
         if not job.state.ended or (job.state is JobState.SUCCESS and not backfill.force):
@@ -239,23 +243,23 @@ def _standing(jobs: Sequence[JobRow], backfill: BackfillRow) -> JobRow | None:
     return None
 
 
-def _own(job: JobRow, backfill: BackfillRow) -> bool:
+def _belongs_to(job: JobRow, backfill: BackfillRow) -> bool:
     return job.backfill == backfill.number and job.schedule_id == backfill.schedule_id
 
 
-def _adopt(job: JobRow, backfill: BackfillRow, visit: _Visit) -> None:
-    """A Job of this time is there: it is waited for, or it counts as it ended."""
-    own = _own(job, backfill)
-    if not job.state.ended and job.id not in visit.running:
-        visit.running.append(job.id)
+def _count_existing(job: JobRow, backfill: BackfillRow, progress: _Progress) -> None:
+    """Add an open Job to those that run; count one that has ended by its state, or as skipped."""
+    own = _belongs_to(job, backfill)
+    if not job.state.ended and job.id not in progress.running:
+        progress.running.append(job.id)
     elif own and job.state.ended:
-        visit.count(job)
+        progress.count(job)
     else:
-        visit.skipped += 1
+        progress.skipped += 1
 
 
 def stop(mill: Mill, key: Key, actor: Actor, now: int) -> BackfillRow:
-    """Start no more Jobs of a backfill; those that run go on."""
+    """Stop a backfill: no more Jobs start, those that run continue."""
     attempts = Attempts("the backfill")
     while True:
         attempts.begin()
@@ -279,15 +283,14 @@ def read(mill: Mill, key: Key) -> BackfillRow:
 
 
 def advance_due(mill: Mill, now: int, new_id: NewId) -> int:
-    """What the tick does: go on with each backfill that nothing has moved for a while; how many."""
+    """Advance each backfill that is due; return how many are."""
     due = list(mill.schedules.due_backfills(now))
     for key in due:
         try:
             advance(mill, key, now, new_id)
         except Exception:
-            logger.exception(
-                "could not go on with a backfill", extra={"action": "advance-backfill", "key": key}
-            )
+            extra = {"action": "advance-backfill", "key": key}
+            logger.exception("failed to advance a backfill; the next tick will retry", extra=extra)
     return len(due)
 
 

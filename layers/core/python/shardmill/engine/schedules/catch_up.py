@@ -1,4 +1,4 @@
-"""Which time of a schedule is to be fired now, and which ones are given up: pure decisions."""
+"""Decide which due time of a schedule fires now and which are skipped (`catchUp`, `maxLatenessSeconds`)."""
 
 from __future__ import annotations
 
@@ -10,38 +10,42 @@ from shardmill.model.time.schedule import Schedule
 from shardmill.model.time.timetable import Timetable
 
 ON_TIME_MS = 120_000
-"""A time that the tick meets within this is on time; an older one was missed, and `catchUp` decides."""
+"""A time that the tick sees within this interval is on time; `catchUp` applies to older ones."""
 
 TICK_MS = 60_000
-"""Ticks come each minute: a shorter `maxLatenessSeconds` would leave times out by chance."""
+"""The interval of the tick: with a shorter `maxLatenessSeconds`, times would be skipped at random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of the times of a schedule that have come."""
+    """What happens to the due times of a schedule.
+
+    `fire`: the time that fires now. `next`: the time to decide on next. `skipped`: the first and last time
+    that do not fire, with `outcome` (`late` or `missed`) as the reason.
+    """
 
     fire: int | None
     next: int | None
-    given_up: tuple[int, int] | None = None
+    skipped: tuple[int, int] | None = None
     outcome: str = ""
 
 
 def decide(schedule: Schedule, first: int, now: int) -> Decision:
-    """`first`: the earliest time of which nothing was decided yet, not after `now`."""
+    """Decide on the due times; `first` is the earliest one not decided on yet, not after `now`."""
     table = schedule.timetable
     oldest = first
     if schedule.max_lateness_seconds is not None:
         oldest = max(first, now - max(schedule.max_lateness_seconds * 1000, TICK_MS))
     since = oldest if schedule.catch_up == "all" else max(oldest, now - ON_TIME_MS)
-    time = first if since == first else following(table, since - 1)
+    time = first if since == first else next_time(table, since - 1)
     if (time is None or time > now) and schedule.catch_up == "latest":
         time = latest(table, oldest, now)
     outcome = "late" if oldest > first else "missed"
     if time is None or time > now:
-        return Decision(None, following(table, now), (first, _last(table, first, now)), outcome)
+        return Decision(None, next_time(table, now), (first, _last(table, first, now)), outcome)
     if time == first:
-        return Decision(time, following(table, time))
-    return Decision(time, following(table, time), (first, _last(table, first, time - 1)), outcome)
+        return Decision(time, next_time(table, time))
+    return Decision(time, next_time(table, time), (first, _last(table, first, time - 1)), outcome)
 
 
 def _last(table: Timetable, first: int, until: int) -> int:
@@ -49,14 +53,14 @@ def _last(table: Timetable, first: int, until: int) -> int:
     return first if found is None else found
 
 
-def following(table: Timetable, moment: int) -> int | None:
-    """The first time after a moment."""
+def next_time(table: Timetable, moment: int) -> int | None:
+    """Return the first time after a moment."""
     found = table.after(from_ms(moment))
     return None if found is None else to_ms(found)
 
 
 def latest(table: Timetable, start: int, end: int) -> int | None:
-    """The last time from start to end, both included, without going through all of them."""
+    """Return the last time from start to end, both inclusive, without iterating over all of them."""
     span = 60_000
     while True:
         begin = max(start, end - span)

@@ -1,4 +1,4 @@
-"""Firing schedules: each time once, in one transaction that moves the schedule on and writes the Job."""
+"""Fire schedules: one transaction advances the schedule and writes the Job, so each time fires once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import DefinitionNotFound, MillError, Overlap
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
-from shardmill.engine.jobs.effective import Bound, bound_to
-from shardmill.engine.jobs.submit import Origin, check, find_existing, make
+from shardmill.engine.jobs.effective import BoundGroups, read_bound_groups
+from shardmill.engine.jobs.submit import Origin, build_job, check, find_existing
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import SCHEMA_VERSION
 from shardmill.engine.schedules import catch_up, manage
@@ -25,9 +25,9 @@ from shardmill.store.jobs import ExtraWriteFailed
 from shardmill.store.rows import JobRow, ScheduleRow
 from shardmill.store.schedules import Skip
 
-MOST_TIMES = 20  # that one schedule catches up on in one visit
-MOST_HISTORY = 100
-MOST_HISTORY_BYTES = 60_000
+MAX_TIMES_PER_BATCH = 20  # of one schedule in one batch
+MAX_HISTORY = 100
+MAX_HISTORY_BYTES = 60_000
 NOT_STARTED = ("skipped", "missed", "late", "refused", "exists")
 SCHEDULE_SKIPPED = "Schedule Skipped"
 _TRIES = 6
@@ -37,14 +37,14 @@ Entry = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Stock:
-    """What the firings of one batch share: definitions are read once, and numbers taken by the dozen."""
+class FireBatch:
+    """What the firings of one batch share: definitions are read once, jids are reserved together."""
 
     mill: Mill
     new_id: NewId
-    reserve: int = 1  # how many numbers are taken at a time
+    reserve: int = 1  # how many jids to reserve at a time
     definitions: dict[str, Definition | None] = field(default_factory=dict)
-    bound: Bound | None = None
+    bound: BoundGroups | None = None
     numbers: Iterator[int] = field(default_factory=lambda: iter(()))
 
     def definition(self, job_name: str) -> Definition:
@@ -70,33 +70,70 @@ class Stock:
         return number
 
 
-def fire_schedule(stock: Stock, row: ScheduleRow, now: int) -> int:
-    """Decide on the times of a schedule that have come, one after the other; how many Jobs were started."""
+def fire_schedule(batch: FireBatch, row: ScheduleRow, now: int) -> int:
+    """Process the due times of a schedule in order; return how many Jobs were started."""
     schedule = manage.schedule_of(row)
     started = 0
-    if stock.suspended(row.job_name):
-        return 0  # its times wait, and are then dealt with as its catchUp says
-    for _ in range(MOST_TIMES):
+    if batch.suspended(row.job_name):
+        return 0  # its times stay due; catchUp applies when the definition is resumed
+    for _ in range(MAX_TIMES_PER_BATCH):
         if row.status != 1 or row.next is None or row.next > now:
             break
         decision = catch_up.decide(schedule, row.next, now)
         entries = []
-        if decision.given_up:
-            entries.append(_given_up(decision, now))
+        if decision.skipped:
+            entries.append(_skipped_entry(decision, now))
         moved: ScheduleRow | None
         if decision.fire is None:
-            moved = _move(stock.mill, row, decision.next, entries)
+            moved = _advance(batch.mill, row, decision.next, entries)
         else:
-            moved, new = _start(stock, schedule, row, decision, entries, now)
+            moved, new = _start(batch, schedule, row, decision, entries, now)
             started += new
         if not moved:
-            break  # somebody else fires it
+            break  # another process fires it
         row = moved
     return started
 
 
+def fire_now(
+    mill: Mill, row: ScheduleRow, request: FireRequest, actor: Actor, now: int, new_id: NewId
+) -> tuple[JobRow, bool]:
+    """Start a Job of a schedule on request; return it and whether it is new. The next time stays."""
+    time = now // 1000 * 1000 if request.data_time is None else to_ms(request.data_time)
+    batch = FireBatch(mill, new_id)
+    attempts = Attempts(f"the schedule {row.id!r} of {row.job_name!r}")
+    while True:
+        attempts.begin()
+        schedule = manage.schedule_of(row)
+        document = _manual_request(schedule, time, request)
+        existing = find_existing(mill, check(document))
+        if existing:
+            return existing, False
+        alive = _previous(mill, schedule, row)
+        if alive and schedule.overlap == "skip":
+            raise Overlap(
+                f"the previous Job {alive.job_name}/{alive.trigger} is still {alive.state}, and the schedule "
+                "has `overlap: skip`; wait for it to end, or submit a Job without the schedule"
+            )
+        job = build_scheduled_job(batch, row, document, actor, now, previous=alive)
+        entry = {
+            "time": time,
+            "trigger": job.trigger,
+            "firedTime": now,
+            "outcome": "started",
+            "jobId": job.id,
+        }
+        done = _advanced(row, row.next, [entry], job)
+        try:
+            if mill.jobs.create(job, due=now + START_GRACE_MS, also=_schedule_writes(mill, row, done, [])):
+                start_job(mill, job, now)
+                return job, True
+        except ExtraWriteFailed:
+            row = manage.read(mill, row.job_name, row.id)
+
+
 def _start(
-    stock: Stock,
+    batch: FireBatch,
     schedule: Schedule,
     row: ScheduleRow,
     decision: catch_up.Decision,
@@ -104,39 +141,41 @@ def _start(
     now: int,
 ) -> tuple[ScheduleRow | None, bool]:
     assert decision.fire is not None
-    mill, time = stock.mill, decision.fire
+    mill, time = batch.mill, decision.fire
     trigger = schedule.trigger(from_ms(time))
     entry: Entry = {"time": time, "trigger": trigger, "firedTime": now}
     alive = _previous(mill, schedule, row)
     if alive and schedule.overlap == "skip":
         entry |= _no_job("skipped", f"the previous Job {alive.trigger} is still {alive.state}")
-        return _move(mill, row, decision.next, [*entries, entry]), False
+        return _advance(mill, row, decision.next, [*entries, entry]), False
     try:
         actor, request = Actor(row.update_user), request_of(schedule, time)
-        job = job_of(stock, row, request, actor, now, previous=alive, timely=True)
-    except MillError as refused:
-        entry |= _no_job("refused", str(refused))
-        return _move(mill, row, decision.next, [*entries, entry]), False
+        job = build_scheduled_job(batch, row, request, actor, now, previous=alive, on_time=True)
+    except MillError as error:
+        entry |= _no_job("refused", str(error))
+        return _advance(mill, row, decision.next, [*entries, entry]), False
     for _ in range(_TRIES):
-        told = [*entries, entry | {"outcome": "started", "jobId": job.id}]
-        done = _moved(row, decision.next, told, job)
+        history = [*entries, entry | {"outcome": "started", "jobId": job.id}]
+        done = _advanced(row, decision.next, history, job)
         try:
-            if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, entries)):
-                _tell(mill, row, entries)
+            if mill.jobs.create(
+                job, due=now + START_GRACE_MS, also=_schedule_writes(mill, row, done, entries)
+            ):
+                _publish_skipped(mill, row, entries)
                 start_job(mill, job, now)
                 return done.evolve(rev=row.rev + 1), True
         except ExtraWriteFailed:
             return None, False
         taken = mill.jobs.find(row.job_name, trigger)
         if taken:
-            exists = _no_job("exists", "a Job with this trigger exists already") | {"jobId": taken.id}
+            exists = _no_job("exists", "a Job with this trigger already exists") | {"jobId": taken.id}
             exists["same"] = taken.moment == time
-            return _move(mill, row, decision.next, [*entries, entry | exists]), False
+            return _advance(mill, row, decision.next, [*entries, entry | exists]), False
     return None, False
 
 
-def job_of(
-    stock: Stock,
+def build_scheduled_job(
+    batch: FireBatch,
     row: ScheduleRow,
     request: dict[str, Any],
     actor: Actor,
@@ -144,11 +183,12 @@ def job_of(
     *,
     previous: JobRow | None = None,
     backfill: int = 0,
-    timely: bool = False,
+    on_time: bool = False,
 ) -> JobRow:
-    """The Job that a schedule asks for, not written yet; `previous`: the one before, if it has not ended.
+    """Return the Job of a schedule without writing it.
 
-    `timely`: nobody asked for its time but the clock.
+    `previous`: the schedule's previous Job, if it has not ended. `on_time`: the time has just come, it is not
+    requested by a user.
     """
     schedule = manage.schedule_of(row)
     origin = Origin(
@@ -157,28 +197,28 @@ def job_of(
         after=previous.id if previous and schedule.overlap == "queue" else "",
         replaces=previous.id if previous and schedule.overlap == "replace" else "",
         backfill=backfill,
-        timely=timely,
+        on_time=on_time,
     )
-    saved = stock.definition(row.job_name)
-    if stock.bound is None:
-        stock.bound = bound_to(stock.mill)
-    job = make(
-        stock.mill,
+    saved = batch.definition(row.job_name)
+    if batch.bound is None:
+        batch.bound = read_bound_groups(batch.mill)
+    job = build_job(
+        batch.mill,
         request,
         saved,
         actor,
         now=now,
-        job_id=stock.new_id(),
+        job_id=batch.new_id(),
         origin=origin,
-        bound=stock.bound,
+        bound=batch.bound,
     )
-    return job.evolve(jid=stock.jid())
+    return job.evolve(jid=batch.jid())
 
 
 def request_of(
     schedule: Schedule, time: int, params: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """The JobRequest that a time of a schedule makes."""
+    """Return the JobRequest for one time of a schedule."""
     moment = from_ms(time)
     return {
         "jobName": schedule.job_name,
@@ -188,59 +228,72 @@ def request_of(
     }
 
 
+def _manual_request(schedule: Schedule, time: int, request: FireRequest) -> dict[str, Any]:
+    try:
+        return request_of(schedule, time, request.params)
+    except (OverflowError, ValueError) as error:
+        text = f"cannot be represented in the time zone {schedule.timezone}: {error}"
+        wrong = fault(("dataTime",), "bad-time", text)
+        raise manage.invalid("the Job cannot be started", [wrong]) from error
+
+
 def _previous(mill: Mill, schedule: Schedule, row: ScheduleRow) -> JobRow | None:
-    """The Job that the schedule started last, if it matters and has not ended."""
+    """Return the Job that the schedule started last, if it has not ended and `overlap` depends on it."""
     if schedule.overlap == "allow" or not row.last_job:
         return None
     job = mill.jobs.get(row.last_job)
     return job if job and not job.state.ended else None
 
 
-def _move(mill: Mill, row: ScheduleRow, upcoming: int | None, entries: Sequence[Entry]) -> ScheduleRow | None:
-    """Move a schedule on without a Job; None if somebody else did."""
-    moved = mill.schedules.change(row, _moved(row, upcoming, entries), skipped=_skips(entries))
+def _advance(
+    mill: Mill, row: ScheduleRow, upcoming: int | None, entries: Sequence[Entry]
+) -> ScheduleRow | None:
+    """Advance a schedule without a Job; None if another process did."""
+    moved = mill.schedules.change(row, _advanced(row, upcoming, entries), skipped=_skips(entries))
     if moved:
-        _tell(mill, row, entries)
+        _publish_skipped(mill, row, entries)
     return moved
 
 
-def _also(mill: Mill, row: ScheduleRow, done: ScheduleRow, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """What is written with a Job; the schedule's own row last, because its condition decides."""
+def _schedule_writes(
+    mill: Mill, row: ScheduleRow, done: ScheduleRow, entries: Sequence[Entry]
+) -> list[dict[str, Any]]:
+    """Return the writes that go with a Job; the schedule's row is last, because its condition decides."""
     return mill.schedules.change_requests(row, done, skipped=_skips(entries))
 
 
 def _skips(entries: Sequence[Entry]) -> list[Skip]:
-    """The times that no Job stands for; one that exists does, if it is of that very time."""
-    left_out = [each for each in entries if each["outcome"] in NOT_STARTED and not each.get("same")]
-    return [(each["time"], each["until"] if "until" in each else each["time"]) for each in left_out]
+    """Return the ranges of times without a Job; a Job that existed already counts if its time is the same."""
+    without_job = [each for each in entries if each["outcome"] in NOT_STARTED and not each.get("same")]
+    return [(each["time"], each["until"] if "until" in each else each["time"]) for each in without_job]
 
 
-def _moved(
+def _advanced(
     row: ScheduleRow, upcoming: int | None, entries: Iterable[Entry], job: JobRow | None = None
 ) -> ScheduleRow:
-    history = [*reversed(list(entries)), *row.history][:MOST_HISTORY]
-    while len(json.dumps(history)) > MOST_HISTORY_BYTES:
+    history = [*reversed(list(entries)), *row.history][:MAX_HISTORY]
+    while len(json.dumps(history)) > MAX_HISTORY_BYTES:
         history.pop()
     return row.evolve(next=upcoming, history=history, last_job=job.id if job else row.last_job)
 
 
-def _given_up(decision: catch_up.Decision, now: int) -> Entry:
-    assert decision.given_up
-    first, last = decision.given_up
-    why = {
+def _skipped_entry(decision: catch_up.Decision, now: int) -> Entry:
+    assert decision.skipped
+    first, last = decision.skipped
+    reasons = {
         "late": "later than maxLatenessSeconds allows",
-        "missed": "no tick came in time, and catchUp does not ask for it",
+        "missed": "missed by the tick, and catchUp does not include it",
     }
     times = {"time": first, "until": last} if last > first else {"time": first}
-    return {**times, "firedTime": now, **_no_job(decision.outcome, why[decision.outcome])}
+    return {**times, "firedTime": now, **_no_job(decision.outcome, reasons[decision.outcome])}
 
 
 def _no_job(outcome: str, reason: str) -> Entry:
     return {"outcome": outcome, "reason": reason[:500]}
 
 
-def _tell(mill: Mill, row: ScheduleRow, entries: Iterable[Entry]) -> None:
-    """Tell the bus of times that started nothing; the history has them in any case."""
+def _publish_skipped(mill: Mill, row: ScheduleRow, entries: Iterable[Entry]) -> None:
+    """Publish the times that started no Job, best effort; the schedule's history has them in any case."""
     for entry in entries:
         if entry["outcome"] in NOT_STARTED and entry["outcome"] != "exists":
             detail = {
@@ -253,49 +306,3 @@ def _tell(mill: Mill, row: ScheduleRow, entries: Iterable[Entry]) -> None:
                 "reason": entry["reason"],
             }
             mill.bus.publish_best_effort(SCHEDULE_SKIPPED, detail)
-
-
-def fire_now(
-    mill: Mill, row: ScheduleRow, request: FireRequest, actor: Actor, now: int, new_id: NewId
-) -> tuple[JobRow, bool]:
-    """Start a Job of a schedule by hand; the Job, and whether it is new. Its next time stays as it is."""
-    time = now // 1000 * 1000 if request.data_time is None else to_ms(request.data_time)
-    stock = Stock(mill, new_id)
-    attempts = Attempts(f"the schedule {row.id!r} of {row.job_name!r}")
-    while True:
-        attempts.begin()
-        schedule = manage.schedule_of(row)
-        document = _by_hand(schedule, time, request)
-        existing = find_existing(mill, check(document))
-        if existing:
-            return existing, False
-        alive = _previous(mill, schedule, row)
-        if alive and schedule.overlap == "skip":
-            raise Overlap(
-                f"the previous Job {alive.job_name}/{alive.trigger} is still {alive.state}, and the schedule "
-                "says to skip then; wait for it, or submit a Job by hand"
-            )
-        job = job_of(stock, row, document, actor, now, previous=alive)
-        entry = {
-            "time": time,
-            "trigger": job.trigger,
-            "firedTime": now,
-            "outcome": "started",
-            "jobId": job.id,
-        }
-        done = _moved(row, row.next, [entry], job)
-        try:
-            if mill.jobs.create(job, due=now + START_GRACE_MS, also=_also(mill, row, done, [])):
-                start_job(mill, job, now)
-                return job, True
-        except ExtraWriteFailed:
-            row = manage.read(mill, row.job_name, row.id)
-
-
-def _by_hand(schedule: Schedule, time: int, request: FireRequest) -> dict[str, Any]:
-    try:
-        return request_of(schedule, time, request.params)
-    except (OverflowError, ValueError) as error:
-        text = f"cannot be told in the zone {schedule.timezone}: {error}"
-        wrong = fault(("dataTime",), "bad-time", text)
-        raise manage.invalid("the Job cannot be started", [wrong]) from error

@@ -1,4 +1,4 @@
-"""Schedules: saved, read, listed, switched on and off, deleted, and asked for their times."""
+"""Save, read and delete schedules, and list their upcoming times."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def save(
     now: int,
     expected: Expected = None,
 ) -> ScheduleRow:
-    """Save a schedule; as long as its times stay the same, it goes on where it was."""
+    """Save a schedule; if its times do not change, its next time stays the same."""
     schedule, faults = check_schedule(document, job_name, schedule_id)
     if not schedule:
         raise invalid("the schedule is not valid", faults)
@@ -46,7 +46,7 @@ def save(
         raise DefinitionNotFound(job_name)
     stored = schedule.model_dump(mode="json", exclude_defaults=True)
     if len(json.dumps(stored).encode()) > MAX_BYTES:
-        raise ScheduleTooLarge(f"the schedule has more than {MAX_BYTES} bytes; its params are too large")
+        raise ScheduleTooLarge(f"the schedule is larger than {MAX_BYTES} bytes; shorten its params")
     attempts = Attempts(_subject(job_name, schedule_id), _TRIES)
     while True:
         attempts.begin()
@@ -63,7 +63,7 @@ def save(
 def _row(
     known: ScheduleRow | None, schedule: Schedule, stored: dict[str, object], actor: Actor, now: int
 ) -> ScheduleRow:
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "update_time": now,
         "update_user": actor.name,
         "document": stored,
@@ -75,29 +75,30 @@ def _row(
             id=schedule.schedule_id,
             version=known.version + 1 if known else 1,
             create_time=now,
-            next=catch_up.following(schedule.timetable, now),
-            **told,
+            next=catch_up.next_time(schedule.timetable, now),
+            **values,
         )
     upcoming = known.next
     if any(known.document.get(name) != stored.get(name) for name in _WHEN):
         upcoming = _upcoming(known, schedule, now)
-    return known.evolve(version=known.version + 1, next=upcoming, **told)
+    return known.evolve(version=known.version + 1, next=upcoming, **values)
 
 
 def _upcoming(known: ScheduleRow, schedule: Schedule, now: int) -> int | None:
-    """The next of new times: from now on, but for one that is due and that the old times had too."""
+    """Return the next of changed times: from now on, or the due time if the changed schedule has it too."""
     due = known.next
-    if due is not None and due <= now and catch_up.following(schedule.timetable, due - 1) == due:
+    if due is not None and due <= now and catch_up.next_time(schedule.timetable, due - 1) == due:
         return due
-    return catch_up.following(schedule.timetable, now)
+    return catch_up.next_time(schedule.timetable, now)
 
 
 def _check_expected(known: ScheduleRow | None, expected: Expected, job_name: str, schedule_id: str) -> None:
     version = known.version if known and not known.deleted else 0
     if expected not in (None, version) and not (expected == "any" and version):
-        there = f"is at version {version}" if version else "does not exist"
+        actual = f"is at version {version}" if version else "does not exist"
         raise PreconditionFailed(
-            f"schedule {schedule_id!r} of {job_name!r} {there}: not what was expected; read it and repeat"
+            f"schedule {schedule_id!r} of {job_name!r} {actual}, which does not match the precondition; "
+            "read it again and retry"
         )
 
 
@@ -126,8 +127,8 @@ def delete(mill: Mill, job_name: str, schedule_id: str, now: int, *, expected: E
             return
 
 
-def coming(row: ScheduleRow, count: int, after: int) -> list[When]:
-    """The next so many times after a moment."""
+def upcoming_times(row: ScheduleRow, count: int, after: int) -> list[When]:
+    """Return the next `count` times after a moment."""
     table = schedule_of(row).timetable
     moment = table.after(from_ms(after))
     found: list[When] = []
@@ -142,7 +143,7 @@ def schedule_of(row: ScheduleRow) -> Schedule:
 
 
 def view(row: ScheduleRow, *, history: int | None = None) -> SavedSchedule:
-    """A schedule as people see it, with so many of its last firings."""
+    """Return a schedule as the API shows it, with its last `history` firings."""
     waits = row.status == 1 and row.next is not None
     return SavedSchedule.model_validate(
         {

@@ -1,4 +1,4 @@
-"""Why a Job is not finished, or how it came to its end, in sentences."""
+"""Explain in sentences what a Job waits for or why it ended, and list the transitions of its history."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from shardmill.model.job import Transition
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 
-MOST_STEPS = 20
-MOST_BLOCKS = 16
+MAX_STEPS = 20
+MAX_BLOCKS = 16
 STDERR_LINES = 5
 
 
 def explain(mill: Mill, job: JobRow, now: int) -> list[str]:
-    """What keeps a Job from its end, the most telling first; of a failed one, the first cause."""
+    """Return what a Job waits for, most important first; of a failed Job, the first failure."""
     return [*_sentences(mill, job, now), *_lateness(job)]
 
 
@@ -32,26 +32,26 @@ def _sentences(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
     if job.state is JobState.SUCCESS:
         yield f"{name} succeeded at {_at(job.completed_time or job.update_time)}." + _notes(job)
     elif job.state is JobState.SUSPENDED and job.parked:
-        yield f"{name} was {job.notes}. It goes on when it is resumed."
+        yield f"{name} was {job.notes}. It continues when it is resumed."
     elif job.state.ended or job.state is JobState.SUSPENDED:
         yield f"{name} is {job.state}." + _notes(job)
-        yield from _first_cause(mill, job)
+        yield from _first_failure(mill, job)
         if job.state is JobState.SUSPENDED:
-            yield "It is kept for repair: rerun what failed when its cause is mended."
+            yield "It is suspended because it failed: fix the cause, then resume it to rerun what failed."
     elif job.state is JobState.INIT:
-        yield f"{name} was accepted and is about to be planned."
+        yield f"{name} was accepted and will be planned."
     elif job.state is JobState.WAITING:
-        yield f"{name} {job.notes or 'waits for its turn'}."
+        yield f"{name} {job.notes or 'waits to start'}."
         yield from _holders(mill, job)
     else:
-        yield from _of_steps(mill, job, now)
+        yield from _open_steps(mill, job, now)
 
 
 def _lateness(job: JobRow) -> Iterator[str]:
     if job.deadline is None:
         return
     if job.late:
-        yield f"It is late: it had not ended by its deadline, {_at(job.deadline)}."
+        yield f"It is late: it did not end by its deadline, {_at(job.deadline)}."
     elif not job.state.ended:
         yield f"Its deadline is {_at(job.deadline)}."
 
@@ -64,51 +64,52 @@ def _holders(mill: Mill, job: JobRow) -> Iterator[str]:
     if job.concurrency and not job.unmet:
         holders = mill.jobs.by_id(mill.slots.holders(job.job_name))
         for holder in sorted(holders.values(), key=lambda each: each.jid)[:5]:
-            yield f"{holder.job_name}/{holder.trigger} is {holder.state} and has a slot."
+            yield f"{holder.job_name}/{holder.trigger} is {holder.state} and holds a slot."
 
 
-def _first_cause(mill: Mill, job: JobRow) -> Iterator[str]:
+def _first_failure(mill: Mill, job: JobRow) -> Iterator[str]:
     place = parse_task_id(job.last_failed) if job.last_failed else None
     step = mill.jobs.step(job.id, job.run, place[1]) if place else None
     if not place or not step:
         return
-    told = attempts.told(mill, step.home, place[2])
-    if not told:
+    tried = attempts.told(mill, step.home, place[2])
+    if not tried:
         return
-    last = told[-1]
-    why = last.get("message") or last.get("reason") or "no reason was given"
+    last = tried[-1]
+    reason = last.get("message") or last.get("reason") or "no reason was reported"
     index = place[2] + step.settings.start_shard_id
-    yield f"The first task that failed is {index} of step {step.name}, in attempt {last['attempt']}: {why}."
+    yield f"The first task that failed is {index} of step {step.name}, attempt {last['attempt']}: {reason}."
     lines = (last.get("stderr") or "").strip().splitlines()[-STDERR_LINES:]
     if lines:
-        yield "It last wrote to stderr:\n" + "\n".join(lines)
+        yield "Its last lines on stderr:\n" + "\n".join(lines)
 
 
-def _of_steps(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
+def _open_steps(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
     nodes = mill.jobs.steps(job.id, job.run)
     steps = [node for node in nodes if node.kind == "step" and not node.state.ended]
     if not steps:
-        yield f"All steps of {job.job_name}/{job.trigger} have ended; it is about to."
-    for step in sorted(steps, key=lambda each: not each.begun)[:MOST_STEPS]:
+        yield f"All steps of {job.job_name}/{job.trigger} have ended; the Job will end next."
+    for step in sorted(steps, key=lambda each: not each.begun)[:MAX_STEPS]:
         if step.begun:
-            yield from _of_step(mill, step, now)
+            yield from _open_step(mill, step, now)
         elif step.waiting:
             names = [nodes[int(index)].name for index in sorted(step.waiting, key=int)[:5]]
             yield f"Step {step.name} waits for {', '.join(names)}."
         else:
-            yield f"Step {step.name} is about to start."
-    if len(steps) > MOST_STEPS:
-        yield f"{len(steps) - MOST_STEPS} more steps have not ended."
+            yield f"Step {step.name} will start next."
+    if len(steps) > MAX_STEPS:
+        yield f"{len(steps) - MAX_STEPS} more steps have not ended."
 
 
-def _of_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
+def _open_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
     if step.state is StepState.SUSPENDED:
         yield f"Step {step.name} is suspended."
         return
     counts = mill.shards.counts([step])[step.index]
     yield (
         f"Step {step.name} is {step.state}: {counts[TaskState.SUCCESS] + counts[TaskState.FAILED]} of "
-        f"{step.total} tasks have ended, {counts[TaskState.RUNNING]} run, {counts[TaskState.READY]} wait."
+        f"{step.total} tasks have ended, running: {counts[TaskState.RUNNING]}, "
+        f"waiting: {counts[TaskState.READY]}."
     )
     missing = matching.no_worker_reason(mill, step, now)
     if missing:
@@ -117,7 +118,7 @@ def _of_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
         yield f"Step {step.name} is being stopped: {step.notes}."
     touched = [
         (rank, shard)
-        for block in islice(mill.shards.open_blocks(step), MOST_BLOCKS)
+        for block in islice(mill.shards.open_blocks(step), MAX_BLOCKS)
         for rank, shard in block.items()
         if shard.attempt and not shard.state.ended
     ]
@@ -125,7 +126,10 @@ def _of_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
     running = [(rank, shard) for rank, shard in touched if shard.state is TaskState.RUNNING]
     if running:
         rank, shard = min(running, key=lambda each: each[1].time)
-        yield f"{task_id(step, rank)} runs longest, since {_at(shard.time)}, on worker {shard.worker_id}."
+        yield (
+            f"{task_id(step, rank)} has been running longest, since {_at(shard.time)}, "
+            f"on worker {shard.worker_id}."
+        )
 
 
 def _retries(step: StepRow, later: list[tuple[int, Shard]]) -> Iterator[str]:
@@ -134,8 +138,8 @@ def _retries(step: StepRow, later: list[tuple[int, Shard]]) -> Iterator[str]:
         rank, shard = min(waiting, key=lambda each: each[1].time)
         retries = Rules.of(step).failed_retries
         yield (
-            f"{len(waiting)} tasks of step {step.name} wait to be tried again, the first of them "
-            f"{task_id(step, rank)} at {_at(shard.time)} ({shard.failures} of {retries + 1} tries failed)."
+            f"Tasks of step {step.name} waiting for a retry: {len(waiting)}; the first is "
+            f"{task_id(step, rank)} at {_at(shard.time)} ({shard.failures} of {retries + 1} attempts failed)."
         )
 
 
@@ -144,11 +148,11 @@ def _at(milliseconds: int) -> str:
 
 
 def history(mill: Mill, job: JobRow) -> list[Transition]:
-    """Every transition of every run, in order; of one moment, a Job's end comes after those of its steps."""
-    return sorted(_transitions(mill, job), key=lambda each: (each.time, _turn(each)))
+    """Return every transition of every run by time; at the same time, a Job ends after its steps."""
+    return sorted(_transitions(mill, job), key=lambda each: (each.time, _order(each)))
 
 
-def _turn(each: Transition) -> int:
+def _order(each: Transition) -> int:
     if each.step_name is not None:
         return 1
     return 2 if JobState(each.state).ended else 0
@@ -162,7 +166,7 @@ def _transitions(mill: Mill, job: JobRow) -> Iterator[Transition]:
 
 
 def _of_row(history: Sequence[str], step_name: str | None) -> Iterator[Transition]:
-    """As they were written: of two who act at once, the later writer may have looked at the clock first."""
+    """Yield transitions in the order they were written; clocks may differ, so times never decrease."""
     latest = 0
     for change in map(Change.decode, history):
         latest = max(latest, change.time)

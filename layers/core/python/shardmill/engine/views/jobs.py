@@ -1,15 +1,14 @@
-"""Jobs, Steps and Tasks as people see them, put together from rows."""
+"""Jobs and Steps as the API shows them, built from their rows."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from shardmill.engine.errors import JobNotFound, RunNotFound, StepNotFound
 from shardmill.engine.groups import matching
 from shardmill.engine.jobs import dependencies as job_dependencies
 from shardmill.engine.mill import Mill
-from shardmill.model.base import from_ms
+from shardmill.model.base import from_ms, optional_from_ms
 from shardmill.model.definition.fields import Info, total
 from shardmill.model.job import DependencyStatus, Job, Step
 from shardmill.model.states import JobState, StepState, TaskState
@@ -17,7 +16,7 @@ from shardmill.store.rows import JobRow, StepRow
 
 
 def read_job(mill: Mill, job_name: str, trigger: str, run: int | None = None) -> JobRow:
-    """A Job; of an earlier run, for the steps and tasks that it had then."""
+    """Return a Job; with `run`, as the key to the steps and tasks of that run."""
     job = mill.jobs.find(job_name, trigger)
     if not job:
         raise JobNotFound(job_name, trigger)
@@ -31,11 +30,13 @@ def read_step(mill: Mill, job: JobRow, step_name: str) -> tuple[StepRow, list[St
     for node in nodes:
         if node.kind == "step" and node.name == step_name:
             return node.home, nodes
-    raise StepNotFound(f"the Job {job.job_name}/{job.trigger} has no step {step_name!r} (yet)")
+    raise StepNotFound(
+        f"the Job {job.job_name}/{job.trigger} has no step {step_name!r}, or is not planned yet"
+    )
 
 
 def summary(job: JobRow) -> Job:
-    """A Job without its steps, as lists show it."""
+    """Return a Job without its steps, as in lists."""
     return Job(
         id=job.id,
         jid=job.jid,
@@ -51,12 +52,12 @@ def summary(job: JobRow) -> Job:
         submit_user=job.submit_user,
         execute_user=job.execute_user or None,
         schedule_id=job.schedule_id or None,
-        data_time=job.data_time if job.data_time is None else from_ms(job.data_time),
+        data_time=optional_from_ms(job.data_time),
         create_time=from_ms(job.create_time),
         update_time=from_ms(job.update_time),
-        started_time=_time(job.started_time),
-        completed_time=_time(job.completed_time),
-        deadline=_time(job.deadline),
+        started_time=optional_from_ms(job.started_time),
+        completed_time=optional_from_ms(job.completed_time),
+        deadline=optional_from_ms(job.deadline),
         late=job.late,
         notes=job.notes,
         last_failed=job.last_failed or None,
@@ -64,7 +65,7 @@ def summary(job: JobRow) -> Job:
 
 
 def dependencies(mill: Mill, job: JobRow) -> list[DependencyStatus]:
-    """The runs of parents that a Job waits for, each with how far it is."""
+    """Return the runs of parents that a Job waits for, with the state of each."""
     return [
         DependencyStatus(
             job_name=job.job_name,
@@ -74,7 +75,7 @@ def dependencies(mill: Mill, job: JobRow) -> list[DependencyStatus]:
             pre_id=run.job.id if run.job else None,
             pre_state=run.job.state if run.job else None,
             pre_status=1 if run.done else 0,
-            data_time=_time(run.time),
+            data_time=optional_from_ms(run.time),
             strategy=run.strategy,
             met=job_dependencies.met(each),
             update_time=from_ms(run.job.update_time if run.job else job.create_time),
@@ -92,19 +93,19 @@ def job_view(mill: Mill, job: JobRow, now: int) -> Job:
     view.steps = [step_view(job, step, nodes, found[step.index]) for step in steps]
     view.remain_tasks = sum(not step.state.ended for step in steps)
     view.worker_groups = sorted({group for step in steps for group in step.groups})
-    view.waiting_for = _waits(mill, job, steps, now)
+    view.waiting_for = _waiting_for(mill, job, steps, now)
     return view
 
 
-def _waits(mill: Mill, job: JobRow, steps: list[StepRow], now: int) -> list[str]:
+def _waiting_for(mill: Mill, job: JobRow, steps: list[StepRow], now: int) -> list[str]:
     if job.state is JobState.WAITING:
         return [job.notes]
-    told = (matching.no_worker_reason(mill, step, now) for step in steps if step.opened)
-    return [sentence for sentence in told if sentence]
+    missing = (matching.no_worker_reason(mill, step, now) for step in steps if step.opened)
+    return [sentence for sentence in missing if sentence]
 
 
 def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
-    """How many tasks of each step are in each state; of an ended one its row knows."""
+    """Return by step index how many tasks are in each state; ended steps have the counts in their row."""
     found = {
         step.index: Counter(
             {
@@ -126,7 +127,7 @@ def counts(mill: Mill, steps: list[StepRow]) -> dict[int, dict[TaskState, int]]:
 
 
 def _killed(step: StepRow) -> int:
-    """Also while a kill is still at it: what has come to no end of its own will be killed."""
+    """Return how many tasks were killed; while a kill is in progress, all that have not ended count."""
     return step.total - step.success - step.failed if step.state is StepState.KILLED else step.killed
 
 
@@ -158,8 +159,8 @@ def step_view(job: JobRow, step: StepRow, nodes: list[StepRow], found: dict[Task
         priority=step.priority,
         create_time=from_ms(step.create_time),
         update_time=from_ms(step.update_time),
-        started_time=_time(step.started_time),
-        completed_time=_time(step.completed_time),
+        started_time=optional_from_ms(step.started_time),
+        completed_time=optional_from_ms(step.completed_time),
         compute_time=step.compute_ms / 1000,
         notes=step.notes or _waiting_note(step, nodes),
         last_failed=step.last_failed or None,
@@ -171,7 +172,3 @@ def _waiting_note(step: StepRow, nodes: list[StepRow]) -> str:
         return ""
     names = [nodes[int(index)].name for index in sorted(step.waiting, key=int)]
     return "waits for " + ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-
-def _time(milliseconds: int | None) -> Any:
-    return None if milliseconds is None else from_ms(milliseconds)

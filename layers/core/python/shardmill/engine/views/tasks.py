@@ -1,4 +1,4 @@
-"""TODO docstring."""
+"""Tasks and their attempts as the API shows them, built from blocks, stored attempts and worker rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from shardmill.engine.files import outputs
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import attempts
-from shardmill.engine.views.jobs import _time, counts, step_view
-from shardmill.model.base import from_ms
+from shardmill.engine.views.jobs import counts, step_view
+from shardmill.model.base import from_ms, optional_from_ms
 from shardmill.model.blocks import Shard, block_count, block_of, set_count, set_of
 from shardmill.model.definition.fields import Info, StepDefine, pack_of
 from shardmill.model.job import Attempt, PackRange, Sharding, Step, Task, TaskProgress
@@ -24,7 +24,7 @@ MAX_TASK_STATES = 1_000
 
 
 def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow]) -> Step:
-    """A step with the state of each of its tasks, if they are not too many."""
+    """Return a step, with the state of each of its tasks if it has at most MAX_TASK_STATES."""
     if not 0 < step.total <= MAX_TASK_STATES:
         return step_view(job, step, nodes, counts(mill, [step])[step.index])
     first = _first_index(step)
@@ -41,9 +41,9 @@ def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow])
 def list_tasks(
     mill: Mill, job: JobRow, step: StepRow, *, start: int, state: TaskState | None, chunk: int
 ) -> Iterator[tuple[int, Task | None]]:
-    """Every task of a step from a rank on, in order, leased or not; None for one in another state.
+    """Yield the tasks of a step from a rank on, in order; None for a task in another state than `state`.
 
-    `chunk`: how many blocks are read at a time; those of which it is known that they have none are not read.
+    `chunk`: how many blocks to read at a time. Blocks that cannot have a task in `state` are not read.
     """
     spec = step.define
     without = _sets_without(mill, step, state) if state and step.two_levels else set()
@@ -58,21 +58,21 @@ def list_tasks(
 
 
 def _sets_without(mill: Mill, step: StepRow, state: TaskState) -> set[int]:
-    """The sets of a large step whose tasks have all ended, and none of them in this state."""
+    """Return the sets of a large step whose tasks have all ended, none of them in this state."""
     parts = mill.shards.sets(step, range(set_count(step.total)))
     return {number for number, part in parts.items() if not part.open and not part.ends[state]}
 
 
 def read_task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
-    """One task with all its attempts."""
+    """Return one task with all its attempts."""
     rank = rank_of(step, index)
     spec = step.define
     shard = _displayed(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
     view = _task_view(job, step, spec, rank, shard)
     view.attempts = [
-        _attempt(kept)
+        _attempt(stored)
         for run in range(1, step.run + 1)
-        for kept in attempts.told(mill, step.of_run(run), rank)
+        for stored in attempts.told(mill, step.of_run(run), rank)
     ]
     current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
@@ -90,7 +90,7 @@ def read_task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
 
 
 def add_progress(mill: Mill, views: list[Task]) -> None:
-    """Add to tasks that run what their workers last told of them."""
+    """Add the progress that workers last reported to the tasks that run."""
     running = [view for view in views if view.state is TaskState.RUNNING and view.worker]
     workers = mill.workers.by_id({view.worker for view in running if view.worker}) if running else {}
     for view in running:
@@ -131,18 +131,18 @@ def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: S
         worker=shard.worker_id or None,
         submit_user=job.submit_user,
         execute_user=spec.execute_user,
-        data_time=_time(job.data_time),
+        data_time=optional_from_ms(job.data_time),
         create_time=from_ms(step.create_time),
-        update_time=_time((started or 0) + shard.span or None),
-        checkout_time=_time(started),
-        execute_time=_time(started),
-        completed_time=_time((started or 0) + shard.span if ended else None),
+        update_time=optional_from_ms((started or 0) + shard.span or None),
+        checkout_time=optional_from_ms(started),
+        execute_time=optional_from_ms(started),
+        completed_time=optional_from_ms((started or 0) + shard.span if ended else None),
         compute_time=shard.span / 1000,
     )
 
 
 def _displayed(step: StepRow, shard: Shard) -> Shard:
-    """What never ran in a step that is over was killed with it; what waits in a suspended one is parked."""
+    """Return a shard as shown: KILLED if open in an ended step, SUSPENDED if READY in a suspended one."""
     if step.state.ended and not shard.state.ended:
         return shard.evolve(state=TaskState.KILLED)
     if step.state is StepState.SUSPENDED and shard.state is TaskState.READY:
@@ -150,20 +150,20 @@ def _displayed(step: StepRow, shard: Shard) -> Shard:
     return shard
 
 
-def _attempt(kept: dict[str, Any]) -> Attempt:
-    times = {name: from_ms(kept[name]) for name in ("startTime", "endTime") if name in kept}
-    return Attempt.model_validate({**kept, **times})
+def _attempt(stored: dict[str, Any]) -> Attempt:
+    times = {name: from_ms(stored[name]) for name in ("startTime", "endTime") if name in stored}
+    return Attempt.model_validate({**stored, **times})
 
 
 def _is_of(attempt: Attempt, shard: Shard) -> bool:
-    """Whether this is the attempt that made a shard what it is."""
+    """Return whether this attempt set the shard's present state."""
     same = attempt.attempt == shard.attempt and attempt.worker == shard.worker_id
-    told = attempt.reason == "forced" or (attempt.outcome == "success") == (shard.state is TaskState.SUCCESS)
-    return same and told
+    success = shard.state is TaskState.SUCCESS
+    return same and (attempt.reason == "forced" or (attempt.outcome == "success") == success)
 
 
 def _bare_attempt(shard: Shard) -> Attempt:
-    """An attempt that had nothing to say of itself."""
+    """Return an attempt of which only the shard is stored."""
     ended = shard.state.ended
     return Attempt(
         attempt=shard.attempt,

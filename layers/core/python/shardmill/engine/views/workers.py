@@ -1,4 +1,4 @@
-"""Workers as people see them."""
+"""Workers as the API shows them, and the answers to their heartbeats."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def _status(mill: Mill, worker: WorkerRow, now: int) -> WorkerStatus:
     return WorkerStatus.DRAINING if worker.offline or worker.drain else WorkerStatus.ONLINE
 
 
-def _why_resting(mill: Mill, worker: WorkerRow, now: int) -> str:
-    """Why a worker takes no tasks though it is not leaving, and what to do; nothing if it takes them."""
+def _why_suspended(mill: Mill, worker: WorkerRow, now: int) -> str:
+    """Return why a worker, or all its groups, are suspended and how to resume; empty if they are not."""
     if worker.suspended or worker.tired:
-        return f"{worker.notes or worker.tired}; `shardmill workers resume {worker.name}` lets it go on"
+        return f"{worker.notes or worker.tired}; resume it with `shardmill workers resume {worker.name}`"
     rows = group_rows(mill, worker.groups, now)
     if rows and all(row.suspended for row in rows.values()):
-        return f"{suspension_reasons(rows)}; it goes on when one of them is resumed"
+        return f"{suspension_reasons(rows)}; resume one of them to give it tasks again"
     return ""
 
 
 def heartbeat_answer(mill: Mill, beat: Beat, now: int) -> HeartbeatAnswer:
     worker = beat.worker
-    why = _why_resting(mill, worker, now)
+    why = _why_suspended(mill, worker, now)
     return HeartbeatAnswer(
         drop=beat.drop,
         followed=beat.followed,
