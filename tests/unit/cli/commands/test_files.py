@@ -211,7 +211,7 @@ def test_submitted_files_are_uploaded_once(store: FakeStore, run: Run, tmp_path:
         (["a=x", "a=y"], 2, "'a' is given more than once"),
         (["a=missing"], 1, "cannot read missing: No such file or directory"),
         (["a=."], 1, ". is a folder: pack it into one file first, for example with tar"),
-        (["../a=book.txt"], 1, "/files/0/name: '../a' must be a path inside the work folder"),
+        (["../a=book.txt"], 1, "/files/0/name: '../a' must be a relative path inside the work folder"),
     ],
 )
 def test_invalid_file_is_rejected(
