@@ -734,7 +734,9 @@ class Laws(RuleBasedStateMachine):
                 assert not words or entry["stderr"] == words, (task, entry)
 
     def _told(self, task: Task) -> list[tuple[int, dict[str, Any]]]:
-        entries = [(each["attempt"], each) for each in attempts.told(self.mill, *self._place(task.id))]
+        entries = [
+            (each["attempt"], each) for each in attempts.list_attempts(self.mill, *self._place(task.id))
+        ]
         numbers = [number for number, _ in entries]
         assert numbers == sorted(set(numbers)), f"an attempt of {task} is told twice"
         assert set(numbers) <= set(task.ends), task

@@ -10,7 +10,7 @@ from shardmill.engine.running.finish import announce_step
 from shardmill.engine.running.release import release_dependents
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import completion, fair_share
-from shardmill.engine.tasks.attempts import told
+from shardmill.engine.tasks.attempts import list_attempts
 from shardmill.engine.tasks.retry import too_many_failures
 from shardmill.model.blocks import Block, blocks_of_set
 from shardmill.model.errors import Transient
@@ -104,7 +104,7 @@ def _first_failure(mill: Mill, step: StepRow) -> tuple[str, str]:
     for block in mill.shards.all_blocks(step):
         for rank, shard in block.items():
             if shard.state is TaskState.FAILED:
-                attempts = told(mill, step, rank)
+                attempts = list_attempts(mill, step, rank)
                 last = attempts[-1] if attempts else {}
                 reason = last.get("message") or last.get("reason", "")
                 return task_id(step, rank), reason

@@ -10,7 +10,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id, task_id
 from shardmill.engine.tasks import completion, messages
 from shardmill.engine.tasks import messages as task_messages
-from shardmill.engine.tasks.attempts import keep_cut_off
+from shardmill.engine.tasks.attempts import store_unreported
 from shardmill.engine.tasks.messages import lease_time, seconds_until
 from shardmill.engine.tasks.retry import TIMED_OUT, Outcome, Rules, on_hand_back, on_report
 from shardmill.engine.tasks.work_item import Receipt
@@ -78,7 +78,7 @@ def end_overdue(mill: Mill, step: StepRow, block: Block, ranks: Iterable[int], n
         changed = mill.shards.change(step, block.number, known, changes, unswept=bool(again))
     except BlockChanged:
         return set()  # somebody reported just now; the next heartbeat sees the rest
-    keep_cut_off(mill, step, known, TIMED_OUT, now)
+    store_unreported(mill, step, known, TIMED_OUT, now)
     for rank, shard in known.items():
         totals.record_failure(mill, shard.worker_id, task_id(step, rank), now - shard.time, now)
     completion.after_end(mill, step, changed)

@@ -18,7 +18,7 @@ from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import completion, unmatched
 from shardmill.engine.tasks import messages as task_messages
-from shardmill.engine.tasks.attempts import LOST, keep_cut_off
+from shardmill.engine.tasks.attempts import LOST, store_unreported
 from shardmill.engine.tasks.messages import lease_time, seconds_until
 from shardmill.engine.tasks.retry import Bounce, End, Rules, Settled, Take, Verdict, Wait, on_delivery
 from shardmill.engine.tasks.work_item import Receipt, work_item
@@ -243,7 +243,7 @@ def _carry_out(
         if isinstance(verdict, Take | End) and verdict.shard.losses > known[rank].losses
     }
     if lost:
-        keep_cut_off(mill, step, lost, LOST, batch.now)
+        store_unreported(mill, step, lost, LOST, batch.now)
         _forget_lost(mill, step, lost, batch.now)
     bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
     if bounced:

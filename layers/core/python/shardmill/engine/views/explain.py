@@ -72,7 +72,7 @@ def _first_failure(mill: Mill, job: JobRow) -> Iterator[str]:
     step = mill.jobs.step(job.id, job.run, place[1]) if place else None
     if not place or not step:
         return
-    tried = attempts.told(mill, step.home, place[2])
+    tried = attempts.list_attempts(mill, step.home, place[2])
     if not tried:
         return
     last = tried[-1]

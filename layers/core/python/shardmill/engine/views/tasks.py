@@ -72,7 +72,7 @@ def read_task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     view.attempts = [
         _attempt(stored)
         for run in range(1, step.run + 1)
-        for stored in attempts.told(mill, step.of_run(run), rank)
+        for stored in attempts.list_attempts(mill, step.of_run(run), rank)
     ]
     current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
