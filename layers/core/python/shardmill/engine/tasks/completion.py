@@ -1,6 +1,6 @@
-"""What follows from the end of tasks: blocks close, the step is woken, the next tasks get their turn.
+"""Handle ended tasks: close blocks, return the step's task token, send the next tasks.
 
-Every part may be repeated: after a crash, the message of an ended task comes back and brings us here again.
+Every part is idempotent: after a crash, the message of an ended task reappears and the part runs again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shardmill.store.rows import StepRow
 
 
 def after_end(mill: Mill, step: StepRow, block: Block) -> None:
-    """Tasks of this block have ended: judge the step's failures and close the block if it is finished."""
+    """Apply failFast after tasks of a block ended, and close the block if all its tasks have ended."""
     counts = block.counts()
     if counts[TaskState.FAILED] and step.settings.fail_fast:
         _count_failures(mill, step, block.number, counts[TaskState.FAILED])
@@ -42,7 +42,7 @@ def close_block(mill: Mill, step: StepRow, block: Block) -> None:
 
 
 def wake(mill: Mill, step: StepRow) -> None:
-    """Return the token of a step that has no open block left, or that must stop and was not swept yet."""
+    """Return the task token of a step without open blocks, or of a stopping step that was not swept yet."""
     if not step.token or not step.begun:
         return
     if not step.open:
@@ -66,9 +66,9 @@ def _count_failures(mill: Mill, step: StepRow, block: int, failures: int) -> Non
 
 
 def send_next(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, repeated: bool) -> None:
-    """Send the tasks whose turn comes after those that ended.
+    """Send the tasks that enter the window after tasks ended.
 
-    `repeated`, or after the window was changed: they may have ended out of their turn, so rows are read.
+    Reads rows if `repeated` or if the window was changed, because tasks may have ended out of order.
     """
     if repeated or step.uneven:
         following = window.after(mill, step, ranks)

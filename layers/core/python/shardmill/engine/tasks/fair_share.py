@@ -1,6 +1,6 @@
-"""Sharing a group fairly: a step with many tasks keeps few of them in the queue while others want a turn.
+"""Share a group fairly: a large step (a "giant") has a smaller window while other large steps use its lanes.
 
-SQS hands out by message group on AWS; where a queue is plain first in, first out, a short window does it.
+SQS fair queues balance by message group; a small window has that effect on a first-in, first-out queue.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from shardmill.store.rows import StepRow
 
 DEFAULT_WINDOW = 1_000
 LEAST_WINDOW = 64
-_WINDOWS_A_SLOT = 4
-_MOST = 50  # with so many giants at once, those are shrunk that matter
+_TASKS_PER_SLOT = 4
+_MAX_GIANTS = 50  # limits the reads; with so many giants, resizing a few more makes no difference
 
 
 def make_room(mill: Mill, step: StepRow, now: int) -> StepRow:
-    """Before a step's first messages go out, shrink the windows of those it shares its lanes with.
+    """Shrink the windows of the giants in a step's lanes before its first messages are sent.
 
-    A giant notes itself before it looks for others, so that of two at least one sees the other.
+    A giant registers before it reads the others, so that of two concurrent ones at least one sees the other.
     """
     giant = step.window > LEAST_WINDOW
     _enter(mill, step)
@@ -37,7 +37,7 @@ def make_room(mill: Mill, step: StepRow, now: int) -> StepRow:
 
 
 def grow(mill: Mill, step: StepRow, now: int) -> None:
-    """Give a step that was shrunk what its groups can use by now: workers may have joined."""
+    """Enlarge a window that was shrunk to what the workers of the groups can use now."""
     natural = natural_window(step)
     if LEAST_WINDOW <= step.window < natural:
         window = min(natural, _shared_window(mill, step, now))
@@ -45,12 +45,12 @@ def grow(mill: Mill, step: StepRow, now: int) -> None:
 
 
 def natural_window(step: StepRow) -> int:
-    """How many tasks of a step are in the queue while it has its group for itself."""
+    """The window of a step that shares its groups with no other giant."""
     return min(step.settings.max_task_count or DEFAULT_WINDOW, step.total)
 
 
 def move(mill: Mill, before: StepRow, after: StepRow) -> None:
-    """A step has other groups, or another window: it is known where it shares now, and nowhere else."""
+    """Update in which groups a step is registered after its groups or its window changed."""
     if after.begun:
         for name in set(before.groups) - set(after.groups):
             mill.groups.remove_giant(name, before.key)
@@ -64,17 +64,17 @@ def _enter(mill: Mill, step: StepRow) -> None:
 
 
 def leave(mill: Mill, step: StepRow) -> None:
-    """A step is over: it shares nothing any more."""
+    """Deregister a step that has ended."""
     if step.total > LEAST_WINDOW:
         for name in step.groups:
             mill.groups.remove_giant(name, step.key)
 
 
 def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
-    """The giants of other Jobs that are open in the lanes of a step; those that ended are struck off."""
+    """The open giants of other Jobs in the lanes of a step. Deregisters those that have ended."""
     rows = group_rows(mill, step.groups, now)
     named = {
-        name: {parse_step_reference(text) for text in sorted(row.giants)[:_MOST]}
+        name: {parse_step_reference(text) for text in sorted(row.giants)[:_MAX_GIANTS]}
         for name, row in rows.items()
     }
     found = mill.jobs.steps_by_key(set().union(*named.values())) if any(named.values()) else {}
@@ -91,12 +91,12 @@ def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
 
 
 def _shared_window(mill: Mill, step: StepRow, now: int) -> int:
-    """Few, but enough to keep every slot of a step's groups busy; Lambda has as many as it likes."""
+    """The window of a giant that shares its groups: enough for every slot, the default for Lambda."""
     rows = group_rows(mill, step.groups, now)
     if any(row.kind == "lambda" for row in rows.values()):
         return DEFAULT_WINDOW
     slots = sum(worker.slots for worker in live_workers(mill, rows, now))
-    return max(LEAST_WINDOW, _WINDOWS_A_SLOT * slots)
+    return max(LEAST_WINDOW, _TASKS_PER_SLOT * slots)
 
 
 def _resize(mill: Mill, step: StepRow, window: int, now: int) -> None:

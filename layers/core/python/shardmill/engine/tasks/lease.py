@@ -1,7 +1,7 @@
-"""Leasing tasks: from received messages to work, one conditional write a block.
+"""Lease tasks: turn received messages into leases, with one conditional write for each block.
 
-The row is the truth, the message only an alarm clock: a receiver that finds a live lease or a task that must
-wait hides the message again, and deletes it only when nothing is left to do.
+The rows are authoritative; a message only says that a task may be ready. A message is hidden while its task
+is leased or must wait, and deleted only when the task needs it no more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ StepKey = tuple[str, int, int]
 
 @dataclass(slots=True)
 class _Batch:
-    """One receive: who received, when, and what becomes of the messages."""
+    """One batch of messages: who received it, when, and what to do with the messages."""
 
     session: WorkerSession
     now: int
@@ -47,7 +47,7 @@ class _Batch:
 
 
 def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: int) -> list[Lease]:
-    """Lease for a worker's session what the messages it received announce."""
+    """Lease the tasks of the messages that a worker session received."""
     batch = _Batch(session, now)
     tickets = _readable(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
@@ -81,7 +81,7 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
 
 
 def drop_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
-    """Delete the messages that an older generation of their step sent; the others."""
+    """Delete messages of older generations of their step. Returns the others."""
     tickets = _readable(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
     meant = [m for t, m in tickets if (step := steps.get(t.step_key)) and _meant(step, t)]
@@ -93,13 +93,16 @@ def drop_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message
 
 @contextmanager
 def _unless_nothing_is_taken(batch: _Batch) -> Iterator[None]:
-    """What was leased already must reach the worker: the rest comes back with its messages."""
+    """Log an error instead of raising it if tasks were leased, because these must reach the worker."""
     try:
         yield
     except Exception:
         if not batch.leases:
             raise
-        logger.exception("a part of a batch could not be leased", extra={"action": "lease"})
+        logger.exception(
+            "failed to lease a part of a batch; its messages will reappear after their visibility timeout",
+            extra={"action": "lease"},
+        )
 
 
 def _resend(mill: Mill, key: StepKey, now: int) -> None:
@@ -124,7 +127,7 @@ def _meant(step: StepRow, ticket: Ticket) -> bool:
 
 
 def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
-    """The steps of the tickets; read anew where a remembered row would have us drop a message."""
+    """The steps of the tickets. A cached row that would make a message void is read again."""
     tickets = list(tickets)
     keys = {ticket.step_key for ticket in tickets}
     steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
@@ -135,9 +138,9 @@ def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, 
 
 
 def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: dict[int, Message]) -> None:
-    """Decide on each shard, write them all at once, and look again if the row was not as expected.
+    """Decide on each shard, write all changes at once, and start over if the block has changed.
 
-    The first guess, that nobody ever touched these shards, costs no read and is nearly always right.
+    The first try assumes that the shards were never leased, which saves a read and is nearly always right.
     """
     lease_ms = lease_time(mill, step, batch.now)
     block = mill.shards.blocks(step, [number])[number] if step.stopping else None
@@ -157,7 +160,7 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
                 step = stopping
             if not all(block[rank] == shard for rank, shard in changes.items()):
                 continue
-            # The SDK sent it twice, because the answer was lost: it is our own write that we met.
+            # The SDK retried a write whose response was lost: the block has the values written here.
         _carry_out(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
     batch.hide.extend((message, 1) for message in ranks.values())
@@ -189,7 +192,7 @@ def _judge(
 
 
 def _unsuited(mill: Mill, batch: _Batch, step: StepRow, ranks: Iterable[int]) -> set[int]:
-    """The tasks that the session cannot run, or failed at while another could run them."""
+    """The tasks that the session cannot run, or failed while another worker can run them."""
     session = batch.session
     if matching.ANY not in session.apps and not matching.can_run(
         session.apps, matching.required_program(step)
@@ -204,7 +207,7 @@ def _unsuited(mill: Mill, batch: _Batch, step: StepRow, ranks: Iterable[int]) ->
 
 
 def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: int, lease_ms: int) -> set[int]:
-    """The shards whose lease is young, or whose holder was seen lately and still claims them."""
+    """The shards with an unexpired lease, or whose worker sent a recent heartbeat that lists them."""
     running = {rank: shard for rank, shard in known.items() if shard.state is TaskState.RUNNING}
     alive = {rank for rank, shard in running.items() if shard.time + lease_ms > now}
     older = {rank: shard for rank, shard in running.items() if rank not in alive}
@@ -259,7 +262,7 @@ def _carry_out(
 
 
 def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
-    """Leave tasks to others: to those at the same queue, or to another group of the step that has them."""
+    """Leave tasks to other workers of the queue, or send them to another group that can run them."""
     if not matching.can_run(batch.session.apps, matching.required_program(step)):
         unmatched.note_if_stuck(mill, step, list(bounced), batch.now)
     rows = matching.group_rows(mill, step.groups, batch.now)
@@ -276,7 +279,7 @@ def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Mess
 
 
 def _forget_lost(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
-    """A worker that comes back, or is looked at, does not hold any more what others have taken."""
+    """Remove lost tasks from the rows of the workers that held them."""
     by_worker: dict[str, set[str]] = {}
     for rank, shard in lost.items():
         by_worker.setdefault(shard.worker_id, set()).add(task_id(step, rank))
@@ -296,7 +299,7 @@ def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
 
 
 def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
-    """End the tasks of a stopping step whose workers are gone: nobody else will."""
+    """End the running tasks of a stopping step whose workers are dead."""
     lease_ms = lease_time(mill, step, now)
     for block in mill.shards.all_blocks(step):
         known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
@@ -307,5 +310,5 @@ def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
         try:
             changed = mill.shards.change(step, block.number, {rank: known[rank] for rank in ends}, ends)
         except BlockChanged:
-            continue  # somebody reported just now; the next look sees the rest
+            continue  # a concurrent report won; the next call ends the rest
         completion.after_end(mill, step, changed)

@@ -1,4 +1,4 @@
-"""Sending the messages of tasks to the lanes of their groups."""
+"""Send the messages of tasks to the lanes of their groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shardmill.store.rows import StepRow
 
 
 def lease_time(mill: Mill, step: StepRow, now: int) -> int:
-    """How long a lease of a step's tasks holds without a sign of life, in milliseconds."""
+    """How long a lease of a step's tasks is valid without a heartbeat, in milliseconds."""
     groups = group_rows(mill, step.groups, now)
     return 1000 * max((group.lease_seconds for group in groups.values()), default=60)
 
@@ -24,7 +24,7 @@ def seconds_until(moment: int, now: int) -> int:
 
 
 def queues_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None = None) -> list[str]:
-    """The lanes that a step's messages go to: of its groups, those that somebody serves, if any."""
+    """The queues for a step's messages: those of its groups with a capable worker, or else of all."""
     rows = group_rows(mill, step.groups, now)
     groups = [rows[name] for name in only or step.sent_to or step.groups if name in rows]
     if len(groups) > 1:
@@ -47,13 +47,13 @@ def send(
     delay: int = 0,
     to: Sequence[str] | None = None,
 ) -> None:
-    """Send one message a task, spread over the groups of the step, or over those given."""
+    """Send one message for each task, distributed over the groups of the step or over `to`."""
     key = (step.job_id, step.run, step.index)
     send_to(mill, queues_of(mill, step, now, only=to), key, step.gen, ranks, delay=delay)
 
 
 def send_if_possible(mill: Mill, step: StepRow, ranks: Sequence[int], now: int, *, delay: int = 0) -> None:
-    """Send messages after the rows were written: if their group is gone, the tick ends the step."""
+    """Send messages after their rows were written. If the groups do not exist, the tick ends the step."""
     try:
         if ranks:
             send(mill, step, ranks, now, delay=delay)
@@ -78,9 +78,9 @@ def send_to(
 
 
 def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
-    """Send the message of every task whose turn it is and that has not ended; how many there were.
+    """Send a message for each open task within the window. Returns the number of messages.
 
-    `last`: nobody needs to do it once more for this generation.
+    `last`: mark the generation as sent, so that it is not sent again.
     """
     ranks = list(window.open_ranks(step, {block.number: block for block in mill.shards.open_blocks(step)}))
     send(mill, step, ranks, now)
@@ -90,7 +90,7 @@ def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
 
 
 def first_of(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list[int]:
-    """The tasks that have the first turns in the lines of these, in a run that kept some of its tasks."""
+    """The first open tasks of the lines of `ranks`, in a rerun that kept some tasks."""
     step = mill.jobs.step(*step_key)
     if not step or not step.opened:
         return []
@@ -99,9 +99,9 @@ def first_of(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list[i
 
 
 def send_again(mill: Mill, step: StepRow, now: int) -> None:
-    """Have the open tasks of a step sent anew, under its present generation, by whoever gets to it first.
+    """Request that the open tasks of a step are sent again, with its current generation.
 
-    Not at once: a report that still goes by the step's older row may be sending the next tasks by it.
+    Delayed, because a report that uses a cached row of the step may still send tasks with the old one.
     """
     key = (step.job_id, step.run, step.index)
     delay = STEP_CACHE_MS // 1000 + 1

@@ -1,4 +1,4 @@
-"""Parking the steps of a suspended Job: nothing of them is leased, and nothing is lost."""
+"""Park the steps of a suspended Job: their tasks keep their state and are not leased."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from shardmill.store.rows import JobRow, StepRow
 
 
 def park(mill: Mill, job: JobRow, now: int) -> None:
-    """Suspend every step of a suspended Job whose tasks may be leased."""
+    """Suspend the open steps of a suspended Job."""
     for step in mill.jobs.steps(job.id, job.run):
         if step.opened:
             park_step(mill, step, now, let_finish=job.let_finish)
 
 
 def park_step(mill: Mill, step: StepRow, now: int, *, let_finish: bool) -> StepRow:
-    """Make the messages of a step void and keep its tasks; one with no open task closes by itself."""
+    """Suspend a step and void its messages. A step without open tasks is left to close."""
     present: StepRow | None = step
     while present and present.opened and present.open:
         parked = mill.jobs.park_step(present, let_finish=let_finish, now=now)
@@ -27,11 +27,11 @@ def park_step(mill: Mill, step: StepRow, now: int, *, let_finish: bool) -> StepR
 
 
 def unpark_step(mill: Mill, step: StepRow, now: int) -> None:
-    """Let a suspended step go on with what is open."""
+    """Resume a suspended step and send its open tasks."""
     state = StepState.RUNNING if step.started_time else StepState.READY
     resumed = mill.jobs.unpark_step(step, state, now=now)
     if not resumed:
-        return  # somebody else did, or it has ended
+        return  # already resumed, or ended
     if not resumed.open:
         completion.wake(mill, resumed)
     elif not resumed.stopping:

@@ -1,4 +1,4 @@
-"""What becomes of a task: pure decisions, from the value of its shard to the next."""
+"""Decide what happens to a task: pure functions from the value of its shard to the next value."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Outcome(StrEnum):
 
 DISCARDED = "discarded"
 TIMED_OUT = "timed-out"
-TIMEOUT_GRACE_MS = 15_000  # what a worker has, after a task's time is over, to kill it and to say so
+TIMEOUT_GRACE_MS = 15_000  # for a worker to kill a task after its timeout and to report it
 LONGEST_WAIT = 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How often and when a step's tasks are tried again; seconds."""
+    """Retry limits, intervals and timeout of a step's tasks; times are in seconds."""
 
     failed_retries: int
     failed_interval: float
@@ -50,7 +50,7 @@ class Rules:
         )
 
     def overdue(self, shard: Shard, now: int) -> bool:
-        """Whether an attempt outlived its time, though its worker had time to end it and to say so."""
+        """Whether an attempt exceeded its timeout and the grace period for its worker's report."""
         if shard.state is not TaskState.RUNNING or self.timeout is None:
             return False
         return shard.time + self.timeout * 1000 + TIMEOUT_GRACE_MS <= now
@@ -58,33 +58,33 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """The receiver leases the task: the shard's new value."""
+    """Lease the task; `shard` is the new value."""
 
     shard: Shard
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The task ends here and now, without a worker: the shard's last value."""
+    """End the task without a worker; `shard` is the new value."""
 
     shard: Shard
 
 
 @dataclass(frozen=True, slots=True)
 class Bounce:
-    """The receiver cannot or should not run it: somebody else may."""
+    """Leave the task to another worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not now: hide the message that long."""
+    """Hide the message for a time."""
 
     ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Nothing is left to do for this message but to see that the task's end had its consequences."""
+    """Delete the message, after the consequences of the task's end were applied again."""
 
 
 Verdict = Take | End | Bounce | Wait | Settled
@@ -101,9 +101,9 @@ def on_delivery(
     stopping: bool,
     suits: bool = True,
 ) -> Verdict:
-    """A worker received the message of a task: what follows from the task's row.
+    """Decide what to do when a worker receives the message of a task.
 
-    `suits`: whether the worker can run it, and no other should rather.
+    `suits`: whether the worker can run the task, and should not leave it to another.
     """
     if shard.state is TaskState.READY and not stopping:
         if shard.time > now:
@@ -125,7 +125,7 @@ def on_delivery(
 def on_report(
     shard: Shard, rules: Rules, outcome: Outcome, *, reason: str, now: int, stopping: bool
 ) -> Shard:
-    """The worker that holds a task reports how its attempt went: the shard's new value."""
+    """The new value of a shard after the worker that holds it reported an outcome."""
     ended = shard.evolve(span=max(0, now - shard.time))
     if outcome is Outcome.SUCCESS:
         return ended.evolve(state=TaskState.SUCCESS)
@@ -138,16 +138,18 @@ def on_report(
         return ended.evolve(state=TaskState.KILLED if killed else TaskState.FAILED)
     if outcome is Outcome.REJECTED:
         rejected = ended.evolve(rejections=shard.rejections + 1)
-        return _again(rejected, rejected.rejections <= rules.reject_retries, rules.reject_interval, now)
+        return _retry_or_fail(
+            rejected, rejected.rejections <= rules.reject_retries, rules.reject_interval, now
+        )
     failed = ended.evolve(failures=shard.failures + 1)
     interval = min(
         rules.failed_interval * rules.failed_backoff ** min(failed.failures - 1, 100), LONGEST_WAIT
     )
-    return _again(failed, failed.failures <= rules.failed_retries, interval, now)
+    return _retry_or_fail(failed, failed.failures <= rules.failed_retries, interval, now)
 
 
 def on_hand_back(shard: Shard, now: int) -> Shard:
-    """A worker that stops gives a task back: it counts as nothing, but the attempt stays fenced."""
+    """The new value of a shard whose worker returns it: not a failure, and the attempt number stays."""
     return shard.evolve(state=TaskState.READY, time=now, span=0)
 
 
@@ -155,14 +157,14 @@ def _leased(shard: Shard, worker: str, now: int) -> Shard:
     return shard.evolve(state=TaskState.RUNNING, attempt=shard.attempt + 1, worker=worker, time=now, span=0)
 
 
-def _again(shard: Shard, retry: bool, interval: float, now: int) -> Shard:
+def _retry_or_fail(shard: Shard, retry: bool, interval: float, now: int) -> Shard:
     if not retry:
         return shard.evolve(state=TaskState.FAILED)
     return shard.evolve(state=TaskState.READY, time=now + int(interval * 1000), span=0)
 
 
 def too_many_failures(tolerated: int | str, failures: int, total: int) -> bool:
-    """Whether failures exceed what a step tolerates: a count, or a percentage of its tasks."""
+    """Whether failures exceed `tolerated`, a number or a percentage of the tasks."""
     if isinstance(tolerated, str):
         return failures * 100 > float(tolerated.removesuffix("%")) * total
     return failures > tolerated
