@@ -1,4 +1,4 @@
-"""Requests, and what answers say of Jobs, Steps and Tasks."""
+"""Job requests, and the documents of jobs, steps and tasks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_fault_of_a_request(document: object, expected: list[tuple[str, st
     assert faults_of(document) == expected
 
 
-def test_without_a_definition_step_names_are_not_judged() -> None:
+def test_without_a_definition_step_names_are_not_checked() -> None:
     assert faults_of({"jobName": "j", "steps": [{"stepName": "x"}]}, None) == []
 
 
@@ -88,7 +88,7 @@ anything = st.recursive(
 @given(
     st.dictionaries(st.sampled_from(["jobName", "trigger", "steps", "params", "dataTime", "info"]), anything)
 )
-def test_any_request_is_judged_without_a_crash(document: dict[str, Any]) -> None:
+def test_any_request_is_validated_without_a_crash(document: dict[str, Any]) -> None:
     faults_of(document)
 
 
@@ -151,7 +151,7 @@ def test_a_job_is_registered_until_it_ends() -> None:
     }
 
 
-def test_private_values_cannot_get_into_an_answer() -> None:
+def test_answers_contain_no_private_values() -> None:
     command = Command(name="x", environ=Environ(public={"A": "a"}, private={"KEY": "s3cret"}))
     step = Step(id="i_0", step_name="s", index=0, state=StepState.READY, command=command)
     task = a_task(command=command)
@@ -163,7 +163,7 @@ def test_private_values_cannot_get_into_an_answer() -> None:
     assert "s3cret" not in repr(command)
 
 
-def test_an_answer_reads_back_and_a_client_reads_past_what_is_new() -> None:
+def test_an_answer_reads_back_and_unknown_fields_are_ignored() -> None:
     job = a_job(
         steps=[Step(id="i_0", step_name="s", index=0, state=StepState.READY, counts={TaskState.READY: 1})]
     )
@@ -174,7 +174,7 @@ def test_an_answer_reads_back_and_a_client_reads_past_what_is_new() -> None:
         JobRequest.model_validate({"jobName": "j", "comesLater": 1})
 
 
-def test_rows_keep_times_as_milliseconds() -> None:
+def test_times_convert_to_milliseconds_and_back() -> None:
     assert to_ms(NOW) == 1_579_752_884_900
     assert from_ms(1_579_752_884_900) == NOW
     assert Attempt.model_validate({"attempt": 1, "startTime": 1_579_752_884_900}).start_time == NOW
@@ -191,5 +191,5 @@ def test_times_are_utc_with_milliseconds_and_read_back(since: timedelta, hours: 
     assert from_ms(to_ms(task.create_time)) == task.create_time
 
 
-def test_who_asks_is_a_value() -> None:
+def test_an_actor_is_an_immutable_value() -> None:
     assert Actor("admin") == Actor(name="admin")

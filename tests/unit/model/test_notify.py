@@ -1,4 +1,4 @@
-"""Who is told: what a definition may say of it, what answers show of it, and how a message is signed."""
+"""Notifications: their settings, how answers show them, and how messages are signed."""
 
 import base64
 import hashlib
@@ -66,7 +66,7 @@ def test_answers_show_everything_but_the_secrets(notify: list[dict[str, Any]]) -
     assert [notice.get("sns") for notice in shown.get("notify", [])] == [each.get("sns") for each in notify]
 
 
-def test_a_masked_secret_is_refused_and_a_reference_is_shown() -> None:
+def test_a_masked_secret_is_rejected_and_a_reference_is_shown() -> None:
     checked, _ = check_definition(define([{"webhook": HOOK}, {"webhook": HOOK | {"secret": "ssm:/a/b"}}]))
     assert checked is not None
     shown = public_document(checked)["notify"]
@@ -85,7 +85,7 @@ def test_a_masked_secret_is_refused_and_a_reference_is_shown() -> None:
         "https://10.0.0.1/",
     ],
 )
-def test_addresses(url: str) -> None:
+def test_valid_webhook_urls(url: str) -> None:
     assert faults([{"webhook": HOOK | {"url": url}}]) == {}
 
 
@@ -107,7 +107,7 @@ def test_addresses(url: str) -> None:
         7,
     ],
 )
-def test_what_is_no_address(url: Any) -> None:
+def test_invalid_webhook_urls(url: Any) -> None:
     assert list(faults([{"webhook": HOOK | {"url": url}}])) == ["/notify/0/webhook/url"]
 
 
@@ -130,22 +130,22 @@ def test_what_is_no_address(url: Any) -> None:
         ({"sns": TOPIC, "on": "failure"}, "/notify/0/on"),
     ],
 )
-def test_what_is_no_notice(notice: Any, where: str) -> None:
+def test_invalid_notices(notice: Any, where: str) -> None:
     assert list(faults([notice])) == [where]
 
 
-def test_ten_receivers_are_enough() -> None:
+def test_at_most_ten_receivers_are_accepted() -> None:
     assert faults([{"sns": TOPIC}] * 10) == {}
     assert list(faults([{"sns": TOPIC}] * 11)) == ["/notify"]
 
 
-def test_who_says_nothing_hears_of_trouble() -> None:
+def test_the_default_occasions_are_those_of_trouble() -> None:
     checked, _ = check_definition(define([{"sns": TOPIC}]))
     assert checked is not None
     assert occasions(checked.notify) == {"failure", "suspension", "lateness"}
 
 
-def test_every_end_is_one_occasion() -> None:
+def test_each_end_of_a_job_has_one_occasion() -> None:
     found = {
         state: occasion_of("Job Ended", state)
         for state in (JobState.SUCCESS, JobState.FAILED, JobState.KILLED)
@@ -157,7 +157,7 @@ def test_every_end_is_one_occasion() -> None:
     assert occasion_of("Job Suspended", JobState.SUSPENDED) == "suspension"
 
 
-def test_the_signature_is_that_of_the_specification() -> None:
+def test_the_signature_matches_the_specification() -> None:
     """The example of the Standard Webhooks reference libraries."""
     secret, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", b'{"test": 2432232314}'
     made = signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
@@ -171,13 +171,13 @@ def test_the_signature_is_that_of_the_specification() -> None:
     st.integers(0),
     st.binary(),
 )
-def test_any_text_is_a_secret(secret: str, message_id: str, timestamp: int, body: bytes) -> None:
+def test_any_string_can_be_a_secret(secret: str, message_id: str, timestamp: int, body: bytes) -> None:
     signed = f"{message_id}.{timestamp}.".encode() + body
     wanted = hmac.new(secret.encode(), signed, hashlib.sha256).digest()
     assert signature(secret, message_id, timestamp, body) == "v1," + base64.b64encode(wanted).decode()
 
 
-def test_the_envelope() -> None:
+def test_the_fields_of_a_cloudevent() -> None:
     detail = {
         "jobId": "x",
         "run": 2,

@@ -1,4 +1,4 @@
-"""Splitting one object: what is refused and why, and the corners of each kind of record."""
+"""Splitting of objects: rejected inputs, and edge cases of each kind of record."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def the_parts(data: bytes, parts: int, kind: Kind) -> list[bytes]:
         (0, 10, 1, 1),
     ],
 )
-def test_how_many_parts(size: int, totalwork: int | None, limit: int | None, count: int) -> None:
+def test_part_count(size: int, totalwork: int | None, limit: int | None, count: int) -> None:
     assert part_count(size, totalwork=totalwork, max_part_bytes=limit) == count
 
 
@@ -93,7 +93,7 @@ def a_tar() -> bytes:
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_packed_content_is_refused_whatever_its_name(packing: str, head: bytes) -> None:
+def test_compressed_content_is_rejected_regardless_of_its_name(packing: str, head: bytes) -> None:
     with pytest.raises(SplitError, match=rf"'reads.txt' .*first bytes.*\({packing}\).* Decompress it first"):
         check_splittable("reads.txt", head)
 
@@ -112,7 +112,7 @@ def test_packed_content_is_refused_whatever_its_name(packing: str, head: bytes) 
         ("brotli", "reads.br"),
     ],
 )
-def test_the_name_of_a_packed_file_is_refused(packing: str, name: str) -> None:
+def test_the_extension_of_a_compressed_file_is_rejected(packing: str, name: str) -> None:
     with pytest.raises(SplitError, match=rf"{name}' .*name.*\({packing}\).* Decompress it first"):
         check_splittable(name, b"")
 
@@ -127,7 +127,7 @@ def test_the_name_of_a_packed_file_is_refused(packing: str, name: str) -> None:
         ("lines", "Ünïcödé\n".encode("utf-16")),
     ],
 )
-def test_plain_content_is_let_through(name: str, head: bytes) -> None:
+def test_uncompressed_content_is_accepted(name: str, head: bytes) -> None:
     check_splittable(name, head)
     assert the_parts(head, 1, LINE) == [head]
 
@@ -147,7 +147,7 @@ def test_plain_content_is_let_through(name: str, head: bytes) -> None:
         (b"a\n\nb\n", "separator=", separated_by("")),
     ],
 )
-def test_what_the_records_are(head: bytes, options: str | None, kind: Kind) -> None:
+def test_record_kinds(head: bytes, options: str | None, kind: Kind) -> None:
     assert record_kind(head, options) == kind
 
 
@@ -160,7 +160,7 @@ def test_what_the_records_are(head: bytes, options: str | None, kind: Kind) -> N
         (b"@one\nAC\nGT\n+\nII\nII\n@two\nAC\n", None, r"from byte 0 on.*several lines.*one line"),
     ],
 )
-def test_records_that_are_refused(head: bytes, options: str | None, says: str) -> None:
+def test_invalid_records(head: bytes, options: str | None, says: str) -> None:
     with pytest.raises(SplitError, match=says):
         record_kind(head, options)
 
@@ -204,7 +204,7 @@ def test_a_position_around_a_separator(position: int, cut: int) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 3, 8, 64])
-def test_fastq_over_several_lines_is_refused_where_it_is_met(window: int) -> None:
+def test_multiline_fastq_is_rejected_where_it_is_found(window: int) -> None:
     record = b"@name\nACGT\nACGT\nAC\n+\n@III\n+III\nII\n"
     data = record * 20
     for position in range(1, len(data) - 2 * len(record)):
@@ -212,7 +212,7 @@ def test_fastq_over_several_lines_is_refused_where_it_is_met(window: int) -> Non
             find_cut(reading(data), len(data), position, FASTQ, window=window)
 
 
-def test_a_fastq_record_that_is_cut_off_begins_no_part() -> None:
+def test_a_truncated_fastq_record_begins_no_part() -> None:
     data = b"@a\nAC\n+\nII\n@b\nAC\n+\n"
     with pytest.raises(SplitError, match=r"quality of the same length.*from byte 3 on"):
         find_cut(reading(data), len(data), 3, FASTQ)
@@ -220,7 +220,7 @@ def test_a_fastq_record_that_is_cut_off_begins_no_part() -> None:
 
 
 @pytest.mark.parametrize("window", [1, 3, 8, 64])
-def test_blank_lines_between_fastq_records_are_refused_and_not_read_on(window: int) -> None:
+def test_blank_lines_between_fastq_records_are_rejected_without_reading_on(window: int) -> None:
     record = b"@a\nAC\n+\nII\n\n"
     data = record * 100
     asked: list[int] = []
@@ -236,7 +236,7 @@ def test_blank_lines_between_fastq_records_are_refused_and_not_read_on(window: i
         assert sum(asked) < 200
 
 
-def test_of_the_cuts_within_one_fastq_record_only_those_before_a_line_read_on() -> None:
+def test_only_cuts_before_a_line_of_a_fastq_record_read_on() -> None:
     data = (b"@giant\n" + b"A" * 20_000 + b"\n+\n" + b"@" * 20_000 + b"\n") * 2
     asked: list[int] = []
 
@@ -250,14 +250,14 @@ def test_of_the_cuts_within_one_fastq_record_only_those_before_a_line_read_on() 
 
 
 @pytest.mark.parametrize("answer", [b"", b"xx", b"x" * 100])
-def test_an_object_that_is_not_as_large_as_was_said(answer: bytes) -> None:
+def test_an_object_of_unexpected_size_is_rejected(answer: bytes) -> None:
     with pytest.raises(
         SplitError, match=rf"at byte 4 and {len(answer)} received: .*has changed.*Submit again"
     ):
         cuts(lambda offset, length: answer, 10, 2, LINE)
 
 
-def test_what_goes_wrong_in_a_read_is_told() -> None:
+def test_an_error_of_a_read_is_raised() -> None:
     def read(offset: int, length: int) -> bytes:
         raise ConnectionError("no such bucket")
 

@@ -1,4 +1,4 @@
-"""The worker protocol's words, and schedules."""
+"""The messages of the worker protocol, and schedules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from shardmill.model.worker import (
 )
 
 
-def test_a_registration_needs_a_name_and_a_group() -> None:
+def test_a_registration_requires_a_name_and_a_group() -> None:
     worker = Registration.model_validate({"name": "w", "groups": ["default"], "instanceId": "i-1"})
     assert (worker.apps, worker.slots, worker.instance_id) == (["*"], 1, "i-1")
     for wrong in (
@@ -38,7 +38,7 @@ def test_a_registration_needs_a_name_and_a_group() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"max": 0}, {"max": 11}, {"waitSeconds": 21}, {"waitSeconds": -1}, {"wait": 1}]
 )
-def test_a_lease_takes_ten_tasks_and_waits_20_seconds_at_most(wrong: dict[str, Any]) -> None:
+def test_a_lease_is_limited_to_ten_tasks_and_20_seconds(wrong: dict[str, Any]) -> None:
     LeaseRequest.model_validate({"workerId": "w", "max": 10, "waitSeconds": 20})
     with pytest.raises(ValidationError):
         LeaseRequest.model_validate({"workerId": "w", **wrong})
@@ -85,7 +85,7 @@ def a_schedule(**fields: Any) -> Schedule:
     return Schedule.model_validate({"scheduleId": "nightly", "jobName": "j", **fields})
 
 
-def test_a_schedule_takes_the_dates_of_seed_001() -> None:
+def test_a_schedule_accepts_the_dates_of_seed_001() -> None:
     schedule = a_schedule(
         cron="0 2 * * *", startDate=20200121, endDate="2020-02-21", timezone="Europe/Berlin"
     )
@@ -120,12 +120,12 @@ def test_cron_expressions_that_fire(cron: str) -> None:
         {"cron": "@daily", "overlap": "maybe"},
     ],
 )
-def test_schedules_that_are_refused(fields: dict[str, Any]) -> None:
+def test_invalid_schedules(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         a_schedule(**fields)
 
 
-def test_the_models_import_nothing_heavy() -> None:
+def test_the_models_import_no_heavy_packages() -> None:
     script = (
         "import sys, shardmill.model.definition.validation;"
         "import shardmill.model.worker, shardmill.model.time.schedule;"

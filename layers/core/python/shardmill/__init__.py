@@ -1,4 +1,4 @@
-"""Shardmill: sharded batch jobs on AWS. This is its Python SDK; what is named here is made on first use."""
+"""Shardmill: sharded batch jobs on AWS. The names of the Python SDK, each imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every definition."""
+"""Properties of every definition."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ work = st.one_of(
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, Any]:
-    """Definitions that are right, in any spelling."""
+    """Valid definitions, in any spelling."""
     step_names = draw(st.lists(names, min_size=1, max_size=5, unique=True))
     steps = []
     for at, name in enumerate(step_names):
@@ -136,7 +136,7 @@ def right(document: object) -> JobDefine:
 
 @quick
 @given(documents())
-def test_what_is_stored_reads_back_the_same(document: dict[str, Any]) -> None:
+def test_a_stored_definition_reads_back_unchanged(document: dict[str, Any]) -> None:
     define = right(document)
     stored = json.loads(json.dumps(stored_document(define)))
     assert JobDefine.model_validate(stored) == define
@@ -146,7 +146,7 @@ def test_what_is_stored_reads_back_the_same(document: dict[str, Any]) -> None:
 
 @quick
 @given(documents())
-def test_answers_hold_no_private_value_and_nothing_empty(document: dict[str, Any]) -> None:
+def test_answers_contain_no_private_and_no_empty_values(document: dict[str, Any]) -> None:
     define = right(document)
     answer = json.dumps(public_document(define))
     for step in define.steps:
@@ -160,14 +160,16 @@ def test_answers_hold_no_private_value_and_nothing_empty(document: dict[str, Any
 
 @quick
 @given(anything | st.dictionaries(st.sampled_from(["jobName", "steps", "params", "info"]), anything))
-def test_any_json_is_judged_without_a_crash(document: object) -> None:
+def test_any_json_is_validated_without_a_crash(document: object) -> None:
     define, faults = check_definition(document)
     assert (define is None) == bool(faults)
 
 
 @quick
 @given(documents(), st.data())
-def test_any_damage_is_judged_and_its_place_exists(document: dict[str, Any], data: st.DataObject) -> None:
+def test_faults_of_a_damaged_definition_point_to_existing_places(
+    document: dict[str, Any], data: st.DataObject
+) -> None:
     holder: Any = document
     while True:
         key = data.draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
@@ -189,7 +191,7 @@ def _parent_of(document: Any, pointer: str) -> None:
 
 @quick
 @given(st.integers(1, 500), st.integers(-1000, 1000), st.integers(0, 2_000))
-def test_packs_tile_their_range(size: int, start: int, more: int) -> None:
+def test_packs_cover_their_range_exactly_once(size: int, start: int, more: int) -> None:
     conf = PackConf(size=size, start=start, end=start + more)
     step = StepDefine(step_name="a", step_type="PACK", pack_conf=conf)
     packs = [pack_of(step, rank) for rank in range(total(step))]
@@ -205,7 +207,7 @@ def test_packs_tile_their_range(size: int, start: int, more: int) -> None:
         lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=3), min_size=n, max_size=n)
     )
 )
-def test_circles_are_found_if_and_only_if_there_are_any(waits_for: list[list[int]]) -> None:
+def test_cycles_are_found_if_and_only_if_there_are_any(waits_for: list[list[int]]) -> None:
     found = cycles(waits_for)
     for circle in found:
         for node, following in zip(circle, [*circle[1:], circle[0]], strict=True):

@@ -1,4 +1,4 @@
-"""What the content of a step may say, type by type: each fault with its place and code."""
+"""The content of each step type: valid contents, and faults with their pointer and code."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from support.paths import PROJECT
         ("docker", "alpine", ("alpine", [])),
     ],
 )
-def test_what_a_content_means(kind: str, content: Any, words: Any) -> None:
+def test_the_command_line_of_a_content(kind: str, content: Any, words: Any) -> None:
     assert getattr(step_types, kind)(content) == words
     assert content_faults(kind, content) == ()
 
@@ -75,7 +75,7 @@ def test_what_a_content_means(kind: str, content: Any, words: Any) -> None:
         ("noop", {"whatever": 1}),
     ],
 )
-def test_contents_that_may_be_saved(kind: str, content: Any) -> None:
+def test_valid_contents(kind: str, content: Any) -> None:
     assert content_faults(kind, content) == ()
 
 
@@ -124,7 +124,7 @@ WRONG: list[tuple[str, Any, tuple[str | int, ...], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "content", "path", "code"), WRONG)
-def test_a_content_that_is_wrong_is_refused_on_saving_and_on_the_worker(
+def test_an_invalid_content_is_rejected_on_saving_and_by_the_worker(
     kind: str, content: Any, path: tuple[str | int, ...], code: str
 ) -> None:
     assert [(at, each) for at, each, _ in content_faults(kind, content)] == [(path, code)]
@@ -132,7 +132,7 @@ def test_a_content_that_is_wrong_is_refused_on_saving_and_on_the_worker(
         getattr(step_types, "lambda_" if kind == "lambda" else kind)(content)
 
 
-def test_every_fault_is_told_at_its_place_in_the_definition() -> None:
+def test_every_fault_points_into_the_definition() -> None:
     content = {"url": "x", "headers": {"Host": "a"}, "expectStatus": 1}
     _, faults = check_definition(
         {"jobName": "j", "steps": [{"stepName": "a", "type": "http", "content": content}]}
@@ -163,7 +163,7 @@ def test_the_image_of_a_command(step: dict[str, Any], pointer: str, code: str) -
 
 
 @pytest.mark.parametrize("value", ["a b", "'", "--evil", "$(x)", ""])
-def test_a_value_stays_one_word_wherever_a_text_is_split(value: str) -> None:
+def test_a_value_stays_one_word_where_a_string_is_split(value: str) -> None:
     context = {"params": {"v": value}}
     for kind in sorted(step_types.WORD_TYPES):
         words = getattr(step_types, kind)(
@@ -174,15 +174,15 @@ def test_a_value_stays_one_word_wherever_a_text_is_split(value: str) -> None:
     assert step_types.docker(render_content("docker", content, context)) == ("a", ["sh", "-c", value, value])
 
 
-def test_elsewhere_a_value_is_put_as_it_is() -> None:
+def test_a_value_is_not_quoted_elsewhere() -> None:
     context = {"params": {"v": "it's"}}
     assert render_content("hive", "select {{ params.v }}", context) == "select it's"
     assert render_content("java", {"args": ["{{ params.v }}"]}, context) == {"args": ["it's"]}
     assert render_content("shell", "echo {{ params.v }}", context) == "echo 'it'\"'\"'s'"
 
 
-def test_texts_that_are_filled_in_are_read_as_they_are() -> None:
-    """What looks like a template on the worker came from a value, and is no excuse any more."""
+def test_rendered_strings_are_not_rendered_again() -> None:
+    """A placeholder that reaches the worker came from a value, and is validated like any other text."""
     for kind, content in (
         ("python", "{{x"),
         ("http", "{{x"),
@@ -194,6 +194,6 @@ def test_texts_that_are_filled_in_are_read_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((PROJECT / "examples").glob("*.yaml")), ids=str)
-def test_the_examples_are_right(path: Path) -> None:
+def test_the_examples_are_valid(path: Path) -> None:
     define, faults = check_definition(yaml.safe_load(path.read_text()))
     assert (define is not None, faults) == (True, [])

@@ -1,4 +1,4 @@
-"""What makes a definition right or wrong, by example."""
+"""Validation of definitions, by example."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def message_of(document: object) -> str:
     return only.message
 
 
-def test_the_example_of_the_design() -> None:
+def test_the_example_of_the_design_document() -> None:
     define = valid(BALANCE_REPORT)
     generate, merge = define.steps
     assert (generate.type, generate.sharding, total(generate)) == ("shell", 12, 12)
@@ -131,13 +131,13 @@ def test_an_answer_can_be_sent_back_except_for_its_masked_values() -> None:
         ),
     ],
 )
-def test_both_spellings_mean_the_same(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_alternative_spellings_are_equivalent(old: dict[str, Any], new: dict[str, Any]) -> None:
     one, other = (valid(job(step("z"), step("a", **fields))) for fields in (old, new))
     assert one == other
     assert public_document(one) == public_document(other)
 
 
-def test_a_job_without_steps_is_one_step() -> None:
+def test_a_job_without_steps_becomes_one_step() -> None:
     define = valid({"jobName": "j", "type": 2, "content": "ls {{ params.a }}", "params": {"a": 1}})
     assert [(s.step_name, s.type, s.content) for s in define.steps] == [
         ("main", "shell", "ls {{ params.a }}")
@@ -153,7 +153,7 @@ def test_a_job_without_steps_is_one_step() -> None:
     ]
 
 
-def test_the_address_gives_the_name() -> None:
+def test_the_url_gives_the_name() -> None:
     assert valid({"steps": [step()]}, "j").job_name == "j"
     assert faults_of(job(), "other") == [("/jobName", "name-mismatch")]
 
@@ -250,7 +250,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "pointer", "code"), WRONG)
-def test_one_fault_is_found_where_it_is(document: dict[str, Any], pointer: str, code: str) -> None:
+def test_each_fault_has_its_pointer_and_code(document: dict[str, Any], pointer: str, code: str) -> None:
     assert faults_of(document) == [(pointer, code)]
 
 
@@ -288,16 +288,16 @@ def test_every_fault_is_reported_at_once() -> None:
         (job(step(sharding=2, shardConf={"shard": 2})), "'sharding'"),
     ],
 )
-def test_messages_help(document: dict[str, Any], part: str) -> None:
+def test_messages_suggest_a_correction(document: dict[str, Any], part: str) -> None:
     assert part in message_of(document)
 
 
 @pytest.mark.parametrize("document", [None, 5, "x", [], [job()]])
-def test_what_is_no_object_is_refused(document: object) -> None:
+def test_only_objects_are_accepted(document: object) -> None:
     assert faults_of(document) == [("", "bad-type")]
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_deep_nesting_is_rejected() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -316,7 +316,7 @@ def test_secrets_are_not_repeated_in_faults() -> None:
         assert "s3cret" not in str(faults)
 
 
-def test_the_environment_of_a_command_is_a_template() -> None:
+def test_the_environment_of_a_command_is_rendered() -> None:
     environ = {"public": {"A": "{{ shard.index }}"}, "private": {"B": "{{ params.key }}-x"}}
     valid(job(step(command={"name": "x", "environ": environ}), params={"key": "k"}))
     for kind in ("public", "private"):
@@ -342,7 +342,7 @@ def test_two_thousand_steps_take_well_under_a_second() -> None:
     assert [code for _, code in faults_of(chain)] == ["cyclic-steps"]
 
 
-def test_more_faults_than_anybody_reads_are_counted() -> None:
+def test_faults_beyond_the_limit_are_counted() -> None:
     faults = check_definition(job(**{f"x{at}": 1 for at in range(3_000)}))[1]
     assert len(faults) == 1_001
     assert (faults[-1].code, faults[-1].message) == ("too-many-faults", "2000 more faults are not shown")

@@ -1,4 +1,4 @@
-"""Expressions: values, filters, comparisons and what goes wrong with them, bounded and without code."""
+"""Expressions: values, filters, comparisons, their errors and their limits."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def value(text: str, **more: Any) -> Any:
 
 
 def fault_of(text: str, **more: Any) -> str:
-    """What is wrong with a text, if anything; what is not JSON would be a defect."""
+    """The message of the error, or an empty string; a value must be JSON."""
     try:
         json.dumps(value(text, **more))
     except TemplateError as error:
@@ -72,7 +72,7 @@ def fault_of(text: str, **more: Any) -> str:
 
 
 def written(text: str, quote: str) -> str:
-    """A text as a literal between those quotes."""
+    """A string as a literal with the given quotes."""
     return quote + text.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
 
 
@@ -101,7 +101,7 @@ def written(text: str, quote: str) -> str:
         ("shard.index", 9),
     ],
 )
-def test_paths_lead_into_json(text: str, expected: Any) -> None:
+def test_paths_access_parts_of_json_values(text: str, expected: Any) -> None:
     assert value(text) == expected
 
 
@@ -123,7 +123,7 @@ def test_paths_lead_into_json(text: str, expected: Any) -> None:
         ("1 == 2 or params.x", "{{ params.x }} has no value here: params has no 'x'"),
     ],
 )
-def test_what_is_missing_is_named(text: str, message: str) -> None:
+def test_the_message_names_the_missing_value(text: str, message: str) -> None:
     with pytest.raises(TemplateError) as error:
         value(text)
     assert str(error.value) == message
@@ -131,7 +131,7 @@ def test_what_is_missing_is_named(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["__class__", "__dict__", "keys", "real", "append", "__len__"])
 @pytest.mark.parametrize("path", ["params", "params.files", "params.text", "params.n", "item", "shard"])
-def test_there_is_no_way_to_the_attributes_of_python(path: str, name: str) -> None:
+def test_python_attributes_are_not_accessible(path: str, name: str) -> None:
     with pytest.raises(TemplateError, match="has no value here"):
         value(f"{path}.{name}")
 
@@ -180,7 +180,7 @@ def test_filters_bind_tighter_than_comparisons(text: str, expected: Any) -> None
         ("null in params.deep", "null cannot be in an object"),
     ],
 )
-def test_what_does_not_fit_is_told(text: str, part: str) -> None:
+def test_type_errors_are_reported(text: str, part: str) -> None:
     with pytest.raises(TemplateError, match=part):
         value(text)
 
@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_told(text: str, part: str) -> None:
 @pytest.mark.parametrize(
     "text", ["params.n < 's3cret'", "'s3cret' | first", "params.x == 's3cret'", "8765 in 's3cret'"]
 )
-def test_no_literal_is_told_while_evaluating(text: str) -> None:
+def test_errors_of_evaluation_contain_no_literal(text: str) -> None:
     with pytest.raises(TemplateError) as error:
         value(text)
     assert "s3cret" not in str(error.value)
@@ -236,7 +236,7 @@ def test_no_literal_is_told_while_evaluating(text: str) -> None:
         ("\N{NO-BREAK SPACE}", "is unexpected"),
     ],
 )
-def test_bad_syntax_says_where(text: str, part: str) -> None:
+def test_syntax_errors_have_a_position(text: str, part: str) -> None:
     with pytest.raises(TemplateError, match=part):
         parse(text)
 
@@ -259,7 +259,7 @@ def test_length_is_bounded() -> None:
         parse("'" + "x" * (MAX_LENGTH - 1) + "'")
 
 
-def test_what_filters_make_is_bounded() -> None:
+def test_results_of_filters_are_bounded() -> None:
     with pytest.raises(TemplateError, match=f"json results in more than {MAX_TEXT} characters"):
         value("'\"'" + "|json" * 190)
 
@@ -267,7 +267,7 @@ def test_what_filters_make_is_bounded() -> None:
 @pytest.mark.parametrize(
     "chain", ["true" + " and true" * 110, "1" + " or 1" * 190, "'x'" + "|lower|upper" * 80]
 )
-def test_long_chains_are_not_nested(chain: str) -> None:
+def test_long_chains_do_not_count_as_nesting(chain: str) -> None:
     assert len(chain) <= MAX_LENGTH
     assert value(chain) in (True, "X")
 
@@ -280,43 +280,43 @@ def test_a_json_literal_is_its_value(literal: Any) -> None:
 
 
 @given(TEXTS, st.sampled_from("'\""))
-def test_a_quoted_text_is_that_text(text: str, quote: str) -> None:
+def test_a_quoted_string_is_that_string(text: str, quote: str) -> None:
     assert value(written(text, quote)) == text
 
 
 @given(TEXTS, VALUES)
-def test_any_key_can_be_written_between_brackets(key: str, held: Any) -> None:
+def test_any_key_can_be_accessed_with_brackets(key: str, held: Any) -> None:
     path = parse(f"v[{json.dumps(key)}]")
     assert path.value({"v": {key: held}}) == held
     assert parse(str(path)).value({"v": {key: held}}) == held
 
 
 @given(VALUES)
-def test_what_counts_as_true_is_what_python_says(held: Any) -> None:
+def test_truth_is_that_of_python(held: Any) -> None:
     assert is_true(held) is bool(held)
 
 
-def test_the_text_false_is_false() -> None:
+def test_the_string_false_is_false() -> None:
     assert not any(map(is_true, ("false", "FALSE", "False")))
     assert all(map(is_true, ("no", "0", " ", "false ", ["false"])))
     assert value("not 'False'") is True
 
 
 @given(BOOLEANS)
-def test_and_or_not_bind_as_in_python(text: str) -> None:
+def test_precedence_of_and_or_not_is_that_of_python(text: str) -> None:
     names = {"true": True, "false": False, "__builtins__": {}}
     assume(text.count("(") + text.count("not ") <= MAX_NESTING)
     assert value(text) is bool(eval(text, names))
 
 
 @given(VALUES, VALUES)
-def test_and_or_not_take_any_values_and_give_true_or_false(a: Any, b: Any) -> None:
+def test_and_or_not_accept_any_values_and_return_a_boolean(a: Any, b: Any) -> None:
     assert value("v.a and v.b", a=a, b=b) is bool(a and b)
     assert value("v.a or v.b", a=a, b=b) is bool(a or b)
     assert value("not v.a", a=a) is (not a)
 
 
-def test_what_is_decided_is_not_looked_at_further() -> None:
+def test_and_and_or_short_circuit() -> None:
     assert value("true or params.x") is True
     assert value("false and params.x") is False
 
@@ -336,7 +336,7 @@ def test_what_is_decided_is_not_looked_at_further() -> None:
         ("!=", operator.ne),
     ],
 )
-def test_numbers_and_texts_compare_as_in_python(
+def test_numbers_and_strings_compare_as_in_python(
     sign: str, meant: Callable[[Any, Any], bool], pair: tuple[Any, Any]
 ) -> None:
     assert value(f"v.a {sign} v.b", a=pair[0], b=pair[1]) is meant(*pair)
@@ -360,13 +360,13 @@ def test_in_and_not_in_are_opposites(each: Any, many: list[Any], text: str, part
     assert value("v.a in v.b", a=part, b={text: 1}) is (part == text)
 
 
-def test_true_is_no_number() -> None:
+def test_true_is_not_a_number() -> None:
     assert value("true == 1") is False
     assert value("1 == 1.0") is True
     assert value("v.a == v.b", a=[True], b=[1]) is False
 
 
-def test_equality_of_deep_values_needs_no_depth() -> None:
+def test_equality_of_deep_values_does_not_recurse() -> None:
     one: list[Any] = []
     other: list[Any] = []
     for _ in range(10_000):
@@ -376,7 +376,7 @@ def test_equality_of_deep_values_needs_no_depth() -> None:
 
 
 @given(st.sampled_from(sorted(FILTERS)), VALUES)
-def test_a_filter_takes_what_it_says(name: str, held: Any) -> None:
+def test_filters_accept_their_types_only(name: str, held: Any) -> None:
     fault = fault_of(f"v.a | {name}", a=held)
     if not isinstance(held, FILTERS[name].takes):
         assert f"{name} takes {FILTERS[name].wanted}" in fault
@@ -394,7 +394,7 @@ def test_a_filter_takes_what_it_says(name: str, held: Any) -> None:
         ("not (params.n in 'abc') and (true or item)", "(not (params.n in …)) and (… or item)"),
     ],
 )
-def test_an_expression_is_told_without_its_literals(text: str, told: str) -> None:
+def test_the_text_of_an_expression_contains_no_literals(text: str, told: str) -> None:
     assert str(parse(text)) == told
 
 
@@ -408,5 +408,7 @@ def test_an_expression_is_told_without_its_literals(text: str, told: str) -> Non
         ("1 < 2", []),
     ],
 )
-def test_paths_are_listed_with_what_may_be_missing(text: str, expected: list[tuple[str, bool]]) -> None:
+def test_paths_are_listed_with_whether_they_may_be_missing(
+    text: str, expected: list[tuple[str, bool]]
+) -> None:
     assert [(str(path), optional) for path, optional in parse(text).paths()] == expected

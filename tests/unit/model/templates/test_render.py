@@ -1,4 +1,4 @@
-"""Templates: expressions over named values in texts, never code."""
+"""Rendering and validation of templates."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WRITTEN = st.lists(
         ("it's {{ params.n }} o'clock", "it's 3 o'clock"),
     ],
 )
-def test_values_are_filled_in(text: str, expected: str) -> None:
+def test_values_are_rendered(text: str, expected: str) -> None:
     assert render(text, CONTEXT, quote=False) == expected
 
 
@@ -87,7 +87,7 @@ def test_values_are_filled_in(text: str, expected: str) -> None:
         ("{{ {{ params.date }} }}", "is neither a name"),
     ],
 )
-def test_bad_braces_are_faults_everywhere(text: str, part: str) -> None:
+def test_malformed_placeholders_are_faults(text: str, part: str) -> None:
     assert part in check(text, {"date"})[0]
     with pytest.raises(TemplateError, match=part):
         render(text, CONTEXT, quote=False)
@@ -102,7 +102,7 @@ def test_unknown_names_are_faults() -> None:
         render("{{ pack.start }}", CONTEXT, quote=False)
 
 
-def test_all_that_is_wrong_is_told_once() -> None:
+def test_each_fault_is_reported_once() -> None:
     text = "{{ params.x or params.x | eval }} {{ params.x == params.y }} {{ params.x }} {{ item }} {{"
     found = check(text, {"date"})
     assert len(found) == 5
@@ -128,7 +128,7 @@ def test_all_that_is_wrong_is_told_once() -> None:
         ("{{ shard['index'] }}", set()),
     ],
 )
-def test_known_parameters_and_optional_ones_are_no_faults(text: str, known: set[str]) -> None:
+def test_known_and_optional_parameters_are_accepted(text: str, known: set[str]) -> None:
     assert check(text, known) == []
 
 
@@ -145,20 +145,20 @@ def test_known_parameters_and_optional_ones_are_no_faults(text: str, known: set[
         ("{{ item.key | default(1) }}", "item is only available in a step with items"),
     ],
 )
-def test_what_is_not_known_here_is_a_fault(text: str, message: str) -> None:
+def test_unavailable_names_are_faults(text: str, message: str) -> None:
     assert check(text, {"a.b"}, steps={"list"}) == [message]
 
 
 @pytest.mark.parametrize(
     "text", ["steps.list", "steps.list.state", "job.name.x", "params[0]", "steps[0].output"]
 )
-def test_names_that_nobody_knows_are_faults(text: str) -> None:
+def test_names_that_do_not_exist_are_faults(text: str) -> None:
     (found,) = check(f"{{{{ {text} }}}}", {"list"}, steps={"list"}, item=True)
     assert found.startswith(f"unknown name '{text}': use params.NAME, steps.NAME.output, item, ")
     assert all(name in found for name in KNOWN)
 
 
-def test_outputs_and_items_are_known_where_they_are_allowed() -> None:
+def test_outputs_and_items_are_available_where_they_are_allowed() -> None:
     assert check("{{ steps.list.output.a[0] }} {{ steps['list'].output }}", set(), steps={"list"}) == []
     assert check("{{ item }} {{ item.a }} {{ item[0] in item['b c'] }}", set(), item=True) == []
 
@@ -188,12 +188,12 @@ def test_names_are_listed_in_order() -> None:
         ("{{ params.n }} {{", False),
     ],
 )
-def test_one_hole_is_told_from_other_texts(text: str, expected: bool) -> None:
+def test_a_single_placeholder_is_recognised(text: str, expected: bool) -> None:
     assert is_single_placeholder(text) is expected
 
 
 @given(JSON)
-def test_the_value_of_one_hole_keeps_its_type(value: Any) -> None:
+def test_the_value_of_a_single_placeholder_keeps_its_type(value: Any) -> None:
     found = evaluate(" {{ params.v }}\n", {"params": {"v": value}})
     assert found == value
     assert type(found) is type(value)
@@ -209,12 +209,12 @@ def test_a_literal_is_its_own_value(value: Any) -> None:
 @pytest.mark.parametrize(
     "text", ["", "5", "x{{ params.n }}", "{{ params.n }}.", "{{ params.n }}{{ params.n }}"]
 )
-def test_only_one_hole_has_a_value(text: str) -> None:
+def test_only_a_single_placeholder_can_be_evaluated(text: str) -> None:
     with pytest.raises(TemplateError, match=r"must be a single .* expression without other text"):
         evaluate(text, CONTEXT)
 
 
-def test_a_bad_hole_has_no_value() -> None:
+def test_a_malformed_placeholder_cannot_be_evaluated() -> None:
     with pytest.raises(TemplateError, match="is neither a name"):
         evaluate("{{ a b }}", CONTEXT)
     with pytest.raises(TemplateError, match="not closed"):
@@ -222,23 +222,23 @@ def test_a_bad_hole_has_no_value() -> None:
 
 
 @pytest.mark.parametrize("value", [None, False, 0, 0.0, "", [], {}, "false", "False", "FALSE"])
-def test_what_is_empty_or_says_false_is_false(value: Any) -> None:
+def test_empty_values_and_the_string_false_are_false(value: Any) -> None:
     assert truth("{{ params.v }}", {"params": {"v": value}}) is False
     assert truth("{{ not params.v }}", {"params": {"v": value}}) is True
 
 
 @pytest.mark.parametrize("value", [True, 1, -0.5, "0", "no", " ", [0], {"a": None}])
-def test_all_else_is_true(value: Any) -> None:
+def test_other_values_are_true(value: Any) -> None:
     assert truth("{{ params.v }}", {"params": {"v": value}}) is True
 
 
-def test_values_inside_of_objects_are_filled_in() -> None:
+def test_strings_inside_objects_are_rendered() -> None:
     nested = {"{{ x": ["{{ params.n }}", 5, None, {"a": "{{ shard.total }}"}]}
     assert render_value(nested, CONTEXT, quote=False) == {"{{ x": ["3", 5, None, {"a": "12"}]}
 
 
 @given(st.text() | WRITTEN)
-def test_what_is_checked_as_good_can_be_filled_in_and_the_rest_not(text: str) -> None:
+def test_a_template_renders_if_and_only_if_it_has_no_faults(text: str) -> None:
     faults = check(text, CONTEXT["params"], item=True)
     if faults:
         with pytest.raises(TemplateError):
@@ -253,12 +253,12 @@ def test_what_is_checked_as_good_can_be_filled_in_and_the_rest_not(text: str) ->
 
 
 @given(st.text())
-def test_a_value_is_never_read_as_a_template(value: str) -> None:
+def test_a_value_is_never_rendered_as_a_template(value: str) -> None:
     assert render("<{{ params.v }}>", {"params": {"v": value}}, quote=False) == f"<{value}>"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
-def test_what_is_no_text_is_put_in_as_json(value: Any) -> None:
+def test_other_values_than_strings_are_rendered_as_json(value: Any) -> None:
     rendered = render("{{ params.v }}", {"params": {"v": value}}, quote=False)
     assert rendered == value if isinstance(value, str) else json.loads(rendered) == value
 
@@ -273,7 +273,7 @@ def test_the_value_of_any_expression_is_one_word_of_shell_text(value: str) -> No
     assert done.stdout.decode() == f"<{value}><$(echo pwned)><{in_json}>"
 
 
-def test_no_literal_is_told_where_a_value_is_not_safe() -> None:
+def test_errors_about_unsafe_values_contain_no_literal() -> None:
     with pytest.raises(TemplateError) as error:
         render("echo `{{ params.x | default('s3cret $') }}`", CONTEXT, quote=True)
     assert str(error.value).startswith("{{ params.x | default(…) }}: a value with special characters")

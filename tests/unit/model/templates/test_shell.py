@@ -1,4 +1,4 @@
-"""A value in shell text stays data, wherever it stands: proved with the shell itself."""
+"""Values in shell text stay data wherever they are inserted; verified by running a shell."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run(script: str) -> str:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_nasty_values_stay_data(place: str) -> None:
+def test_malicious_values_stay_data(place: str) -> None:
     scripts = "\necho\n".join(f"({rendered(place, value)}\n)" for value in NASTY)
     assert run(scripts) == "\n".join(f"<{value}>" for value in NASTY)
 
@@ -96,17 +96,17 @@ def test_a_value_is_one_argument_of_a_command_line(value: str) -> None:
         'echo "$(case a in a) echo {{ params.v }};; esac)"',
     ],
 )
-def test_where_a_value_cannot_be_made_safe_only_a_harmless_one_is_taken(place: str) -> None:
+def test_where_quoting_is_impossible_only_harmless_values_are_accepted(place: str) -> None:
     assert rendered(place, "20200121") == place.replace("{{ params.v }}", "20200121")
     with pytest.raises(TemplateError, match=r"params\.v .*environment variable"):
         rendered(place, "$(echo pwned)")
 
 
-def test_nothing_is_put_between_quotes_without_need() -> None:
+def test_harmless_values_are_not_quoted() -> None:
     assert rendered('echo "shard {{ params.v }}"', "9") == 'echo "shard 9"'
     assert rendered("echo {{ params.v }}", "9") == "echo 9"
 
 
-def test_a_nul_character_is_refused() -> None:
+def test_a_nul_character_is_rejected() -> None:
     with pytest.raises(TemplateError, match="NUL"):
         rendered("echo {{ params.v }}", "a\0b")

@@ -1,4 +1,4 @@
-"""What a deadline is: laws of seconds and times of day."""
+"""Deadlines by seconds and by time of day."""
 
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -27,7 +27,7 @@ def test_seconds_count_from_the_start(start: int, seconds: int) -> None:
 
 @quick
 @given(moments, times_of_day, zones)
-def test_a_time_of_day_is_the_next_that_the_clock_shows(start: int, wanted: str, zone: str) -> None:
+def test_a_time_of_day_is_the_next_one_on_the_wall_clock(start: int, wanted: str, zone: str) -> None:
     found = deadline(start, None, wanted, zone)
     assert found is not None
     assert start < found <= start + timedelta(hours=49) // timedelta(milliseconds=1)
@@ -47,7 +47,7 @@ def test_the_earlier_one_counts(start: int, seconds: int | None, wanted: str, zo
 
 
 @pytest.mark.parametrize("wrong", ["6:30", "24:00", "06:60", "06:30:00", "", 390, "٠٦:٣٠", "06:30\n"])
-def test_what_is_no_time_of_day_is_refused(wrong: object) -> None:
+def test_invalid_times_of_day(wrong: object) -> None:
     _, faults = check_definition({"jobName": "a", "deadlineTime": wrong, "steps": [{"stepName": "a"}]})
     [fault] = faults
     assert (fault.pointer, fault.code) == ("/deadlineTime", "bad-time")

@@ -1,4 +1,4 @@
-"""When a schedule fires: clock changes, days, and the cron texts that are refused."""
+"""The times at which a schedule fires: clock changes, days and limits."""
 
 from __future__ import annotations
 
@@ -136,14 +136,14 @@ def test_a_second_and_less_than_a_second_are_rounded_up() -> None:
     assert fired(minutely, "2024-01-01T00:00:00.000001", "2024-01-01T00:01:00.000001") == ["01 00:01"]
 
 
-def test_times_has_its_start_and_not_its_end() -> None:
+def test_times_include_the_start_and_exclude_the_end() -> None:
     daily = Timetable(cron="@daily")
     assert fired(daily, "2024-01-01T00:00", "2024-01-03T00:00") == ["01 00:00", "02 00:00"]
     assert fired(daily, "2024-01-03T00:00", "2024-01-01T00:00") == []
     assert fired(daily, "2024-01-01T00:00", "2024-01-01T00:00") == []
 
 
-def test_times_are_worked_out_when_asked_for() -> None:
+def test_times_are_computed_lazily() -> None:
     minutely = Timetable(cron="* * * * *").times(when("2024-01-01T00:00"), when("9999-01-01T00:00"))
     assert [found.minute for found in islice(minutely, 3)] == [0, 1, 2]
 
@@ -207,7 +207,7 @@ def test_days_limit_everything() -> None:
         (5_400, date(2024, 10, 26), "2024-10-25T22:00", "2024-10-25T23:30"),
     ],
 )
-def test_every_so_many_seconds(seconds: int, start: date | None, moment: str, following: str) -> None:
+def test_every_seconds(seconds: int, start: date | None, moment: str, following: str) -> None:
     table = Timetable(every_seconds=seconds, timezone=BERLIN, start_date=start)
     assert table.after(when(moment)) == when(following)
 
@@ -282,7 +282,7 @@ def test_either_day_matches_where_both_are_restricted(cron: str, days: list[str]
         Timetable(at=datetime.max.replace(tzinfo=UTC)),
     ],
 )
-def test_the_end_of_all_years(table: Timetable) -> None:
+def test_the_last_year(table: Timetable) -> None:
     assert table.after(datetime.max.replace(tzinfo=UTC)) is None
     assert table.after(datetime.max.replace(tzinfo=ZoneInfo(NEW_YORK))) is None
     nearly = when("9999-11-30T23:59:59.000001")
@@ -290,7 +290,7 @@ def test_the_end_of_all_years(table: Timetable) -> None:
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_the_beginning_of_all_years(zone: str) -> None:
+def test_the_first_year(zone: str) -> None:
     earliest = datetime.min.replace(tzinfo=UTC)
     for table in (
         Timetable(cron="@daily", timezone=zone, start_date=date.min),
@@ -314,7 +314,7 @@ def test_the_beginning_of_all_years(zone: str) -> None:
         Timetable(every_seconds=60, end_date=date(1950, 1, 1)),
     ],
 )
-def test_what_never_fires(table: Timetable) -> None:
+def test_timetables_that_never_fire(table: Timetable) -> None:
     assert table.after(when("2024-01-01T00:00")) is None
     assert list(table.times(when("2000-01-01T00:00"), when("2400-01-01T00:00"))) == []
 
@@ -323,7 +323,7 @@ def test_what_never_fires(table: Timetable) -> None:
     "wrong",
     [{}, {"cron": "@daily", "every_seconds": 5}, {"every_seconds": 0}, {"every_seconds": -1}],
 )
-def test_a_timetable_needs_one_kind_of_time(wrong: dict[str, Any]) -> None:
+def test_a_timetable_requires_one_kind_of_time(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="every_seconds"):
         Timetable(**wrong)
 
@@ -356,7 +356,7 @@ def on_ordinary_days(zone: ZoneInfo, times: Iterator[datetime]) -> list[datetime
 
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("cron", EXPRESSIONS)
-def test_a_year_of_ordinary_days_is_what_cronsim_says(cron: str, zone: str) -> None:
+def test_a_year_without_clock_changes_agrees_with_cronsim(cron: str, zone: str) -> None:
     table, place = Timetable(cron=cron, timezone=zone), ZoneInfo(zone)
     start, end = datetime(2023, 12, 31, tzinfo=place), datetime(2025, 1, 1, tzinfo=place)
     other = takewhile(lambda found: found < end, CronSim(cron, start - timedelta(minutes=1)))
@@ -365,14 +365,14 @@ def test_a_year_of_ordinary_days_is_what_cronsim_says(cron: str, zone: str) -> N
     assert len(ours) > 5
 
 
-def test_what_threads_share_does_not_change() -> None:
+def test_a_shared_expression_keeps_no_position() -> None:
     (shared,) = cron_module.parse_cron("17 3 * * *").parts
     before = dict(vars(shared))
     assert Timetable(cron="17 3 * * *").after(when("2024-01-01T00:00")) == when("2024-01-01T03:17")
     assert vars(shared) == before
 
 
-def test_importing_this_imports_no_croniter() -> None:
+def test_the_import_does_not_load_croniter() -> None:
     done = subprocess.run(
         [
             sys.executable,

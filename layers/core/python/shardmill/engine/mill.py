@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Generic, TypeVar
@@ -56,7 +56,7 @@ class Mill:
     files: Files
     recent_steps: TtlCache[tuple[str, int, int], StepRow]
     recent_groups: TtlCache[str, GroupRow]
-    recent_workers: TtlCache[str, list[WorkerRow]]
+    recent_workers: TtlCache[str, Sequence[WorkerRow]]
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
