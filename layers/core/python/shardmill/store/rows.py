@@ -75,7 +75,7 @@ class JobRow(Row):
     history: Sequence[str] = field(default_factory=tuple)
 
     @property
-    def given(self) -> dict[str, dict[str, Any]]:
+    def submitted_files(self) -> dict[str, dict[str, Any]]:
         """The files submitted with this job, by name; an upload's id ends with its checksum."""
         return {
             file["name"]: {"size": file["size"], "sha256": file["upload"].partition("-")[2]}
@@ -165,18 +165,18 @@ class StepRow(Row):
         return to_json(self.context)
 
     @property
-    def spoils(self) -> bool:
+    def skips_dependents(self) -> bool:
         """Whether its dependents must be skipped because something failed."""
         skipped = self.state is StepState.SKIPPED
         return self.kind == "step" and (self.spoiled if skipped else not self.state.lets_dependents_run)
 
     @property
-    def not_wanted(self) -> bool:
+    def skipped_by_condition(self) -> bool:
         """Whether it was skipped because its condition, or that of an upstream step, was false."""
         return self.state is StepState.SKIPPED and not self.spoiled
 
     @property
-    def skipped_by_others(self) -> bool:
+    def skipped_by_upstream(self) -> bool:
         return self.spoiled or (self.unwanted and not self.settings.run_if_skipped)
 
     @property
@@ -189,7 +189,7 @@ class StepRow(Row):
         return self.state in (StepState.READY, StepState.RUNNING)
 
     @property
-    def begun(self) -> bool:
+    def in_progress(self) -> bool:
         """Whether its tasks are known and it has not ended; it may be suspended."""
         return self.opened or self.state is StepState.SUSPENDED
 

@@ -56,7 +56,7 @@ def force_task(
     mill: Mill, job: JobRow, step: StepRow, rank: int, state: TaskState, actor: Actor, reason: str, now: int
 ) -> None:
     """End a task of a running step. Its worker, if it has one, stops at its next heartbeat."""
-    if job.state.ended or not step.begun:
+    if job.state.ended or not step.in_progress:
         raise StepEnded(f"step {step.name!r} is {step.state}: its tasks cannot be forced now")
 
     def forced(shard: Shard) -> Shard:

@@ -103,7 +103,7 @@ def _select(nodes: Sequence[StepRow], scope: Scope) -> TasksToRerun:
         return {str(node.index): ALL_TASKS for node in nodes}
     if not scope.steps:
         failed = {node.index for node in nodes if not _is_ok(node)}
-        skipped = {index for index in _downstream(nodes, failed) if nodes[index].not_wanted}
+        skipped = {index for index in _downstream(nodes, failed) if nodes[index].skipped_by_condition}
         return {str(index): FAILED_TASKS for index in sorted(failed | skipped)}
     by_name = {node.name: node for node in nodes}
     missing = [name for name in scope.steps if name not in by_name]
@@ -117,12 +117,12 @@ def _select(nodes: Sequence[StepRow], scope: Scope) -> TasksToRerun:
         redo[str(index)] = sorted(set(scope.ranks))
     if scope.downstream:
         return redo | {str(index): ALL_TASKS for index in below}
-    again = (index for index in below if not _is_ok(nodes[index]) or nodes[index].not_wanted)
+    again = (index for index in below if not _is_ok(nodes[index]) or nodes[index].skipped_by_condition)
     return redo | {str(index): FAILED_TASKS for index in again}
 
 
 def _is_ok(step: StepRow) -> bool:
-    return step.state.lets_dependents_run or step.not_wanted
+    return step.state.lets_dependents_run or step.skipped_by_condition
 
 
 def _downstream(nodes: Sequence[StepRow], named: Collection[int]) -> set[int]:

@@ -26,7 +26,7 @@ def files(
     """
     first, skip = divmod(after, _STEP_STRIDE) if after is not None else (0, -1)
     if step_name is None and first == 0:
-        for number, (own, known) in enumerate(sorted(job.given.items())):
+        for number, (own, known) in enumerate(sorted(job.submitted_files.items())):
             if number > skip:
                 matches = name is None or fits(own, name)
                 yield number, _submitted(mill, job, own, known) if matches else None

@@ -54,5 +54,5 @@ def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fa
 
 def discard(mill: Mill, job: JobRow) -> None:
     """Delete the files of a Job whose row was not written because a concurrent request won."""
-    if job.given:
+    if job.submitted_files:
         mill.files.remove(keys.submitted_file(job.id, ""))

@@ -78,15 +78,15 @@ def _release(nodes: list[StepRow], finished: deque[int]) -> None:
         for index in node.down:
             target = nodes[index] = nodes[index].evolve(
                 waiting=nodes[index].waiting - {str(node.index)},
-                spoiled=nodes[index].spoiled or node.spoils,
-                unwanted=nodes[index].unwanted or node.not_wanted,
+                spoiled=nodes[index].spoiled or node.skips_dependents,
+                unwanted=nodes[index].unwanted or node.skipped_by_condition,
             )
             if target.waiting or target.state.ended or target.kind == "end":
                 continue
             if target.kind == "gate":
                 if release.gate_open(nodes, target):
                     finished.append(index)
-            elif target.skipped_by_others:
+            elif target.skipped_by_upstream:
                 nodes[index] = target.evolve(state=StepState.SKIPPED)
                 finished.append(index)
             else:

@@ -62,7 +62,7 @@ def graph(define: JobDefine, job: JobRow, now: int, bound: BoundGroups) -> list[
     for index, own in enumerate(waiting):
         for upstream in own:
             down[upstream].append(index)
-    rows, given = [], job.given
+    rows, given = [], job.submitted_files
     for index, own in enumerate(waiting):
         row = StepRow(
             job_id=job.id,

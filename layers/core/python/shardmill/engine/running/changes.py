@@ -80,7 +80,7 @@ def _changed_attributes(step: StepRow, requested: Changes) -> dict[str, Any]:
         changes |= {"groups": requested["worker_groups"], "sent_to": None}
     limit = requested.get("max_task_count")
     if limit is not None and step.total and step.settings.max_task_count != limit:
-        changes |= {"window": min(limit, step.total), "uneven": step.begun or None}
+        changes |= {"window": min(limit, step.total), "uneven": step.in_progress or None}
     if step.settings.timeout_seconds != new.get("timeoutSeconds"):
         changes["longest"] = _longest_timeout(step, new["timeoutSeconds"])
     return changes

@@ -32,7 +32,7 @@ class StillOpen(Transient):
 def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepState:
     """Set the final state of a step whose tasks have all ended, and release its dependents."""
     job, step = job_and_step(mill, job_id, run, index)
-    if step.begun:
+    if step.in_progress:
         if step.open:
             raise StillOpen(f"step {step.name} has open blocks")
         state, changes = _final_state(mill, step)

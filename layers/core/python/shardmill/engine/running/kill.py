@@ -80,7 +80,7 @@ def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, rea
     """Kill one task. Its worker, if it has one, stops at its next heartbeat."""
     if job.state.ended:
         raise _ended(job, job.state)
-    if not step.begun:
+    if not step.in_progress:
         raise StepEnded(f"step {step.name!r} is {step.state}: none of its tasks can be killed now")
 
     def killed(shard: Shard) -> Shard:

@@ -22,7 +22,9 @@ def release_dependents(mill: Mill, job: JobRow, finished: StepRow, now: int) -> 
     while work:
         node = work.popleft()
         for index in node.down:
-            target = mill.jobs.release(node, index, spoiled=node.spoils, unwanted=node.not_wanted)
+            target = mill.jobs.release(
+                node, index, spoiled=node.skips_dependents, unwanted=node.skipped_by_condition
+            )
             if target.waiting or target.index in seen:
                 continue
             seen.add(target.index)
@@ -39,7 +41,7 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
         end_job(mill, job, now)
     elif node.state.ended:
         return node  # forced to end before its upstream steps; gates wait for those too
-    elif node.skipped_by_others:
+    elif node.skipped_by_upstream:
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)
         return skipped

@@ -43,7 +43,7 @@ def close_block(mill: Mill, step: StepRow, block: Block) -> None:
 
 def wake(mill: Mill, step: StepRow) -> None:
     """Return the task token of a step without open blocks, or of a stopping step that was not swept yet."""
-    if not step.token or not step.begun:
+    if not step.token or not step.in_progress:
         return
     if not step.open:
         mill.machines.return_token(step.token)

@@ -51,7 +51,7 @@ def natural_window(step: StepRow) -> int:
 
 def move(mill: Mill, before: StepRow, after: StepRow) -> None:
     """Update in which groups a step is registered after its groups or its window changed."""
-    if after.begun:
+    if after.in_progress:
         for name in set(before.groups) - set(after.groups):
             mill.groups.remove_giant(name, before.key)
         _enter(mill, after)

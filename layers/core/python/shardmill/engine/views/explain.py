@@ -89,8 +89,8 @@ def _open_steps(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
     steps = [node for node in nodes if node.kind == "step" and not node.state.ended]
     if not steps:
         yield f"All steps of {job.job_name}/{job.trigger} have ended; the Job will end next."
-    for step in sorted(steps, key=lambda each: not each.begun)[:MAX_STEPS]:
-        if step.begun:
+    for step in sorted(steps, key=lambda each: not each.in_progress)[:MAX_STEPS]:
+        if step.in_progress:
             yield from _open_step(mill, step, now)
         elif step.waiting:
             names = [nodes[int(index)].name for index in sorted(step.waiting, key=int)[:5]]
