@@ -205,9 +205,9 @@ def test_names_that_no_store_keeps_are_refused_and_can_be_told(tmp_path: Path, n
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("./x", "without './'"),
-        ("a//b", "without './'"),
-        ("a/", "without './'"),
+        ("./x", "must not contain './' or '//', or end with '/'"),
+        ("a//b", "must not contain './' or '//', or end with '/'"),
+        ("a/", "must not contain './' or '//', or end with '/'"),
         ("a\nb", "control"),
         ("x" * 801, "800"),
     ],

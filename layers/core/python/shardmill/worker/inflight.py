@@ -37,6 +37,12 @@ class InflightTask:
     def key(self) -> Key:
         return self.lease.task_id, self.lease.attempt, self.lease.run
 
+    @property
+    def held(self) -> HeldTask:
+        """The task as a heartbeat names it."""
+        task_id, attempt, run = self.key
+        return HeldTask(task_id=task_id, attempt=attempt, run=run, progress=self.live.progress)
+
 
 class InflightTasks:
     """Shared by the worker's threads: one leases, `slots` run tasks, one reports, one sends heartbeats.
@@ -197,15 +203,7 @@ class InflightTasks:
     def held(self) -> list[HeldTask]:
         with self._lock:
             tasks = list(self._held.values())
-        return [
-            HeldTask(
-                task_id=task.lease.task_id,
-                attempt=task.lease.attempt,
-                run=task.lease.run,
-                progress=task.live.progress,
-            )
-            for task in tasks
-        ]
+        return [task.held for task in tasks]
 
     def drop(self, sent: Iterable[HeldTask], dropped: Iterable[str]) -> list[InflightTask]:
         """Stop the dropped tasks, but only the attempts that the heartbeat named."""
@@ -219,8 +217,7 @@ class InflightTasks:
 
     @property
     def holds_tasks(self) -> bool:
-        with self._lock:
-            return bool(self._held)
+        return bool(self._held)
 
     def follow(self, followed: Iterable[str]) -> None:
         """Upload the logs of these tasks while they run, and of no others."""
@@ -298,7 +295,7 @@ class InflightTasks:
                 condition.notify_all()
             return self._take_waiting(list(self._waiting))
 
-    def abandon(self) -> list[InflightTask]:
+    def abandon(self) -> None:
         """Stop the running tasks; those that are cut short are not reported."""
         with self._lock:
             running = list(self._running)
@@ -306,7 +303,6 @@ class InflightTasks:
                 task.abandoned = True
         for task in running:
             task.stop.set()
-        return running
 
     def wait_for_tasks(self, seconds: float) -> bool:
         """Whether all running tasks ended within that time."""

@@ -15,10 +15,11 @@ from shardmill.worker.inflight import MAX_SLOT_WAIT_SECONDS, InflightTask, Infli
 from shardmill.worker.metrics import Figures
 from shardmill.worker.outcome import DISCARDED
 from shardmill.worker.server_calls import ServerCalls
+from shardmill.worker.shutdown import POLL_SECONDS, Killed, ShutdownWaits
 from shardmill.worker.task import process
 from shardmill.worker.task.execute import Runtime, execute, failed_result
 from shardmill.worker.transport.base import WORKER_SUSPENDED, Refused, Stale, Transport, TransportError
-from shardmill.worker.transport.reporting import report_results
+from shardmill.worker.transport.reporting import log_ignored, report_results
 
 log = logging.getLogger("shardmill.worker")
 
@@ -28,7 +29,6 @@ Progress = Callable[[str, Lease, Result | None], None]
 EXIT_OK, EXIT_FAILED, EXIT_NO_GROUP, EXIT_KILLED = 0, 1, 3, 130
 _ONCE_WAIT_SECONDS = 1
 _SUSPENDED_SECONDS = 1.0
-_POLL_SECONDS = 0.1
 _LAST_REPORTS_SECONDS = 5.0
 _LAST_HEARTBEAT_SECONDS = 5.0
 _HAND_BACK_SECONDS = 15.0
@@ -38,10 +38,6 @@ _LAST_LEASE_SECONDS = 2.0
 
 class _RegistrationRefused(Exception):
     """Shardmill does not accept this worker."""
-
-
-class _Killed(Exception):
-    """A second signal arrived: exit without waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +67,7 @@ class PullWorker:
         self._timer = HeartbeatTimer(self._over)
         self._tasks = InflightTasks(registration.slots, options.max_tasks, self._timer.changed)
         self._calls = ServerCalls()
+        self._waits = ShutdownWaits(lambda: self.signals)
         self._heartbeats = HeartbeatLoop(transport, self._tasks, self._timer, self._calls, once=options.once)
         self._slots = 0
         self._cut_short: list[Lease] = []
@@ -84,7 +81,7 @@ class PullWorker:
     def run(self, stop: Event | None = None) -> int:
         """Work until a signal, `stop`, or the end of the work; return the exit code."""
         self._leasing_threads.append(self._start(self._work, "lease"))
-        while not self._halt.wait(_POLL_SECONDS):
+        while not self._halt.wait(POLL_SECONDS):
             if self.signals or (stop and stop.is_set()):
                 log.info(
                     "stopping; running tasks may finish within the grace period",
@@ -95,7 +92,7 @@ class PullWorker:
                 self._halt.set()
         try:
             self._shut_down()
-        except _Killed:
+        except Killed:
             process.kill_all()
             log.warning(
                 "killed by a second signal; its tasks run again after their lease", extra={"action": "killed"}
@@ -223,7 +220,10 @@ class PullWorker:
         if cut_short:
             self._cut_short.append(lease)
         elif result.outcome != "success":
-            _log_failure(result)
+            fields = result.model_dump(include={"attempt", "outcome", "reason"})
+            log.info(
+                "a task did not succeed", extra={"action": "task-failed", "task": result.task_id, **fields}
+            )
         self._tasks.finish(task, None if cut_short else result)
         self._notify("ended", lease, None if cut_short else result)
 
@@ -239,13 +239,7 @@ class PullWorker:
             answers = self._calls.until_success("report", send, self._over)
             if answers is None:
                 return
-            for answer in answers:
-                if answer.status not in ("ok", "already"):
-                    ignored = {"task": answer.task_id, "attempt": answer.attempt, "status": answer.status}
-                    log.warning(
-                        "a result was ignored: the attempt is no longer valid",
-                        extra={"action": "result-ignored", **ignored},
-                    )
+            log_ignored(answers)
             self._tasks.reported(batch)
 
     # observers
@@ -272,12 +266,12 @@ class PullWorker:
             self._call("leave", self._heartbeats.announce_leaving, _LAST_HEARTBEAT_SECONDS)
         self._hand_back_in_time(not_started)
         if not self._session_lost:
-            self._wait(self._tasks.wait_for_tasks, self._options.grace_seconds)
+            self._waits.wait(self._tasks.wait_for_tasks, self._options.grace_seconds)
         self._tasks.abandon()
-        self._wait(self._tasks.wait_for_tasks, self._runtime.kill_seconds + 1)
+        self._waits.wait(self._tasks.wait_for_tasks, self._runtime.kill_seconds + 1)
         if not self._session_lost:
             self._hand_back_in_time(self._cut_short)
-            if not self._wait(self._tasks.wait_for_reports, _LAST_REPORTS_SECONDS):
+            if not self._waits.wait(self._tasks.wait_for_reports, _LAST_REPORTS_SECONDS):
                 log.error(
                     "exiting with unreported results; their tasks run again after their lease",
                     extra={"action": "results-lost", "results": self._tasks.unreported},
@@ -288,7 +282,7 @@ class PullWorker:
         self._timer.changed()
         self._tasks.end_reporting()
         if self._heartbeat_thread and not self._session_lost:
-            self._wait(partial(_joined, self._heartbeat_thread), _LAST_REPORTS_SECONDS)
+            self._waits.join(self._heartbeat_thread, _LAST_REPORTS_SECONDS)
             self._call("deregister", self._heartbeats.deregister, _LAST_HEARTBEAT_SECONDS)
 
     def _hand_back_in_time(self, leases: Sequence[Lease]) -> None:
@@ -299,7 +293,7 @@ class PullWorker:
         """A thread with a pending lease call hands back what it receives."""
         deadline = time.monotonic() + _LAST_LEASE_SECONDS
         for thread in self._leasing_threads:
-            if not self._wait(partial(_joined, thread), max(0.0, deadline - time.monotonic())):
+            if not self._waits.join(thread, max(0.0, deadline - time.monotonic())):
                 log.info(
                     "not waiting for a pending call; the tasks that it receives run again after their lease",
                     extra={"action": "call-abandoned", "call": thread.name},
@@ -307,20 +301,7 @@ class PullWorker:
 
     def _call(self, name: str, call: Callable[[], None], seconds: float) -> None:
         """Call in a thread, so that a second signal takes effect however long the call takes."""
-        if not self._wait(partial(_joined, self._start(call, name)), seconds):
-            log.warning(
-                "a call to Shardmill did not return in time; continuing the shutdown",
-                extra={"action": "call-abandoned", "call": name, "seconds": seconds},
-            )
-
-    def _wait(self, wait: Callable[[float], bool], seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while not wait(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
-            if self.signals > 1:
-                raise _Killed
-            if time.monotonic() >= deadline:
-                return False
-        return True
+        self._waits.join_or_abandon(self._start(call, name), seconds)
 
     def _hand_back(self, leases: Sequence[Lease]) -> None:
         if not leases:
@@ -335,21 +316,3 @@ class PullWorker:
         else:
             self._handed_back += len(leases)
             log.info("handed back tasks", extra={"action": "handed-back", "tasks": len(leases)})
-
-
-def _joined(thread: Thread, seconds: float) -> bool:
-    thread.join(seconds)
-    return not thread.is_alive()
-
-
-def _log_failure(result: Result) -> None:
-    log.info(
-        "a task did not succeed",
-        extra={
-            "action": "task-failed",
-            "task": result.task_id,
-            "attempt": result.attempt,
-            "outcome": result.outcome,
-            "reason": result.reason,
-        },
-    )

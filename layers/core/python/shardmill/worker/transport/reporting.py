@@ -54,3 +54,14 @@ def _report_failure(send: Send, result: Result, refusal: Refused) -> list[Report
             extra={"action": "result-dropped", **task, "error": str(error)},
         )
         return []
+
+
+def log_ignored(answers: Sequence[Reported]) -> None:
+    """Log the results that did not count."""
+    for answer in answers:
+        if answer.status not in ("ok", "already"):
+            ignored = {"task": answer.task_id, "attempt": answer.attempt, "status": answer.status}
+            log.warning(
+                "a result was ignored: the attempt is no longer valid",
+                extra={"action": "result-ignored", **ignored},
+            )
