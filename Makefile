@@ -23,8 +23,8 @@ setup: $(STAMP)  ## make .venv with everything that is needed
 demo: setup  ## run the example job on this machine and show what happens
 	@.venv/bin/shardmill demo
 
-test: setup  ## run all tests
-	@.venv/bin/pytest -n 3 --dist loadgroup
+test: setup  ## run all tests and print the thirty slowest
+	@.venv/bin/pytest -n 3 --dist loadgroup --durations=30
 
 check: lint types layers openapi-check sam  ## everything CI checks but the tests
 

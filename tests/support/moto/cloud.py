@@ -170,7 +170,7 @@ class Cloud:
             with looking_on():
                 return predicate()
 
-        return run_until(look, timeout, meanwhile=meanwhile, describe=self._standing)
+        return run_until(look, timeout, interval=0.02, meanwhile=meanwhile, describe=self._standing)
 
     def wait_for_executions(self, timeout: float = 10.0) -> None:
         """Until no execution is running."""

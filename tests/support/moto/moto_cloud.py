@@ -7,23 +7,25 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import _lru_cache_wrapper, cache
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
 import boto3
 from botocore.client import BaseClient
+from botocore.config import Config
 from moto import mock_aws
 from moto.core.config import DefaultConfig
 from moto.sqs.models import sqs_backends
 
+from shardmill.aws import clients
 from support.fakes.lambda_server import Functions, Handler, lambda_server, load_handlers
 from support.moto.cloud import Cloud
 from support.moto.http_api import HttpApi
 from support.moto.repairs import join_execution_threads, repaired_moto
 from support.moto.service_models import service_models_read_once
-from support.moto.speedups import hasty_moto
+from support.moto.speedups import faster_moto
 from support.moto.stack import ACCOUNT, REGION, Clients, Stack
 from support.moto.template import Template
 from support.paths import PROJECT
@@ -58,7 +60,7 @@ def moto_cloud(
     with ExitStack() as resources:
         resources.enter_context(_quiet_moto())
         resources.enter_context(service_models_read_once())
-        resources.enter_context(hasty_moto())
+        resources.enter_context(faster_moto())
         resources.enter_context(mock_aws(config=_MOTO))
         resources.enter_context(repaired_moto())
         template = Template.read(root / "template.yaml", _PSEUDO, hashed | dict(parameters or {}))
@@ -112,22 +114,37 @@ def _quiet_moto() -> Iterator[None]:
         logger.setLevel(before)
 
 
+class _Session:
+    """Creates each client of the system under test once per process: moto answers it in any mock."""
+
+    def __init__(self) -> None:
+        self._created: dict[str, BaseClient] = {}
+
+    def client(self, service: str, *, config: Config) -> BaseClient:
+        if service not in self._created:
+            self._created[service] = boto3.Session().client(service, config=config)  # type: ignore[call-overload]
+        return self._created[service]
+
+
+_session = _Session()
+
+
 @contextmanager
 def _cold_caches() -> Iterator[None]:
-    """What a warm function remembers belongs to one cloud only."""
-    _forget()
+    """Clear what a warm function caches: it belongs to one cloud only."""
+    _clear_caches()
     try:
-        yield
+        with patch.object(clients, "_session", lambda: _session):
+            yield
     finally:
-        _forget()
+        _clear_caches()
 
 
-def _forget() -> None:
+def _clear_caches() -> None:
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "shardmill":
             for value in list(vars(module).values()):
-                owner = str(getattr(value, "__module__", ""))
-                if owner.startswith("shardmill") and hasattr(value, "cache_clear"):
+                if isinstance(value, _lru_cache_wrapper) and value.__module__.startswith("shardmill"):
                     value.cache_clear()
 
 

@@ -1,4 +1,4 @@
-"""What moto is spared: its answers stay the same, and it is still worth while."""
+"""Speedups of moto: its responses stay the same, and each speedup is still needed."""
 
 import json
 import time
@@ -11,6 +11,7 @@ from moto import mock_aws
 from moto.core.models import responses_mock
 from moto.core.serialize import AttributePicker
 from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
+from moto.stepfunctions.parser.asl.utils import json_path
 
 from support.moto import speedups
 from support.waits import run_until
@@ -65,7 +66,7 @@ def _read_back() -> tuple[Any, ...]:
 def test_items_are_the_same() -> None:
     with endpoint():
         plain = _read_back()
-    with speedups.hasty_moto(), endpoint():
+    with speedups.faster_moto(), endpoint():
         assert _read_back() == plain
     assert plain[-1] == {"pk": {"S": "k"}} | VALUES
 
@@ -83,8 +84,63 @@ def test_refusals_are_the_same() -> None:
 
     with endpoint():
         plain = refused()
-    with speedups.hasty_moto(), endpoint():
+    with speedups.faster_moto(), endpoint():
         assert refused() == plain
+
+
+def _updated() -> Any:
+    """An item after an update with every kind of clause, and the errors of invalid ones."""
+    client = boto3.client("dynamodb")
+    client.create_table(
+        TableName="t",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    key = {"pk": {"S": "k"}}
+    client.put_item(TableName="t", Item=key | {"old": {"S": "x"}, "count": {"N": "1"}, "list": {"L": []}})
+    client.update_item(
+        TableName="t",
+        Key=key,
+        UpdateExpression="SET #n = if_not_exists(#n, :zero) + :one, #l = list_append(#l, :more), m = :map"
+        " REMOVE #old ADD #c :one DELETE tags :tags",
+        ExpressionAttributeNames={"#n": "n", "#l": "list", "#old": "old", "#c": "count"},
+        ExpressionAttributeValues={
+            ":zero": {"N": "0"},
+            ":one": {"N": "1"},
+            ":more": {"L": [{"S": "y"}]},
+            ":map": {"M": {"a": {"S": "b"}}},
+            ":tags": {"SS": ["t"]},
+        },
+    )
+    errors = []
+    for expression in ("SET a = missing", "SET a = :none", "SET pk = :one"):
+        with pytest.raises(client.exceptions.ClientError) as refusal:
+            client.update_item(
+                TableName="t",
+                Key=key,
+                UpdateExpression=expression,
+                ExpressionAttributeValues={":one": {"N": "1"}},
+            )
+        errors.append(refusal.value.response["Error"])
+    return client.get_item(TableName="t", Key=key)["Item"], errors
+
+
+def test_updates_are_the_same() -> None:
+    with endpoint():
+        plain = _updated()
+    with speedups.faster_moto(), endpoint():
+        assert _updated() == plain
+    assert plain[0]["count"] == {"N": "2"}
+
+
+def test_json_paths_are_parsed_once() -> None:
+    with speedups.faster_moto():
+        assert json_path.parse("$.a.b") is json_path.parse("$.a.b")
+        assert json_path.extract_json("$.a.b", {"a": {"b": 1}}) == 1
+        assert json_path.extract_json("$.a.b", {"a": {"b": 2}}) == 2
+        with pytest.raises(json_path.NoSuchJsonPathError):
+            json_path.extract_json("$.a.b", {})
 
 
 def test_values_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,15 +155,15 @@ def test_values_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with endpoint():
         _read_back()
     plain = len(looks)
-    with speedups.hasty_moto(), endpoint():
+    with speedups.faster_moto(), endpoint():
         _read_back()
-    assert plain > 10 * (len(looks) - plain), "moto is quicker by now: drop the haste"
+    assert plain > 10 * (len(looks) - plain), "moto is quicker by now: drop this speedup"
 
 
 def test_nothing_is_made_for_another_library() -> None:
     with endpoint():
-        assert len(responses_mock.registered()) > 1000, "moto makes fewer by now: drop the haste"
-    with speedups.hasty_moto(), endpoint():
+        assert len(responses_mock.registered()) > 1000, "moto makes fewer by now: drop this speedup"
+    with speedups.faster_moto(), endpoint():
         assert responses_mock.registered() == []
 
 
@@ -136,7 +192,7 @@ def _status(arn: str) -> str:
 
 
 def test_a_definition_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with speedups.hasty_moto(), endpoint():
+    with speedups.faster_moto(), endpoint():
         assert _times_parsed(monkeypatch) == 1
 
 
