@@ -144,30 +144,30 @@ class Puppet(ManualWorker):
     def __init__(self, mill: Mill, clock: Clock, name: str) -> None:
         self.mill, self.clock = mill, clock
         registration = Registration(name=name, groups=[GROUP], apps=list(APPS.get(name, ("*",))))
-        self.worker = registry.register(mill, registration, clock())
-        self.name, self.session = name, self.worker.session
+        self.row = registry.register(mill, registration, clock())
+        self.name, self.session = name, self.row.session
         self.held: dict[str, Lease] = {}
 
     def ask(self, most: int) -> list[Lease]:
-        request = LeaseRequest(worker_id=self.worker.id, session=self.session, max=most)
+        request = LeaseRequest(worker_id=self.row.id, session=self.session, max=most)
         return pull(self.mill, request, self.clock)
 
     def tell(self, results: Sequence[Result], *, trusted: bool) -> list[Reported]:
         """As the API does it, or as a worker with a role."""
         tally = Tally()
-        told = report(self.mill, self.worker.id, results, self.clock(), tally=tally, trusted=trusted)
+        told = report(self.mill, self.row.id, results, self.clock(), tally=tally, trusted=trusted)
         if tally.done or tally.skip:
-            row = record_totals(self.mill, self.worker.id, tally, self.clock())
+            row = record_totals(self.mill, self.row.id, tally, self.clock())
             assert row is not None
             if row.session == self.session:
-                self.worker = row
+                self.row = row
         return told
 
     def hand_back(self, leases: Sequence[Lease]) -> list[str]:
         tasks = [HandedBack(task_id=had.task_id, attempt=had.attempt, receipt=had.receipt) for had in leases]
-        given = hand_back(self.mill, self.worker.id, tasks, self.clock())
+        given = hand_back(self.mill, self.row.id, tasks, self.clock())
         if given:
-            record_totals(self.mill, self.worker.id, Tally(done=set(given)), self.clock())
+            record_totals(self.mill, self.row.id, Tally(done=set(given)), self.clock())
         return given
 
 
@@ -399,10 +399,10 @@ class Laws(RuleBasedStateMachine):
         me = self.model.crew[hand.name]
         with self.acting(later):
             if what == "suspend":
-                registry.suspend(self.mill, hand.worker.id, OPERATOR, "")
+                registry.suspend(self.mill, hand.row.id, OPERATOR, "")
                 me.suspended = True
             elif what == "resume":
-                registry.resume(self.mill, hand.worker.id, self.clock())
+                registry.resume(self.mill, hand.row.id, self.clock())
                 me.resumed()
             elif what == "come back":
                 self._come_back(hand)
@@ -444,10 +444,10 @@ class Laws(RuleBasedStateMachine):
         me = self.model.crew[hand.name]
         self.queues.received = []
         if direct:
-            if not hand.worker.takes_tasks or me.gone:
+            if not hand.row.takes_tasks or me.gone:
                 return False
-            messages, skip = hand.receive(most), set(hand.worker.skip)
-            leases = lease(self.mill, WorkerSession.of(hand.worker), messages, self.clock())
+            messages, skip = hand.receive(most), set(hand.row.skip)
+            leases = lease(self.mill, WorkerSession.of(hand.row), messages, self.clock())
         else:
             if hand.session != me.session or me.gone or not me.takes_tasks:
                 gone = hand.session != me.session or me.gone
