@@ -36,9 +36,10 @@ types: setup  ## types, strictly
 	@.venv/bin/mypy
 	@for app in functions/*/app.py; do .venv/bin/mypy --no-error-summary --config-file mk/mypy-functions.ini $$app || exit 1; done
 
-layers: setup  ## who may import whom, and that functions/ holds entry points only
+layers: setup  ## import order of packages, entry points in functions/, sizes of modules
 	@.venv/bin/lint-imports --no-logo
 	@.venv/bin/python scripts/entry_points.py
+	@.venv/bin/python scripts/module_sizes.py
 
 openapi: setup  ## write the OpenAPI document anew
 	@.venv/bin/python scripts/openapi.py

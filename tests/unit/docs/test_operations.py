@@ -12,6 +12,7 @@ from support.paths import PROJECT
 PAGE = (PROJECT / "docs/operations.md").read_text()
 CORE = PROJECT / "layers/core/python/shardmill"
 FUNCTIONS = [PROJECT / "functions", CORE / "api", CORE / "aws", CORE / "engine", CORE / "store"]
+WORKER = [CORE / "worker"]
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 
 
@@ -56,6 +57,11 @@ def test_every_action_of_the_functions_is_listed_and_every_listed_one_is_used() 
     assert used == listed("Log actions of the functions")
 
 
+def test_every_action_of_a_worker_is_listed_and_every_listed_one_is_used() -> None:
+    used = {action for _, tree in trees(WORKER) for action in actions(tree)}
+    assert used == listed("Log actions of workers")
+
+
 def test_every_metric_is_listed_and_every_listed_one_is_used() -> None:
     used = {metric for _, tree in trees(FUNCTIONS) for metric in metrics(tree)}
     assert used == listed("Metrics of the functions")
@@ -72,7 +78,9 @@ def lines_without_extra(tree: ast.AST) -> Iterator[int]:
 
 
 def test_every_log_line_has_an_action() -> None:
-    assert [(str(path), line) for path, tree in trees(FUNCTIONS) for line in lines_without_extra(tree)] == []
+    assert [
+        (str(path), line) for path, tree in trees(FUNCTIONS + WORKER) for line in lines_without_extra(tree)
+    ] == []
 
 
 @pytest.mark.parametrize(
