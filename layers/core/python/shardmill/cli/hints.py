@@ -18,6 +18,10 @@ REWRITES = {
         re.compile(r"(?s)(the definition '([\w-]+)' .*\buntil )it is resumed$"),
         r"\1`shardmill definitions resume \2`",
     ),
+    "conflict": (
+        re.compile(r"select the steps to rerun, or all$"),
+        "select what to rerun with --step or --all",
+    ),
     "group-in-use": (re.compile(r"delete it with force\b"), "remove it with --force"),
     "bad-file": (re.compile(r"overwrite it with force$"), "overwrite it with --force"),
     "missing-file": (
