@@ -1,4 +1,4 @@
-"""Writes the OpenAPI document that the API serves; with --check, only says whether it is up to date."""
+"""Write the OpenAPI document that the API serves; with --check, only check that it is up to date."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ BODIES = {
     ("/v1/jobs", "post"): "JobRequest",
     ("/v1/schedules/{job_name}/{schedule_id}", "put"): "Schedule",
 }
-# What is answered instead of 200, or beside it.
+# Successful responses other than 200 alone.
 SUCCESSES = {
     ("/v1/definitions/{job_name}", "put"): {"200": "the next version", "201": "the first version"},
-    ("/v1/groups/{name}", "put"): {"200": "changed", "201": "made"},
-    ("/v1/jobs", "post"): {"200": "the same request again", "202": "a new Job"},
-    ("/v1/schedules/{job_name}/{schedule_id}", "put"): {"200": "changed", "201": "made"},
-    ("/v1/schedules/{job_name}/{schedule_id}:fire", "post"): {"200": "there already", "202": "a new Job"},
-    ("/v1/schedules/{job_name}/{schedule_id}:backfill", "post"): {"202": "begun"},
+    ("/v1/groups/{name}", "put"): {"200": "changed", "201": "created"},
+    ("/v1/jobs", "post"): {"200": "the same request was made before", "202": "a new Job"},
+    ("/v1/schedules/{job_name}/{schedule_id}", "put"): {"200": "changed", "201": "created"},
+    ("/v1/schedules/{job_name}/{schedule_id}:fire", "post"): {"200": "an existing Job", "202": "a new Job"},
+    ("/v1/schedules/{job_name}/{schedule_id}:backfill", "post"): {"202": "started"},
     ("/v1/workers", "post"): {"201": "registered"},
 }
 STATEFUL = ("/v1/definitions/", "/v1/groups", "/v1/jobs", "/v1/schedules", "/v1/work")
-NAME_SOMETHING = ("/v1/jobs", "/v1/schedules", "/v1/work")
+REFERS_TO_OTHERS = ("/v1/jobs", "/v1/schedules", "/v1/work")
 
 
 class Problem(Answer):
-    """RFC 9457: what was refused and why; `code` is stable."""
+    """An error (RFC 9457); `code` is stable."""
 
     type: str
     title: str
@@ -56,7 +56,7 @@ def document() -> dict[str, Any]:
     text = make_app(ROUTES).get_openapi_json_schema(
         title="Shardmill",
         version="1",
-        description="Runs sharded batch jobs on AWS. Every refusal is application/problem+json.",
+        description="Runs sharded batch jobs on AWS. Errors are application/problem+json.",
     )
     found: dict[str, Any] = json.loads(text)
     found["servers"] = [{"url": "/"}]
@@ -92,16 +92,16 @@ def _responses(path: str, method: str, operation: dict[str, Any]) -> dict[str, A
         status: {"description": text} | ({} if status == "204" else {"content": answer["content"]})
         for status, text in SUCCESSES.get((path, method), usual).items()
     }
-    refused = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    error = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     problems = {
-        str(status.value): {"description": status.phrase, "content": refused}
-        for status in _refusals(path, method, operation)
+        str(status.value): {"description": status.phrase, "content": error}
+        for status in _errors(path, method, operation)
     }
-    return successes | problems | {"default": {"description": "refused", "content": refused}}
+    return successes | problems | {"default": {"description": "error", "content": error}}
 
 
-def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[HTTPStatus]:
-    """The statuses that a caller has to reckon with; those that any answer may have are the default's."""
+def _errors(path: str, method: str, operation: dict[str, Any]) -> Iterator[HTTPStatus]:
+    """The error statuses specific to an operation; any other error is the default response."""
     places = {each["in"] for each in operation.get("parameters", [])}
     has_body = "requestBody" in operation
     if "security" not in operation:
@@ -117,7 +117,7 @@ def _refusals(path: str, method: str, operation: dict[str, Any]) -> Iterator[HTT
         yield HTTPStatus.CONFLICT
     if "header" in places:
         yield HTTPStatus.PRECONDITION_FAILED
-    if ("path" in places and method != "put") or (has_body and path.startswith(NAME_SOMETHING)):
+    if ("path" in places and method != "put") or (has_body and path.startswith(REFERS_TO_OTHERS)):
         yield HTTPStatus.NOT_FOUND
 
 
