@@ -86,7 +86,7 @@ def test_submit_sends_the_whole_request(api: FakeApi, client: Client) -> None:
     assert api.seen[0].headers["content-type"] == "application/json"
 
 
-def test_submit_leaves_out_what_was_not_given_and_makes_a_trigger(api: FakeApi, client: Client) -> None:
+def test_submit_omits_unset_fields_and_generates_a_trigger(api: FakeApi, client: Client) -> None:
     api.on("POST", "/base/v1/jobs", Reply(job("INIT"), 202))
     client.submit("report")
     sent = api.seen[0].document
@@ -95,14 +95,14 @@ def test_submit_leaves_out_what_was_not_given_and_makes_a_trigger(api: FakeApi, 
 
 
 @pytest.mark.parametrize(("status", "new"), [(202, True), (200, False)])
-def test_submit_tells_whether_the_job_is_new(api: FakeApi, client: Client, status: int, new: bool) -> None:
+def test_submit_returns_whether_the_job_is_new(api: FakeApi, client: Client, status: int, new: bool) -> None:
     api.on("POST", "/base/v1/jobs", Reply(job(), status))
     made = client.submit("report", "t1")
     assert made.new is new
     assert "new" not in made.model_dump(mode="json")
 
 
-def test_made_triggers_are_never_the_same() -> None:
+def test_generated_triggers_are_unique() -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: new_trigger(), range(500)))
     assert len(set(made)) == 500
@@ -119,7 +119,7 @@ def test_made_triggers_are_never_the_same() -> None:
         Reply({"message": "Too Many Requests"}, 429),
     ],
 )
-def test_submit_is_tried_again_with_the_same_trigger(
+def test_submit_is_retried_with_the_same_trigger(
     api: FakeApi, client: Client, naps: list[float], failure: Reply
 ) -> None:
     api.on("POST", "/base/v1/jobs", failure, failure, Reply(job("QUEUED")))
@@ -130,7 +130,7 @@ def test_submit_is_tried_again_with_the_same_trigger(
     assert naps[0] < naps[1]
 
 
-def test_reading_is_tried_five_times(api: FakeApi, client: Client, naps: list[float]) -> None:
+def test_reads_are_attempted_five_times(api: FakeApi, client: Client, naps: list[float]) -> None:
     api.on("GET", "/base/v1/jobs/report/t1", Reply(error=httpx.ConnectError))
     with pytest.raises(Unreachable, match=r"cannot reach Shardmill at http://127.0.0.1:1/base: injected"):
         client.job("report", "t1")
@@ -138,7 +138,9 @@ def test_reading_is_tried_five_times(api: FakeApi, client: Client, naps: list[fl
     assert len(naps) == 4
 
 
-def test_retry_after_is_heeded_within_reason(api: FakeApi, client: Client, naps: list[float]) -> None:
+def test_retry_after_is_honoured_up_to_the_maximum_delay(
+    api: FakeApi, client: Client, naps: list[float]
+) -> None:
     waits = [Reply({}, 429, {"retry-after": text}) for text in ("2", "3600", "soon")]
     api.on("GET", "/base/v1/jobs/report/t1", *waits, job())
     client.job("report", "t1")
@@ -147,7 +149,7 @@ def test_retry_after_is_heeded_within_reason(api: FakeApi, client: Client, naps:
     assert naps[2] < 1
 
 
-def test_what_changes_something_is_asked_once(api: FakeApi, client: Client) -> None:
+def test_requests_that_are_not_idempotent_are_not_retried(api: FakeApi, client: Client) -> None:
     broken = Reply({"message": "Internal Server Error"}, 500)
     for method, path in (
         ("PUT", "/base/v1/definitions/report"),
@@ -216,9 +218,7 @@ def test_the_gateway_s_own_words_are_understood(api: FakeApi, client: Client) ->
         Reply(None),
     ],
 )
-def test_an_answer_of_somebody_else_is_not_taken_for_shardmill_s(
-    api: FakeApi, client: Client, reply: Reply
-) -> None:
+def test_a_response_of_another_server_is_a_bad_answer(api: FakeApi, client: Client, reply: Reply) -> None:
     api.on("GET", "/base/v1/jobs/report/t1", reply)
     with pytest.raises(BadAnswer):
         client.job("report", "t1")
@@ -259,7 +259,7 @@ def test_a_definition_needs_a_name(api: FakeApi, client: Client, document: dict[
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, b"x", datetime.now(UTC), "\ud800"])
-def test_what_is_no_json_is_not_sent(api: FakeApi, client: Client, value: object) -> None:
+def test_a_document_that_is_not_json_is_not_sent(api: FakeApi, client: Client, value: object) -> None:
     with pytest.raises(Invalid) as caught:
         client.submit("report", params={"x": value})
     assert caught.value.faults[0].pointer.startswith("/params/x")
@@ -309,7 +309,7 @@ def test_versions_of_a_definition(api: FakeApi, client: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "a?b", "ä", "x" * 65, "a\n", "%2e"])
-def test_a_name_that_nothing_can_have_is_not_asked_for(api: FakeApi, client: Client, name: str) -> None:
+def test_an_invalid_name_is_not_sent(api: FakeApi, client: Client, name: str) -> None:
     for act in (
         lambda: client.job(name, "t"),
         lambda: client.job("report", name),

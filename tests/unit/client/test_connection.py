@@ -14,7 +14,7 @@ def found(url: str | None = None, token: str | None = None, dev: Session | None 
     return made.url, made.token
 
 
-def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDMILL_URL", "https://env.example")
     monkeypatch.setenv("SHARDMILL_TOKEN", "of-env")
     assert found() == ("https://env.example", "of-env")
@@ -33,7 +33,7 @@ def test_the_token_of_dev_goes_nowhere_else() -> None:
         found("https://elsewhere.example", dev=DEV)
 
 
-def test_without_anything_it_says_what_to_do() -> None:
+def test_without_a_url_the_error_says_what_to_do() -> None:
     with pytest.raises(NotConnected, match="start it on this machine with `shardmill dev`"):
         found()
 
@@ -53,7 +53,7 @@ def test_without_anything_it_says_what_to_do() -> None:
         "http://example.org\n",
     ],
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_invalid_urls_are_rejected(url: str) -> None:
     if url.endswith("\n"):
         assert found(url, "t")[0] == url.strip()
         return
@@ -62,7 +62,7 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["to ken", "tök", "a\nb"])
-def test_what_is_no_token_is_refused_without_showing_it(token: str) -> None:
+def test_invalid_tokens_are_rejected_without_showing_them(token: str) -> None:
     with pytest.raises(NotConnected) as caught:
         found("https://example.org", token)
     assert token not in str(caught.value)
@@ -72,7 +72,7 @@ def test_the_token_is_not_in_the_representation() -> None:
     assert "secret" not in repr(connection("https://example.org", "secret"))
 
 
-def test_proxies_are_not_asked_for_the_way_to_loopback() -> None:
+def test_proxies_are_not_used_for_loopback() -> None:
     assert connection("http://localhost:1", "t").loopback
     assert connection("http://[::1]:1", "t").loopback
     assert not connection("https://example.org", "t").loopback

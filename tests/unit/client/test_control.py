@@ -80,7 +80,9 @@ def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         (lambda client: client.change(*WHO, worker_groups=()), "change", {"workerGroups": []}),
     ],
 )
-def test_what_is_asked_of_a_job(api: FakeApi, client: Client, act: Act, verb: str, sent: Any) -> None:
+def test_control_requests_have_the_documented_form(
+    api: FakeApi, client: Client, act: Act, verb: str, sent: Any
+) -> None:
     api.on("POST", f"{JOB}:{verb}", job("SUSPENDED", run=2))
     done = act(client)
     assert (done.state, done.run) == (JobState.SUSPENDED, 2)
@@ -99,7 +101,7 @@ CHANGES: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
 
 
 @given(st.fixed_dictionaries({}, optional={name: values for name, (_, values) in CHANGES.items()}))
-def test_a_change_is_sent_as_it_was_given_and_nothing_else(given_: dict[str, Any]) -> None:
+def test_a_change_sends_only_the_given_fields(given_: dict[str, Any]) -> None:
     api = FakeApi()
     api.on("POST", f"{JOB}:change", job())
     with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as client:
@@ -113,7 +115,7 @@ BUSY = problem(503, "busy", "ask again")
 
 
 @pytest.mark.parametrize("verb", ["suspend", "resume", "kill"])
-def test_what_may_be_repeated_is_tried_again(api: FakeApi, client: Client, verb: str) -> None:
+def test_idempotent_requests_are_retried(api: FakeApi, client: Client, verb: str) -> None:
     api.on("POST", f"{JOB}:{verb}", BUSY, job())
     getattr(client, verb)(*WHO)
     assert len(api.seen) == 2
@@ -122,7 +124,7 @@ def test_what_may_be_repeated_is_tried_again(api: FakeApi, client: Client, verb:
 @pytest.mark.parametrize(
     "act", [lambda client: client.rerun(*WHO), lambda client: client.recompute(*WHO, "main")]
 )
-def test_a_new_run_is_asked_for_once(api: FakeApi, client: Client, act: Act) -> None:
+def test_a_rerun_is_not_retried(api: FakeApi, client: Client, act: Act) -> None:
     for verb in ("rerun", "recompute"):
         api.on("POST", f"{JOB}:{verb}", BUSY, job())
     with pytest.raises(ServerError, match="ask again"):
@@ -168,7 +170,7 @@ def test_earlier_runs_can_be_read(api: FakeApi, client: Client) -> None:
     assert api.seen[-1].query == {}
 
 
-def test_an_answer_that_is_none_is_told(api: FakeApi, client: Client) -> None:
+def test_an_invalid_response_is_a_bad_answer(api: FakeApi, client: Client) -> None:
     api.on("GET", f"{JOB}/history", Reply({"items": 3}))
     with pytest.raises(BadAnswer, match="is not a list"):
         client.history(*WHO)

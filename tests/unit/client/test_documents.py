@@ -43,7 +43,7 @@ def refusal(folder: Path, text: str | bytes, name: str = "job.yaml") -> str:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(DOCUMENTS)
-def test_json_comes_back_as_it_was(tmp_path: Path, document: dict[str, Any]) -> None:
+def test_json_round_trips(tmp_path: Path, document: dict[str, Any]) -> None:
     assert load(tmp_path, json.dumps(document, indent="\t"), "job.json") == document
     assert load(tmp_path, json.dumps(document, indent="\t", ensure_ascii=False), "job.JSON") == document
     assert load(tmp_path, json.dumps(document), "job") == document
@@ -51,7 +51,7 @@ def test_json_comes_back_as_it_was(tmp_path: Path, document: dict[str, Any]) -> 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(DOCUMENTS)
-def test_yaml_comes_back_as_it_was(tmp_path: Path, document: dict[str, Any]) -> None:
+def test_yaml_round_trips(tmp_path: Path, document: dict[str, Any]) -> None:
     assert load(tmp_path, yaml.safe_dump(document)) == document
 
 
@@ -138,13 +138,13 @@ def test_json_is_refused_with_its_line(tmp_path: Path, text: str | bytes, said: 
     assert refusal(tmp_path, text, "job.json").startswith(said)
 
 
-def test_anchors_that_multiply_are_refused(tmp_path: Path) -> None:
+def test_anchors_that_expand_to_many_values_are_rejected(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20)]
     assert "has more than" in refusal(tmp_path, "\n".join(lines))
 
 
-def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
+def test_unreadable_files_are_rejected_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match=r"cannot read .*nowhere\.yaml: No such file"):
         load_document(tmp_path / "nowhere.yaml")
     with pytest.raises(DocumentError, match="Is a directory"):

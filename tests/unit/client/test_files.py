@@ -64,7 +64,7 @@ def left_in(folder: Path) -> list[str]:
 # Listing
 
 
-def test_files_are_read_page_by_page(store: FakeStore, client: Client) -> None:
+def test_files_are_listed_page_by_page(store: FakeStore, client: Client) -> None:
     one, two = job_file("a", b"1", "u"), job_file("b", b"2", "u", stepName="main", index=3, new="field")
     store.api.on("GET", FILES, page(one, cursor="c"), page(two))
     found = list(client.files("report", "t1", step="main", name="*"))
@@ -76,7 +76,7 @@ def test_files_are_read_page_by_page(store: FakeStore, client: Client) -> None:
     assert [each.query for each in store.api.seen] == [common, {**common, "cursor": "c"}]
 
 
-def test_a_step_that_cannot_be_is_not_asked_for(store: FakeStore, client: Client) -> None:
+def test_an_invalid_step_name_is_not_sent(store: FakeStore, client: Client) -> None:
     with pytest.raises(BadName):
         list(client.files("report", "t1", step="a/b"))
     assert not store.api.seen
@@ -87,7 +87,7 @@ def test_a_step_that_cannot_be_is_not_asked_for(store: FakeStore, client: Client
 
 @settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=3_000), st.lists(st.integers(0, 3_000), max_size=6), st.booleans(), st.data())
-def test_whatever_breaks_off_arrives_whole(
+def test_interrupted_downloads_are_complete(
     content: bytes, breaks: list[int], heeds_ranges: bool, data: st.DataObject
 ) -> None:
     """Each connection ends where it pleases, and some answers are failures of the server."""
@@ -102,9 +102,7 @@ def test_whatever_breaks_off_arrives_whole(
         assert left_in(Path(folder)) == ["x"]
 
 
-def test_a_broken_download_goes_on_where_it_broke_off(
-    store: FakeStore, client: Client, tmp_path: Path
-) -> None:
+def test_an_interrupted_download_resumes(store: FakeStore, client: Client, tmp_path: Path) -> None:
     content = os.urandom(5_000)
     store.moods = [1_000, 1, Reply(b"", 500), 2_000]
     told: list[tuple[str, int, int]] = []
@@ -116,7 +114,7 @@ def test_a_broken_download_goes_on_where_it_broke_off(
     assert [each[1] for each in told] == sorted(each[1] for each in told)
 
 
-def test_it_is_given_up_after_five_tries_that_bring_nothing(
+def test_a_download_fails_after_five_attempts_without_progress(
     store: FakeStore, client: Client, tmp_path: Path
 ) -> None:
     store.moods = [4, *[Reply(b"", 503)] * 20]
@@ -137,7 +135,7 @@ def test_it_is_given_up_after_five_tries_that_bring_nothing(
         (b"some", "received 4 of 11 bytes"),
     ],
 )
-def test_what_is_not_the_file_is_not_kept(
+def test_wrong_content_is_not_kept(
     store: FakeStore, client: Client, tmp_path: Path, served: bytes, why: str
 ) -> None:
     file = kept(store, content=served).model_copy(
@@ -149,13 +147,11 @@ def test_what_is_not_the_file_is_not_kept(
     assert left_in(tmp_path) == []
 
 
-def test_an_empty_file_need_not_be_asked_for(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_an_empty_file_is_downloaded(store: FakeStore, client: Client, tmp_path: Path) -> None:
     assert client.download(kept(store, content=b""), tmp_path / "empty").read_bytes() == b""
 
 
-def test_an_address_that_is_too_old_is_asked_for_anew(
-    store: FakeStore, client: Client, tmp_path: Path
-) -> None:
+def test_an_expired_url_is_renewed(store: FakeStore, client: Client, tmp_path: Path) -> None:
     listed = store.keep("a[1]*.txt", b"x" * 100, stepName="main", index=2)
     other = store.keep("a[1]*.txt", b"y", stepName="main", index=1)
     old = JobFile.model_validate({**listed, "url": listed["url"] + "&old"})
@@ -169,7 +165,7 @@ def test_an_address_that_is_too_old_is_asked_for_anew(
     assert ["old" in each.query for each in store.asked] == [True, True, False]
 
 
-def test_an_old_address_is_told_if_nobody_can_renew_it(
+def test_an_expired_url_that_cannot_be_renewed_is_an_error(
     store: FakeStore, client: Client, tmp_path: Path
 ) -> None:
     store.moods = [EXPIRED]
@@ -177,7 +173,9 @@ def test_an_old_address_is_told_if_nobody_can_renew_it(
         client.download(kept(store), tmp_path)
 
 
-def test_what_is_not_there_any_more_is_told(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_a_file_that_was_deleted_or_replaced_is_an_error(
+    store: FakeStore, client: Client, tmp_path: Path
+) -> None:
     file = kept(store)
     store.moods = [EXPIRED]
     store.list()
@@ -193,14 +191,14 @@ def test_what_is_not_there_any_more_is_told(store: FakeStore, client: Client, tm
 
 
 @pytest.mark.parametrize("url", ["", "ftp://x/y?s3cret", "http://[::1?s3cret", "http://h:port/?s3cret", "x"])
-def test_what_is_no_address_is_not_shown(client: Client, tmp_path: Path, url: str) -> None:
+def test_invalid_urls_are_not_shown(client: Client, tmp_path: Path, url: str) -> None:
     file = JobFile.model_validate(job_file("a", b"1", url))
     with pytest.raises(TransferFailed) as why:
         client.download(file, tmp_path)
     assert "s3cret" not in str(why.value)
 
 
-def test_the_token_stays_with_the_api_and_the_signature_out_of_the_log(
+def test_the_token_is_not_sent_to_the_store_and_signatures_are_not_logged(
     store: FakeStore, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -213,7 +211,7 @@ def test_the_token_stays_with_the_api_and_the_signature_out_of_the_log(
     assert "s3cret" not in caplog.text
 
 
-def test_a_file_is_written_to_whatever_takes_bytes(store: FakeStore, client: Client) -> None:
+def test_a_file_can_be_written_to_a_stream(store: FakeStore, client: Client) -> None:
     out = io.BytesIO(b"before ")
     out.seek(0, io.SEEK_END)
     store.moods = [3]
@@ -224,7 +222,9 @@ def test_a_file_is_written_to_whatever_takes_bytes(store: FakeStore, client: Cli
 # Where it goes
 
 
-def test_nothing_is_overwritten_unless_told_so(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_existing_files_are_overwritten_only_with_force(
+    store: FakeStore, client: Client, tmp_path: Path
+) -> None:
     (tmp_path / "words.txt").write_text("mine")
     with pytest.raises(BadFile, match=r"words.txt already exists: .*force"):
         client.download(kept(store), tmp_path)
@@ -233,7 +233,7 @@ def test_nothing_is_overwritten_unless_told_so(store: FakeStore, client: Client,
     assert (tmp_path / "words.txt").read_text() == "some words\n"
 
 
-def test_a_folder_is_made_for_it(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_missing_folders_are_created(store: FakeStore, client: Client, tmp_path: Path) -> None:
     assert client.download(kept(store, "a/b"), f"{tmp_path}/new/") == tmp_path / "new" / "a" / "b"
     assert client.download(kept(store, "c"), tmp_path / "new") == tmp_path / "new" / "c"
     assert client.download(kept(store, "d"), tmp_path / "other" / "e") == tmp_path / "other" / "e"
@@ -248,7 +248,7 @@ def test_a_link_is_replaced_and_not_followed(store: FakeStore, client: Client, t
     assert (tmp_path / "link").read_text() == "some words\n"
 
 
-def test_only_plain_files_are_written(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_only_regular_files_are_written(store: FakeStore, client: Client, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "words.txt").mkdir()
     for target in (tmp_path / "pipe", tmp_path, tmp_path / "pipe" / "x", "a\0b"):
@@ -256,7 +256,7 @@ def test_only_plain_files_are_written(store: FakeStore, client: Client, tmp_path
             client.download(kept(store), target, force=True)
 
 
-def test_a_failed_writing_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     def fill() -> None:
         with new_file(tmp_path / "new" / "a", force=False) as out:
             out.write(b"1")
@@ -267,7 +267,7 @@ def test_a_failed_writing_leaves_nothing(tmp_path: Path) -> None:
     assert left_in(tmp_path) == []
 
 
-def test_who_was_quicker_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_file_created_during_the_download_is_not_overwritten(tmp_path: Path) -> None:
     def race() -> None:
         with new_file(tmp_path / "a", force=False) as out:
             out.write(b"ours")
@@ -283,7 +283,7 @@ PARTS = st.sampled_from(["a", "b.txt", "..", ".", "", "link", "C:", "-", "a\nb",
 
 
 @given(st.lists(PARTS, max_size=5).map("/".join) | st.text(max_size=20))
-def test_no_name_leads_out_of_a_folder(name: str) -> None:
+def test_no_name_leads_out_of_the_folder(name: str) -> None:
     with tempfile.TemporaryDirectory() as outside:
         folder = Path(outside) / "folder"
         folder.mkdir()
@@ -302,7 +302,7 @@ def test_no_name_leads_out_of_a_folder(name: str) -> None:
 # Sending
 
 
-def test_a_file_is_sent_once(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_a_file_is_uploaded_once(store: FakeStore, client: Client, tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_bytes(b"a book")
     told: list[tuple[str, int, int]] = []
     first = client.upload(tmp_path / "book.txt", progress=lambda *each: told.append(each))
@@ -318,7 +318,7 @@ def test_a_file_is_sent_once(store: FakeStore, client: Client, tmp_path: Path) -
 
 @settings(max_examples=20, deadline=None)
 @given(content=st.binary(max_size=200), piece=st.integers(1, 50), failures=st.integers(0, 4))
-def test_any_content_is_stored_as_it_is(content: bytes, piece: int, failures: int) -> None:
+def test_any_content_is_uploaded_unchanged(content: bytes, piece: int, failures: int) -> None:
     with (
         a_store() as (store, client),
         tempfile.TemporaryDirectory() as folder,
@@ -340,7 +340,7 @@ def test_any_content_is_stored_as_it_is(content: bytes, piece: int, failures: in
         (Reply(b"", 302, {"location": "/elsewhere"}), "returned 302"),
     ],
 )
-def test_a_refused_upload_is_told(
+def test_a_refused_upload_is_an_error(
     store: FakeStore, client: Client, tmp_path: Path, mood: Reply, why: str
 ) -> None:
     (tmp_path / "a").write_bytes(b"1")
@@ -352,7 +352,7 @@ def test_a_refused_upload_is_told(
 
 
 @pytest.mark.parametrize("change", [b"A book", b"a boo", b"a book!", b""])
-def test_a_file_that_changes_is_not_sent(tmp_path: Path, change: bytes) -> None:
+def test_a_file_that_changes_is_not_uploaded(tmp_path: Path, change: bytes) -> None:
     path = tmp_path / "book.txt"
     path.write_bytes(b"a book")
     found = measure(path, None)
@@ -364,7 +364,7 @@ def test_a_file_that_changes_is_not_sent(tmp_path: Path, change: bytes) -> None:
     assert len(out.getvalue()) < 6
 
 
-def test_what_cannot_come_with_a_job_is_told_before_anything_is_sent(
+def test_invalid_files_are_rejected_before_any_upload(
     store: FakeStore, client: Client, tmp_path: Path
 ) -> None:
     (tmp_path / "good").write_bytes(b"1")
@@ -386,7 +386,7 @@ def test_what_cannot_come_with_a_job_is_told_before_anything_is_sent(
     assert not store.api.seen
 
 
-def test_a_request_names_its_files_in_one_order(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_files_of_a_request_are_sorted(store: FakeStore, client: Client, tmp_path: Path) -> None:
     for name in ("x", "y"):
         (tmp_path / name).write_text(f"content of {name}")
     store.api.on("POST", "/v1/jobs", Reply(job("INIT"), 202), Reply(job("INIT")))
@@ -403,6 +403,6 @@ def test_a_request_names_its_files_in_one_order(store: FakeStore, client: Client
 
 
 @given(st.text(max_size=30))
-def test_an_address_is_shown_without_its_query(secret: str) -> None:
+def test_urls_are_redacted(secret: str) -> None:
     shown = redact(f"https://me:pw@bucket.example.com:8443/a/key?X-Amz-Signature={secret}")
     assert shown in ("https://bucket.example.com:8443/a/key", "the URL")

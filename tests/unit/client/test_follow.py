@@ -54,7 +54,7 @@ def test_wait_looks_until_the_job_has_ended(api: FakeApi, client: Client) -> Non
 
 
 @pytest.mark.parametrize("state", ["FAILED", "KILLED", "DELETED"])
-def test_wait_gives_back_what_did_not_succeed_too(api: FakeApi, client: Client, state: str) -> None:
+def test_wait_returns_jobs_that_did_not_succeed(api: FakeApi, client: Client, state: str) -> None:
     api.on("GET", JOB, job(state))
     assert client.wait("report", "t1").state.value == state
 
@@ -66,7 +66,7 @@ def test_wait_ends_with_a_job_that_a_failure_suspended(api: FakeApi, client: Cli
     assert len(api.seen) == 3
 
 
-def test_wait_gives_up_in_time_and_says_what_it_saw(api: FakeApi, client: Client, clock: Clock) -> None:
+def test_wait_times_out_with_the_last_state(api: FakeApi, client: Client, clock: Clock) -> None:
     api.on("GET", JOB, job("RUNNING"))
     with pytest.raises(WaitTimedOut, match="report/t1 is still RUNNING after 7 s") as caught:
         client.wait("report", "t1", timeout=7)
@@ -121,7 +121,7 @@ def test_an_outage_does_not_stretch_the_time(clock: Clock) -> None:
     assert clock.now == pytest.approx(10)
 
 
-def test_an_outage_at_the_first_look_is_told(clock: Clock) -> None:
+def test_an_outage_at_the_first_request_is_raised(clock: Clock) -> None:
     def look() -> Job:
         raise Unreachable("gone")
 
@@ -165,7 +165,7 @@ def test_a_log_is_read_to_its_end(api: FakeApi, client: Client) -> None:
     ]
 
 
-def test_a_log_that_grows_is_read_as_far_as_it_is(api: FakeApi, client: Client) -> None:
+def test_a_growing_log_is_read_to_its_current_end(api: FakeApi, client: Client) -> None:
     logs(api, log("one\n", 4, False), log("", 4, False), log("never", 9, True))
     assert list(client.logs("report", "t1", "main", 2)) == ["one\n"]
 

@@ -68,7 +68,7 @@ def test_a_schedule_is_saved_from_fields(api: FakeApi, client: Client) -> None:
     assert check_schedule(sent, "report", "nightly")[1] == []
 
 
-def test_a_field_goes_before_what_the_document_says(api: FakeApi, client: Client) -> None:
+def test_fields_override_the_document(api: FakeApi, client: Client) -> None:
     api.on("GET", PATH, schedule(params={"a": None}))
     api.on("PUT", PATH, schedule())
     read = client.schedule("report", "nightly")
@@ -85,7 +85,7 @@ def test_the_fields_are_those_of_a_schedule() -> None:
     assert set(ScheduleFields.__annotations__) == set(Schedule.model_fields) - {"job_name", "schedule_id"}
 
 
-def test_what_is_no_schedule_is_for_the_server_to_refuse(api: FakeApi, client: Client) -> None:
+def test_invalid_schedules_are_left_to_the_server(api: FakeApi, client: Client) -> None:
     fault = {"pointer": "/cron", "code": "bad-cron", "message": "is not understood"}
     api.on("PUT", PATH, problem(422, "bad-cron", "the schedule is not valid", faults=[fault]))
     with pytest.raises(Invalid) as caught:
@@ -107,7 +107,7 @@ def test_schedules_are_read_listed_and_deleted(api: FakeApi, client: Client) -> 
     assert api.seen[-1].headers["if-match"] == '"v3"'
 
 
-def test_a_switch_sends_back_all_that_was_read_if_it_is_still_so(api: FakeApi, client: Client) -> None:
+def test_switching_a_schedule_keeps_all_fields_and_is_conditional(api: FakeApi, client: Client) -> None:
     api.on("GET", PATH, schedule())
     api.on("PUT", PATH, schedule(status=0, version=4))
     assert client.switch_schedule("report", "nightly", on=False).version == 4
@@ -178,7 +178,7 @@ def test_firing_is_tried_again_only_where_that_is_harmless(
         ),
     ],
 )
-def test_a_backfill_is_asked_for(
+def test_a_backfill_request_has_the_documented_form(
     api: FakeApi, client: Client, given: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     api.on("POST", f"{PATH}:backfill", Reply(backfill(), 202))
@@ -210,7 +210,7 @@ def test_dependencies_and_the_graph_of_jobs(api: FakeApi, client: Client) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "1x", "x" * 65])
-def test_a_name_that_no_schedule_can_have_is_not_asked_for(api: FakeApi, client: Client, name: str) -> None:
+def test_an_invalid_schedule_name_is_not_sent(api: FakeApi, client: Client, name: str) -> None:
     for act in (
         lambda: client.schedule("report", name),
         lambda: client.save_schedule(name, "nightly", cron="@daily"),

@@ -45,7 +45,7 @@ def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 @pytest.mark.parametrize("suspended", [None, "suspended by bob: a disk"])
 @pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
-def test_what_is_asked_and_answered(
+def test_suspension_requests_have_the_documented_form(
     api: FakeApi, client: Client, path: str, act: Act, suspended: str | None
 ) -> None:
     api.on("POST", path, answer(path, suspended))
@@ -56,16 +56,14 @@ def test_what_is_asked_and_answered(
 
 
 @pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
-def test_asking_twice_is_harmless_and_so_it_is_tried_again(
-    api: FakeApi, client: Client, path: str, act: Act
-) -> None:
+def test_suspension_requests_are_retried(api: FakeApi, client: Client, path: str, act: Act) -> None:
     api.on("POST", path, BUSY, answer(path, None))
     act(client, "")
     assert api.asked == [f"POST {path}"] * 2
 
 
 @pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
-def test_what_is_not_there_is_not_found(api: FakeApi, client: Client, path: str, act: Act) -> None:
+def test_unknown_names_are_not_found(api: FakeApi, client: Client, path: str, act: Act) -> None:
     api.on("POST", path, problem(404, "some-not-found", "there is none"))
     with pytest.raises(NotFound, match="there is none"):
         act(client, "")

@@ -162,7 +162,7 @@ def test_the_body_of_a_refusal_is_kept(server: Server, runtime: Runtime) -> None
     assert (result.outcome, result.stdout, result.output) == ("failed-permanent", '{"code": "bad-day"}', None)
 
 
-def test_nobody_there_is_a_failure(runtime: Runtime) -> None:
+def test_an_unreachable_host_is_a_failure(runtime: Runtime) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         result = ask(f"http://127.0.0.1:{free.getsockname()[1]}/", runtime)
@@ -170,7 +170,7 @@ def test_nobody_there_is_a_failure(runtime: Runtime) -> None:
     assert "refused" in (result.reason or "")
 
 
-def test_a_name_that_nobody_knows_is_a_failure(runtime: Runtime) -> None:
+def test_an_unknown_host_is_a_failure(runtime: Runtime) -> None:
     result = ask("http://nowhere.invalid/", replace(runtime, allow_hosts=("*.invalid",)))
     assert result.outcome == "failed"
 
@@ -221,7 +221,7 @@ def test_tls_is_checked(tmp_path: Path, runtime: Runtime, monkeypatch: pytest.Mo
 # Where it may ask
 
 
-def test_without_an_allow_list_nothing_is_asked(server: Server, runtime: Runtime) -> None:
+def test_without_an_allow_list_no_request_is_sent(server: Server, runtime: Runtime) -> None:
     result = ask(server.url, replace(runtime, allow_hosts=()))
     assert result.outcome == "rejected"
     assert "this worker may not send requests to 127.0.0.1: start a worker with --allow-host 127.0.0.1" in (
@@ -260,7 +260,7 @@ def test_the_allow_list(url: str, hosts: list[str], may: bool) -> None:
         *("::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::a9fe:a9fe"),
     ],
 )
-def test_addresses_of_the_machine_itself_are_never_asked(address: str) -> None:
+def test_metadata_addresses_are_forbidden(address: str) -> None:
     assert guarded_http.forbidden(address)
 
 
@@ -270,13 +270,13 @@ def test_other_addresses_may_be(address: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "0xa9fea9fe", "[::ffff:a9fe:a9fe]"])
-def test_a_link_local_host_is_never_asked_even_if_allowed(runtime: Runtime, host: str) -> None:
+def test_a_link_local_host_is_rejected_even_if_allowed(runtime: Runtime, host: str) -> None:
     result = ask(f"http://{host}/latest/meta-data/", replace(runtime, allow_hosts=(host,)))
     assert result.outcome == "failed-permanent"
     assert "link-local" in (result.reason or "")
 
 
-def test_a_name_that_means_a_link_local_address_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_resolves_to_a_link_local_address_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, 80)) for ip in ("8.8.8.8", "169.254.169.254")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(guarded_http.RequestFailed, match="link-local"):

@@ -34,7 +34,7 @@ def test_every_series_is_there_from_the_start() -> None:
     assert {'tasks_ended_total{outcome="rejected"}', 'calls_total{call="lease"}', "slots"} <= set(found)
 
 
-def test_a_worker_counts_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_count_tasks_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pull_worker, "_ONCE_WAIT_SECONDS", 0.1)
     seen: list[PullWorker] = []
 

@@ -129,7 +129,7 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
 # Taking
 
 
-def test_it_registers_with_what_it_is() -> None:
+def test_registration_describes_the_worker() -> None:
     transport = FakeTransport()
     assert work(transport, slots=3, once=True, apps=("a", "b")) == 0
     registration = transport.registration
@@ -145,7 +145,7 @@ def test_once_ends_when_nothing_is_left() -> None:
     assert len(transport.results) == 25
 
 
-def test_it_takes_no_more_than_it_was_told_to() -> None:
+def test_max_tasks_limits_the_leased_tasks() -> None:
     transport = FakeTransport(noops(25))
     assert work(transport, max_tasks=13) == 0
     assert len(transport.results) == len(transport.leased) == 13
@@ -165,7 +165,7 @@ def test_slow_tasks_are_not_leased_before_there_is_a_slot() -> None:
     assert max(transport.asked) <= 2
 
 
-def test_tasks_leased_in_vain_are_passed_on() -> None:
+def test_tasks_that_wait_too_long_for_a_slot_are_handed_back() -> None:
     transport = FakeTransport(noops(5))
     with Working(transport, grace_seconds=0.0):
         transport.await_that(lambda: len(transport.results) == 5)
@@ -175,7 +175,7 @@ def test_tasks_leased_in_vain_are_passed_on() -> None:
     assert len(transport.results) == 5
 
 
-def test_a_full_worker_does_not_ask() -> None:
+def test_a_full_worker_does_not_lease() -> None:
     transport = FakeTransport(shells(3, "sleep 0.5"))
     with Working(transport, slots=2):
         transport.await_that(lambda: len(transport.leased) == 2)
@@ -183,7 +183,7 @@ def test_a_full_worker_does_not_ask() -> None:
         assert len(transport.asked) == 1
 
 
-def test_progress_is_told() -> None:
+def test_progress_callback_gets_the_start_and_end_of_each_task() -> None:
     told: list[tuple[str, str | None]] = []
     transport = FakeTransport(shells(1, "exit 3"))
     work(
@@ -209,7 +209,7 @@ def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch
 # Talking
 
 
-def test_failed_calls_are_repeated_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_calls_are_retried_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
     transport = FakeTransport(noops(3))
     for call in ("register", "lease", "report"):
@@ -222,14 +222,14 @@ def test_failed_calls_are_repeated_and_said_once(caplog: pytest.LogCaptureFixtur
         ] == [("call-failing", "away"), ("call-recovered", None)]
 
 
-def test_a_report_that_is_refused_is_kept_too() -> None:
+def test_a_refused_report_is_retried() -> None:
     transport = FakeTransport(noops(1))
     transport.fail("report", *[Refused("not today")] * 3)
     assert work(transport, once=True) == 0
     assert len(transport.results) == 1
 
 
-def test_a_result_that_is_never_taken_becomes_a_failure_and_the_others_count() -> None:
+def test_a_permanently_refused_result_is_reported_as_failed_and_the_others_count() -> None:
     class Strict(FakeTransport):
         def report(self, results: Sequence[Result]) -> list[Reported]:
             if any(result.stdout for result in results):
@@ -243,7 +243,7 @@ def test_a_result_that_is_never_taken_becomes_a_failure_and_the_others_count() -
     assert outcomes[transport.leased[-1].task_id] == "failed-permanent"
 
 
-def test_a_heartbeat_names_everything_it_holds() -> None:
+def test_a_heartbeat_names_all_held_tasks() -> None:
     transport = FakeTransport(shells(2, "sleep 1.4"))
     with Working(transport) as worker:
         transport.await_that(lambda: transport.beats)
@@ -288,7 +288,7 @@ def test_a_stale_session_ends_everything(call: str, caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize(("code", "exit_code"), [("group-not-found", 3), ("unauthorized", 1)])
-def test_a_worker_that_nobody_wants_says_why(
+def test_a_refused_registration_is_logged_with_its_reason(
     code: str, exit_code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     transport = FakeTransport()
@@ -298,7 +298,7 @@ def test_a_worker_that_nobody_wants_says_why(
     assert caplog.messages == ["Shardmill refused the registration: there is no worker group 'x'"]
 
 
-def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_back(
+def test_heartbeats_send_task_progress_and_return_the_followed_tasks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(heartbeat_module, "EXTRA_SECONDS", 0.05)
@@ -324,7 +324,7 @@ def test_what_a_task_tells_goes_with_the_heartbeat_and_who_reads_its_log_comes_b
     assert told == {followed: TaskProgress(percent=42, message="half"), transport.leased[1].task_id: None}
 
 
-def test_it_beats_when_it_becomes_busy_and_when_it_becomes_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_heartbeats_are_sent_when_the_worker_becomes_busy_or_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat_module, "EXTRA_SECONDS", 0.05)
     transport = FakeTransport(shells(1, "sleep 1"), heartbeat_seconds=600)
     with Working(transport):
@@ -332,7 +332,7 @@ def test_it_beats_when_it_becomes_busy_and_when_it_becomes_idle(monkeypatch: pyt
         assert [len(held) for held, _ in transport.beats] == [1, 0]
 
 
-def test_a_worker_that_rests_asks_soon_whether_it_may_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspended_worker_sends_frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat_module, "SUSPENDED_SECONDS", 0.05)
     transport = FakeTransport(noops(1), heartbeat_seconds=600)
     with Working(transport):
@@ -345,7 +345,7 @@ def test_a_worker_that_rests_asks_soon_whether_it_may_go_on(monkeypatch: pytest.
         transport.await_that(lambda: len(transport.results) == 2)
 
 
-def test_a_flood_of_small_tasks_costs_few_heartbeats() -> None:
+def test_many_short_tasks_cause_few_heartbeats() -> None:
     transport = FakeTransport(noops(3000), heartbeat_seconds=600)
     began = time.monotonic()
     assert work(transport, once=True) == 0
@@ -353,7 +353,7 @@ def test_a_flood_of_small_tasks_costs_few_heartbeats() -> None:
     assert sum(not offline for _, offline in transport.beats) <= 1 + seconds / heartbeat_module.EXTRA_SECONDS
 
 
-def test_a_suspended_worker_takes_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_suspended_worker_leases_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
     transport = FakeTransport(noops(3))
     with Working(transport):
@@ -370,7 +370,7 @@ def test_a_suspended_worker_takes_nothing_until_it_is_resumed(caplog: pytest.Log
     assert "suspended: takes no tasks until `shardmill workers resume w`" in caplog.messages
 
 
-def test_a_worker_that_was_suspended_before_it_started_does_not_ask() -> None:
+def test_a_worker_that_is_suspended_at_registration_does_not_lease() -> None:
     transport = FakeTransport(noops(1))
     transport.suspended = True
     with Working(transport):
@@ -380,7 +380,7 @@ def test_a_worker_that_was_suspended_before_it_started_does_not_ask() -> None:
         transport.await_that(lambda: transport.results)
 
 
-def test_what_a_waiting_lease_brings_after_the_suspension_is_handed_back() -> None:
+def test_tasks_leased_after_a_suspension_are_handed_back() -> None:
     transport = FakeTransport()
     transport.refuses = False
     with Working(transport):
@@ -396,7 +396,7 @@ def test_what_a_waiting_lease_brings_after_the_suspension_is_handed_back() -> No
     assert [result.task_id for result in transport.results] == [transport.leased[1].task_id]
 
 
-def test_a_drained_worker_finishes_what_it_holds_and_leaves(tmp_path: Path) -> None:
+def test_a_drained_worker_finishes_its_tasks_and_exits(tmp_path: Path) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     transport = FakeTransport(shells(1, f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done"))
     with Working(transport, grace_seconds=0.0) as worker:
@@ -413,7 +413,7 @@ def test_a_drained_worker_finishes_what_it_holds_and_leaves(tmp_path: Path) -> N
     assert transport.beats[-1] == ([], True)
 
 
-def test_a_drain_that_is_lifted_in_time_is_over(tmp_path: Path) -> None:
+def test_a_drain_can_be_cancelled(tmp_path: Path) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     transport = FakeTransport(shells(1, f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done"))
     with Working(transport):
@@ -438,7 +438,7 @@ def test_once_does_not_wait_for_the_end_of_a_suspension() -> None:
 # Stopping
 
 
-def test_a_stop_lets_running_tasks_end_and_hands_back_the_rest() -> None:
+def test_a_stopping_worker_finishes_running_tasks_and_hands_back_the_rest() -> None:
     transport = FakeTransport(noops(5))
     with Working(transport, slots=1) as worker:
         transport.await_that(lambda: len(transport.results) == 5)
@@ -451,7 +451,7 @@ def test_a_stop_lets_running_tasks_end_and_hands_back_the_rest() -> None:
     assert transport.beats[-1] == ([], True)
 
 
-def test_what_does_not_end_within_the_grace_is_killed_and_handed_back() -> None:
+def test_tasks_that_exceed_the_grace_period_are_killed_and_handed_back() -> None:
     transport = FakeTransport(shells(2, "sleep 30"))
     with Working(transport, grace_seconds=0.2) as worker:
         transport.await_that(lambda: len(transport.leased) == 2)
@@ -460,7 +460,7 @@ def test_what_does_not_end_within_the_grace_is_killed_and_handed_back() -> None:
     assert len(transport.handed_back) == 2
 
 
-def test_a_task_that_ends_by_itself_when_asked_to_stop_is_handed_back_too() -> None:
+def test_a_task_that_exits_on_sigterm_during_shutdown_is_handed_back() -> None:
     content = "trap 'exit 0' TERM; while :; do sleep 0.02; done"
     transport = FakeTransport(shells(1, content))
     with Working(transport, grace_seconds=0.0) as worker:
@@ -471,7 +471,7 @@ def test_a_task_that_ends_by_itself_when_asked_to_stop_is_handed_back_too() -> N
     assert len(transport.handed_back) == 1
 
 
-def test_results_that_cannot_be_sent_before_the_end_are_said(
+def test_unreported_results_at_shutdown_are_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pull_worker, "_LAST_REPORTS_SECONDS", 0.3)
@@ -517,7 +517,7 @@ class Slow(FakeTransport):
         return leases
 
 
-def test_what_a_lease_in_flight_brings_is_handed_back_before_the_good_bye() -> None:
+def test_tasks_of_a_pending_lease_call_are_handed_back_before_deregistration() -> None:
     transport = Slow(noops(3), slow=["lease"])
     with Working(transport, slots=3) as worker:
         transport.await_that(lambda: transport.kept)
@@ -531,7 +531,7 @@ def test_what_a_lease_in_flight_brings_is_handed_back_before_the_good_bye() -> N
     assert transport.beats[-1] == ([], True)
 
 
-def test_a_worker_that_was_just_registering_when_it_was_stopped_says_good_bye(
+def test_a_worker_stopped_while_registering_deregisters(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
@@ -546,7 +546,7 @@ def test_a_worker_that_was_just_registering_when_it_was_stopped_says_good_bye(
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "last heartbeat", "hand_back", "lease"])
-def test_whoever_does_not_answer_is_not_waited_for_without_end(
+def test_shutdown_does_not_wait_forever_for_a_call(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
@@ -561,7 +561,7 @@ def test_whoever_does_not_answer_is_not_waited_for_without_end(
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "last heartbeat", "hand_back", "lease"])
-def test_a_second_signal_is_heard_whatever_does_not_answer(
+def test_a_second_signal_takes_effect_during_any_pending_call(
     call: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("_LAST_REPORTS", "_LAST_HEARTBEAT", "_HAND_BACK", "_LAST_LEASE"):
@@ -619,7 +619,7 @@ def _program(content: str, grace: float) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_stops_it_in_order(number: int, tmp_path: Path) -> None:
+def test_a_signal_stops_the_worker_gracefully(number: int, tmp_path: Path) -> None:
     with _worker_process(f"touch {tmp_path}/begun; sleep 0.4", 10) as process:
         _await(lambda: (tmp_path / "begun").exists(), 20)
         process.send_signal(number)

@@ -22,7 +22,7 @@ def post(url: str, *, loopback: bool = True) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_any_2xx_means_taken(hook: Receiver, status: int) -> None:
+def test_any_2xx_means_delivered(hook: Receiver, status: int) -> None:
     hook.answers = [status]
     post(f"{hook.url}?token=x")
     [got] = hook.got
@@ -46,7 +46,7 @@ def test_a_receiver_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> N
         post(f"http://127.0.0.1:{server.getsockname()[1]}/")
 
 
-def test_nobody_listens() -> None:
+def test_unreachable_receiver_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
     with pytest.raises(NotDelivered, match=r"cannot send to .*: ConnectionRefusedError"):
@@ -54,7 +54,7 @@ def test_nobody_listens() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_this_machine_is_not_asked_unless_it_may_be(hook: Receiver, host: str) -> None:
+def test_loopback_receiver_requires_permission(hook: Receiver, host: str) -> None:
     with pytest.raises(NotDelivered, match="NotifyLoopback"):
         post(hook.url.replace("127.0.0.1", host), loopback=False)
     assert hook.got == []
@@ -63,12 +63,12 @@ def test_this_machine_is_not_asked_unless_it_may_be(hook: Receiver, host: str) -
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::"])
-def test_what_this_machine_is_called(address: str) -> None:
+def test_loopback_addresses_are_recognised(address: str) -> None:
     assert webhook._is_loopback(address)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1"])
-def test_what_it_is_not_called(address: str) -> None:
+def test_other_addresses_are_not_loopback(address: str) -> None:
     assert not webhook._is_loopback(address)
 
 

@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def test_a_file_is_fetched_once_and_is_read_only(root: Path, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_once_and_is_read_only(root: Path, tmp_path: Path) -> None:
     cache, file = Cache(root, 100), a_file(b"hello")
     assert cache.get(file, tmp_path / "a", writing(b"hello")) == tmp_path / "a"
     Cache(root, 100).get(file, tmp_path / "b", never)
@@ -58,7 +58,7 @@ def test_a_file_is_fetched_once_and_is_read_only(root: Path, tmp_path: Path) -> 
     assert (tmp_path / "a").samefile(tmp_path / "b")
 
 
-def test_what_a_file_is_known_by() -> None:
+def test_the_key_identifies_the_content() -> None:
     cache = Cache(Path("unused"), 100)
     strong = {"sha256": None, "etag": '"e"'}
     assert cache.key(a_file(b"x")) == hashlib.sha256(b"x").hexdigest()
@@ -76,13 +76,13 @@ def test_what_a_file_is_known_by() -> None:
         assert cache.key(a_file(b"x", **unknown)) is None
 
 
-def test_a_file_known_by_nothing_is_a_mistake(root: Path, tmp_path: Path) -> None:
+def test_a_file_without_a_key_cannot_be_cached(root: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no key to be cached under"):
         Cache(root, 100).get(a_file(b"x", sha256=None), tmp_path / "a", never)
 
 
 @pytest.mark.parametrize("wrong", [b"hellO", b"hell"])
-def test_wrong_content_is_not_kept(root: Path, tmp_path: Path, wrong: bytes) -> None:
+def test_wrong_content_is_not_cached(root: Path, tmp_path: Path, wrong: bytes) -> None:
     cache = Cache(root, 100)
     with pytest.raises(TransferError, match="predata 'db' is not cached"):
         cache.get(a_file(b"hello"), tmp_path / "a", writing(wrong))
@@ -92,7 +92,7 @@ def test_wrong_content_is_not_kept(root: Path, tmp_path: Path, wrong: bytes) -> 
     assert (tmp_path / "a").read_bytes() == b"hello"
 
 
-def test_a_fetch_that_failed_leaves_nothing_and_is_made_again(root: Path, tmp_path: Path) -> None:
+def test_a_failed_download_leaves_nothing_and_is_repeated(root: Path, tmp_path: Path) -> None:
     def broken(out: BinaryIO) -> None:
         out.write(b"he")
         raise TransferError("broke")
@@ -106,7 +106,7 @@ def test_a_fetch_that_failed_leaves_nothing_and_is_made_again(root: Path, tmp_pa
 
 
 @pytest.mark.parametrize("left", ["{key}", "{key}.part"])
-def test_what_a_crash_left_is_not_taken_for_whole(root: Path, tmp_path: Path, left: str) -> None:
+def test_an_entry_left_by_a_crash_is_not_used(root: Path, tmp_path: Path, left: str) -> None:
     file = a_file(b"hello")
     root.mkdir()
     (root / left.format(key=file.sha256)).write_bytes(b"he")
@@ -115,7 +115,7 @@ def test_what_a_crash_left_is_not_taken_for_whole(root: Path, tmp_path: Path, le
     assert kept(root) == {b"hello"}
 
 
-def test_an_entry_that_a_task_wrote_to_is_fetched_again(root: Path, tmp_path: Path) -> None:
+def test_an_entry_that_a_task_changed_is_downloaded_again(root: Path, tmp_path: Path) -> None:
     cache, file = Cache(root, 100), a_file(b"hello")
     cache.get(file, tmp_path / "a", writing(b"hello"))
     (tmp_path / "a").chmod(0o644)
@@ -124,7 +124,7 @@ def test_an_entry_that_a_task_wrote_to_is_fetched_again(root: Path, tmp_path: Pa
     assert (tmp_path / "b").read_bytes() == b"hello"
 
 
-def test_tasks_at_the_same_time_wait_for_one_fetch(root: Path, tmp_path: Path) -> None:
+def test_concurrent_tasks_share_one_download(root: Path, tmp_path: Path) -> None:
     cache, file, log = Cache(root, 100), a_file(b"hello"), []
     waiting = threading.Barrier(8)
     paused = threading.Event()
@@ -156,7 +156,7 @@ def _in_a_process(root: Path, target: Path, log: Path) -> None:
     Cache(root, 100).get(a_file(b"hello"), target, download)
 
 
-def test_processes_share_a_fetch_too(root: Path, tmp_path: Path) -> None:
+def test_concurrent_processes_share_one_download(root: Path, tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     log = tmp_path / "log"
     processes = [
@@ -171,7 +171,7 @@ def test_processes_share_a_fetch_too(root: Path, tmp_path: Path) -> None:
     assert {(tmp_path / str(number)).read_bytes() for number in range(3)} == {b"hello"}
 
 
-def test_whoever_waits_can_be_told_to_stop(root: Path, tmp_path: Path) -> None:
+def test_waiting_for_another_download_can_be_interrupted(root: Path, tmp_path: Path) -> None:
     cache, file = Cache(root, 100), a_file(b"hello")
 
     def stopped(_: float) -> None:
@@ -194,7 +194,7 @@ def use(cache: Cache, folder: Path, data: bytes, *, keep: bool = False) -> None:
         path.unlink()
 
 
-def test_the_least_recently_used_goes_first(root: Path, tmp_path: Path) -> None:
+def test_the_least_recently_used_entry_is_removed_first(root: Path, tmp_path: Path) -> None:
     cache = Cache(root, 30, now_ns=count(1).__next__)
     for letter in b"abc":
         use(cache, tmp_path, bytes([letter]) * 10)
@@ -203,7 +203,7 @@ def test_the_least_recently_used_goes_first(root: Path, tmp_path: Path) -> None:
     assert kept(root) == {letter * 10 for letter in (b"a", b"c", b"d")}
 
 
-def test_what_is_in_use_stays(root: Path, tmp_path: Path) -> None:
+def test_entries_in_use_are_kept(root: Path, tmp_path: Path) -> None:
     cache = Cache(root, 20)
     use(cache, tmp_path, b"a" * 10, keep=True)
     use(cache, tmp_path, b"b" * 10)
@@ -211,7 +211,7 @@ def test_what_is_in_use_stays(root: Path, tmp_path: Path) -> None:
     assert kept(root) == {b"a" * 10, b"c" * 10}
 
 
-def test_what_is_being_fetched_stays(root: Path, tmp_path: Path) -> None:
+def test_entries_being_downloaded_are_kept(root: Path, tmp_path: Path) -> None:
     cache = Cache(root, 10)
 
     def download(out: BinaryIO) -> None:

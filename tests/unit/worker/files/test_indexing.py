@@ -49,7 +49,7 @@ def test_records_are_counted(folder: Path, records: list[list[str]], piece: int)
     assert units(folder, data.encode(), "record", piece) == len(records)
 
 
-def test_fastq_and_bytes_are_counted_and_nonsense_is_said(folder: Path) -> None:
+def test_fastq_and_bytes_are_counted_and_unknown_formats_rejected(folder: Path) -> None:
     assert units(folder, b"@a\nAC\n+\n@@\n@b\nA\n+\n+\n", "record") == 2
     assert units(folder, b"12345", "bytes") == 5
     assert units(folder, b"", "line") == 0

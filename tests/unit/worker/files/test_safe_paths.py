@@ -84,7 +84,7 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
         open_inside(tmp_path, "a")
 
 
-def test_only_plain_files_are_outputs(tmp_path: Path) -> None:
+def test_only_regular_files_are_outputs(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
@@ -143,7 +143,9 @@ def test_which_outputs_are_stored_under_which_name(tmp_path: Path) -> None:
         ([{"name": "a"}, {"name": "b", "uploadName": "a"}], "'a' and 'b' would both be stored as 'a'"),
     ],
 )
-def test_what_is_wrong_with_outputs(tmp_path: Path, files: list[dict[str, Any]], said: str) -> None:
+def test_invalid_outputs_are_rejected_with_a_reason(
+    tmp_path: Path, files: list[dict[str, Any]], said: str
+) -> None:
     for name in ("a", "b", "empty"):
         (tmp_path / name).write_text("" if name == "empty" else name)
     (tmp_path / "dangling").symlink_to("nowhere")
@@ -169,7 +171,9 @@ def test_attributes_are_read(tmp_path: Path) -> None:
         (json.dumps({"a": "x" * MAX_ATTRIBUTES_BYTES}), "has more than 65536 bytes"),
     ],
 )
-def test_what_is_wrong_with_attributes(tmp_path: Path, content: str | None, said: str) -> None:
+def test_invalid_attributes_are_rejected_with_a_reason(
+    tmp_path: Path, content: str | None, said: str
+) -> None:
     (tmp_path / "a").write_text("x")
     if content is not None:
         (tmp_path / "a.attr").write_text(content)
@@ -179,12 +183,12 @@ def test_what_is_wrong_with_attributes(tmp_path: Path, content: str | None, said
     assert said in str(raised.value)
 
 
-def test_what_is_missing_has_its_own_fault(tmp_path: Path) -> None:
+def test_a_missing_file_has_an_exception_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(MissingFile):
         open_inside(tmp_path, "none/at/all")
 
 
-def test_outputs_that_no_report_could_tell_of_are_refused_before_they_are_sent(tmp_path: Path) -> None:
+def test_outputs_that_exceed_a_report_are_rejected_before_the_upload(tmp_path: Path) -> None:
     for number in range(1_001):
         (tmp_path / f"f{number}").touch()
     with pytest.raises(TransferError, match="the task has 1001 output files; the maximum is 1000"):
@@ -195,7 +199,7 @@ def test_outputs_that_no_report_could_tell_of_are_refused_before_they_are_sent(t
 
 
 @pytest.mark.parametrize("name", [b"f\xff", b"f\x01", b"f\n"])
-def test_names_that_no_store_keeps_are_refused_and_can_be_told(tmp_path: Path, name: bytes) -> None:
+def test_invalid_names_are_rejected_and_can_be_printed(tmp_path: Path, name: bytes) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).touch()
     with pytest.raises(TransferError, match="must not contain control characters") as raised:
         select_outputs([File(name="f*")], tmp_path)
@@ -223,7 +227,7 @@ def test_a_name_always_fits_itself(name: str) -> None:
     assert fits(name, name)
 
 
-def test_a_pattern_stands_for_what_the_task_made_not_for_what_it_was_brought(tmp_path: Path) -> None:
+def test_a_pattern_matches_outputs_but_not_unchanged_inputs(tmp_path: Path) -> None:
     for name in ("in.txt", "edited.txt"):
         (tmp_path / name).write_text("brought")
     inputs = {name: file_state(tmp_path / name) for name in ("in.txt", "edited.txt")}

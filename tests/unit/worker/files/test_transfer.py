@@ -223,7 +223,7 @@ BREAKS = st.lists(st.integers(1, 2000), max_size=8)
 @settings(deadline=None, max_examples=60)
 @given(breaks=BREAKS, etag=st.booleans(), sha=st.booleans(), etags=st.booleans(), ranges=st.booleans())
 @example(breaks=[1000, 1000, 1, 1999], etag=False, sha=False, etags=True, ranges=True)
-def test_however_it_breaks_off_the_bytes_are_exact(
+def test_interrupted_downloads_are_exact(
     server: Store, breaks: list[int], etag: bool, sha: bool, etags: bool, ranges: bool
 ) -> None:
     server.moods, server.asked = [Mood(break_after=each) for each in breaks], []
@@ -243,7 +243,7 @@ def test_however_it_breaks_off_the_bytes_are_exact(
         assert starts == [sum(breaks[:number]) for number in range(len(starts))]
 
 
-def test_progress_in_bytes_is_not_a_failed_try(store: Store, tmp_path: Path) -> None:
+def test_an_attempt_with_progress_does_not_count_as_failed(store: Store, tmp_path: Path) -> None:
     store.moods = [Mood(break_after=10) for _ in range(20)]
     [path] = bring(a_file(store, DATA, etag=etag_of(DATA)), tmp_path)
     assert path.read_bytes() == DATA
@@ -252,7 +252,7 @@ def test_progress_in_bytes_is_not_a_failed_try(store: Store, tmp_path: Path) -> 
 
 @settings(deadline=None, max_examples=40)
 @given(span=st.tuples(st.integers(0, 5000), st.integers(0, 5000)), breaks=BREAKS, ranges=st.booleans())
-def test_a_part_of_an_object_is_exactly_that(
+def test_a_byte_range_of_an_object_is_exact(
     server: Store, span: tuple[int, int], breaks: list[int], ranges: bool
 ) -> None:
     first, end = sorted(span)
@@ -268,13 +268,13 @@ def test_a_part_of_an_object_is_exactly_that(
         assert path.read_bytes() == DATA[first:end]
 
 
-def test_a_server_that_cannot_just_now_is_asked_again(store: Store, tmp_path: Path) -> None:
+def test_temporary_failures_of_the_server_are_retried(store: Store, tmp_path: Path) -> None:
     store.moods = [Mood(503), Mood(429)]
     [path] = bring(a_file(store, b"x"), tmp_path)
     assert path.read_bytes() == b"x"
 
 
-def test_a_server_that_never_can_is_a_clear_failure(store: Store, tmp_path: Path) -> None:
+def test_a_permanent_failure_of_the_server_has_a_clear_message(store: Store, tmp_path: Path) -> None:
     store.moods = [Mood(503, body=b"<Code>SlowDown</Code>")] * 3
     said = why_not(a_file(store, b"x"), tmp_path)
     assert said == (
@@ -283,7 +283,7 @@ def test_a_server_that_never_can_is_a_clear_failure(store: Store, tmp_path: Path
     )
 
 
-def test_nobody_there_is_a_clear_failure(tmp_path: Path) -> None:
+def test_an_unreachable_server_has_a_clear_message(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     said = why_not(Fetch(name="x", url=f"http://127.0.0.1:{port}/k?{SECRET}"), tmp_path)
@@ -291,7 +291,7 @@ def test_nobody_there_is_a_clear_failure(tmp_path: Path) -> None:
     assert "tried 3 times" in said
 
 
-def test_wrong_content_is_fetched_again(store: Store, tmp_path: Path) -> None:
+def test_wrong_content_is_downloaded_again(store: Store, tmp_path: Path) -> None:
     store.moods = [Mood(lie=b"hellO")]
     [path] = bring(a_file(store, b"hello", sha256=hashlib.sha256(b"hello").hexdigest()), tmp_path)
     assert path.read_bytes() == b"hello"
@@ -305,26 +305,28 @@ def test_wrong_content_is_fetched_again(store: Store, tmp_path: Path) -> None:
         (b"hello!", "received more than the expected 5 bytes"),
     ],
 )
-def test_a_server_that_lies_is_found_out(store: Store, tmp_path: Path, lie: bytes, said: str) -> None:
+def test_wrong_content_is_detected(store: Store, tmp_path: Path, lie: bytes, said: str) -> None:
     store.moods = [Mood(lie=lie)] * 3
     assert said in why_not(a_file(store, b"hello", sha256=hashlib.sha256(b"hello").hexdigest()), tmp_path)
 
 
-def test_an_object_that_was_changed_is_a_failure_at_once(store: Store, tmp_path: Path) -> None:
+def test_a_changed_object_is_not_retried(store: Store, tmp_path: Path) -> None:
     assert "the object changed after this task was prepared" in why_not(
         a_file(store, b"new", etag=etag_of(b"old")), tmp_path
     )
     assert len(store.asked) == 1
 
 
-def test_a_server_that_heeds_no_conditions_is_found_out_by_its_etag(store: Store, tmp_path: Path) -> None:
+def test_a_changed_object_is_detected_by_its_etag_if_the_server_ignores_if_match(
+    store: Store, tmp_path: Path
+) -> None:
     store.moods = [Mood(lie=b"new", etag="another")]
     assert "the object changed after" in why_not(a_file(store, b"old", etag=etag_of(b"old")), tmp_path)
 
 
 @pytest.mark.parametrize("etags", [True, False])
 @pytest.mark.parametrize("heedless", [True, False])
-def test_an_object_changed_between_two_tries_is_never_mixed(
+def test_content_of_two_versions_is_never_mixed(
     store: Store, tmp_path: Path, etags: bool, heedless: bool
 ) -> None:
     file = a_file(store, b"b" * 100, size=None)
@@ -335,7 +337,7 @@ def test_an_object_changed_between_two_tries_is_never_mixed(
     assert ("if-range" in store.headers(1)) == etags
 
 
-def test_other_bytes_than_those_asked_for_are_not_taken(store: Store, tmp_path: Path) -> None:
+def test_a_different_byte_range_than_requested_is_discarded(store: Store, tmp_path: Path) -> None:
     headers = {"Content-Range": "bytes 0-4/5", "Content-Length": "5", "ETag": f'"{etag_of(b"hello")}"'}
     store.moods = [Mood(break_after=2), Mood(206, headers, b"hello")]
     [path] = bring(a_file(store, b"hello", size=None), tmp_path)
@@ -352,28 +354,28 @@ def test_an_answer_of_unknown_length(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_what_is_optional_may_be_absent(store: Store, tmp_path: Path, plain: bool) -> None:
+def test_an_optional_file_may_be_missing(store: Store, tmp_path: Path, plain: bool) -> None:
     file = Fetch(name="x", url=store.url("/none"), optional=True, plain=plain)
     gone = Fetch(name="y", optional=True, missing=True)
     assert bring([file, gone], tmp_path, allow_hosts=["127.0.0.1"]) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_optional_must_be_there(store: Store, tmp_path: Path) -> None:
+def test_a_required_file_must_exist(store: Store, tmp_path: Path) -> None:
     assert why_not(Fetch(name="x", url=store.url("/none")), tmp_path).startswith(
         "input 'x' is missing: http:"
     )
     assert why_not(Fetch(name="x", missing=True), tmp_path).startswith("input 'x' is missing: the step")
 
 
-def test_plain_addresses_are_asked_only_where_allowed(store: Store, tmp_path: Path) -> None:
+def test_urls_of_definitions_need_an_allowed_host(store: Store, tmp_path: Path) -> None:
     file = a_file(store, b"x", plain=True)
     assert "its host matches no --allow-host of the worker" in why_not(file, tmp_path)
     assert store.asked == []
     assert bring(file, tmp_path, allow_hosts=[f"127.0.0.1:{store.port}"]) == [tmp_path / "big.txt"]
 
 
-def test_a_redirect_leaves_no_allow_list(store: Store, tmp_path: Path) -> None:
+def test_a_redirect_needs_an_allowed_host(store: Store, tmp_path: Path) -> None:
     there = f"http://localhost:{store.port}/b/key?{SECRET}"
     file = a_file(store, b"x", plain=True)
     store.moods = [Mood(302, {"Location": there})]
@@ -384,7 +386,7 @@ def test_a_redirect_leaves_no_allow_list(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_nothing_is_ever_fetched_from_link_local_addresses(
+def test_nothing_is_downloaded_from_link_local_addresses(
     store: Store, tmp_path: Path, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, guarded = a_file(store, b"x", plain=plain), socket.getaddrinfo
@@ -404,7 +406,7 @@ def test_nothing_is_ever_fetched_from_link_local_addresses(
     "url",
     ["ftp://127.0.0.1/x?s3cret", "http://127.0.0.1:x/?s3cret", "file:///etc/passwd", "http://[::1?s3cret"],
 )
-def test_addresses_that_are_none(tmp_path: Path, url: str) -> None:
+def test_invalid_urls_are_rejected(tmp_path: Path, url: str) -> None:
     assert "cannot download input" in why_not(Fetch(name="x", url=url), tmp_path)
 
 
@@ -415,7 +417,7 @@ def test_endless_redirects_end(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "fetched"), [(601, True), (599, False)])
-def test_old_addresses_that_are_not_let_in_are_renewed(
+def test_old_urls_that_are_refused_are_renewed(
     store: Store, tmp_path: Path, seconds: int, fetched: bool
 ) -> None:
     file = a_file(store, b"hello")
@@ -435,7 +437,7 @@ def test_old_addresses_that_are_not_let_in_are_renewed(
     assert len(renewed) == fetched
 
 
-def test_plain_addresses_are_nothing_to_renew(store: Store, tmp_path: Path) -> None:
+def test_urls_of_definitions_are_not_renewed(store: Store, tmp_path: Path) -> None:
     def renew() -> list[Fetch]:
         raise AssertionError("it was never signed")
 
@@ -447,20 +449,20 @@ def test_plain_addresses_are_nothing_to_renew(store: Store, tmp_path: Path) -> N
     assert "403 Forbidden" in why_not(file, tmp_path, renew=renew, settings=clock, allow_hosts=["127.0.0.1"])
 
 
-def test_an_address_that_says_it_expired_is_renewed_however_new(store: Store, tmp_path: Path) -> None:
+def test_a_url_whose_response_says_expired_is_renewed_at_any_age(store: Store, tmp_path: Path) -> None:
     file = a_file(store, b"hello")
     store.moods = [Mood(400, body=b"<Code>ExpiredToken</Code>"), Mood(403, body=b"Request has expired")]
     [path] = bring(file, tmp_path, renew=lambda: [file])
     assert path.read_bytes() == b"hello"
 
 
-def test_a_new_address_that_is_not_let_in_is_a_failure_at_once(store: Store, tmp_path: Path) -> None:
+def test_a_new_url_that_is_refused_is_not_retried(store: Store, tmp_path: Path) -> None:
     store.moods = [Mood(403, body=b"<Code>AccessDenied</Code>")]
     assert "403 Forbidden (AccessDenied)" in why_not(a_file(store, b"x"), tmp_path, renew=list)
     assert len(store.asked) == 1
 
 
-def test_renewal_that_is_refused_is_told(store: Store, tmp_path: Path) -> None:
+def test_a_refused_renewal_is_reported(store: Store, tmp_path: Path) -> None:
     def renew() -> list[Fetch]:
         raise Refused("the attempt is over", "stale-attempt")
 
@@ -468,7 +470,7 @@ def test_renewal_that_is_refused_is_told(store: Store, tmp_path: Path) -> None:
     assert why_not(a_file(store, b"x"), tmp_path, renew=renew).endswith("the attempt is over")
 
 
-def test_a_stalled_fetch_stops_when_told(store: Store, tmp_path: Path) -> None:
+def test_a_stalled_download_stops_with_its_task(store: Store, tmp_path: Path) -> None:
     stop = Event()
     file = a_file(store, b"x")
     store.moods = [Mood(stall=True)]
@@ -485,7 +487,7 @@ def test_a_stalled_fetch_stops_when_told(store: Store, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pause_ends_when_told(store: Store, tmp_path: Path) -> None:
+def test_a_delay_ends_with_its_task(store: Store, tmp_path: Path) -> None:
     stop = Event()
     store.moods = [Mood(503)]
     slow = TransferSettings(Backoff(5, 100, 100, random=lambda: stop.set() or 1.0))  # type: ignore[func-returns-value]
@@ -493,13 +495,13 @@ def test_a_pause_ends_when_told(store: Store, tmp_path: Path) -> None:
         bring(a_file(store, b"x"), tmp_path, stop=stop, settings=slow)
 
 
-def test_a_fetch_ends_with_its_time(store: Store, tmp_path: Path) -> None:
+def test_a_download_stops_at_the_deadline(store: Store, tmp_path: Path) -> None:
     with pytest.raises(TransferInterrupted, match=TIMED_OUT):
         bring(a_file(store, b"x"), tmp_path, settings=TransferSettings(deadline=5, now=lambda: 5))
     assert store.asked == []
 
 
-def test_progress_is_told_once_a_second_at_most(store: Store, tmp_path: Path) -> None:
+def test_progress_is_reported_once_a_second_at_most(store: Store, tmp_path: Path) -> None:
     told: list[str] = []
     ticks = iter(range(10**6))
     data = b"x" * 3_000_000
@@ -518,17 +520,17 @@ def test_progress_is_told_once_a_second_at_most(store: Store, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "C:x", "a\0b"])
-def test_names_that_leave_the_folder_are_refused(store: Store, tmp_path: Path, name: str) -> None:
+def test_names_that_leave_the_folder_are_rejected(store: Store, tmp_path: Path, name: str) -> None:
     file = Fetch.model_construct(name=name, url=store.url("/b/key"))
     assert "is not allowed" in why_not(file, tmp_path)
     assert store.asked == []
 
 
-def test_one_name_is_one_file(store: Store, tmp_path: Path) -> None:
+def test_two_files_cannot_have_the_same_name(store: Store, tmp_path: Path) -> None:
     assert "two files are named" in why_not([a_file(store, b"x", "a"), a_file(store, b"x", "a")], tmp_path)
 
 
-def test_a_file_that_parts_make_has_a_name_of_its_own(store: Store, tmp_path: Path) -> None:
+def test_a_joined_file_cannot_have_the_name_of_another_file(store: Store, tmp_path: Path) -> None:
     part = a_file(store, b"x", "all.part-000000", into="all")
     assert "two files are named 'all'" in why_not([a_file(store, b"x", "all"), part], tmp_path)
     assert store.asked == []
@@ -539,7 +541,7 @@ class FullDisk(io.BytesIO):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_full_disk_is_not_the_fault_of_the_store(store: Store) -> None:
+def test_a_full_disk_is_not_retried(store: Store) -> None:
     file = a_file(store, DATA)
     exchange = GuardedExchange(TransferContext(Event(), lambda _: None, SETTINGS))
     download = Download(file, FullDisk(), exchange, progress=lambda _: None, rewindable=True)
@@ -548,12 +550,12 @@ def test_a_full_disk_is_not_the_fault_of_the_store(store: Store) -> None:
     assert len(store.asked) == 1
 
 
-def test_a_split_object_that_was_changed_is_not_better_next_time(store: Store, tmp_path: Path) -> None:
+def test_a_changed_object_that_was_split_needs_a_recompute(store: Store, tmp_path: Path) -> None:
     part = a_file(store, b"new", etag=etag_of(b"old"), first=1, end=2)
     assert "recompute the step" in why_not(part, tmp_path)
 
 
-def test_predata_is_fetched_once(store: Store, tmp_path: Path) -> None:
+def test_predata_is_downloaded_once(store: Store, tmp_path: Path) -> None:
     cache, seen = Cache(tmp_path / "cache", 10_000), []
     file = a_file(store, DATA, "ref/db", kind="predata", sha256=hashlib.sha256(DATA).hexdigest())
     for number in range(3):
@@ -566,7 +568,7 @@ def test_predata_is_fetched_once(store: Store, tmp_path: Path) -> None:
     assert [path.name for path in seen] == ["ref"] * 3
 
 
-def test_predata_without_a_checksum_is_the_tasks_own(store: Store, tmp_path: Path) -> None:
+def test_predata_without_a_checksum_is_not_cached(store: Store, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     [path] = bring(
         a_file(store, DATA, kind="predata"), tmp_path / "work", cache=Cache(tmp_path / "cache", 10_000)
@@ -575,7 +577,7 @@ def test_predata_without_a_checksum_is_the_tasks_own(store: Store, tmp_path: Pat
     assert path.stat().st_nlink == 1
 
 
-def test_optional_predata_that_is_absent_leaves_nothing(store: Store, tmp_path: Path) -> None:
+def test_missing_optional_predata_leaves_no_cache_entry(store: Store, tmp_path: Path) -> None:
     file = Fetch(name="x", kind="predata", url=store.url("/no"), optional=True, size=1, etag="e")
     (tmp_path / "work").mkdir()
     assert bring(file, tmp_path / "work", cache=Cache(tmp_path / "cache", 100)) == []
@@ -652,7 +654,7 @@ def not_put(outputs: Sequence[File], folder: Path, desk: FileUrls, **more: Any) 
 
 @settings(deadline=None, max_examples=40)
 @given(size=st.integers(0, 4 * PART + 1), failing=st.lists(st.sampled_from([500, 503]), max_size=2))
-def test_what_is_stored_is_what_was_written(server: Store, size: int, failing: list[int]) -> None:
+def test_uploads_are_exact(server: Store, size: int, failing: list[int]) -> None:
     server.objects, server.asked, server.encrypted, server.chunked = {}, [], False, False
     server.moods = [Mood(status) for status in failing]
     desk, data = Desk(server), os.urandom(size)
@@ -678,7 +680,7 @@ def test_parts_cover_a_file_and_are_not_too_many(size: int) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_only_the_part_that_failed_is_sent_again(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_only_the_failed_part_is_uploaded_again(store: Store, desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(os.urandom(3 * PART))
     store.moods = [Mood(), Mood(500), Mood(etag="0" * 32)]
     put([File(name="o")], tmp_path, desk)
@@ -688,7 +690,7 @@ def test_only_the_part_that_failed_is_sent_again(store: Store, desk: Desk, tmp_p
     assert etags == [etag_of(store.objects[f"/u1/o/{number}"]) for number in range(3)]
 
 
-def test_a_store_that_has_something_else_is_found_out(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_a_wrong_etag_of_an_upload_is_detected(store: Store, desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     store.moods = [Mood(etag="0" * 32)] * 3
     assert not_put([File(name="o")], tmp_path, desk) == (
@@ -696,13 +698,13 @@ def test_a_store_that_has_something_else_is_found_out(store: Store, desk: Desk, 
     )
 
 
-def test_an_encrypted_store_has_etags_of_its_own(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_etags_of_encrypted_objects_are_not_compared(store: Store, desk: Desk, tmp_path: Path) -> None:
     store.encrypted = True
     (tmp_path / "o").write_bytes(b"x")
     assert put([File(name="o")], tmp_path, desk)[0].size == 1
 
 
-def test_what_the_store_refuses_is_told_at_once(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_a_refused_upload_is_not_retried(store: Store, desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     for status, said in ((403, "403 Forbidden"), (404, "404 Not Found")):
         store.moods = [Mood(status)]
@@ -718,7 +720,7 @@ def test_what_the_store_refuses_is_told_at_once(store: Store, desk: Desk, tmp_pa
         (["u1", "u2"], ["u1/0", "u1/1", "u2/1", "u2/0", "u2/1", "u2/2"]),
     ],
 )
-def test_old_addresses_of_parts_are_renewed(
+def test_expired_urls_of_parts_are_renewed(
     store: Store, desk: Desk, tmp_path: Path, uploads: list[str], sent: list[str]
 ) -> None:
     """In the same upload where Shardmill goes on with it, else from the beginning."""
@@ -732,7 +734,7 @@ def test_old_addresses_of_parts_are_renewed(
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_uploads_that_always_begin_anew_end(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_an_upload_that_restarts_forever_fails(store: Store, desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(os.urandom(2 * PART))
     desk.uploads = [f"u{number}" for number in range(100)]
     store.moods = [Mood(), Mood(403, body=b"Request has expired")] * 50
@@ -740,7 +742,7 @@ def test_uploads_that_always_begin_anew_end(store: Store, desk: Desk, tmp_path: 
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_shardmill_may_be_out_of_reach_for_a_while(desk: Desk, tmp_path: Path) -> None:
+def test_unreachable_calls_to_shardmill_are_retried(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(os.urandom(2 * PART))
     desk.faults = [Unreachable("away"), Unreachable("away")]
     assert len(put([File(name="o")], tmp_path, desk)) == 1
@@ -750,13 +752,13 @@ def test_shardmill_may_be_out_of_reach_for_a_while(desk: Desk, tmp_path: Path) -
     assert not_put([File(name="o")], tmp_path, desk) == "cannot upload the outputs: not yours"
 
 
-def test_an_answer_without_an_address_is_told(desk: Desk, tmp_path: Path) -> None:
+def test_a_response_without_a_url_is_an_error(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     with patch.object(Desk, "store", return_value=[]):
         assert "returned no upload URL for 'o'" in not_put([File(name="o")], tmp_path, desk)
 
 
-def test_small_outputs_are_asked_for_together(desk: Desk, tmp_path: Path) -> None:
+def test_urls_of_small_outputs_are_requested_in_batches(desk: Desk, tmp_path: Path) -> None:
     for number in range(250):
         (tmp_path / f"part-{number:03}.csv").write_bytes(b"x")
     stored = put([File(name="part-*.csv")], tmp_path, desk)
@@ -764,15 +766,13 @@ def test_small_outputs_are_asked_for_together(desk: Desk, tmp_path: Path) -> Non
     assert desk.calls == 3
 
 
-def test_nothing_is_stored_if_anything_is_missing(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_nothing_is_uploaded_if_an_output_is_missing(store: Store, desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"x")
     assert not_put([File(name="a"), File(name="x")], tmp_path, desk) == "output 'x' is missing"
     assert store.asked == []
 
 
-def test_a_file_that_changes_while_it_is_stored_is_no_output(
-    store: Store, desk: Desk, tmp_path: Path
-) -> None:
+def test_a_file_that_changes_during_the_upload_is_rejected(store: Store, desk: Desk, tmp_path: Path) -> None:
     path = tmp_path / "o"
     path.write_bytes(b"before")
     real: Callable[..., Any] = Desk.store
@@ -786,7 +786,7 @@ def test_a_file_that_changes_while_it_is_stored_is_no_output(
     assert store.objects == {}
 
 
-def test_storing_stops_when_told(desk: Desk, tmp_path: Path) -> None:
+def test_an_upload_stops_with_its_task(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     stop = Event()
     stop.set()
@@ -795,7 +795,7 @@ def test_storing_stops_when_told(desk: Desk, tmp_path: Path) -> None:
     assert desk.requests == []
 
 
-def test_a_stalled_store_stops_when_told(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_a_stalled_upload_stops_with_its_task(store: Store, desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     stop = Event()
     store.moods = [Mood(stall=True)]
@@ -811,7 +811,7 @@ def test_a_stalled_store_stops_when_told(store: Store, desk: Desk, tmp_path: Pat
     assert not store.woken.is_set()
 
 
-def test_models_are_camel_case_and_hide_addresses() -> None:
+def test_models_are_camel_case_and_hide_urls() -> None:
     fetch = Fetch.model_validate({"name": "x", "url": f"https://h/?{SECRET}", "later": 1})
     answer = StoreAnswer.model_validate({"name": "x", "uploadId": "u", "urls": [SECRET], "headers": [{}]})
     assert "s3cret" not in repr(fetch) + repr(answer)

@@ -33,7 +33,7 @@ def run(lease: Lease, runtime: Runtime, **more: Any) -> Result:
 
 
 @pytest.mark.parametrize("value", [{"rows": 12, "name": "é"}, [1, 2.5, None], "text", 0, False])
-def test_what_a_task_writes_is_its_output(runtime: Runtime, value: Any) -> None:
+def test_json_that_a_task_writes_is_its_output(runtime: Runtime, value: Any) -> None:
     text = json.dumps(value)
     result = run(
         a_lease(content='printf "%s" "$V" > "$SHARDMILL_OUTPUT"; echo said', environ={"V": text}), runtime
@@ -90,7 +90,7 @@ def test_whatever_is_taken_for_an_output_can_be_sent(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["é" * 32_767, "x" * 65_534, '"' * 32_767, "xx" + "\U0001f600" * 16_383])
-def test_an_output_is_measured_as_it_is_kept_and_not_as_it_is_written(text: str) -> None:
+def test_the_size_limit_applies_to_the_compact_form_of_an_output(text: str) -> None:
     """Escapes and spaces of the file do not count; worker and server measure the same."""
     for written in (json.dumps(text), json.dumps(text, ensure_ascii=False), f" \n{json.dumps(text)}\n"):
         value = parse_output(written.encode())
@@ -122,7 +122,7 @@ def test_a_document_written_for_people_is_an_output() -> None:
         ("return 'x' * 70000", "failed", None),
     ],
 )
-def test_what_a_python_function_returns_is_its_output(
+def test_the_return_value_of_a_python_function_is_its_output(
     runtime: Runtime, tmp_path: Path, body: str, outcome: str, output: Any
 ) -> None:
     (tmp_path / "job.py").write_text(f"def main():\n    {body}\n")
@@ -161,7 +161,7 @@ def test_a_line_of_progress(line: str, percent: float | None, message: str | Non
 
 
 @pytest.mark.parametrize("line", ["", "   ", "{}", '{"percent": "x"}', '{"percent": NaN}', "\x00"])
-def test_a_line_that_says_nothing(line: str) -> None:
+def test_a_line_without_progress_is_ignored(line: str) -> None:
     assert parse_progress(line) is None
 
 

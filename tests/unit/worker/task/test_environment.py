@@ -65,7 +65,9 @@ def test_a_python_function_gets_all_parameters_however_big(runtime: Runtime, tmp
 
 
 @pytest.mark.parametrize("size", [100_001, 3_000_000])
-def test_a_variable_of_the_definition_that_is_too_big_is_for_nobody(runtime: Runtime, size: int) -> None:
+def test_a_variable_of_the_definition_that_is_too_large_is_an_invalid_task(
+    runtime: Runtime, size: int
+) -> None:
     result = run(runtime, content=":", **as_given({"KEY": "other"}, KEY="x" * size))
     assert result.outcome == "failed-permanent"
     assert result.reason == (

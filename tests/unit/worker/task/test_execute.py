@@ -134,7 +134,7 @@ def test_another_shell_can_be_set(runtime: Runtime, tmp_path: Path) -> None:
 # Its surroundings
 
 
-def test_the_environment_is_a_small_base_and_what_the_task_gives(
+def test_the_environment_has_a_few_inherited_variables_and_those_of_the_task(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHARDMILL_TOKEN", "the worker's own")
@@ -172,7 +172,7 @@ def test_links_out_of_the_folder_are_removed_and_not_followed(runtime: Runtime, 
     assert list(runtime.root.iterdir()) == []
 
 
-def test_the_folder_is_kept_when_told_so(runtime: Runtime) -> None:
+def test_the_folder_is_kept_on_request(runtime: Runtime) -> None:
     run(a_lease(content="echo made > here; echo said"), replace(runtime, keep=True))
     (folder,) = runtime.root.iterdir()
     assert (folder / "work" / "here").read_text() == "made\n"
@@ -204,7 +204,7 @@ def test_a_child_that_outlives_its_terminated_parent_is_killed_too(runtime: Runt
     assert all(gone(pid) for pid in pids_in(tmp_path))
 
 
-def test_what_a_task_leaves_running_ends_with_it(runtime: Runtime, tmp_path: Path) -> None:
+def test_background_processes_end_with_their_task(runtime: Runtime, tmp_path: Path) -> None:
     result = run(a_lease(content=f"sleep 60 & echo $! > {tmp_path}/pids; exit 0"), runtime)
     assert result.outcome == "success"
     assert all(gone(pid) for pid in pids_in(tmp_path))
@@ -224,7 +224,7 @@ def test_a_stopped_task_is_discarded(runtime: Runtime) -> None:
 
 
 @pytest.mark.parametrize("type", ["noop", "shell"])
-def test_a_task_stopped_before_it_began_is_not_run(runtime: Runtime, tmp_path: Path, type: str) -> None:
+def test_a_task_stopped_before_its_start_does_not_run(runtime: Runtime, tmp_path: Path, type: str) -> None:
     stop = threading.Event()
     stop.set()
     result = execute(a_lease(type, content=f"touch {tmp_path}/ran"), runtime, stop)
@@ -321,7 +321,7 @@ def test_short_output_is_in_the_result_and_nowhere_else(runtime: Runtime) -> Non
     assert kept.streams == {}
 
 
-def test_of_long_output_the_end_is_in_the_result_and_all_of_it_in_the_store(runtime: Runtime) -> None:
+def test_a_long_log_is_uploaded_and_its_end_is_in_the_result(runtime: Runtime) -> None:
     kept = Kept()
     content = "head -c 3000000 /dev/zero | tr '\\0' a; echo; echo end"
     result = run(a_lease(content=content), replace(runtime, logs=kept))

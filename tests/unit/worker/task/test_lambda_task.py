@@ -102,7 +102,9 @@ def test_a_function_gets_the_task_and_its_answer_is_the_output(handlers: Handler
         ({}, "failed-permanent", "the content of a lambda task at /function: is required"),
     ],
 )
-def test_how_it_ends(tmp_path: Path, content: Any, outcome: str, reason: str | None) -> None:
+def test_the_response_decides_the_outcome(
+    tmp_path: Path, content: Any, outcome: str, reason: str | None
+) -> None:
     result = run(content, tmp_path)
     assert result.outcome == outcome
     assert (result.reason or "").startswith(reason or "")

@@ -110,7 +110,7 @@ def test_following_may_begin_late_and_end_early(runtime: Runtime, kept: Kept) ->
     assert result.outcome == "success"
 
 
-def test_a_log_that_nobody_follows_costs_nothing(runtime: Runtime, kept: Kept) -> None:
+def test_a_log_that_is_not_followed_is_not_uploaded(runtime: Runtime, kept: Kept) -> None:
     result = play(runtime, "echo one; sleep 0.2; echo two", LiveStatus(), lambda _: None)
     assert (kept.calls, result.stdout) == (0, "one\ntwo\n")
 
@@ -134,7 +134,7 @@ def test_once_begun_whole_chunks_go_without_a_follower(
     assert max(len(data) for data in kept.chunks.values()) == 1000
 
 
-def test_what_could_not_be_stored_is_stored_later(runtime: Runtime, kept: Kept) -> None:
+def test_a_failed_upload_of_a_log_is_retried_later(runtime: Runtime, kept: Kept) -> None:
     kept.away = True
 
     def script(go: Path) -> None:

@@ -244,7 +244,7 @@ if sys.argv[1] == "info":
         (1234, "  rootless", 1, 2, ["1234:99"]),
     ],
 )
-def test_a_container_writes_what_its_worker_can_remove(
+def test_the_worker_can_remove_files_of_a_container(
     having: Making,
     monkeypatch: pytest.MonkeyPatch,
     uid: int,
@@ -305,7 +305,7 @@ def test_containers_are_removed_when_the_worker_is_killed(having: Making) -> Non
     assert ["rm", "--force", docker.words[0][3]] in docker.words
 
 
-def test_what_the_container_makes_of_its_exit_code_is_the_tasks(having: Making) -> None:
+def test_the_exit_code_of_a_container_decides_the_outcome(having: Making) -> None:
     for code, outcome in ((42, "failed-permanent"), (75, "rejected"), (125, "failed"), (7, "failed")):
         runtime, _ = having("docker", DOCKER.format(run=f"sys.exit({code})"))
         result = run(a_lease("docker", "alpine"), runtime)
@@ -331,7 +331,7 @@ def test_the_real_docker_without_an_engine(
     assert (result.reason or "").startswith("the docker engine of this worker does not respond: ")
 
 
-def test_docker_gets_one_line_only_for_what_it_reads_itself(having: Making) -> None:
+def test_variables_in_the_env_file_must_be_a_single_line(having: Making) -> None:
     runtime, docker = having("docker")
     result = run(a_lease("docker", "alpine", environ={"PATH": "a\nb"}), runtime)
     assert (result.outcome, result.reason) == (

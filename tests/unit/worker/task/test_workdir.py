@@ -82,7 +82,7 @@ def test_rights_that_a_task_took_from_its_worker_are_taken_back(tmp_path: Path) 
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_what_is_kept_is_private(tmp_path: Path) -> None:
+def test_kept_folders_are_private(tmp_path: Path) -> None:
     runtime = Runtime(tmp_path / "work", keep=True)
     execute(a_lease(content="touch made; echo said"), runtime, threading.Event())
     (folder,) = runtime.root.iterdir()

@@ -76,7 +76,9 @@ def test_create_worker_dir_is_gone_with_its_worker(temp: Path) -> None:
     assert list(temp.iterdir()) == []
 
 
-def test_what_a_killed_worker_left_is_cleared_away(temp: Path, tmp_path: Path, start: Starting) -> None:
+def test_folders_and_programs_of_a_killed_worker_are_removed(
+    temp: Path, tmp_path: Path, start: Starting
+) -> None:
     worker = start(endless(tmp_path / "pid"))
     task = pid_in(tmp_path / "pid")
     [root] = temp.iterdir()
@@ -110,7 +112,7 @@ def test_work_that_was_to_be_kept_is_kept(temp: Path, tmp_path: Path, start: Sta
     assert [path.name for path in temp.rglob("made")] == ["made"]
 
 
-def test_what_is_not_surely_a_dead_workers_is_left_alone(temp: Path) -> None:
+def test_folders_that_may_belong_to_a_live_worker_are_kept(temp: Path) -> None:
     elsewhere = temp / "elsewhere"
     for folder in (elsewhere, temp / "shardmill-worker-unlocked", temp / "shardmill-other"):
         folder.mkdir()
@@ -134,7 +136,7 @@ def test_the_folder_of_another_user_is_left_alone(temp: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "[1]", '["x", "y", 3]', '{"a": 1}', "[1, null, 7]"])
-def test_a_record_that_makes_no_sense_is_said_and_passed_over(
+def test_an_invalid_record_is_logged_and_skipped(
     temp: Path, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     task = temp / "shardmill-worker-dead" / "task"
@@ -146,7 +148,7 @@ def test_a_record_that_makes_no_sense_is_said_and_passed_over(
     assert [action for action in actions(caplog) if "orphan" in action] == ["orphan-end-failed"]
 
 
-def test_another_process_of_the_same_number_is_left_alone(tmp_path: Path) -> None:
+def test_another_process_with_the_same_id_is_not_ended(tmp_path: Path) -> None:
     with child_process(["sleep", "60"], start_new_session=True) as innocent:
         for birth in ("12345 an-old-boot", None):
             record = tmp_path / "session.json"

@@ -82,14 +82,14 @@ def test_every_request_carries_the_token(server: Server) -> None:
     assert server.sent["name"] == "w"
 
 
-def test_it_leases_for_its_session(server: Server) -> None:
+def test_lease_requests_name_the_session(server: Server) -> None:
     lease = a_lease("noop")
     server.answers["/v1/work:lease"] = {"items": [lease.model_dump(mode="json")]}
     assert server.transport.lease(4, 20) == [lease]
     assert server.sent == {"workerId": "abc", "session": 3, "max": 4, "waitSeconds": 20}
 
 
-def test_it_reports(server: Server) -> None:
+def test_results_are_reported(server: Server) -> None:
     item = {"taskId": f"{JOB}_0_7", "attempt": 1, "status": "ok", "state": "READY"}
     server.answers["/v1/work:report"] = {"items": [item]}
     [reported] = server.transport.report([a_result()])
@@ -118,21 +118,19 @@ def test_it_reports(server: Server) -> None:
         (404, "task-not-found", "unknown-task"),
     ],
 )
-def test_results_that_come_too_late_are_answered_and_done(
-    server: Server, status: int, code: str, said: str
-) -> None:
+def test_late_results_get_their_status(server: Server, status: int, code: str, said: str) -> None:
     server.answers["/v1/work:report"] = problem(status, code)
     assert [reported.status for reported in server.transport.report([a_result()])] == [said]
 
 
-def test_a_report_that_is_never_taken_says_so(server: Server) -> None:
+def test_permanent_refusals_of_a_report_have_their_code(server: Server) -> None:
     server.answers["/v1/work:report"] = problem(413, "output-too-large")
     with pytest.raises(Refused) as caught:
         server.transport.report([a_result()])
     assert caught.value.code in PERMANENT_CODES
 
 
-def test_it_beats_with_what_it_holds(server: Server) -> None:
+def test_heartbeats_name_the_held_tasks(server: Server) -> None:
     server.answers["/v1/workers/abc:heartbeat"] = {"drop": ["x"], "status": 3, "heartbeatSeconds": 7}
     answer = server.transport.heartbeat([HeldTask(task_id="x", attempt=2, run=1)], offline=True)
     assert (answer.drop, answer.heartbeat_seconds) == (["x"], 7)
@@ -143,7 +141,7 @@ def test_it_beats_with_what_it_holds(server: Server) -> None:
     }
 
 
-def test_it_hands_back(server: Server) -> None:
+def test_tasks_are_handed_back(server: Server) -> None:
     server.answers["/v1/work:release"] = {"items": [f"{JOB}_0_7"]}
     server.transport.hand_back([a_lease()])
     assert server.sent == {
@@ -171,7 +169,7 @@ def test_it_hands_back(server: Server) -> None:
         (httpx.Response(400, json=[1]), Refused, "POST /v1/work:lease: 400 Bad Request"),
     ],
 )
-def test_what_can_go_wrong_has_three_names(
+def test_errors_are_unreachable_refused_or_stale(
     server: Server, answer: Any, error: type[TransportError], message: str
 ) -> None:
     server.answers["/v1/work:lease"] = answer
@@ -241,7 +239,7 @@ def test_later_chunks_ask_for_their_own_numbers(server: Server, tmp_path: Path) 
         ({"items": [{"chunk": 0, "url": "http://s3.test/chunk0"}]}, httpx.ConnectError("away")),
     ],
 )
-def test_a_log_that_cannot_be_stored_is_one_fault(
+def test_any_failed_upload_of_a_log_is_logs_not_stored(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, urls: Any, put: Any
 ) -> None:
     monkeypatch.setattr(base, "BRIEF_BACKOFF", Backoff(4, 0.001, 0.001))

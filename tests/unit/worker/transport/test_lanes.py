@@ -94,7 +94,7 @@ def in_background(call: Callable[[], Any]) -> Callable[[], Any]:
     return answer
 
 
-def test_nobody_polls_until_somebody_takes(queues: SomeQueues, lanes: Lanes) -> None:
+def test_lanes_are_polled_only_while_receiving(queues: SomeQueues, lanes: Lanes) -> None:
     time.sleep(SETTLE_SECONDS)
     assert queues.asked == []
 
@@ -107,7 +107,7 @@ def test_an_idle_worker_waits_on_every_lane_at_once(queues: SomeQueues, lanes: L
     assert queues.most_in_flight == 1
 
 
-def test_it_returns_with_nothing_when_the_time_is_over(lanes: Lanes) -> None:
+def test_receive_returns_nothing_after_the_wait_time(lanes: Lanes) -> None:
     assert lanes.receive(4, 1) == []
 
 
@@ -118,7 +118,7 @@ def test_higher_lanes_go_first(queues: SomeQueues, lanes: Lanes) -> None:
     assert [ids(lanes.receive(1, 5)) for _ in range(4)] == [["h1"], ["n1"], ["n2"], ["l1"]]
 
 
-def test_a_lower_lane_is_not_even_asked_while_a_higher_one_has_work(queues: SomeQueues, lanes: Lanes) -> None:
+def test_a_lower_lane_is_not_polled_while_a_higher_one_has_messages(queues: SomeQueues, lanes: Lanes) -> None:
     queues.send("normal", *map(str, range(50)))
     queues.send("low", "l1")
     for _ in range(5):
@@ -127,13 +127,13 @@ def test_a_lower_lane_is_not_even_asked_while_a_higher_one_has_work(queues: Some
     assert queues.shown == []
 
 
-def test_no_more_is_asked_for_than_there_is_room_for(queues: SomeQueues, lanes: Lanes) -> None:
+def test_no_more_messages_are_requested_than_there_is_room_for(queues: SomeQueues, lanes: Lanes) -> None:
     queues.send("high", *map(str, range(5)))
     assert len(lanes.receive(3, 5)) == 3
     assert queues.asked[0] == ("high", 3)
 
 
-def test_what_comes_while_nobody_takes_is_shown_again_at_once(queues: SomeQueues, lanes: Lanes) -> None:
+def test_messages_that_arrive_later_are_released_at_once(queues: SomeQueues, lanes: Lanes) -> None:
     taken = in_background(lambda: lanes.receive(1, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("normal", "n1")
@@ -145,7 +145,7 @@ def test_what_comes_while_nobody_takes_is_shown_again_at_once(queues: SomeQueues
     assert [ids(lanes.receive(1, 5)) for _ in range(2)] == [["h1"], ["l1"]]
 
 
-def test_what_is_over_the_room_is_shown_again_at_once(queues: SomeQueues, lanes: Lanes) -> None:
+def test_surplus_messages_are_released_at_once(queues: SomeQueues, lanes: Lanes) -> None:
     taken = in_background(lambda: lanes.receive(5, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("high", "h1")
@@ -157,7 +157,7 @@ def test_what_is_over_the_room_is_shown_again_at_once(queues: SomeQueues, lanes:
     assert queues.shown == ["l3", "l4"]
 
 
-def test_closing_ends_a_take_and_gives_back_what_arrives_later(queues: SomeQueues, lanes: Lanes) -> None:
+def test_closing_ends_a_receive_and_releases_later_messages(queues: SomeQueues, lanes: Lanes) -> None:
     taken = in_background(lambda: lanes.receive(1, 20))
     queues.await_polls("high", "normal", "low")
     lanes.close()
@@ -173,9 +173,7 @@ def test_a_broken_lane_does_not_stop_the_others(queues: SomeQueues, lanes: Lanes
     assert ids(lanes.receive(1, 5)) == ["n1"]
 
 
-def test_when_every_lane_is_broken_the_taker_is_told_and_may_try_again(
-    queues: SomeQueues, lanes: Lanes
-) -> None:
+def test_receive_raises_if_all_lanes_fail_and_can_be_retried(queues: SomeQueues, lanes: Lanes) -> None:
     queues.broken = {"high", "normal", "low"}
     with pytest.raises(ConnectionError):
         lanes.receive(1, 5)

@@ -54,7 +54,7 @@ def results(kinds: Sequence[str]) -> list[Result]:
     st.lists(st.sampled_from([FINE, HEAVY, POISON]), min_size=1, max_size=10),
     st.sampled_from(sorted(PERMANENT_CODES)),
 )
-def test_each_is_taken_as_far_as_it_can_be_whatever_goes_with_it(kinds: list[str], code: str) -> None:
+def test_each_result_is_reported_independently_of_the_others(kinds: list[str], code: str) -> None:
     counter = Counter(code)
     answers = report_results(counter.send, results(kinds))
     taken = [f"t{at}" for at, kind in enumerate(kinds) if kind != POISON]
@@ -71,7 +71,7 @@ def test_each_is_taken_as_far_as_it_can_be_whatever_goes_with_it(kinds: list[str
             assert (result.receipt, result.exit_code) == (HEAVY, 0)
 
 
-def test_what_is_given_up_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_result_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         assert report_results(Counter().send, results([POISON])) == []
     assert logged(caplog)[-1] == {
@@ -83,7 +83,7 @@ def test_what_is_given_up_is_said(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("error", [Unreachable("away"), Refused("who are you?", "unauthorized")])
-def test_what_may_pass_is_left_to_the_caller(error: Exception) -> None:
+def test_other_errors_are_raised(error: Exception) -> None:
     def send(_: Sequence[Result]) -> list[Reported]:
         raise error
 
