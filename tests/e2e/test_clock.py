@@ -1,4 +1,4 @@
-"""The real rule fires the real tick on the laptop cloud; parents start children, a backfill runs."""
+"""Schedules, dependencies and a backfill on the laptop cloud with the real rule and tick."""
 
 from __future__ import annotations
 

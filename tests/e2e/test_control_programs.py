@@ -1,4 +1,4 @@
-"""Control of Jobs whose programs really run: killed, suspended, resumed, run again."""
+"""Kill, suspend, resume and rerun Jobs whose programs really run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`shardmill dev`: one ready line, one owner of a port and a folder, a quick stop that leaves nothing."""
+"""`shardmill dev`: its ready line, exclusive use of a port and folder, and a clean stop."""
 
 import json
 import os

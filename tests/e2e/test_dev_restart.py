@@ -1,4 +1,4 @@
-"""The state of `dev` over restarts: orderly, by SIGKILL, and with changed code."""
+"""State of `shardmill dev` across restarts: clean, by SIGKILL, and with changed code."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Files on the laptop cloud, carried by real workers and made by real programs."""
+"""Files on the laptop cloud, with real workers and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices on the laptop cloud: the real rule, queue and function bring them to a webhook on this machine."""
+"""Notifications on the laptop cloud, from the real rule to a local webhook."""
 
 from __future__ import annotations
 

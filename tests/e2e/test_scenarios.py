@@ -1,4 +1,4 @@
-"""The same scenarios on both endpoints: the real state machines, handlers and worker code, real programs."""
+"""The same scenarios on moto and the laptop cloud, with real state machines, handlers and programs."""
 
 from collections.abc import Iterator
 from itertools import pairwise

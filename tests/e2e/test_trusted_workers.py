@@ -1,4 +1,4 @@
-"""Real worker processes that freeze, drain, meet their namesake, cannot, will not, or fail."""
+"""Real worker processes that freeze, drain, share a name, reject or fail tasks."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Real worker processes on the laptop cloud: both forms, killed, many, and the Lambda runner."""
+"""Real worker processes on the laptop cloud: direct and HTTP, killed, many, and the Lambda runner."""
 
 import os
 import signal

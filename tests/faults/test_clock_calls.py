@@ -1,5 +1,4 @@
-"""Whichever single AWS call of a tick fails, or of what follows from a Job's end: each time of a schedule has
-one Job, each parent one child, and all of them start."""
+"""Fail each AWS call of a tick and of a Job's end in turn: each time gets one Job, each parent one child."""
 
 import os
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""Whichever single AWS call fails, before or after it did its work, or takes the process with it: nothing is
-lost, nothing runs to its end twice, and the Job ends as if nothing had happened."""
+"""Fail, repeat or crash at each AWS call in turn: no task is lost or done twice, the Job ends the same."""
 
 import os
 from contextlib import suppress

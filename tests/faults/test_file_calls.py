@@ -1,4 +1,4 @@
-"""Whichever call for a file fails, before or after it did its work: the Job ends with the same result."""
+"""Fail each AWS call for a file in turn: the Job ends with the same result."""
 
 from __future__ import annotations
 

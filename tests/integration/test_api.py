@@ -1,4 +1,4 @@
-"""The HTTP API's manners: definitions, pages, and problem+json for every refusal."""
+"""The HTTP API: definitions, pages and problem details."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def test_definitions_have_versions_and_etags(cloud: Cloud) -> None:
     assert cloud.http("PUT", "/v1/definitions/d", STEP).json["version"] == 3
 
 
-def test_both_spellings_come_back_as_one(cloud: Cloud) -> None:
+def test_both_spellings_are_returned_in_one_form(cloud: Cloud) -> None:
     old = {
         "steps": [
             {"stepName": "a", "stepType": "SHARD", "shardConf": {"shard": 12, "startShardId": 0}},
@@ -46,7 +46,7 @@ def test_both_spellings_come_back_as_one(cloud: Cloud) -> None:
     ]
 
 
-def test_validation_says_everything_at_once_and_changes_nothing(cloud: Cloud) -> None:
+def test_validation_reports_all_faults_and_changes_nothing(cloud: Cloud) -> None:
     document = {
         "jobName": "bad",
         "extra": 1,
@@ -90,7 +90,7 @@ def test_without_a_valid_token_nothing_is_readable(
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_what_is_public(cloud: Cloud) -> None:
+def test_public_routes_need_no_token(cloud: Cloud) -> None:
     assert cloud.http("GET", "/v1/health", token=None).json == {"status": "ok"}
     assert "/v1/jobs" in cloud.http("GET", "/openapi.json", token=None).json["paths"]
     assert cloud.http("GET", "/", token=None).status == 200
@@ -186,7 +186,7 @@ def _pages(cloud: Cloud, path: str, limit: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 50])
-def test_pages_show_everything_once(runner: JobRunner, limit: int) -> None:
+def test_pages_contain_each_item_once(runner: JobRunner, limit: int) -> None:
     for name in ("a", "b", "c"):
         runner.define({"stepName": "s", "sharding": 5}, name=name)
     for trigger in ("t1", "t2"):
@@ -210,7 +210,7 @@ def test_pages_show_everything_once(runner: JobRunner, limit: int) -> None:
     assert {group["name"] for group in _pages(runner.cloud, "/v1/groups", limit)} == {"default", "lambda"}
 
 
-def test_groups_are_made_changed_and_removed_with_their_queues(runner: JobRunner) -> None:
+def test_groups_are_created_changed_and_deleted_with_their_queues(runner: JobRunner) -> None:
     made = runner.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 30})
     assert (made.status, made.json["kind"], made.json["leaseSeconds"]) == (201, "pull", 30)
     row = runner.mill.groups.get("g1")

@@ -1,4 +1,4 @@
-"""Backfills: one Job for each past time, so many at once, until all have been."""
+"""Backfills: one Job for each past time, with limited parallelism."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def numbers(shown: dict[str, Any]) -> tuple[int, ...]:
     return tuple(shown[name] for name in ("total", "waiting", "running", "success", "failed", "skipped"))
 
 
-def test_every_time_of_a_range_gets_its_job(schedules: ScheduleClock) -> None:
+def test_each_time_of_a_range_gets_one_job(schedules: ScheduleClock) -> None:
     begun = begin(schedules, parallel=2)
     assert (begun["state"], numbers(begun)) == ("RUNNING", (5, 3, 2, 0, 0, 0))
     assert numbers(work_off(schedules)) == (5, 0, 0, 5, 0, 0)
@@ -60,7 +60,7 @@ def test_every_time_of_a_range_gets_its_job(schedules: ScheduleClock) -> None:
     assert schedules.next() == "2026-02-01 03:00"
 
 
-def test_newest_first_and_those_that_succeeded_are_left_out(schedules: ScheduleClock) -> None:
+def test_newest_first_and_succeeded_times_are_skipped(schedules: ScheduleClock) -> None:
     schedules.runner.submit("20260103T030000Z-s", dataTime="2026-01-03T03:00:00Z")
     schedules.runner.run(trigger="20260103T030000Z-s")
     begin(schedules, order="desc")
@@ -68,7 +68,7 @@ def test_newest_first_and_those_that_succeeded_are_left_out(schedules: ScheduleC
     assert numbers(work_off(schedules)) == (5, 0, 0, 4, 0, 1)
 
 
-def test_with_force_they_run_again_under_another_trigger(schedules: ScheduleClock) -> None:
+def test_force_runs_succeeded_times_again_under_another_trigger(schedules: ScheduleClock) -> None:
     begin(schedules)
     work_off(schedules)
     begin(schedules, force=True, to="2026-01-03T00:00:00Z")
@@ -76,7 +76,7 @@ def test_with_force_they_run_again_under_another_trigger(schedules: ScheduleCloc
     assert schedules.runner.job("20260101T030000Z-s-b2")["state"] == "SUCCESS"
 
 
-def test_those_that_failed_run_again(schedules: ScheduleClock) -> None:
+def test_failed_times_run_again(schedules: ScheduleClock) -> None:
     begin(schedules, to="2026-01-03T00:00:00Z")
     shown = work_off(schedules, judge=fail_shards(0))
     assert numbers(shown) == (2, 0, 0, 0, 2, 0)
@@ -103,7 +103,7 @@ def test_separate_dates_and_times(schedules: ScheduleClock) -> None:
     assert schedules.jobs() == ["2026-01-01 03:00", "2026-01-03 03:00", "2026-01-05 03:00"]
 
 
-def test_the_tick_goes_on_with_one_that_nobody_moves(schedules: ScheduleClock) -> None:
+def test_the_tick_continues_a_stalled_backfill(schedules: ScheduleClock) -> None:
     begin(schedules, to="2026-01-03T00:00:00Z")
     schedules.end("2026-01-01 03:00")
     schedules.runner.cloud.published()  # and nobody is told
@@ -111,7 +111,7 @@ def test_the_tick_goes_on_with_one_that_nobody_moves(schedules: ScheduleClock) -
     assert numbers(look(schedules)) == (2, 0, 1, 1, 0, 0)
 
 
-def test_two_that_go_on_at_once_start_nothing_twice(schedules: ScheduleClock) -> None:
+def test_concurrent_continuations_start_each_job_once(schedules: ScheduleClock) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from shardmill.aws.clock import new_id

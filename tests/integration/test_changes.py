@@ -1,4 +1,4 @@
-"""Changing a Job that runs: what is leased ends as it began, all else follows the new word."""
+"""Changes of a running Job: leased tasks keep their settings, all others get the new ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def other(runner: JobRunner) -> ManualWorker:
     return ManualWorker(runner.mill, "other", ["other"])
 
 
-def test_what_waits_moves_to_another_group(runner: JobRunner, other: ManualWorker) -> None:
+def test_waiting_tasks_move_to_another_group(runner: JobRunner, other: ManualWorker) -> None:
     runner.define({"stepName": "a", "sharding": 5}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(2)
@@ -89,7 +89,7 @@ def test_retries_are_given_to_a_job_that_fails(runner: JobRunner) -> None:
     assert [task["attempt"] for task in runner.step_tasks("a")] == [2, 2]
 
 
-def test_a_shorter_limit_is_for_what_is_leased_from_then_on(runner: JobRunner) -> None:
+def test_a_shorter_time_limit_applies_to_later_leases(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 2, "maxTaskCount": 1, "timeoutSeconds": 600})
     runner.submit()
     [held] = runner.take(1)
@@ -104,7 +104,7 @@ def test_a_shorter_limit_is_for_what_is_leased_from_then_on(runner: JobRunner) -
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_job_that_waits_and_its_next_run_have_what_was_asked(runner: JobRunner) -> None:
+def test_a_change_applies_to_a_waiting_job_and_its_next_run(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 2}, concurrency=1)
     runner.submit("t0")
     runner.cloud.run_until(lambda: runner.job("t0")["state"] == "QUEUED", 10)
@@ -120,7 +120,7 @@ def test_a_job_that_waits_and_its_next_run_have_what_was_asked(runner: JobRunner
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_what_was_asked_of_all_goes_before_what_one_step_was_given(runner: JobRunner) -> None:
+def test_a_later_change_of_all_steps_overrides_one_of_a_step(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     change(runner, stepName="b", failedRetries=1)

@@ -1,4 +1,4 @@
-"""Suspending, resuming and killing Jobs, raced against workers, ends and each other."""
+"""Suspend, resume and kill, concurrently with workers, ends and each other."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def left_over(runner: JobRunner) -> list[str]:
     return [lease.task_id for lease in runner.worker.take()]
 
 
-def test_a_suspended_job_is_parked_and_goes_on_where_it_was(runner: JobRunner) -> None:
+def test_a_resumed_job_continues_where_it_was_suspended(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 20}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(10)
@@ -71,7 +71,7 @@ def test_running_tasks_may_finish(runner: JobRunner) -> None:
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_step_whose_last_task_ends_meanwhile_closes_and_the_next_waits_for_the_resume(
+def test_a_step_closes_while_suspended_and_the_next_waits_for_the_resume(
     runner: JobRunner,
 ) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
@@ -99,7 +99,7 @@ def test_a_job_that_ends_while_it_is_suspended_ends_when_it_is_resumed(runner: J
     assert runner.job()["state"] == "SUCCESS"
 
 
-def test_suspending_twice_and_resuming_twice_is_the_same_as_once(runner: JobRunner) -> None:
+def test_suspend_and_resume_are_idempotent(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.take(1)
@@ -120,7 +120,7 @@ def test_a_job_suspended_before_it_was_planned_starts_when_resumed(runner: JobRu
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_suspended_job_gives_its_slot_and_waits_for_one_again(runner: JobRunner) -> None:
+def test_a_suspended_job_releases_its_slot_and_waits_for_another(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
     runner.submit("t1")
     runner.cloud.run_until(lambda: runner.job("t1")["state"] == "QUEUED")
@@ -144,7 +144,7 @@ def test_an_ended_job_is_not_suspended_and_says_how_it_ended(runner: JobRunner) 
 
 @pytest.mark.parametrize("nth", range(1, 5))
 @pytest.mark.parametrize("how", ["before", "after", "crash"])
-def test_a_suspension_that_breaks_off_is_finished_by_the_tick(runner: JobRunner, nth: int, how: Any) -> None:
+def test_the_tick_completes_an_interrupted_suspension(runner: JobRunner, nth: int, how: Any) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
     runner.submit()
     held = runner.take(1)
@@ -165,7 +165,7 @@ def test_a_suspension_that_breaks_off_is_finished_by_the_tick(runner: JobRunner,
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_suspend_and_resume_at_once_agree_in_the_end(runner: JobRunner) -> None:
+def test_concurrent_suspend_and_resume_end_in_one_state(runner: JobRunner) -> None:
     runner.define(*({"stepName": f"s{n}", "sharding": 3} for n in range(4)))
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and all(runner.row(at).token for at in range(4)))
@@ -193,7 +193,7 @@ def test_suspend_and_resume_at_once_agree_in_the_end(runner: JobRunner) -> None:
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_killed_job_is_over_at_once_and_nothing_of_it_is_left(runner: JobRunner) -> None:
+def test_a_killed_job_ends_at_once_and_leaves_no_messages(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 20}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(3)
@@ -214,7 +214,7 @@ def test_a_killed_job_is_over_at_once_and_nothing_of_it_is_left(runner: JobRunne
 
 @pytest.mark.parametrize("nth", range(1, 7))
 @pytest.mark.parametrize("how", ["after", "crash"])
-def test_a_kill_that_breaks_off_is_finished_by_the_tick(runner: JobRunner, nth: int, how: Any) -> None:
+def test_the_tick_completes_an_interrupted_kill(runner: JobRunner, nth: int, how: Any) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
     runner.submit()
     held = runner.take(1)
@@ -232,7 +232,7 @@ def test_a_kill_that_breaks_off_is_finished_by_the_tick(runner: JobRunner, nth: 
     runner.cloud.run_until(lambda: not runner.cloud.executions(status="RUNNING"))
 
 
-def test_a_killed_step_spoils_what_depends_on_it_and_no_more(runner: JobRunner) -> None:
+def test_a_killed_step_skips_only_its_dependents(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "a", "sharding": 5}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c"}
     )
@@ -255,9 +255,7 @@ def test_a_step_that_waits_can_be_killed(runner: JobRunner) -> None:
 
 
 @pytest.mark.parametrize(("action", "wish"), [("kill", {}), ("force", {"state": "SUCCESS"})])
-def test_a_phase_is_not_over_while_a_step_before_an_ended_one_runs(
-    runner: JobRunner, action: str, wish: Any
-) -> None:
+def test_a_phase_does_not_end_while_an_earlier_step_runs(runner: JobRunner, action: str, wish: Any) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "phase": 1})
     runner.submit()
     [held] = runner.take(1)

@@ -1,4 +1,4 @@
-"""Races that once left a Job in two minds, each by its name; `tests/property` looks for more."""
+"""Races that tests/property found; each has a test of its own."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_phase_does_not_begin_before_a_step_whose_dependent_was_ended_early(
     assert states(race)["late"] is StepState.SUCCESS
 
 
-def test_a_rerun_keeps_the_order_of_phases_though_a_kept_step_lies_between(begin: Begin) -> None:
+def test_a_rerun_keeps_the_order_of_phases_around_a_kept_step(begin: Begin) -> None:
     race = begin(PHASES)
     race.do(("force_step", 1, 0))
     for _ in ("a", "late"):
@@ -87,7 +87,7 @@ def test_a_rerun_keeps_the_order_of_phases_though_a_kept_step_lies_between(begin
     assert state(race) is JobState.SUCCESS
 
 
-def test_a_rerun_that_is_refused_leaves_a_suspended_job_as_it_was(begin: Begin) -> None:
+def test_a_rejected_rerun_leaves_a_suspended_job_unchanged(begin: Begin) -> None:
     """Between its look at the Job and its first write, somebody has the Job go on."""
     race = begin(CHAIN)
     race.do(("suspend", 0, 0))
@@ -108,7 +108,7 @@ def test_a_rerun_of_a_suspended_job_that_breaks_off_leaves_a_killed_one(begin: B
 
 
 @pytest.mark.parametrize("nth", range(3, 8))
-def test_a_rerun_finishes_the_kill_before_it(begin: Begin, nth: int) -> None:
+def test_a_rerun_completes_an_earlier_kill(begin: Begin, nth: int) -> None:
     """A kill broke off: nothing of the run that it ended may go on beside the next."""
     race = begin(CHAIN)
     race.happen(Event(0, ("kill", 0, 0), Between("crash", nth)))
@@ -120,7 +120,7 @@ def test_a_rerun_finishes_the_kill_before_it(begin: Begin, nth: int) -> None:
 
 
 @pytest.mark.parametrize("deed", ["kill", "kill_step", "force_step"])
-def test_a_worker_that_heard_of_a_kill_leases_nothing_of_it(begin: Begin, deed: str) -> None:
+def test_a_worker_that_acknowledged_a_kill_leases_no_task_of_the_job(begin: Begin, deed: str) -> None:
     """It may remember the step from before the kill; the state machine has not swept it yet."""
     race = begin(CHAIN)
     race.do(("lease", 0, 0))
@@ -130,7 +130,7 @@ def test_a_worker_that_heard_of_a_kill_leases_nothing_of_it(begin: Begin, deed: 
 
 
 @pytest.mark.parametrize("deed", ["kill", "force_step"])
-def test_no_worker_leases_what_nobody_touched_of_a_step_that_was_ended(begin: Begin, deed: str) -> None:
+def test_no_worker_leases_untouched_tasks_of_an_ended_step(begin: Begin, deed: str) -> None:
     """Of the second block nobody touched a task; its message is there, and a worker remembers the step."""
     race = begin({"steps": [{"stepName": "a", "sharding": 65}]})
     for _ in range(16):
@@ -142,7 +142,7 @@ def test_no_worker_leases_what_nobody_touched_of_a_step_that_was_ended(begin: Be
     assert (step.success, step.failed, step.killed) == (0, 0, 65)
 
 
-def test_a_move_that_was_written_later_is_told_later(begin: Begin) -> None:
+def test_state_changes_are_listed_in_the_order_of_their_writes(begin: Begin) -> None:
     """Between a suspension's look at the clock and its write, somebody suspends and resumes."""
     race = begin(CHAIN)
 

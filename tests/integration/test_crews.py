@@ -1,4 +1,4 @@
-"""Who runs what: bounces, skip lists, failures in a row, tasks that nobody can run, bound types."""
+"""Which worker runs what: bounces, skip lists, failures in a row, unmatched tasks, bound types."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_worker_that_cannot_run_a_task_passes_it_on_uncounted(runner: JobRunne
     assert [attempt["attempt"] for attempt in runner.task("a", 0)["attempts"]] == [1]
 
 
-def test_a_task_nobody_can_run_is_shown_and_runs_at_once_when_somebody_can(runner: JobRunner) -> None:
+def test_a_task_without_a_capable_worker_is_reported_and_runs_when_one_registers(runner: JobRunner) -> None:
     registry.suspend(runner.mill, runner.worker.row.id, OPERATOR, "")
     wrong = ManualWorker(runner.mill, "wrong", apps=["fasta"])
     runner.define(COMMAND)
@@ -80,7 +80,7 @@ def test_a_task_nobody_can_run_is_shown_and_runs_at_once_when_somebody_can(runne
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_a_resumed_worker_gets_at_once_what_waited_for_it(runner: JobRunner) -> None:
+def test_a_resumed_worker_gets_waiting_tasks_at_once(runner: JobRunner) -> None:
     runner.define(COMMAND)
     runner.submit()
     opened(runner)
@@ -214,7 +214,7 @@ def test_tasks_in_the_queue_of_a_group_that_died_go_to_the_one_that_lives(runner
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_note_of_stuck_tasks_and_a_newcomer_never_miss_each_other(
+def test_a_new_worker_and_an_unmatched_note_never_miss_each_other(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
     """The newcomer registers between the bouncer's look at the crew and its note, or just after the note."""
@@ -257,7 +257,7 @@ def two_groups(runner: JobRunner) -> tuple[ManualWorker, ManualWorker]:
     return ManualWorker(runner.mill, "one", ["one"]), ManualWorker(runner.mill, "two", ["two"], apps=["*"])
 
 
-def test_what_one_group_failed_at_goes_to_the_other(runner: JobRunner) -> None:
+def test_a_task_that_failed_in_one_group_moves_to_the_other(runner: JobRunner) -> None:
     one, two = two_groups(runner)
     runner.define({"stepName": "a"}, workerGroups=["one", "two"], failedRetries=3, failedInterval=0)
     runner.submit()
@@ -277,7 +277,7 @@ def test_what_one_group_failed_at_goes_to_the_other(runner: JobRunner) -> None:
     assert again[0].attempt == 2
 
 
-def test_what_one_group_cannot_run_goes_to_the_other(runner: JobRunner) -> None:
+def test_a_task_that_one_group_cannot_run_moves_to_the_other(runner: JobRunner) -> None:
     one, two = two_groups(runner)
     one = ManualWorker(runner.mill, "one", ["one"], apps=["fasta"])
     runner.define(COMMAND, workerGroups=["one", "two"])

@@ -1,4 +1,4 @@
-"""Deadlines: noticed by the first tick after them in any state, marked once, told of at least once."""
+"""Deadlines: detected by the next tick in any state, recorded once, published at least once."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -140,7 +140,7 @@ def test_an_end_between_the_deadline_and_the_tick(runner: JobRunner, after: int,
     assert len(late_events(runner)) == len(marks(runner)) == late
 
 
-def test_a_rerun_counts_anew(runner: JobRunner) -> None:
+def test_a_rerun_has_its_own_deadline(runner: JobRunner) -> None:
     runner.define(STEP, deadlineSeconds=90, onDeadline="kill")
     first = runner.submit()
     runner.tick(3)
@@ -167,7 +167,7 @@ def test_a_job_that_is_gone_has_no_deadline(runner: JobRunner) -> None:
 
 
 @pytest.mark.parametrize("how", ["before", "crash"])
-def test_whichever_call_fails_it_is_told_of_and_killed(how: How) -> None:
+def test_an_expired_deadline_is_handled_when_a_call_fails(how: How) -> None:
     for run in everywhere_once([how], only=lambda call: call.operation != "Query"):
         with run, moto_cloud() as cloud:
             runner = JobRunner(cloud)
@@ -211,7 +211,7 @@ def test_the_earlier_of_both_counts(schedules: ScheduleClock) -> None:
     assert schedules.job("2026-01-01 04:00").deadline == schedules.job("2026-01-01 04:00").moment + 3600_000
 
 
-def test_what_people_fire_or_fill_in_counts_from_then(schedules: ScheduleClock) -> None:
+def test_deadlines_of_manual_and_backfilled_jobs_count_from_their_start(schedules: ScheduleClock) -> None:
     runner = schedules.runner
     runner.define(STEP, deadlineSeconds=600, deadlineTime="06:30")
     schedules.save("2026-01-01 00:00", cron="0 4 * * *")

@@ -1,4 +1,4 @@
-"""Deleting Jobs, by hand and by age; and telling why a Job is not finished."""
+"""Deletion of Jobs, on request and by age, and explain."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_job_that_runs_is_killed_first(runner: JobRunner) -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 1_000])
-def test_nothing_is_left_of_a_job_deleted_in_full(runner: JobRunner, at_once: int) -> None:
+def test_a_full_delete_leaves_no_rows_or_files(runner: JobRunner, at_once: int) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
     job = runner.submit()
     runner.run(fail_shards(1, step="a"))
@@ -98,7 +98,7 @@ def test_why_a_job_is_not_finished(runner: JobRunner) -> None:
     assert "Step b waits for a." in told
 
 
-def test_why_nobody_runs_it(runner: JobRunner) -> None:
+def test_explain_says_why_no_worker_runs_a_task(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/lonely", {})
     runner.define({"stepName": "a"}, workerGroup="lonely")
     runner.submit()

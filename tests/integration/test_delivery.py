@@ -1,4 +1,4 @@
-"""Leases and reports under fire: repeats, rivals, losses, and messages that lie."""
+"""Leases under faults: repeated, lost and invalid messages, and concurrent workers."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -94,7 +94,7 @@ def test_another_worker_cannot_report_my_task(runner: JobRunner) -> None:
     assert runner.task("a", 0)["stderr"] is None
 
 
-def test_a_live_lease_is_not_taken_however_often_its_message_comes(runner: JobRunner, faults: Faults) -> None:
+def test_a_live_lease_is_not_taken_by_repeated_deliveries(runner: JobRunner, faults: Faults) -> None:
     faults.unruly_queues(duplicates=0.9)
     runner.define({"stepName": "a", "sharding": 40})
     runner.submit()
@@ -104,7 +104,7 @@ def test_a_live_lease_is_not_taken_however_often_its_message_comes(runner: JobRu
     assert {lease.attempt for lease in runner.leased} == {1}
 
 
-def test_a_holder_that_beats_keeps_its_task_beyond_the_lease(runner: JobRunner) -> None:
+def test_heartbeats_extend_a_lease(runner: JobRunner) -> None:
     one_task(runner)
     held = runner.take(1)
     runner.mill.queues.hide([(_message(runner, held[0].receipt), 0)])
@@ -210,7 +210,7 @@ def test_messages_of_an_older_generation_or_a_strange_step_die_quietly(runner: J
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_a_task_handed_back_runs_elsewhere_at_once_and_counts_as_nothing(runner: JobRunner) -> None:
+def test_a_returned_task_runs_elsewhere_and_counts_no_attempt(runner: JobRunner) -> None:
     one_task(runner)
     [held] = runner.take(1)
     given = HandedBack(task_id=held.task_id, attempt=held.attempt, receipt=held.receipt)

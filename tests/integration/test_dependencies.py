@@ -1,4 +1,4 @@
-"""Jobs that wait for Jobs: started by parents or by schedules, exactly once, with nothing lost."""
+"""Dependencies between Jobs: each child starts exactly once, by its parents or its schedule."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -55,7 +55,7 @@ def test_a_parent_starts_its_child_of_the_same_data_time(schedules: ScheduleCloc
     assert waits_for(schedules, "child", child["trigger"]) == [("parent", "t1", 1)]
 
 
-def test_a_chain_follows_a_job_submitted_by_hand(schedules: ScheduleClock) -> None:
+def test_a_chain_follows_a_manually_submitted_job(schedules: ScheduleClock) -> None:
     define(schedules, "one")
     define(schedules, "two", "one")
     define(schedules, "three", "two")
@@ -82,7 +82,7 @@ def test_with_two_parents_the_last_one_starts_the_child(schedules: ScheduleClock
     assert len(listed(schedules, "child")) == 1
 
 
-def test_two_parents_that_finish_together_start_one_child_once(schedules: ScheduleClock) -> None:
+def test_concurrent_ends_of_two_parents_start_one_child(schedules: ScheduleClock) -> None:
     names = [f"p{number}" for number in range(4)]
     for name in names:
         define(schedules, name)
@@ -99,7 +99,7 @@ def test_two_parents_that_finish_together_start_one_child_once(schedules: Schedu
     assert len([e for e in schedules.runner.cloud.executions("job") if child["id"] in e["name"]]) == 1
 
 
-def test_a_parent_that_is_told_of_again_starts_nothing_more(schedules: ScheduleClock) -> None:
+def test_a_repeated_event_of_a_parent_starts_no_second_child(schedules: ScheduleClock) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent")
     finish(schedules, "parent", dataTime=DAY)
@@ -108,7 +108,7 @@ def test_a_parent_that_is_told_of_again_starts_nothing_more(schedules: ScheduleC
     assert len(listed(schedules, "child")) == 1
 
 
-def test_a_rerun_of_a_parent_starts_no_second_child_and_a_late_success_counts(
+def test_a_rerun_of_a_parent_starts_no_second_child(
     schedules: ScheduleClock,
 ) -> None:
     define(schedules, "parent")
@@ -237,7 +237,7 @@ def test_waiting_ends_after_expired_seconds(schedules: ScheduleClock) -> None:
     assert schedules.runner.job("c", "child")["state"] == "FAILED"
 
 
-def test_a_lost_event_is_made_good_by_the_tick(schedules: ScheduleClock) -> None:
+def test_the_tick_recovers_a_lost_event(schedules: ScheduleClock) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent")
     schedules.runner.submit("t1", "parent", dataTime=DAY)
@@ -337,7 +337,7 @@ def test_the_graph_of_jobs(schedules: ScheduleClock) -> None:
     ],
     ids=str,
 )
-def test_bad_dependencies_are_refused(schedules: ScheduleClock, dependency: Any, code: str) -> None:
+def test_invalid_dependencies_are_rejected(schedules: ScheduleClock, dependency: Any, code: str) -> None:
     answer = schedules.runner.cloud.http(
         "PUT", "/v1/definitions/c", {"steps": [A], "dependencies": [dependency]}
     )

@@ -1,4 +1,4 @@
-"""The environment of a command, as the task that a worker leases has it."""
+"""The environment of a command in a lease."""
 
 from support.scenarios.job_runner import JobRunner
 

@@ -1,4 +1,4 @@
-"""The files of steps: where they come from, who may have them, and which of them count."""
+"""Files of steps: their sources, who may access them, and which attempts count."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def made(runner: JobRunner, file_worker: FileWorker) -> None:
         ([{"name": "other", "optional": True}], {}),
     ],
 )
-def test_a_step_reads_what_its_origin_made(
+def test_a_step_reads_outputs_of_its_origin(
     runner: JobRunner, file_worker: FileWorker, inputs: Any, found: Any
 ) -> None:
     runner.define(MAKE, step("next", inputs=[{"origin": "make", **each} for each in inputs]))
@@ -76,7 +76,7 @@ def test_a_task_reads_the_file_of_the_same_task(runner: JobRunner, file_worker: 
         ),
     ],
 )
-def test_a_file_that_is_not_there_or_not_one_is_said(
+def test_a_missing_or_ambiguous_input_fails_with_a_note(
     runner: JobRunner, file_worker: FileWorker, file: Any, said: str
 ) -> None:
     runner.define(MAKE, step("next", inputs=[{"origin": "make", **file}]))
@@ -108,9 +108,7 @@ def test_only_the_attempt_that_counts_is_seen(runner: JobRunner, file_worker: Fi
     assert [each["name"] for each in runner.task("make", 0)["files"]] == ["out"]
 
 
-def test_a_worker_has_addresses_for_the_task_that_it_holds_only(
-    runner: JobRunner, file_worker: FileWorker
-) -> None:
+def test_a_worker_gets_urls_only_for_tasks_that_it_holds(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(step("make", sharding=2, outputs=[{"name": "out"}]))
     runner.submit()
     [mine, late] = runner.take(2)
@@ -128,9 +126,7 @@ def test_a_worker_has_addresses_for_the_task_that_it_holds_only(
     assert file_worker.ask(mine, 422)["faults"][0]["message"].startswith("needs exactly one of")
 
 
-def test_a_large_output_is_stored_in_parts_and_can_be_gone_on_with(
-    runner: JobRunner, file_worker: FileWorker
-) -> None:
+def test_a_large_output_is_a_resumable_multipart_upload(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(step("make", outputs=[{"name": "big", "uploadName": "named"}]))
     runner.submit()
     [lease] = runner.take(1)
@@ -180,9 +176,7 @@ def test_a_plain_address_is_the_workers_to_judge(runner: JobRunner, file_worker:
     assert (fetch["url"], fetch["plain"], fetch["size"]) == ("https://example.com/monday.csv", True, 7)
 
 
-def test_reference_data_is_told_apart_by_what_the_store_knows(
-    runner: JobRunner, file_worker: FileWorker
-) -> None:
+def test_reference_data_is_identified_by_its_etag(runner: JobRunner, file_worker: FileWorker) -> None:
     file_worker.s3.put_object(Bucket=file_worker.bucket, Key="ref", Body=b"reference")
     runner.define(step("read", predata=[{"name": "ref", "s3": {"bucket": file_worker.bucket, "key": "ref"}}]))
     runner.submit()
@@ -202,7 +196,7 @@ def upload(runner: JobRunner, file_worker: FileWorker, data: bytes, **headers: s
     return told
 
 
-def test_files_come_with_a_job(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_files_are_uploaded_with_a_job(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(step("read", inputs=[{"name": "in.txt"}, {"name": "more", "optional": True}]))
     told = upload(runner, file_worker, b"hello")
     assert not told["present"]
@@ -244,7 +238,7 @@ def test_files_that_cannot_be_taken_change_nothing(runner: JobRunner, file_worke
     assert runner.cloud.http("GET", "/v1/jobs").json["items"] == []
 
 
-def test_a_name_that_leaves_the_folder_is_refused_also_when_it_comes_from_a_value(
+def test_a_name_outside_the_working_directory_is_rejected_even_from_a_value(
     runner: JobRunner, file_worker: FileWorker
 ) -> None:
     runner.define(step("make", outputs=[{"name": "{{ params.name }}"}]), params={"name": "fine"})
@@ -258,7 +252,7 @@ def test_a_name_that_leaves_the_folder_is_refused_also_when_it_comes_from_a_valu
     assert "inside the work folder" in file_worker.ask(lease, 409, prepare=True)["detail"]
 
 
-def test_a_task_that_cannot_be_made_fails_and_says_why(runner: JobRunner) -> None:
+def test_a_task_that_cannot_be_rendered_fails_with_a_reason(runner: JobRunner) -> None:
     runner.define(step("each", items=[{"name": "a"}, {}], content="x {{ item.name }}"))
     runner.submit()
     leases = sorted(runner.take(2), key=lambda lease: lease.sharding.index)
@@ -314,7 +308,7 @@ def test_files_are_listed_page_by_page_and_go_with_the_job(
     assert left["KeyCount"] == 0
 
 
-def test_secrets_are_resolved_for_the_holder_and_kept_nowhere(
+def test_secrets_are_resolved_for_the_lease_holder_and_not_stored(
     runner: JobRunner, file_worker: FileWorker
 ) -> None:
     import boto3

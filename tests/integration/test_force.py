@@ -1,4 +1,4 @@
-"""Forcing tasks, steps and Jobs to an end that somebody vouches for."""
+"""Force tasks, steps and Jobs to an end state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_failed_job_forced_to_success_starts_its_children(runner: JobRunner) -
     assert runner.run(trigger="20260105T000000Z", name="child")["state"] == "SUCCESS"
 
 
-def test_a_running_job_is_ended_as_said(runner: JobRunner) -> None:
+def test_force_ends_a_running_job(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(2)
@@ -41,7 +41,7 @@ def test_a_running_job_is_ended_as_said(runner: JobRunner) -> None:
     assert force(runner, "SUCCESS")["state"] == "SUCCESS"
 
 
-def test_a_forced_step_lets_what_depends_on_it_go_on(runner: JobRunner) -> None:
+def test_a_step_forced_to_success_releases_its_dependents(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(1)
@@ -55,7 +55,7 @@ def test_a_forced_step_lets_what_depends_on_it_go_on(runner: JobRunner) -> None:
     assert (forced["actor"], forced["reason"]) == ("admin", "forced to SUCCESS by admin: done elsewhere")
 
 
-def test_a_step_forced_to_fail_spoils_what_depends_on_it(runner: JobRunner) -> None:
+def test_a_step_forced_to_fail_skips_its_dependents(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)

@@ -1,4 +1,4 @@
-"""The largest jobs: a million shards, wide phases. Rows, sets and messages, not the running."""
+"""Very large Jobs: rows, sets and messages of a million shards and wide phases."""
 
 from shardmill.engine.tasks import completion
 from shardmill.model.blocks import SET_SIZE, Block, Shard, block_size
@@ -27,7 +27,7 @@ def test_a_million_shards_open_in_a_few_rows(runner: JobRunner, faults: Faults) 
     assert [task["rank"] for task in page["items"]] == list(range(10, 20))
 
 
-def test_a_set_that_empties_is_struck_off_the_step_once(runner: JobRunner) -> None:
+def test_an_emptied_set_is_removed_from_the_step_once(runner: JobRunner) -> None:
     runner.define({"stepName": "giant", "sharding": 16_385, "maxTaskCount": 1})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token, 30)

@@ -1,4 +1,4 @@
-"""The harness itself, on the project's real template with small stand-in functions and machines."""
+"""The test support itself, on the real template with small functions and state machines."""
 
 import json
 import os
@@ -268,7 +268,7 @@ def test_an_execution_runs_the_real_thing(stand_in: Cloud) -> None:
     assert stand_in.published() == []
 
 
-def test_unhappy_executions_are_settled_once(stand_in: Cloud) -> None:
+def test_failed_executions_are_handled_once(stand_in: Cloud) -> None:
     failed = _start(stand_in, "job", "unlucky")
     aborted = _start(stand_in, "step", "stopped")
     stand_in.run_until(lambda: _token(stand_in, "stopped"))
@@ -285,7 +285,7 @@ def test_the_tick_has_the_time_it_is_given(stand_in: Cloud) -> None:
     assert stand_in.tick(datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)) == "2030-01-02T03:04:05Z"
 
 
-def test_lambda_lanes_keep_what_failed(stand_in: Cloud) -> None:
+def test_lambda_queues_keep_failed_messages(stand_in: Cloud) -> None:
     url = stand_in.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")[1]
     for body in ("good", "bad", "good"):
         stand_in.clients.sqs.send_message(QueueUrl=url, MessageBody=body)
@@ -317,7 +317,7 @@ def test_a_cloud_can_end_at_any_moment(project: Path, seconds: float) -> None:
         time.sleep(seconds)
 
 
-def test_many_executions_at_once(stand_in: Cloud) -> None:
+def test_many_concurrent_executions(stand_in: Cloud) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: _start(stand_in, "step", f"many-{n}"), range(10)))
     for n in range(10):
@@ -362,7 +362,7 @@ def test_any_single_call_may_fail(project: Path, how: How, name: str | None, cou
     assert failed == count
 
 
-def test_the_calls_of_the_machines_fail_in_aws_s_words(stand_in: Cloud, faults: Faults) -> None:
+def test_calls_of_state_machines_fail_with_the_errors_of_aws(stand_in: Cloud, faults: Faults) -> None:
     faults.fail("lambda", "Invoke", how="before", times=3)
     arn = _start(stand_in, "step", "x")
     stand_in.wait_for_executions()
@@ -402,7 +402,7 @@ def _end_of_too_much_state(project: Path) -> str:
         return f"{end['status']} {end.get('error')}"
 
 
-def test_too_much_state_ends_an_execution_whatever_it_catches(project: Path) -> None:
+def test_too_much_state_fails_an_execution_despite_its_catchers(project: Path) -> None:
     assert _end_of_too_much_state(project) == "FAILED States.DataLimitExceeded"
 
 

@@ -1,4 +1,4 @@
-"""Suspending a definition, a worker group, or everything: nothing new begins, and nothing is lost."""
+"""Suspension of a definition, a worker group or everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.scenarios.schedule_clock import ScheduleClock
 from support.scenarios.worker_api import register
 
 
-def test_no_new_jobs_of_a_suspended_definition_start_and_those_that_run_go_on(runner: JobRunner) -> None:
+def test_a_suspended_definition_starts_no_new_jobs_and_running_jobs_continue(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 2})
     runner.submit("t1")
     for _ in range(2):  # the same again changes nothing
@@ -65,7 +65,7 @@ def test_schedules_follow_their_catch_up_when_it_is_resumed(
     assert [outcome for _, outcome in schedules.outcomes()] == outcomes
 
 
-def test_a_parents_end_is_made_good_when_the_child_is_resumed(runner: JobRunner) -> None:
+def test_resuming_a_child_recovers_the_end_of_its_parent(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.define({"stepName": "a"}, name="child", dependencies=[{"jobName": "play"}])
     runner.post("/v1/definitions/child:suspend")
@@ -99,7 +99,7 @@ def test_tasks_of_a_suspended_group_wait_and_its_running_ones_end(runner: JobRun
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_worker_all_of_whose_groups_are_suspended_is_told_to_rest(runner: JobRunner) -> None:
+def test_a_worker_whose_groups_are_all_suspended_is_told_to_pause(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/other", {})
     worker = register(runner, groups=["default", "other"])
     for name in ("default", "other"):
@@ -120,7 +120,7 @@ def _beat(runner: JobRunner, worker: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
-def test_a_step_of_two_groups_goes_on_in_the_one_that_works(runner: JobRunner) -> None:
+def test_a_step_of_two_groups_continues_in_the_active_group(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/other", {})
     runner.define({"stepName": "a", "sharding": 6, "workerGroups": ["default", "other"]})
     runner.post("/v1/groups/default:suspend")
@@ -129,7 +129,7 @@ def test_a_step_of_two_groups_goes_on_in_the_one_that_works(runner: JobRunner) -
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_everything_can_be_suspended_also_what_is_made_later(runner: JobRunner) -> None:
+def test_suspending_everything_includes_later_groups(runner: JobRunner) -> None:
     runner.post("/v1/groups:suspend", {"reason": "fire drill"}, status=204)
     runner.cloud.http("PUT", "/v1/groups/later", {})
     runner.define({"stepName": "a", "workerGroup": "later"})

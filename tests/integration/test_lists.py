@@ -1,4 +1,4 @@
-"""Lists: pages that fit into an answer, cursors of their own, looks that end; and counts of tasks."""
+"""Lists: pages limited by size, cursors, limited reads, and task counts."""
 
 import json
 from collections import Counter
@@ -58,7 +58,7 @@ def test_large_items_make_short_pages(runner: JobRunner) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 1_500])
-def test_every_list_is_cut_by_bytes_and_shows_everything_once(
+def test_every_list_is_paged_by_bytes_and_contains_each_item_once(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(pagination, "MAX_BYTES", most)
@@ -99,7 +99,7 @@ def test_a_list_of_large_definitions_is_light(cloud: Cloud, faults: Faults) -> N
     assert "steps" not in first
 
 
-def test_a_list_forgets_what_a_newer_version_leaves_out(cloud: Cloud) -> None:
+def test_a_list_omits_fields_that_a_newer_version_removed(cloud: Cloud) -> None:
     cloud.http("PUT", "/v1/definitions/a", {"steps": [{"stepName": "a"}], "description": "old"})
     cloud.http("PUT", "/v1/definitions/a", {"steps": [{"stepName": "a"}, {"stepName": "b"}]})
     newest = cloud.http("GET", "/v1/definitions").json["items"][0]
@@ -147,7 +147,7 @@ def test_a_limit_may_change_from_page_to_page(runner: JobRunner) -> None:
     assert rest["cursor"] is None
 
 
-def test_a_filter_that_fits_seldom_looks_at_so_much_and_no_more(
+def test_a_selective_filter_reads_a_limited_number_of_rows(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch, faults: Faults
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_TASKS_SCANNED", 2 * BLOCK_SIZE)

@@ -1,4 +1,4 @@
-"""Logs on moto from the worker's side to the reader's: while a task runs, and whole when it has ended."""
+"""Logs from worker to reader, while a task runs and after it ended."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Notices: whoever a definition names is told, signed, at least once, whatever others do."""
+"""Notifications: signed, delivered at least once to each receiver of a definition."""
 
 import base64
 import hashlib
@@ -66,7 +66,7 @@ def later(runner: JobRunner) -> int:
     return serve(runner)
 
 
-def test_a_webhook_hears_of_a_failure(runner: JobRunner, hook: Receiver) -> None:
+def test_a_webhook_receives_a_failure(runner: JobRunner, hook: Receiver) -> None:
     runner.define(STEP, notify=[webhook(hook, "failure")])
     runner.submit()
     job = runner.run(fail_shards(0))
@@ -84,7 +84,7 @@ def test_a_webhook_hears_of_a_failure(runner: JobRunner, hook: Receiver) -> None
     assert SECRET not in got.body.decode()
 
 
-def test_each_hears_only_of_what_it_asked_for(runner: JobRunner) -> None:
+def test_each_receiver_gets_only_the_events_it_subscribes_to(runner: JobRunner) -> None:
     with receiver() as bad, receiver() as good, receiver() as both:
         notices = [webhook(bad, "failure"), webhook(good, "success"), webhook(both, "failure", "success")]
         runner.define(STEP, notify=notices)
@@ -109,7 +109,7 @@ def test_suspension_lateness_and_kill(runner: JobRunner, hook: Receiver) -> None
     assert len({event["id"] for event in hook.events}) == 4
 
 
-def test_nobody_who_did_not_ask_costs_a_message(runner: JobRunner, hook: Receiver) -> None:
+def test_a_job_without_receivers_sends_no_message(runner: JobRunner, hook: Receiver) -> None:
     runner.define(STEP, notify=[webhook(hook, "failure")])
     runner.submit()
     runner.run()
@@ -171,7 +171,7 @@ def test_it_rests_for_longer_each_time() -> None:
     assert waits == [10, 20, 40, 80, 160, 320, 640, 900, 900, 900, 900, 0]
 
 
-def test_a_topic_hears_too(runner: JobRunner, hook: Receiver) -> None:
+def test_a_topic_receives_events(runner: JobRunner, hook: Receiver) -> None:
     sns, sqs = boto3.client("sns", region_name=REGION), runner.cloud.clients.sqs
     topic = sns.create_topic(Name="shardmill-ops")["TopicArn"]
     url = sqs.create_queue(QueueName="ops")["QueueUrl"]
@@ -188,7 +188,7 @@ def test_a_topic_hears_too(runner: JobRunner, hook: Receiver) -> None:
     assert json.loads(told["Message"]) == hook.events[0]
 
 
-def test_secrets_are_read_where_they_are_kept(runner: JobRunner, hook: Receiver) -> None:
+def test_secrets_are_read_from_their_stores(runner: JobRunner, hook: Receiver) -> None:
     ssm, vault = (boto3.client(name, region_name=REGION) for name in ("ssm", "secretsmanager"))
     ssm.put_parameter(Name="/shardmill/hook", Value="from ssm", Type="SecureString")
     vault.create_secret(Name="shardmill/hook", SecretString="from the vault")
@@ -219,13 +219,13 @@ def test_a_secret_that_is_not_there_yet_is_waited_for(runner: JobRunner, hook: R
 
 
 @pytest.mark.parametrize("reference", ["ssm:/no/such", "secretsmanager:no-such"])
-def test_a_missing_secret_says_what_to_do(cloud: Cloud, reference: str) -> None:
+def test_a_missing_secret_is_reported_with_a_remedy(cloud: Cloud, reference: str) -> None:
     with pytest.raises(SecretUnavailable, match=f"{reference} cannot be read: .*NotFound.*SecretPrefix"):
         Secrets().resolve(reference)
     assert Secrets().resolve("plain") == "plain"
 
 
-def test_a_lost_event_is_told_by_the_tick(runner: JobRunner, hook: Receiver, faults: Faults) -> None:
+def test_the_tick_sends_a_lost_notification(runner: JobRunner, hook: Receiver, faults: Faults) -> None:
     faults.fail("events", "PutEvents", how="crash")
     runner.define(STEP, notify=[webhook(hook, "success")])
     runner.submit()
@@ -237,7 +237,7 @@ def test_a_lost_event_is_told_by_the_tick(runner: JobRunner, hook: Receiver, fau
     assert 1 <= len(hook.got) <= 2
 
 
-def test_whatever_fails_on_the_way_is_tried_again(runner: JobRunner, hook: Receiver, faults: Faults) -> None:
+def test_failed_deliveries_are_retried(runner: JobRunner, hook: Receiver, faults: Faults) -> None:
     runner.define(STEP, notify=[webhook(hook), webhook(hook)])
     runner.submit()
     runner.run()
@@ -262,7 +262,7 @@ def test_this_machine_is_forbidden_unless_the_stack_allows_it(hook: Receiver) ->
         assert hook.got == []
 
 
-def test_a_job_keeps_the_receivers_it_started_with(runner: JobRunner, hook: Receiver) -> None:
+def test_a_job_keeps_the_receivers_of_its_definition_version(runner: JobRunner, hook: Receiver) -> None:
     runner.define(STEP, notify=[webhook(hook)])
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["state"] == "QUEUED")
@@ -272,7 +272,7 @@ def test_a_job_keeps_the_receivers_it_started_with(runner: JobRunner, hook: Rece
     assert [event["data"]["definitionVersion"] for event in hook.events] == [1]
 
 
-def test_told_again_an_end_has_the_same_time(runner: JobRunner) -> None:
+def test_a_repeated_notification_has_the_same_time(runner: JobRunner) -> None:
     """A mark of lateness in the meantime changes nothing of it."""
     runner.define(STEP, notify=[{"sns": "arn:aws:sns:us-east-1:123456789012:x"}])
     runner.submit()
@@ -288,7 +288,7 @@ def test_told_again_an_end_has_the_same_time(runner: JobRunner) -> None:
     assert first == second
 
 
-def test_clients_are_made_for_those_who_need_them(runner: JobRunner) -> None:
+def test_clients_are_created_on_demand(runner: JobRunner) -> None:
     """Few functions send notices: the others start without these clients."""
     assert clients.dynamodb.cache_info().currsize == 1  # type: ignore[attr-defined]
     for client in (clients.sns, clients.ssm, clients.secretsmanager):

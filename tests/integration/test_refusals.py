@@ -1,4 +1,4 @@
-"""What the HTTP API refuses, and how it says so: names, preconditions, queries, bodies, its own defects."""
+"""What the HTTP API rejects, and how: names, preconditions, queries, bodies, internal errors."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def test_a_name_that_nothing_can_have_is_not_found(cloud: Cloud, method: str, na
         assert "allow" not in answer.headers
 
 
-def test_preconditions_on_what_is_not_there(cloud: Cloud) -> None:
+def test_preconditions_on_missing_definitions(cloud: Cloud) -> None:
     for etag in ("*", '"v1"', '"v0"', "nonsense"):
         answer = cloud.http("PUT", GONE, STEP, headers={"If-Match": etag})
         assert (answer.status, answer.json["code"]) == (412, "precondition-failed")
@@ -65,9 +65,7 @@ def test_who_expects_a_version_has_one_try(cloud: Cloud) -> None:
         assert sorted(pool.map(save, range(8))) == [200] + [412] * 7
 
 
-def test_a_definition_that_everybody_saves_at_once_is_busy(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_definition_saved_concurrently_is_busy(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(*_: object, **__: object) -> None:
         raise VersionConflict
 
@@ -103,7 +101,7 @@ def test_any_version_of_a_definition_can_be_read(cloud: Cloud) -> None:
         ("GET", "/v1/health?x=1", "/x"),
     ],
 )
-def test_a_query_that_nobody_knows_is_refused(cloud: Cloud, method: str, path: str, pointer: str) -> None:
+def test_unknown_query_parameters_are_rejected(cloud: Cloud, method: str, path: str, pointer: str) -> None:
     answer = cloud.http(method, path, {} if method == "POST" else None)
     assert (answer.status, answer.json["code"]) == (422, "invalid-request")
     found = [(fault["pointer"], fault["code"]) for fault in answer.json["faults"]]
@@ -136,7 +134,7 @@ def test_an_unknown_query_has_a_hint_and_an_unknown_path_stays_one(cloud: Cloud)
         ("/v1/jobs", [], [("", "bad-type")]),
     ],
 )
-def test_faults_of_bodies_have_the_same_words_everywhere(
+def test_faults_of_bodies_are_the_same_on_all_routes(
     cloud: Cloud, path: str, body: Any, faults: list[tuple[str, str]] | None
 ) -> None:
     answer = cloud.http("POST", path, body)

@@ -1,4 +1,4 @@
-"""The tick and the settle rule: whatever a crash left is found and finished."""
+"""Recovery by the tick and the failed-execution rule after crashes and lost events."""
 
 from contextlib import suppress
 from typing import Any
@@ -31,7 +31,7 @@ def test_the_tick_leaves_ended_jobs_alone(runner: JobRunner) -> None:
     assert runner.tick(minutes=10)["looked"] == 0
 
 
-def test_the_tick_tells_the_heirs_of_a_job_if_nobody_else_did(runner: JobRunner) -> None:
+def test_the_tick_notifies_dependents_that_were_not_notified(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.run()
@@ -70,7 +70,7 @@ def test_a_token_that_was_not_returned_is_returned_by_the_tick(runner: JobRunner
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_an_execution_that_was_aborted_fails_its_step_truthfully(runner: JobRunner) -> None:
+def test_an_aborted_execution_fails_its_step_with_correct_counts(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "phase": 1})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
@@ -83,7 +83,7 @@ def test_an_execution_that_was_aborted_fails_its_step_truthfully(runner: JobRunn
     assert "ABORTED" in job["notes"]
 
 
-def test_the_tick_also_finds_an_execution_that_ended_unheard(runner: JobRunner) -> None:
+def test_the_tick_finds_an_execution_whose_end_event_was_lost(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
@@ -133,7 +133,7 @@ def test_a_dead_worker_in_a_stopping_step_does_not_hold_it_up(runner: JobRunner)
     assert runner.job()["steps"][0]["counts"] == {"FAILED": 1, "KILLED": 19}
 
 
-def test_two_ticks_at_once_look_at_a_job_once(runner: JobRunner, faults: Faults) -> None:
+def test_concurrent_ticks_repair_a_job_once(runner: JobRunner, faults: Faults) -> None:
     runner.define({"stepName": "a"})
     faults.fail("stepfunctions", "StartExecution", how="before")
     runner.submit()

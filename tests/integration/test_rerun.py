@@ -1,4 +1,4 @@
-"""Running Jobs again: what failed, all, certain steps and tasks, downstream; older runs stay readable."""
+"""Reruns of failed tasks, of all, of given steps and tasks; earlier runs stay readable."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ran(runner: JobRunner) -> list[tuple[str, int]]:
     return tasks
 
 
-def test_only_what_failed_runs_again(runner: JobRunner) -> None:
+def test_only_failed_tasks_run_again(runner: JobRunner) -> None:
     failed(runner)
     ran(runner)
     told = act(runner, "rerun", {"reason": "fixed it"})
@@ -92,7 +92,7 @@ def test_everything_runs_again(runner: JobRunner) -> None:
     assert set(attempts(runner, "b")) == {2}
 
 
-def test_named_tasks_run_again_and_what_succeeded_below_is_kept(runner: JobRunner) -> None:
+def test_named_tasks_run_again_and_succeeded_dependents_are_kept(runner: JobRunner) -> None:
     runner.define(*CHAIN)
     runner.submit()
     runner.run()
@@ -103,7 +103,7 @@ def test_named_tasks_run_again_and_what_succeeded_below_is_kept(runner: JobRunne
     assert runner.job()["steps"][1]["counts"] == {"SUCCESS": 70}
 
 
-def test_a_named_step_runs_again_with_what_it_had_spoiled(runner: JobRunner) -> None:
+def test_a_named_step_runs_again_with_the_steps_that_it_skipped(runner: JobRunner) -> None:
     failed(runner)
     ran(runner)
     act(runner, "rerun", {"steps": ["a"]})
@@ -174,7 +174,7 @@ def test_a_job_that_runs_is_not_run_again(runner: JobRunner) -> None:
     assert act(runner, "rerun", status=409)["code"] == "conflict"
 
 
-def test_many_that_rerun_at_once_make_one_run(runner: JobRunner) -> None:
+def test_concurrent_reruns_create_one_run(runner: JobRunner) -> None:
     failed(runner)
     job = runner.mill.jobs.find("play", "t1")
     assert job is not None
@@ -192,7 +192,7 @@ def test_many_that_rerun_at_once_make_one_run(runner: JobRunner) -> None:
     assert len(runner.cloud.executions("job")) == 2
 
 
-def test_a_plan_that_is_repeated_does_not_undo_what_has_run_since(runner: JobRunner) -> None:
+def test_a_repeated_plan_does_not_reset_progress(runner: JobRunner) -> None:
     from shardmill.engine.jobs.plan import plan
 
     failed(runner)

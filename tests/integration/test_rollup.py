@@ -1,4 +1,4 @@
-"""What becomes of a Job from what becomes of its tasks: the real state machines, on moto."""
+"""The state of a Job from the results of its tasks, with the real state machines."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def test_chain_runs_in_order(runner: JobRunner) -> None:
     assert job["remainTasks"] == 0
 
 
-def test_diamond_joins_once(runner: JobRunner) -> None:
+def test_a_diamond_joins_once(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "a"},
         {"stepName": "b", "sharding": 3, "dependentStep": "a"},
@@ -62,7 +62,7 @@ def test_failures_are_tolerated_up_to_the_limit(runner: JobRunner, tolerated: in
         assert "2 of 10 tasks failed" in job["notes"]
 
 
-def test_a_failed_step_skips_what_depends_on_it_and_nothing_else(runner: JobRunner) -> None:
+def test_a_failed_step_skips_only_its_dependents(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "bad"},
         {"stepName": "child", "dependentStep": "bad"},
@@ -87,7 +87,7 @@ def test_a_step_that_can_fail_lets_its_dependents_run(runner: JobRunner) -> None
     assert runner.states() == {"maybe": "TOLERATED", "next": "SUCCESS"}
 
 
-def test_a_later_phase_waits_for_the_whole_earlier_one_whatever_its_outcome(runner: JobRunner) -> None:
+def test_a_phase_waits_for_all_steps_of_the_earlier_phase(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "one"},
         {"stepName": "two", "dependentStep": "one"},
@@ -126,7 +126,7 @@ def test_start_shard_id_counts_from_there(runner: JobRunner) -> None:
     assert runner.cloud.http("GET", "/v1/jobs/play/t1/steps/s/tasks/0").status == 404
 
 
-def test_fail_fast_kills_what_nobody_holds(runner: JobRunner) -> None:
+def test_fail_fast_kills_tasks_that_are_not_leased(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "f", "sharding": 200, "failFast": True, "maxTaskCount": 20},
         {"stepName": "g", "dependentStep": "f"},
@@ -142,7 +142,7 @@ def test_fail_fast_kills_what_nobody_holds(runner: JobRunner) -> None:
     assert "stopped" in job["steps"][0]["notes"]
 
 
-def test_fail_fast_waits_for_what_workers_hold(runner: JobRunner) -> None:
+def test_fail_fast_waits_for_leased_tasks(runner: JobRunner) -> None:
     runner.define({"stepName": "f", "sharding": 100, "failFast": True, "maxTaskCount": 10})
     runner.submit()
     held = runner.take(10)
@@ -158,7 +158,7 @@ def test_fail_fast_waits_for_what_workers_hold(runner: JobRunner) -> None:
     assert runner.job()["steps"][0]["counts"] == {"FAILED": 1, "SUCCESS": 4, "KILLED": 95}
 
 
-def test_a_step_told_to_stop_before_it_waits_is_woken_by_the_next_heartbeat(runner: JobRunner) -> None:
+def test_a_step_stopped_before_it_waits_is_completed_by_the_next_heartbeat(runner: JobRunner) -> None:
     runner.define({"stepName": "f", "sharding": 100, "failFast": True, "maxTaskCount": 10})
     runner.submit()
     held = runner.take(10)

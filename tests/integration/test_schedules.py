@@ -1,4 +1,4 @@
-"""Schedules: each of their times once, whatever the tick does, with overlap and catching up as asked."""
+"""Schedules: each time fires once, with the overlap and catch-up rules of the schedule."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,7 +20,7 @@ def schedules(runner: JobRunner) -> ScheduleClock:
     return ScheduleClock(runner)
 
 
-def test_a_time_that_has_come_starts_one_job(schedules: ScheduleClock) -> None:
+def test_a_due_time_starts_one_job(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="30 4 * * *", params={"x": 1})
     assert schedules.tick("2026-01-01 04:29")["fired"] == 0
     assert schedules.tick("2026-01-01 04:30")["fired"] == 1
@@ -43,7 +43,7 @@ def test_the_rule_of_each_minute_fires_them(schedules: ScheduleClock) -> None:
     assert schedules.next() is None
 
 
-def test_many_ticks_at_once_start_each_time_once(schedules: ScheduleClock) -> None:
+def test_concurrent_ticks_start_each_time_once(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", everySeconds=600, catchUp="all")
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(schedules.tick, ["2026-01-01 01:00"] * 8))
@@ -130,7 +130,7 @@ def test_a_long_backlog_is_worked_off_by_several_ticks(schedules: ScheduleClock)
     assert fired == [4, 4, 2, 0]
 
 
-def test_a_schedule_whose_times_change_begins_anew_and_one_that_keeps_them_goes_on(
+def test_a_schedule_restarts_only_if_its_times_change(
     schedules: ScheduleClock,
 ) -> None:
     schedules.save("2026-01-01 00:00", cron="0 6 * * *", catchUp="all")
@@ -147,7 +147,7 @@ def test_overlap_allow(schedules: ScheduleClock) -> None:
     assert [schedules.end(f"2026-01-01 0{hour}:00")["state"] for hour in (1, 2)] == ["SUCCESS", "SUCCESS"]
 
 
-def test_overlap_skip_is_recorded_and_told(schedules: ScheduleClock) -> None:
+def test_a_skipped_overlap_is_recorded_and_published(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="skip")
     schedules.tick("2026-01-01 01:00")
     schedules.runner.cloud.published()
@@ -323,7 +323,7 @@ def test_the_coming_times(schedules: ScheduleClock) -> None:
     assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s/next?count=0").status == 422
 
 
-def test_fired_by_hand(schedules: ScheduleClock) -> None:
+def test_manual_fires_start_a_job(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip", params={"x": 1, "y": 1})
     http = schedules.runner.cloud.http
     wish = {"dataTime": "2026-05-05T00:00:00Z", "params": {"y": 2}}

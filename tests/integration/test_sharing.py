@@ -1,4 +1,4 @@
-"""Priorities, fairness and concurrency: who gets the next free slot."""
+"""Priorities, fair shares and concurrency limits."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_priority_of_a_queued_job_can_change(runner: JobRunner) -> None:
     assert (wrong.status, wrong.json["faults"][0]["pointer"]) == (422, "/priority")
 
 
-def test_a_priority_whose_messages_are_not_all_sent_is_made_good(runner: JobRunner, faults: Faults) -> None:
+def test_an_interrupted_priority_change_is_completed(runner: JobRunner, faults: Faults) -> None:
     runner.define({"stepName": "a", "sharding": 25})
     runner.submit()
     opened(runner)
@@ -171,7 +171,7 @@ def a_step(total: int, window: int, ended: set[int]) -> tuple[StepRow, dict[int,
 
 @settings(max_examples=100, deadline=None)
 @given(st.data())
-def test_a_step_sends_exactly_what_has_its_turn(data: st.DataObject) -> None:
+def test_a_step_sends_exactly_the_tasks_in_its_window(data: st.DataObject) -> None:
     total = data.draw(st.integers(1, 400))
     window = data.draw(st.integers(1, total))
     ended = data.draw(st.sets(st.integers(0, total - 1)))
@@ -212,7 +212,7 @@ def test_no_more_jobs_of_a_definition_run_than_its_concurrency(runner: JobRunner
 
 @pytest.mark.parametrize("how", ["throttle", "crash"])
 @pytest.mark.parametrize("nth", range(1, 9))
-def test_a_slot_is_not_lost_whatever_call_fails_when_a_job_ends(
+def test_a_slot_is_released_when_a_call_fails_at_the_end_of_a_job(
     runner: JobRunner, faults: Faults, nth: int, how: How
 ) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
@@ -335,7 +335,9 @@ def test_a_priority_changed_before_the_plan_applies(
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_windows_shrink_after_a_failed_attempt(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_giant_step_is_registered_after_a_failed_attempt(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runner.define({"stepName": "a", "sharding": 90})
     note, tries = runner.mill.groups.add_giant, []
 

@@ -1,4 +1,4 @@
-"""One input split among the tasks of a step: by its records, with few reads, or told why it cannot be."""
+"""Split one input among the tasks of a step, by records and with few reads."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_rerun_reads_the_same_parts(runner: JobRunner, file_worker: FileWorker
         (LINES * 80, "in.txt", {"index": "bytes"}, None),
     ],
 )
-def test_what_cannot_be_split_fails_the_step_and_says_why(
+def test_an_input_that_cannot_be_split_fails_the_step_with_a_reason(
     runner: JobRunner,
     file_worker: FileWorker,
     data: bytes | None,
@@ -159,9 +159,7 @@ def test_an_address_is_not_split(runner: JobRunner) -> None:
     assert "copy it to S3" in runner.run()["steps"][0]["notes"]
 
 
-def test_what_was_counted_limits_the_parts_and_a_template_may_say_how_many(
-    runner: JobRunner, file_worker: FileWorker
-) -> None:
+def test_the_number_of_records_limits_the_parts(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(
         {"stepName": "make", "content": "x", "outputs": [{"name": "big", "uploadIndex": "record"}]},
         {

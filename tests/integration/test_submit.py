@@ -1,4 +1,4 @@
-"""One Job for each (jobName, trigger), by whatever way and however often it is asked for."""
+"""One Job for each jobName and trigger, however it is submitted and how often."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -129,7 +129,7 @@ def test_parameters_merge_from_the_general_to_the_special(runner: JobRunner) -> 
     assert runner.job()["params"] == {"x": "it's", "y": "req", "z": "job"}
 
 
-def test_private_values_reach_the_worker_and_nobody_else(runner: JobRunner) -> None:
+def test_private_values_reach_only_the_worker(runner: JobRunner) -> None:
     command = {"name": "env", "environ": {"public": {"LANG": "C"}, "private": {"KEY": "s3cret"}}}
     runner.define({"stepName": "a", "command": command})
     runner.submit()

@@ -1,4 +1,4 @@
-"""What one step hands to the next: outputs in texts, dynamic fan-out, and conditions."""
+"""Values between steps: outputs in templates, dynamic fan-out and conditions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_output_is_read_by_later_steps(runner: JobRunner) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 70])
-def test_a_list_becomes_one_task_an_item(runner: JobRunner, count: int) -> None:
+def test_a_list_becomes_one_task_per_item(runner: JobRunner, count: int) -> None:
     runner.define(
         shell("list", "ls"),
         shell("each", "work {{ item.name }} {{ shard.index }}", "list", items="{{ steps.list.output }}"),
@@ -101,7 +101,7 @@ def test_the_number_of_tasks_comes_from_an_output_or_a_parameter(runner: JobRunn
         ({"content": "{{ steps.list.output }}"}, ["x" * 60_000] * 1, None),
     ],
 )
-def test_what_does_not_fit_fails_the_step_truthfully(
+def test_values_that_do_not_fit_fail_the_step_with_a_reason(
     runner: JobRunner, step: Any, output: Any, why: Any
 ) -> None:
     runner.define(shell("list", "ls"), {"content": "x", **step, "stepName": "next", "dependentStep": "list"})
@@ -122,7 +122,9 @@ def test_a_step_that_cannot_open_is_tolerated_if_it_may_fail(runner: JobRunner) 
     assert runner.states() == {"list": "SUCCESS", "each": "TOLERATED", "last": "SUCCESS"}
 
 
-def test_too_much_to_hand_on_is_said(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_are_too_large_fail_the_step_with_a_note(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(open_step, "MAX_VALUE_BYTES", 1_000)
     runner.define(shell("many", "make", sharding=3), shell("next", "echo {{ steps.many.output }}", "many"))
     runner.submit()
@@ -183,7 +185,7 @@ def test_a_condition_on_parameters_skips_a_first_step(runner: JobRunner) -> None
     assert runner.states("t2") == {"a": "SUCCESS", "b": "SKIPPED"}
 
 
-def test_a_rerun_of_what_failed_keeps_outputs_items_and_conditions(runner: JobRunner) -> None:
+def test_a_rerun_of_failed_tasks_keeps_outputs_items_and_conditions(runner: JobRunner) -> None:
     runner.define(
         shell("list", "ls"),
         shell("each", "work {{ item }}", "list", items="{{ steps.list.output }}"),

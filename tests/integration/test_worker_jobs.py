@@ -1,4 +1,4 @@
-"""Whole workers on moto, straight to AWS and over HTTP: the same jobs, the same ends."""
+"""Whole workers on moto, directly on AWS and over HTTP."""
 
 import threading
 
@@ -24,7 +24,7 @@ def transport(cloud: Cloud, request: pytest.FixtureRequest) -> Transport:
     return connect(cloud, request.param)
 
 
-def test_a_job_of_every_type_runs_to_its_end(runner: JobRunner, transport: Transport) -> None:
+def test_a_job_with_every_step_type_succeeds(runner: JobRunner, transport: Transport) -> None:
     runner.define(
         {"stepName": "nothing", "sharding": 15, "type": "noop"},
         {
@@ -45,7 +45,7 @@ def test_a_job_of_every_type_runs_to_its_end(runner: JobRunner, transport: Trans
     assert runner.task("print", 0)["stdout"] == "a b"
 
 
-def test_failures_are_tried_again_and_kept(runner: JobRunner, transport: Transport) -> None:
+def test_failures_are_retried_and_recorded(runner: JobRunner, transport: Transport) -> None:
     content = 'echo try $SHARDMILL_ATTEMPT; [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 7'
     runner.define({"stepName": "a", "content": content, "failedRetries": 2, "failedInterval": 0})
     runner.submit()
@@ -87,9 +87,7 @@ def test_long_output_is_stored_in_chunks_and_can_be_read(runner: JobRunner, tran
     assert page["text"] == "aend\n"
 
 
-def test_a_stopped_worker_hands_its_tasks_to_the_next_one_at_once(
-    runner: JobRunner, transport: Transport
-) -> None:
+def test_a_stopped_worker_returns_its_tasks_at_once(runner: JobRunner, transport: Transport) -> None:
     content = "[ $SHARDMILL_ATTEMPT -ge 2 ] || sleep 60"
     runner.define({"stepName": "a", "content": content, "sharding": 2})
     runner.submit()
@@ -112,7 +110,7 @@ def test_a_timeout_ends_the_attempt(runner: JobRunner, transport: Transport) -> 
 
 
 @pytest.mark.parametrize("form", ["direct", "http"])
-def test_a_group_that_does_not_exist_is_said(cloud: Cloud, form: str) -> None:
+def test_a_missing_group_is_reported(cloud: Cloud, form: str) -> None:
     assert run_worker(["nowhere"], 1, connect(cloud, form), name="w") == 3
 
 
@@ -159,7 +157,7 @@ def test_a_worker_that_failed_too_often_gets_nothing_more_before_its_next_heartb
     assert len(transport.lease(1, 1)) == 1
 
 
-def test_an_output_of_the_most_bytes_is_taken_however_it_is_written(
+def test_an_output_of_the_maximum_size_is_accepted_in_any_encoding(
     runner: JobRunner, transport: Transport
 ) -> None:
     text = "\\u00e9" * 32_000

@@ -1,4 +1,4 @@
-"""The Lambda runner on moto: what it runs, what it reports, and which messages SQS must keep."""
+"""The Lambda runner on moto: what it runs and reports, and which messages stay in the queue."""
 
 import time
 from typing import Any
@@ -57,7 +57,7 @@ def test_a_batch_runs_side_by_side_and_ends_its_job(runner: JobRunner) -> None:
     assert runner.task("a", 0)["attempts"][0]["worker"] == "lambda"
 
 
-def test_messages_of_tasks_to_be_tried_again_are_kept(runner: JobRunner) -> None:
+def test_messages_of_tasks_to_be_retried_are_kept(runner: JobRunner) -> None:
     content = '[ $SHARDMILL_SHARD_INDEX != 1 ] || [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 1'
     a_step(runner, sharding=2, content=content, failedRetries=1, failedInterval=0)
     batch = records(runner, 2)
@@ -70,13 +70,13 @@ def test_messages_of_tasks_to_be_tried_again_are_kept(runner: JobRunner) -> None
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_a_failure_for_good_keeps_no_message(runner: JobRunner) -> None:
+def test_a_permanent_failure_deletes_its_message(runner: JobRunner) -> None:
     a_step(runner, content="exit 42")
     assert run_batch(runner.mill, records(runner, 1), now() + 60_000, now()) == []
     runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
 
 
-def test_a_message_whose_task_another_runs_is_kept(runner: JobRunner) -> None:
+def test_a_message_of_a_task_that_another_worker_runs_is_kept(runner: JobRunner) -> None:
     a_step(runner, content="echo hi")
     batch = records(runner, 1)
     duplicate = [{**batch[0], "messageId": "duplicate"}]
@@ -88,7 +88,7 @@ def test_a_message_whose_task_another_runs_is_kept(runner: JobRunner) -> None:
     assert runner.task("a", 0)["state"] == "RUNNING"
 
 
-def test_a_task_gets_no_more_time_than_the_function_has(
+def test_a_tasks_time_limit_is_capped_by_the_function_timeout(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lambda_runner, "_KILL_SECONDS", 0.2)

@@ -1,4 +1,4 @@
-"""Workers and groups over HTTP: what is true of them, what can be decided of them, and bad input."""
+"""Workers and groups over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.scenarios.manual_worker import ManualWorker
 from support.scenarios.worker_api import heartbeat, lease, read_worker, register, report, start_tasks
 
 
-def test_what_a_worker_does_is_true_at_once(runner: JobRunner) -> None:
+def test_worker_counts_are_consistent_after_each_call(runner: JobRunner) -> None:
     start_tasks(runner)
     me = register(runner, proxy=True, subclients=5, domain="rack-7", apps=["*"])
     tasks = lease(runner, me)
@@ -139,7 +139,7 @@ def test_progress_and_output(runner: JobRunner) -> None:
     assert runner.task("a", index)["progress"] is None
 
 
-def test_whoever_reads_a_log_is_heard_by_the_next_heartbeat(runner: JobRunner) -> None:
+def test_a_followed_log_is_announced_in_the_next_heartbeat(runner: JobRunner) -> None:
     start_tasks(runner, 2)
     me = register(runner)
     first, second = lease(runner, me)
@@ -195,7 +195,7 @@ def test_a_worker_that_vanished_is_lost_even_after_the_task_s_time(runner: JobRu
     assert runner.mill.workers.by_id([runner.worker.row.id])[runner.worker.row.id].failed == 0
 
 
-def test_a_task_within_its_time_is_left_alone(runner: JobRunner) -> None:
+def test_a_task_within_its_time_limit_is_not_interrupted(runner: JobRunner) -> None:
     start_tasks(runner, 1, timeoutSeconds=30)
     [held] = runner.take(1)
     clock = runner.worker.clock

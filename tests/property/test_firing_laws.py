@@ -1,4 +1,4 @@
-"""Every time of a schedule is fired or given up, once, in order, however the ticks come."""
+"""Each time of a schedule is fired or skipped once and in order, for any sequence of ticks."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever an object's records and however it is read: its parts are whole records, found by few reads."""
+"""Parts of a split are whole records found with few reads, for any object and reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the expression, the zone and the clock changes: the laws of a timetable."""
+"""Invariants of timetables for any expression, time zone and clock change."""
 
 from __future__ import annotations
 

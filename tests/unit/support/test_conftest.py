@@ -1,4 +1,4 @@
-"""What tests/conftest.py promises to every test."""
+"""What tests/conftest.py guarantees to every test."""
 
 import os
 import socket

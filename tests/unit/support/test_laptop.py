@@ -1,4 +1,4 @@
-"""The laptop fixture, with a stand-in for the `shardmill` command."""
+"""The laptop fixture, with a fake `shardmill` command."""
 
 import json
 import os

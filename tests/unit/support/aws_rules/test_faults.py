@@ -1,4 +1,4 @@
-"""The wrapper's faults, made by hand against moto."""
+"""Injected faults, on moto."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""AWS's limits, held by the wrapper where moto lets things pass."""
+"""AWS limits that moto does not enforce."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Write units as AWS would bill them."""
+"""Write units as AWS bills them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The small CloudFormation that reads template.yaml."""
+"""The reader of template.yaml."""
 
 from pathlib import Path
 
