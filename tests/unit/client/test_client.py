@@ -1,4 +1,4 @@
-"""The SDK against an API that answers what each test told it to."""
+"""The SDK against a fake API."""
 
 import inspect
 import re
@@ -45,13 +45,13 @@ def api() -> FakeApi:
 
 
 @pytest.fixture
-def client(api: FakeApi, naps: list[float]) -> Iterator[Client]:
+def client(api: FakeApi, sleeps: list[float]) -> Iterator[Client]:
     with Client(URL, TOKEN, transport=api.transport()) as made:
         yield made
 
 
 @pytest.fixture
-def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the client slept, without sleeping."""
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
@@ -120,33 +120,33 @@ def test_generated_triggers_are_unique() -> None:
     ],
 )
 def test_submit_is_retried_with_the_same_trigger(
-    api: FakeApi, client: Client, naps: list[float], failure: Reply
+    api: FakeApi, client: Client, sleeps: list[float], failure: Reply
 ) -> None:
     api.on("POST", "/base/v1/jobs", failure, failure, Reply(job("QUEUED")))
     assert client.submit("report").state is JobState.QUEUED
     assert len(api.seen) == 3
     assert len({each.body for each in api.seen}) == 1
-    assert len(naps) == 2
-    assert naps[0] < naps[1]
+    assert len(sleeps) == 2
+    assert sleeps[0] < sleeps[1]
 
 
-def test_reads_are_attempted_five_times(api: FakeApi, client: Client, naps: list[float]) -> None:
+def test_reads_are_attempted_five_times(api: FakeApi, client: Client, sleeps: list[float]) -> None:
     api.on("GET", "/base/v1/jobs/report/t1", Reply(error=httpx.ConnectError))
     with pytest.raises(Unreachable, match=r"cannot reach Shardmill at http://127.0.0.1:1/base: injected"):
         client.job("report", "t1")
     assert client.calls == 5
-    assert len(naps) == 4
+    assert len(sleeps) == 4
 
 
 def test_retry_after_is_honoured_up_to_the_maximum_delay(
-    api: FakeApi, client: Client, naps: list[float]
+    api: FakeApi, client: Client, sleeps: list[float]
 ) -> None:
     waits = [Reply({}, 429, {"retry-after": text}) for text in ("2", "3600", "soon")]
     api.on("GET", "/base/v1/jobs/report/t1", *waits, job())
     client.job("report", "t1")
-    assert naps[0] == 2.0
-    assert naps[1] == client_http.BACKOFF.max_delay
-    assert naps[2] < 1
+    assert sleeps[0] == 2.0
+    assert sleeps[1] == client_http.BACKOFF.max_delay
+    assert sleeps[2] < 1
 
 
 def test_requests_that_are_not_idempotent_are_not_retried(api: FakeApi, client: Client) -> None:

@@ -1,4 +1,4 @@
-"""What people do to Jobs, in the SDK, against an API that answers what each test told it to."""
+"""Control of Jobs with the SDK, against a fake API."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Files of Jobs by the SDK: listed, sent and fetched, with a store on loopback that misbehaves."""
+"""Files of Jobs with the SDK: listing, uploads and downloads, with a local store that fails."""
 
 import hashlib
 import io

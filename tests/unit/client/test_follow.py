@@ -1,4 +1,4 @@
-"""Waiting for Jobs and following logs, with a clock that only moves when somebody sleeps."""
+"""Waiting for Jobs and following logs, with a clock that advances only with sleep."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

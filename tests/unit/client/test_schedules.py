@@ -1,4 +1,4 @@
-"""Schedules, backfills and dependencies in the SDK, against an API that answers what each test told it to."""
+"""Schedules, backfills and dependencies with the SDK, against a fake API."""
 
 import time
 from collections.abc import Iterator

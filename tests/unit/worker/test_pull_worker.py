@@ -1,4 +1,4 @@
-"""The pull worker against a Shardmill in memory."""
+"""The pull worker with an in-memory transport."""
 
 import logging
 import signal
@@ -43,7 +43,7 @@ def work(transport: FakeTransport, slots: int = 2, **more: Any) -> int:
 
 
 class Working:
-    """A worker in a thread of its own."""
+    """A worker in a thread."""
 
     def __init__(self, transport: FakeTransport, **more: Any) -> None:
         self.stop = threading.Event()
@@ -484,7 +484,7 @@ def test_unreported_results_at_shutdown_are_logged(
 
 
 class Slow(FakeTransport):
-    """Keeps those waiting who make certain calls, until it is told to go on."""
+    """Blocks certain calls until `go` is set."""
 
     def __init__(self, leases: Sequence[Lease] = (), slow: Collection[str] = ()) -> None:
         super().__init__(leases)

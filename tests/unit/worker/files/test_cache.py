@@ -1,4 +1,4 @@
-"""Reference files shared by tasks: fetched once, never half, never lost while in use, never too many."""
+"""The cache of reference files: downloaded once, complete, kept while in use, limited in size."""
 
 import errno
 import hashlib
@@ -254,7 +254,7 @@ def test_the_limit_holds_and_the_latest_stay_whatever_is_used(uses: list[tuple[s
 
 
 def test_many_tasks_and_little_room(root: Path, tmp_path: Path) -> None:
-    """Entries come, are used and go all at once: nobody ever reads anything else than what it asked for."""
+    """Concurrent tasks read exactly the files that they requested while entries are added and removed."""
 
     def task(number: int) -> bool:
         data = bytes([97 + number % 7]) * 10

@@ -1,4 +1,4 @@
-"""Files of tasks, fetched from and stored at a server on this machine that misbehaves in many ways."""
+"""Downloads and uploads of tasks, with a local server that fails in many ways."""
 
 import base64
 import errno
@@ -44,25 +44,25 @@ PART = 1000
 
 
 @dataclass
-class Mood:
-    """How one request is dealt with, instead of properly."""
+class Fault:
+    """How the server handles one request, instead of normally."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
     break_after: int | None = None
-    lie: bytes | None = None
+    wrong: bytes | None = None
     etag: str | None = None
     stall: bool = False
-    heedless: bool = False
+    ignores_if_range: bool = False
 
 
 @dataclass
 class Store:
-    """Keeps objects by path and counts out its moods, one a request."""
+    """Objects by path, and the faults of the next requests, one per request."""
 
     objects: dict[str, bytes] = field(default_factory=dict)
-    moods: list[Mood] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     ranges: bool = True
     etags: bool = True
@@ -86,34 +86,34 @@ class Handler(BaseHTTPRequestHandler):
     store: Store
 
     def do_GET(self) -> None:
-        if mood := self._mood():
-            data = self.store.objects.get(self._path) if mood.lie is None else mood.lie
+        if fault := self._fault():
+            data = self.store.objects.get(self._path) if fault.wrong is None else fault.wrong
             if data is None:
                 self._say(404, {}, b"<Code>NoSuchKey</Code>")
             else:
-                self._give(data, f'"{mood.etag or etag_of(data)}"', mood)
+                self._give(data, f'"{fault.etag or etag_of(data)}"', fault)
 
-    def _give(self, data: bytes, etag: str, mood: Mood) -> None:
+    def _give(self, data: bytes, etag: str, fault: Fault) -> None:
         headers = {"ETag": etag} if self.store.etags else {}
         asked = self.headers.get("Range") if self.store.ranges else None
-        if self.headers.get("If-Match", etag) != etag and not mood.lie:
+        if self.headers.get("If-Match", etag) != etag and not fault.wrong:
             self._say(412, {}, b"")
-        elif asked and (mood.heedless or self.headers.get("If-Range", etag) == etag):
+        elif asked and (fault.ignores_if_range or self.headers.get("If-Range", etag) == etag):
             low, _, high = asked.removeprefix("bytes=").partition("-")
             first, end = int(low), min(int(high or len(data)) + 1, len(data))
             headers["Content-Range"] = f"bytes {first}-{end - 1}/{len(data)}"
-            self._say(206 if first < end else 416, headers, data[first:end], mood.break_after)
+            self._say(206 if first < end else 416, headers, data[first:end], fault.break_after)
         else:
-            self._say(200, headers, data, mood.break_after)
+            self._say(200, headers, data, fault.break_after)
 
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
-        if mood := self._mood():
+        if fault := self._fault():
             if self.headers["Content-MD5"] != base64.b64encode(hashlib.md5(data).digest()).decode():
                 self._say(400, {}, b"<Error><Code>BadDigest</Code></Error>")
                 return
             self.store.objects[self._path] = data
-            headers = {"ETag": f'"{mood.etag or etag_of(data)}"'}
+            headers = {"ETag": f'"{fault.etag or etag_of(data)}"'}
             if self.store.encrypted:
                 headers = {"ETag": '"opaque"', "x-amz-server-side-encryption": "aws:kms"}
             self._say(200, headers, b"")
@@ -122,17 +122,17 @@ class Handler(BaseHTTPRequestHandler):
     def _path(self) -> str:
         return self.path.partition("?")[0]
 
-    def _mood(self) -> Mood | None:
-        """None if the request was dealt with."""
+    def _fault(self) -> Fault | None:
+        """None if the request has been answered."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.store.asked.append((self.command, self.path, headers))
-        mood = self.store.moods.pop(0) if self.store.moods else Mood()
-        if mood.stall:
+        fault = self.store.faults.pop(0) if self.store.faults else Fault()
+        if fault.stall:
             self.store.woken.wait(30)
-        if mood.status:
-            self._say(mood.status, mood.headers, mood.body)
+        if fault.status:
+            self._say(fault.status, fault.headers, fault.body)
             return None
-        return mood
+        return fault
 
     def _say(self, status: int, headers: dict[str, str], body: bytes, most: int | None = None) -> None:
         self.send_response(status)
@@ -175,7 +175,7 @@ def server() -> Iterator[Store]:
 @pytest.fixture
 def store(server: Store) -> Store:
     fresh = Store()
-    for name in ("objects", "moods", "asked", "ranges", "etags", "chunked", "encrypted", "woken"):
+    for name in ("objects", "faults", "asked", "ranges", "etags", "chunked", "encrypted", "woken"):
         setattr(server, name, getattr(fresh, name))
     return server
 
@@ -226,7 +226,7 @@ BREAKS = st.lists(st.integers(1, 2000), max_size=8)
 def test_interrupted_downloads_are_exact(
     server: Store, breaks: list[int], etag: bool, sha: bool, etags: bool, ranges: bool
 ) -> None:
-    server.moods, server.asked = [Mood(break_after=each) for each in breaks], []
+    server.faults, server.asked = [Fault(break_after=each) for each in breaks], []
     server.etags, server.ranges, server.chunked = etags, ranges, False
     file = a_file(
         server,
@@ -244,7 +244,7 @@ def test_interrupted_downloads_are_exact(
 
 
 def test_an_attempt_with_progress_does_not_count_as_failed(store: Store, tmp_path: Path) -> None:
-    store.moods = [Mood(break_after=10) for _ in range(20)]
+    store.faults = [Fault(break_after=10) for _ in range(20)]
     [path] = bring(a_file(store, DATA, etag=etag_of(DATA)), tmp_path)
     assert path.read_bytes() == DATA
     assert len(store.asked) == 21
@@ -256,8 +256,8 @@ def test_a_byte_range_of_an_object_is_exact(
     server: Store, span: tuple[int, int], breaks: list[int], ranges: bool
 ) -> None:
     first, end = sorted(span)
-    server.moods, server.ranges, server.etags, server.chunked = (
-        [Mood(break_after=each) for each in breaks],
+    server.faults, server.ranges, server.etags, server.chunked = (
+        [Fault(break_after=each) for each in breaks],
         ranges,
         True,
         False,
@@ -269,13 +269,13 @@ def test_a_byte_range_of_an_object_is_exact(
 
 
 def test_temporary_failures_of_the_server_are_retried(store: Store, tmp_path: Path) -> None:
-    store.moods = [Mood(503), Mood(429)]
+    store.faults = [Fault(503), Fault(429)]
     [path] = bring(a_file(store, b"x"), tmp_path)
     assert path.read_bytes() == b"x"
 
 
 def test_a_permanent_failure_of_the_server_has_a_clear_message(store: Store, tmp_path: Path) -> None:
-    store.moods = [Mood(503, body=b"<Code>SlowDown</Code>")] * 3
+    store.faults = [Fault(503, body=b"<Code>SlowDown</Code>")] * 3
     said = why_not(a_file(store, b"x"), tmp_path)
     assert said == (
         f"cannot download input 'big.txt': http://127.0.0.1:{store.port}/b/key returned "
@@ -292,21 +292,21 @@ def test_an_unreachable_server_has_a_clear_message(tmp_path: Path) -> None:
 
 
 def test_wrong_content_is_downloaded_again(store: Store, tmp_path: Path) -> None:
-    store.moods = [Mood(lie=b"hellO")]
+    store.faults = [Fault(wrong=b"hellO")]
     [path] = bring(a_file(store, b"hello", sha256=hashlib.sha256(b"hello").hexdigest()), tmp_path)
     assert path.read_bytes() == b"hello"
 
 
 @pytest.mark.parametrize(
-    ("lie", "said"),
+    ("wrong", "said"),
     [
         (b"hellO", "checksum mismatch: the SHA-256 is "),
         (b"hell", "received 4 of 5 bytes"),
         (b"hello!", "received more than the expected 5 bytes"),
     ],
 )
-def test_wrong_content_is_detected(store: Store, tmp_path: Path, lie: bytes, said: str) -> None:
-    store.moods = [Mood(lie=lie)] * 3
+def test_wrong_content_is_detected(store: Store, tmp_path: Path, wrong: bytes, said: str) -> None:
+    store.faults = [Fault(wrong=wrong)] * 3
     assert said in why_not(a_file(store, b"hello", sha256=hashlib.sha256(b"hello").hexdigest()), tmp_path)
 
 
@@ -320,18 +320,18 @@ def test_a_changed_object_is_not_retried(store: Store, tmp_path: Path) -> None:
 def test_a_changed_object_is_detected_by_its_etag_if_the_server_ignores_if_match(
     store: Store, tmp_path: Path
 ) -> None:
-    store.moods = [Mood(lie=b"new", etag="another")]
+    store.faults = [Fault(wrong=b"new", etag="another")]
     assert "the object changed after" in why_not(a_file(store, b"old", etag=etag_of(b"old")), tmp_path)
 
 
 @pytest.mark.parametrize("etags", [True, False])
-@pytest.mark.parametrize("heedless", [True, False])
+@pytest.mark.parametrize("ignores_if_range", [True, False])
 def test_content_of_two_versions_is_never_mixed(
-    store: Store, tmp_path: Path, etags: bool, heedless: bool
+    store: Store, tmp_path: Path, etags: bool, ignores_if_range: bool
 ) -> None:
     file = a_file(store, b"b" * 100, size=None)
     store.etags = etags
-    store.moods = [Mood(break_after=50, lie=b"a" * 100), Mood(heedless=heedless)]
+    store.faults = [Fault(break_after=50, wrong=b"a" * 100), Fault(ignores_if_range=ignores_if_range)]
     [path] = bring(file, tmp_path)
     assert path.read_bytes() == b"b" * 100
     assert ("if-range" in store.headers(1)) == etags
@@ -339,7 +339,7 @@ def test_content_of_two_versions_is_never_mixed(
 
 def test_a_different_byte_range_than_requested_is_discarded(store: Store, tmp_path: Path) -> None:
     headers = {"Content-Range": "bytes 0-4/5", "Content-Length": "5", "ETag": f'"{etag_of(b"hello")}"'}
-    store.moods = [Mood(break_after=2), Mood(206, headers, b"hello")]
+    store.faults = [Fault(break_after=2), Fault(206, headers, b"hello")]
     [path] = bring(a_file(store, b"hello", size=None), tmp_path)
     assert path.read_bytes() == b"hello"
     assert len(store.asked) == 3
@@ -347,7 +347,7 @@ def test_a_different_byte_range_than_requested_is_discarded(store: Store, tmp_pa
 
 def test_an_answer_of_unknown_length(store: Store, tmp_path: Path) -> None:
     store.chunked = True
-    store.moods = [Mood(break_after=100), Mood(break_after=1000)]
+    store.faults = [Fault(break_after=100), Fault(break_after=1000)]
     [path] = bring(a_file(store, DATA, size=None), tmp_path)
     assert path.read_bytes() == DATA
     assert "range" in store.headers(1)
@@ -378,9 +378,9 @@ def test_urls_of_definitions_need_an_allowed_host(store: Store, tmp_path: Path) 
 def test_a_redirect_needs_an_allowed_host(store: Store, tmp_path: Path) -> None:
     there = f"http://localhost:{store.port}/b/key?{SECRET}"
     file = a_file(store, b"x", plain=True)
-    store.moods = [Mood(302, {"Location": there})]
+    store.faults = [Fault(302, {"Location": there})]
     assert "http://localhost" in why_not(file, tmp_path, allow_hosts=["127.0.0.1"])
-    store.moods = [Mood(302, {"Location": there})]
+    store.faults = [Fault(302, {"Location": there})]
     [path] = bring(file, tmp_path, allow_hosts=["127.0.0.1", "localhost"])
     assert path.read_bytes() == b"x"
 
@@ -396,7 +396,7 @@ def test_nothing_is_downloaded_from_link_local_addresses(
         return found if host == "metadata.test" else guarded(host, *args, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
-    store.moods = [Mood(302, {"Location": "http://metadata.test/latest/meta-data?" + SECRET})]
+    store.faults = [Fault(302, {"Location": "http://metadata.test/latest/meta-data?" + SECRET})]
     said = why_not(file, tmp_path, allow_hosts=["127.0.0.1", "metadata.test"])
     assert "link-local" in said
     assert len(store.asked) == 1
@@ -412,7 +412,7 @@ def test_invalid_urls_are_rejected(tmp_path: Path, url: str) -> None:
 
 def test_endless_redirects_end(store: Store, tmp_path: Path) -> None:
     file = a_file(store, b"x")
-    store.moods = [Mood(302, {"Location": file.url})] * 20
+    store.faults = [Fault(302, {"Location": file.url})] * 20
     assert "redirected more than 10 times" in why_not(file, tmp_path)
 
 
@@ -428,7 +428,7 @@ def test_old_urls_that_are_refused_are_renewed(
         renewed.append(file)
         return [file]
 
-    store.moods = [Mood(403)]
+    store.faults = [Fault(403)]
     clock = TransferSettings(Backoff(3, 0, 0), now=lambda: seconds * min(1, len(store.asked)))
     if fetched:
         assert bring(old, tmp_path, renew=renew, settings=clock)[0].read_bytes() == b"hello"
@@ -445,19 +445,19 @@ def test_urls_of_definitions_are_not_renewed(store: Store, tmp_path: Path) -> No
         a_file(store, b"x", plain=True),
         TransferSettings(now=lambda: 601 * min(1, len(store.asked))),
     )
-    store.moods = [Mood(403)]
+    store.faults = [Fault(403)]
     assert "403 Forbidden" in why_not(file, tmp_path, renew=renew, settings=clock, allow_hosts=["127.0.0.1"])
 
 
 def test_a_url_whose_response_says_expired_is_renewed_at_any_age(store: Store, tmp_path: Path) -> None:
     file = a_file(store, b"hello")
-    store.moods = [Mood(400, body=b"<Code>ExpiredToken</Code>"), Mood(403, body=b"Request has expired")]
+    store.faults = [Fault(400, body=b"<Code>ExpiredToken</Code>"), Fault(403, body=b"Request has expired")]
     [path] = bring(file, tmp_path, renew=lambda: [file])
     assert path.read_bytes() == b"hello"
 
 
 def test_a_new_url_that_is_refused_is_not_retried(store: Store, tmp_path: Path) -> None:
-    store.moods = [Mood(403, body=b"<Code>AccessDenied</Code>")]
+    store.faults = [Fault(403, body=b"<Code>AccessDenied</Code>")]
     assert "403 Forbidden (AccessDenied)" in why_not(a_file(store, b"x"), tmp_path, renew=list)
     assert len(store.asked) == 1
 
@@ -466,14 +466,14 @@ def test_a_refused_renewal_is_reported(store: Store, tmp_path: Path) -> None:
     def renew() -> list[Fetch]:
         raise Refused("the attempt is over", "stale-attempt")
 
-    store.moods = [Mood(403, body=b"Request has expired")]
+    store.faults = [Fault(403, body=b"Request has expired")]
     assert why_not(a_file(store, b"x"), tmp_path, renew=renew).endswith("the attempt is over")
 
 
 def test_a_stalled_download_stops_with_its_task(store: Store, tmp_path: Path) -> None:
     stop = Event()
     file = a_file(store, b"x")
-    store.moods = [Mood(stall=True)]
+    store.faults = [Fault(stall=True)]
 
     def once_asked() -> None:
         while not store.asked:
@@ -489,7 +489,7 @@ def test_a_stalled_download_stops_with_its_task(store: Store, tmp_path: Path) ->
 
 def test_a_delay_ends_with_its_task(store: Store, tmp_path: Path) -> None:
     stop = Event()
-    store.moods = [Mood(503)]
+    store.faults = [Fault(503)]
     slow = TransferSettings(Backoff(5, 100, 100, random=lambda: stop.set() or 1.0))  # type: ignore[func-returns-value]
     with pytest.raises(TransferInterrupted, match=DISCARDED):
         bring(a_file(store, b"x"), tmp_path, stop=stop, settings=slow)
@@ -502,21 +502,21 @@ def test_a_download_stops_at_the_deadline(store: Store, tmp_path: Path) -> None:
 
 
 def test_progress_is_reported_once_a_second_at_most(store: Store, tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     ticks = iter(range(10**6))
     data = b"x" * 3_000_000
     bring(
         a_file(store, data),
         tmp_path,
-        progress=told.append,
+        progress=reported.append,
         settings=TransferSettings(now=lambda: next(ticks) / 4),
     )
-    assert 1 <= len(told) < 1000
-    assert told[0].startswith("downloading big.txt: ")
-    assert all(line.endswith(" of 3 MB") for line in told)
-    told.clear()
-    bring(a_file(store, data), tmp_path, progress=told.append, settings=TransferSettings(now=lambda: 0))
-    assert len(told) == 1
+    assert 1 <= len(reported) < 1000
+    assert reported[0].startswith("downloading big.txt: ")
+    assert all(line.endswith(" of 3 MB") for line in reported)
+    reported.clear()
+    bring(a_file(store, data), tmp_path, progress=reported.append, settings=TransferSettings(now=lambda: 0))
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "C:x", "a\0b"])
@@ -588,8 +588,8 @@ def test_missing_optional_predata_leaves_no_cache_entry(store: Store, tmp_path: 
 
 
 @dataclass
-class Desk:
-    """Gives addresses of a store, as Shardmill would."""
+class FakeFileUrls:
+    """Returns URLs of the store, as Shardmill would."""
 
     store_: Store
     requests: list[StoreRequest] = field(default_factory=list)
@@ -630,8 +630,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(store: Store) -> Desk:
-    return Desk(store)
+def file_urls(store: Store) -> FakeFileUrls:
+    return FakeFileUrls(store)
 
 
 @pytest.fixture
@@ -640,14 +640,14 @@ def small_parts() -> Iterator[None]:
         yield
 
 
-def put(outputs: Sequence[File], folder: Path, desk: FileUrls, **more: Any) -> list[Stored]:
+def put(outputs: Sequence[File], folder: Path, file_urls: FileUrls, **more: Any) -> list[Stored]:
     options: dict[str, Any] = {"stop": Event(), "progress": lambda _: None, "settings": SETTINGS}
-    return upload_all(a_lease(), outputs, folder, desk, **(options | more))
+    return upload_all(a_lease(), outputs, folder, file_urls, **(options | more))
 
 
-def not_put(outputs: Sequence[File], folder: Path, desk: FileUrls, **more: Any) -> str:
+def not_put(outputs: Sequence[File], folder: Path, file_urls: FileUrls, **more: Any) -> str:
     with pytest.raises(TransferError) as raised:
-        put(outputs, folder, desk, **more)
+        put(outputs, folder, file_urls, **more)
     assert "s3cret" not in str(raised.value)
     return str(raised.value)
 
@@ -656,17 +656,17 @@ def not_put(outputs: Sequence[File], folder: Path, desk: FileUrls, **more: Any) 
 @given(size=st.integers(0, 4 * PART + 1), failing=st.lists(st.sampled_from([500, 503]), max_size=2))
 def test_uploads_are_exact(server: Store, size: int, failing: list[int]) -> None:
     server.objects, server.asked, server.encrypted, server.chunked = {}, [], False, False
-    server.moods = [Mood(status) for status in failing]
-    desk, data = Desk(server), os.urandom(size)
+    server.faults = [Fault(status) for status in failing]
+    file_urls, data = FakeFileUrls(server), os.urandom(size)
     with tempfile.TemporaryDirectory() as folder, patch.object(transfers, "PART_BYTES", PART):
         Path(folder, "out.bin").write_bytes(data)
-        stored = put([File(name="out.bin")], Path(folder), desk)
+        stored = put([File(name="out.bin")], Path(folder), file_urls)
     assert stored == [Stored(name="out.bin", size=size, sha256=hashlib.sha256(data).hexdigest())]
     assert server.objects["/out.bin"] == data
     parts = max(1, -(-size // PART))
-    assert len(desk.requests[0].md5s) == parts
+    assert len(file_urls.requests[0].md5s) == parts
     assert len(server.asked) == parts + len(failing)
-    assert len(desk.completed) == (parts > 1)
+    assert len(file_urls.completed) == (parts > 1)
 
 
 @given(st.integers(0, 2**50))
@@ -680,35 +680,39 @@ def test_parts_cover_a_file_and_are_not_too_many(size: int) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_only_the_failed_part_is_uploaded_again(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_only_the_failed_part_is_uploaded_again(
+    store: Store, file_urls: FakeFileUrls, tmp_path: Path
+) -> None:
     (tmp_path / "o").write_bytes(os.urandom(3 * PART))
-    store.moods = [Mood(), Mood(500), Mood(etag="0" * 32)]
-    put([File(name="o")], tmp_path, desk)
+    store.faults = [Fault(), Fault(500), Fault(etag="0" * 32)]
+    put([File(name="o")], tmp_path, file_urls)
     assert [path.partition("?")[0][-1] for _, path, _ in store.asked] == ["0", "1", "1", "1", "2"]
-    [(_, upload, etags)] = desk.completed
+    [(_, upload, etags)] = file_urls.completed
     assert upload == "u1"
     assert etags == [etag_of(store.objects[f"/u1/o/{number}"]) for number in range(3)]
 
 
-def test_a_wrong_etag_of_an_upload_is_detected(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_a_wrong_etag_of_an_upload_is_detected(store: Store, file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
-    store.moods = [Mood(etag="0" * 32)] * 3
-    assert not_put([File(name="o")], tmp_path, desk) == (
+    store.faults = [Fault(etag="0" * 32)] * 3
+    assert not_put([File(name="o")], tmp_path, file_urls) == (
         "cannot upload output 'o': the object store received different content than was sent (tried 3 times)"
     )
 
 
-def test_etags_of_encrypted_objects_are_not_compared(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_etags_of_encrypted_objects_are_not_compared(
+    store: Store, file_urls: FakeFileUrls, tmp_path: Path
+) -> None:
     store.encrypted = True
     (tmp_path / "o").write_bytes(b"x")
-    assert put([File(name="o")], tmp_path, desk)[0].size == 1
+    assert put([File(name="o")], tmp_path, file_urls)[0].size == 1
 
 
-def test_a_refused_upload_is_not_retried(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_a_refused_upload_is_not_retried(store: Store, file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     for status, said in ((403, "403 Forbidden"), (404, "404 Not Found")):
-        store.moods = [Mood(status)]
-        assert said in not_put([File(name="o")], tmp_path, desk)
+        store.faults = [Fault(status)]
+        assert said in not_put([File(name="o")], tmp_path, file_urls)
     assert len(store.asked) == 2
 
 
@@ -721,84 +725,90 @@ def test_a_refused_upload_is_not_retried(store: Store, desk: Desk, tmp_path: Pat
     ],
 )
 def test_expired_urls_of_parts_are_renewed(
-    store: Store, desk: Desk, tmp_path: Path, uploads: list[str], sent: list[str]
+    store: Store, file_urls: FakeFileUrls, tmp_path: Path, uploads: list[str], sent: list[str]
 ) -> None:
     """In the same upload where Shardmill goes on with it, else from the beginning."""
     data = os.urandom(3 * PART)
     (tmp_path / "o").write_bytes(data)
-    desk.uploads = uploads
-    store.moods = [Mood(), Mood(403, body=b"Request has expired")]
-    put([File(name="o")], tmp_path, desk)
+    file_urls.uploads = uploads
+    store.faults = [Fault(), Fault(403, body=b"Request has expired")]
+    put([File(name="o")], tmp_path, file_urls)
     assert [path.partition("?")[0][1:].replace("/o/", "/") for _, path, _ in store.asked] == sent
     assert store.objects["/o"] == data
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_an_upload_that_restarts_forever_fails(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_an_upload_that_restarts_forever_fails(store: Store, file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(os.urandom(2 * PART))
-    desk.uploads = [f"u{number}" for number in range(100)]
-    store.moods = [Mood(), Mood(403, body=b"Request has expired")] * 50
-    assert "longer than its presigned URLs are valid" in not_put([File(name="o")], tmp_path, desk)
+    file_urls.uploads = [f"u{number}" for number in range(100)]
+    store.faults = [Fault(), Fault(403, body=b"Request has expired")] * 50
+    assert "longer than its presigned URLs are valid" in not_put([File(name="o")], tmp_path, file_urls)
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_unreachable_calls_to_shardmill_are_retried(desk: Desk, tmp_path: Path) -> None:
+def test_unreachable_calls_to_shardmill_are_retried(file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(os.urandom(2 * PART))
-    desk.faults = [Unreachable("away"), Unreachable("away")]
-    assert len(put([File(name="o")], tmp_path, desk)) == 1
-    desk.faults = [Unreachable("away")] * 3
-    assert not_put([File(name="o")], tmp_path, desk) == ("cannot upload the outputs: away (tried 3 times)")
-    desk.faults = [Refused("not yours")]
-    assert not_put([File(name="o")], tmp_path, desk) == "cannot upload the outputs: not yours"
+    file_urls.faults = [Unreachable("away"), Unreachable("away")]
+    assert len(put([File(name="o")], tmp_path, file_urls)) == 1
+    file_urls.faults = [Unreachable("away")] * 3
+    assert not_put([File(name="o")], tmp_path, file_urls) == (
+        "cannot upload the outputs: away (tried 3 times)"
+    )
+    file_urls.faults = [Refused("not yours")]
+    assert not_put([File(name="o")], tmp_path, file_urls) == "cannot upload the outputs: not yours"
 
 
-def test_a_response_without_a_url_is_an_error(desk: Desk, tmp_path: Path) -> None:
+def test_a_response_without_a_url_is_an_error(file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
-    with patch.object(Desk, "store", return_value=[]):
-        assert "returned no upload URL for 'o'" in not_put([File(name="o")], tmp_path, desk)
+    with patch.object(FakeFileUrls, "store", return_value=[]):
+        assert "returned no upload URL for 'o'" in not_put([File(name="o")], tmp_path, file_urls)
 
 
-def test_urls_of_small_outputs_are_requested_in_batches(desk: Desk, tmp_path: Path) -> None:
+def test_urls_of_small_outputs_are_requested_in_batches(file_urls: FakeFileUrls, tmp_path: Path) -> None:
     for number in range(250):
         (tmp_path / f"part-{number:03}.csv").write_bytes(b"x")
-    stored = put([File(name="part-*.csv")], tmp_path, desk)
+    stored = put([File(name="part-*.csv")], tmp_path, file_urls)
     assert [each.name for each in stored] == [f"part-{number:03}.csv" for number in range(250)]
-    assert desk.calls == 3
+    assert file_urls.calls == 3
 
 
-def test_nothing_is_uploaded_if_an_output_is_missing(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_nothing_is_uploaded_if_an_output_is_missing(
+    store: Store, file_urls: FakeFileUrls, tmp_path: Path
+) -> None:
     (tmp_path / "a").write_bytes(b"x")
-    assert not_put([File(name="a"), File(name="x")], tmp_path, desk) == "output 'x' is missing"
+    assert not_put([File(name="a"), File(name="x")], tmp_path, file_urls) == "output 'x' is missing"
     assert store.asked == []
 
 
-def test_a_file_that_changes_during_the_upload_is_rejected(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_a_file_that_changes_during_the_upload_is_rejected(
+    store: Store, file_urls: FakeFileUrls, tmp_path: Path
+) -> None:
     path = tmp_path / "o"
     path.write_bytes(b"before")
-    real: Callable[..., Any] = Desk.store
+    real: Callable[..., Any] = FakeFileUrls.store
 
-    def meddling(self: Desk, *args: Any) -> Any:
+    def meddling(self: FakeFileUrls, *args: Any) -> Any:
         path.write_bytes(b"after!")
         return real(self, *args)
 
-    with patch.object(Desk, "store", meddling):
-        assert "400 Bad Request (BadDigest) (tried 3 times)" in not_put([File(name="o")], tmp_path, desk)
+    with patch.object(FakeFileUrls, "store", meddling):
+        assert "400 Bad Request (BadDigest) (tried 3 times)" in not_put([File(name="o")], tmp_path, file_urls)
     assert store.objects == {}
 
 
-def test_an_upload_stops_with_its_task(desk: Desk, tmp_path: Path) -> None:
+def test_an_upload_stops_with_its_task(file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     stop = Event()
     stop.set()
     with pytest.raises(TransferInterrupted, match=DISCARDED):
-        put([File(name="o")], tmp_path, desk, stop=stop)
-    assert desk.requests == []
+        put([File(name="o")], tmp_path, file_urls, stop=stop)
+    assert file_urls.requests == []
 
 
-def test_a_stalled_upload_stops_with_its_task(store: Store, desk: Desk, tmp_path: Path) -> None:
+def test_a_stalled_upload_stops_with_its_task(store: Store, file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(b"x")
     stop = Event()
-    store.moods = [Mood(stall=True)]
+    store.faults = [Fault(stall=True)]
 
     def once_asked() -> None:
         while not store.asked:
@@ -807,7 +817,7 @@ def test_a_stalled_upload_stops_with_its_task(store: Store, desk: Desk, tmp_path
 
     threading.Thread(target=once_asked).start()
     with pytest.raises(TransferInterrupted, match=DISCARDED):
-        put([File(name="o")], tmp_path, desk, stop=stop, settings=TransferSettings(read_seconds=100))
+        put([File(name="o")], tmp_path, file_urls, stop=stop, settings=TransferSettings(read_seconds=100))
     assert not store.woken.is_set()
 
 

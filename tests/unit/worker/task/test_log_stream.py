@@ -1,4 +1,4 @@
-"""The log of a task while somebody follows it: stored piece by piece, complete in the end."""
+"""The log of a task that is followed: uploaded in pieces, complete in the end."""
 
 import threading
 import time

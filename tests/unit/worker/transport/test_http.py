@@ -39,7 +39,7 @@ def problem(status: int, code: str, detail: str = "because") -> httpx.Response:
 
 
 class Server:
-    """Remembers what it was asked; answers a path as told."""
+    """Records the requests, and returns the response set for each path."""
 
     def __init__(self) -> None:
         self.requests: list[httpx.Request] = []

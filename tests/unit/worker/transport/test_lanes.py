@@ -1,4 +1,4 @@
-"""Long polls on lanes: who is asked when, and what becomes of messages that nobody has room for."""
+"""Long polling of lanes: their order, and the release of surplus messages."""
 
 import threading
 import time
