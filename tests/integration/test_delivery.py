@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks import messages as task_messages
 from shardmill.engine.tasks.interruption import hand_back
-from shardmill.engine.tasks.lease import drop_void
+from shardmill.engine.tasks.lease import delete_void
 from shardmill.engine.tasks.lease import lease as lease_messages
 from shardmill.model.worker import HandedBack
 from support.aws_rules.faults import Faults
@@ -317,6 +317,6 @@ def test_void_messages_are_deleted_and_others_kept(runner: JobRunner) -> None:
     assert runner.mill.jobs.raise_generation(runner.row(0)) is not None
     task_messages.send(runner.mill, runner.row(0), [1, 2], runner.worker.clock())
     new = runner.worker.receive()
-    meant = drop_void(runner.mill, [*old, *new], runner.worker.clock())
+    meant = delete_void(runner.mill, [*old, *new], runner.worker.clock())
     assert sorted(json.loads(message.body)[4] for message in meant) == [1, 2]
     assert meant == new

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from shardmill.engine.control import change
 from shardmill.engine.running import concurrency
 from shardmill.engine.tasks import fair_share
-from shardmill.engine.tasks import window as task_window
 from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Block, Shard, block_count, block_size
@@ -179,7 +178,7 @@ def test_a_step_sends_exactly_the_tasks_in_its_window(data: st.DataObject) -> No
         ended = set(range(data.draw(st.integers(0, total)))) | {rank for rank in ended if rank % 7 == 0}
     step, blocks = a_step(total, window, ended)
     lines = [[rank for rank in range(line, total, window) if rank not in ended] for line in range(window)]
-    assert list(task_window.open_ranks(step, blocks)) == sorted(line[0] for line in lines if line)
+    assert list(window.sendable(step, blocks)) == sorted(line[0] for line in lines if line)
 
 
 # concurrency

@@ -216,7 +216,7 @@ def test_a_workers_row_stays_small_with_large_progress_texts(runner: JobRunner) 
         runner.mill, worker.id, worker.session, work, offline=False, now=runner.worker.clock()
     )
     assert len(beat_.worker.work) == 60
-    assert len(json.dumps(beat_.worker.progress)) <= registry.MOST_PROGRESS_BYTES
+    assert len(json.dumps(beat_.worker.progress)) <= registry.MAX_PROGRESS_BYTES
 
 
 def test_a_heartbeat_clears_followed_tasks_that_are_no_longer_held(runner: JobRunner) -> None:

@@ -1,4 +1,4 @@
-"""Pages of a log put together give the log, wherever they are cut."""
+"""The pages of a log add up to the log, wherever they are cut."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ def test_pages_join_to_the_whole(text: str, size: int) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_text_do_not_stop_the_reading(data: bytes) -> None:
+def test_invalid_utf8_is_replaced(data: bytes) -> None:
     text, used = decode_page(data, final=True)
     assert used == len(data)
     assert text == data.decode(errors="replace")

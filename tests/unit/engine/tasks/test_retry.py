@@ -1,4 +1,4 @@
-"""What becomes of a task, from the value of its shard: each outcome in a table, and laws over all."""
+"""Decisions on tasks: each outcome in a table, and properties that hold for all."""
 
 import pytest
 from hypothesis import given
@@ -50,27 +50,27 @@ def report(shard: Shard, outcome: str, *, reason: str = "", stopping: bool = Fal
     return on_report(shard, RULES, Outcome(outcome), reason=reason, now=NOW, stopping=stopping)
 
 
-def test_a_task_nobody_touched_is_taken() -> None:
+def test_an_untouched_task_is_leased() -> None:
     taken = deliver(Shard())
     assert isinstance(taken, Take)
     assert taken.shard == Shard(TaskState.RUNNING, attempt=1, worker="me.7", time=NOW)
 
 
-def test_a_task_whose_time_has_not_come_waits() -> None:
+def test_a_task_waits_until_its_retry_is_due() -> None:
     assert deliver(Shard(TaskState.READY, attempt=1, time=NOW + 4_000)) == Wait(4_000)
 
 
-def test_a_live_lease_is_left_alone() -> None:
+def test_a_live_lease_is_respected() -> None:
     assert isinstance(deliver(RUNNING, alive=True), Wait)
 
 
-def test_a_dead_lease_is_taken_again_without_counting_as_a_failure() -> None:
+def test_an_expired_lease_is_leased_again_without_counting_as_a_failure() -> None:
     taken = deliver(RUNNING, alive=False)
     assert isinstance(taken, Take)
     assert (taken.shard.attempt, taken.shard.failures, taken.shard.losses) == (2, 0, 1)
 
 
-def test_losses_are_bounded() -> None:
+def test_losses_are_limited() -> None:
     ended = deliver(RUNNING.evolve(losses=1), alive=False)
     assert isinstance(ended, End)
     assert ended.shard.state is TaskState.FAILED
@@ -79,11 +79,11 @@ def test_losses_are_bounded() -> None:
 @pytest.mark.parametrize(
     "state", [TaskState.SUCCESS, TaskState.FAILED, TaskState.KILLED, TaskState.SUSPENDED]
 )
-def test_nothing_is_left_to_do_for_an_ended_task(state: TaskState) -> None:
+def test_the_message_of_an_ended_task_is_deleted(state: TaskState) -> None:
     assert deliver(Shard(state, attempt=1)) == Settled()
 
 
-def test_a_stopping_step_takes_nothing_and_ends_dead_leases() -> None:
+def test_a_stopping_step_leases_nothing_and_ends_expired_leases() -> None:
     assert deliver(Shard(), stopping=True) == Settled()
     ended = deliver(RUNNING, alive=False, stopping=True)
     assert isinstance(ended, End)
@@ -120,7 +120,7 @@ def test_reports(
 
 
 @given(shards, st.booleans(), st.booleans())
-def test_delivery_only_makes_legal_moves_and_never_lowers_an_attempt(
+def test_delivery_only_makes_legal_transitions_and_never_lowers_an_attempt(
     shard: Shard, alive: bool, stopping: bool
 ) -> None:
     verdict = deliver(shard, alive=alive, stopping=stopping)
@@ -144,7 +144,7 @@ def test_a_report_ends_a_task_or_makes_it_ready_and_a_stopping_step_only_ends(
 
 
 @given(shards)
-def test_handing_back_counts_as_nothing_but_keeps_the_fence(shard: Shard) -> None:
+def test_a_returned_task_counts_nothing_and_keeps_its_attempt(shard: Shard) -> None:
     after = on_hand_back(shard, NOW)
     assert after.attempt == shard.attempt
     assert (after.failures, after.losses, after.rejections) == (
@@ -155,7 +155,7 @@ def test_handing_back_counts_as_nothing_but_keeps_the_fence(shard: Shard) -> Non
 
 
 @given(st.integers(1, 10_000), st.integers(0, 10_000), st.integers(0, 100))
-def test_a_percentage_tolerates_what_its_count_would(total: int, failures: int, percent: int) -> None:
+def test_a_percentage_tolerates_the_equivalent_count(total: int, failures: int, percent: int) -> None:
     assert too_many_failures(f"{percent}%", failures, total) == (failures > percent * total / 100)
 
 

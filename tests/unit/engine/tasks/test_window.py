@@ -1,4 +1,4 @@
-"""Whose turn it is: no more tasks than the window are alive, and each has its turn in the end."""
+"""The window: no more tasks than it allows are queued or running, and each is sent in the end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shardmill.model.states import StepState, TaskState
 from shardmill.store.rows import StepRow
 
 
-class Line:
-    """A step whose messages and tasks a test moves by hand."""
+class FakeStep:
+    """A step whose messages and tasks a test changes one by one."""
 
     def __init__(self, total: int, window: int, ended: Iterable[int]) -> None:
         self.step = StepRow("j", 1, 0, "a", StepState.RUNNING, "a", "t", 0, total=total, window=window)
@@ -37,7 +37,7 @@ class Line:
         listed = map(self._block, range(block_count(self.step.total)))
         found = {block.number: block for block in listed if not block.finished}
         self.step = self.step.evolve(open=set(map(str, found)))
-        self.sent = set(task_window.open_ranks(self.step, found))
+        self.sent = set(task_window.sendable(self.step, found))
 
     def of(self, state: TaskState) -> set[int]:
         return {rank for rank, each in self.states.items() if each is state}
@@ -48,7 +48,7 @@ class Line:
 
     @property
     def surplus(self) -> set[int]:
-        """What runs though another before it in its line has not ended."""
+        """Running tasks behind a task of the same line that has not ended."""
         unended = self.of(TaskState.READY) | self.of(TaskState.RUNNING)
         return {
             rank
@@ -61,14 +61,14 @@ class Line:
             self.states[rank] = TaskState.RUNNING
         elif self.states[rank].ended:
             self.sent.remove(rank)
-            self.sent.update(task_window.after(self.mill, self.step, [rank]))
+            self.sent.update(task_window.next_after(self.mill, self.step, [rank]))
 
     def end(self, rank: int) -> None:
         self.states[rank] = TaskState.SUCCESS
         self.sent.discard(rank)
         if self.step.uneven:
-            self.sent.update(task_window.after(self.mill, self.step, [rank]))
-        elif (following := task_window.next_of(self.step, rank)) is not None:
+            self.sent.update(task_window.next_after(self.mill, self.step, [rank]))
+        elif (following := task_window.next_in_line(self.step, rank)) is not None:
             self.sent.add(following)
 
     def change(self, window: int) -> None:
@@ -78,10 +78,10 @@ class Line:
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_the_window_holds_through_changes_and_nothing_is_left_behind(data: st.DataObject) -> None:
+def test_the_window_holds_through_changes_and_every_task_ends(data: st.DataObject) -> None:
     total = data.draw(st.integers(1, 150))
     kept = data.draw(st.sets(st.integers(0, total - 1)))
-    line = Line(total, data.draw(st.integers(1, total)), kept)
+    line = FakeStep(total, data.draw(st.integers(1, total)), kept)
     for _ in range(data.draw(st.integers(0, 60))):
         running, sent = sorted(line.of(TaskState.RUNNING)), sorted(line.sent)
         action = data.draw(st.sampled_from(["receive", "receive", "end", "end", "change"]))
@@ -102,14 +102,14 @@ def test_the_window_holds_through_changes_and_nothing_is_left_behind(data: st.Da
 
 
 @given(st.integers(1, 400), st.data())
-def test_blocks_that_no_message_can_be_of_are_not_reached(total: int, data: st.DataObject) -> None:
+def test_blocks_for_which_no_message_was_sent_are_not_listed(total: int, data: st.DataObject) -> None:
     window = data.draw(st.integers(1, total))
     untouched = data.draw(st.sets(st.integers(0, block_count(total) - 1)))
-    step = Line(total, window, ()).step
+    step = FakeStep(total, window, ()).step
     expected = {
         number
         for number in untouched
         for rank in range(number * 64, number * 64 + 64)
         if rank < window or (rank - window) // 64 not in untouched
     }
-    assert set(task_window.reached(step, untouched)) == expected
+    assert set(task_window.possibly_sent(step, untouched)) == expected

@@ -29,7 +29,7 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
         return open_step.open_step(mill, job_id, run, index, now)
     if action == "enqueue":
         key, ranks = (job_id, run, index), range(event["item"]["from"], event["item"]["to"])
-        sent = list(ranks) if run == 1 else messages.first_of(mill, key, ranks)
+        sent = list(ranks) if run == 1 else messages.first_open(mill, key, ranks)
         messages.send_to(mill, event["queues"], key, event["gen"], sent)
         return {"sent": len(sent)}
     if action == "sweep":

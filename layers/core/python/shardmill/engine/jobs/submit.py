@@ -22,7 +22,7 @@ from shardmill.engine.jobs import dependencies
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.jobs.effective import BoundGroups, bound_groups_for, effective
 from shardmill.engine.mill import Mill
-from shardmill.engine.tasks.work_item import in_words, trial
+from shardmill.engine.tasks.work_item import check_renders, describe_error
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
 from shardmill.model.definition.fields import JobDefine, StepDefine
@@ -243,9 +243,11 @@ def _check_runnable(
     whole, given = 0, len(json.dumps(job.request.get("files", [])))
     for spec in specs:
         try:
-            trial(spec, job)
+            check_renders(spec, job)
         except (TemplateError, ValidationError) as error:
-            faults.append(fault(("params",), "bad-template", f"step {spec.step_name}: {in_words(error)}"))
+            faults.append(
+                fault(("params",), "bad-template", f"step {spec.step_name}: {describe_error(error)}")
+            )
         size = len(spec.model_dump_json().encode())
         whole += size
         if size + given > MAX_ROW_BYTES:

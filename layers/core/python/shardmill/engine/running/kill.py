@@ -145,7 +145,7 @@ def _end_shards(mill: Mill, step: StepRow) -> None:
             ends.update(_end_block(mill, step, block).counts())
         elif not block.swept:
             untouched[block.number] = block
-    for number in window.reached(step, untouched):
+    for number in window.possibly_sent(step, untouched):
         ends.update(_end_block(mill, step, untouched[number]).counts())
     success, failed = ends[TaskState.SUCCESS], ends[TaskState.FAILED]
     mill.jobs.set_counts(step, success=success, failed=failed, killed=step.total - success - failed)

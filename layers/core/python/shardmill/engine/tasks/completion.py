@@ -71,7 +71,7 @@ def send_next(mill: Mill, step: StepRow, ranks: Iterable[int], now: int, *, repe
     Reads rows if `repeated` or if the window was changed, because tasks may have ended out of order.
     """
     if repeated or step.uneven:
-        following = window.after(mill, step, ranks)
+        following = window.next_after(mill, step, ranks)
     else:
-        following = [rank for ended in ranks if (rank := window.next_of(step, ended)) is not None]
+        following = [rank for ended in ranks if (rank := window.next_in_line(step, ended)) is not None]
     messages.send_if_possible(mill, step, following, now)

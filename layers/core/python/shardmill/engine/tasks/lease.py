@@ -49,7 +49,7 @@ class _Batch:
 def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: int) -> list[Lease]:
     """Lease the tasks of the messages that a worker session received."""
     batch = _Batch(session, now)
-    tickets = _readable(mill, messages)
+    tickets = _parse_tickets(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
     blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
     resends: dict[StepKey, Message] = {}
@@ -59,7 +59,7 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
             resends[ticket.step_key] = message
             continue
         ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
-        if not step or not _meant(step, ticket) or ticket.rank in ranks:
+        if not step or not _is_current(step, ticket) or ticket.rank in ranks:
             batch.delete.append(message)
         elif matching.queue_suspended(mill, step, message.queue, now):
             batch.hide.append((message, matching.bounce_delay(message.receives)))
@@ -67,10 +67,10 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
             ranks[ticket.rank] = message
     for (key, number), ranks in blocks.items():
         if ranks:
-            with _unless_nothing_is_taken(batch):
+            with _keep_partial_batch(batch):
                 _lease_block(mill, batch, steps[key], number, ranks)
     for key, message in resends.items():
-        with _unless_nothing_is_taken(batch):
+        with _keep_partial_batch(batch):
             _resend(mill, key, now)
             batch.delete.append(message)
     if batch.hide:
@@ -80,11 +80,11 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
     return batch.leases
 
 
-def drop_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
+def delete_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
     """Delete messages of older generations of their step. Returns the others."""
-    tickets = _readable(mill, messages)
+    tickets = _parse_tickets(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
-    meant = [m for t, m in tickets if (step := steps.get(t.step_key)) and _meant(step, t)]
+    meant = [m for t, m in tickets if (step := steps.get(t.step_key)) and _is_current(step, t)]
     void = [message for _, message in tickets if message not in meant]
     if void:
         mill.queues.delete(void)
@@ -92,7 +92,7 @@ def drop_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message
 
 
 @contextmanager
-def _unless_nothing_is_taken(batch: _Batch) -> Iterator[None]:
+def _keep_partial_batch(batch: _Batch) -> Iterator[None]:
     """Log an error instead of raising it if tasks were leased, because these must reach the worker."""
     try:
         yield
@@ -111,7 +111,7 @@ def _resend(mill: Mill, key: StepKey, now: int) -> None:
         task_messages.send_open(mill, step, now)
 
 
-def _readable(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
+def _parse_tickets(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
     tickets = []
     for message in messages:
         ticket = Ticket.decode(message.body)
@@ -122,7 +122,7 @@ def _readable(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Mes
     return tickets
 
 
-def _meant(step: StepRow, ticket: Ticket) -> bool:
+def _is_current(step: StepRow, ticket: Ticket) -> bool:
     return step.opened and ticket.gen == step.gen and RESEND <= ticket.rank < step.total
 
 
@@ -131,7 +131,7 @@ def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, 
     tickets = list(tickets)
     keys = {ticket.step_key for ticket in tickets}
     steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
-    doubtful = {t.step_key for t in tickets if t.step_key in steps and not _meant(steps[t.step_key], t)}
+    doubtful = {t.step_key for t in tickets if t.step_key in steps and not _is_current(steps[t.step_key], t)}
     for key in doubtful:
         mill.recent_steps.discard(key)
     return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if doubtful else steps
@@ -146,7 +146,7 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
     block = mill.shards.blocks(step, [number])[number] if step.stopping else None
     for _ in range(_TRIES):
         known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
-        verdicts = _judge(mill, batch, step, known, lease_ms)
+        verdicts = _decide(mill, batch, step, known, lease_ms)
         changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
         try:
             if changes:
@@ -161,7 +161,7 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
             if not all(block[rank] == shard for rank, shard in changes.items()):
                 continue
             # The SDK retried a write whose response was lost: the block has the values written here.
-        _carry_out(mill, batch, step, block, known, verdicts, ranks, lease_ms)
+        _apply(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
     batch.hide.extend((message, 1) for message in ranks.values())
 
@@ -170,7 +170,7 @@ def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
     return any(isinstance(verdict, Take) for verdict in verdicts.values())
 
 
-def _judge(
+def _decide(
     mill: Mill, batch: _Batch, step: StepRow, known: Mapping[int, Shard], lease_ms: int
 ) -> dict[int, Verdict]:
     rules = Rules.of(step)
@@ -221,7 +221,7 @@ def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: in
     return alive
 
 
-def _carry_out(
+def _apply(
     mill: Mill,
     batch: _Batch,
     step: StepRow,
@@ -247,7 +247,7 @@ def _carry_out(
     }
     if lost:
         store_unreported(mill, step, lost, LOST, batch.now)
-        _forget_lost(mill, step, lost, batch.now)
+        _drop_from_workers(mill, step, lost, batch.now)
     bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
     if bounced:
         _bounce(mill, batch, step, bounced)
@@ -264,7 +264,7 @@ def _carry_out(
 def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
     """Leave tasks to other workers of the queue, or send them to another group that can run them."""
     if not matching.can_run(batch.session.apps, matching.required_program(step)):
-        unmatched.note_if_stuck(mill, step, list(bounced), batch.now)
+        unmatched.note_unmatched(mill, step, list(bounced), batch.now)
     rows = matching.group_rows(mill, step.groups, batch.now)
     for rank, message in bounced.items():
         names = matching.other_capable_groups(
@@ -278,7 +278,7 @@ def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Mess
             batch.hide.append((message, matching.bounce_delay(message.receives)))
 
 
-def _forget_lost(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
+def _drop_from_workers(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
     """Remove lost tasks from the rows of the workers that held them."""
     by_worker: dict[str, set[str]] = {}
     for rank, shard in lost.items():
@@ -303,7 +303,7 @@ def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
     lease_ms = lease_time(mill, step, now)
     for block in mill.shards.all_blocks(step):
         known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
-        verdicts = _judge(mill, _Batch(WorkerSession(""), now), step, known, lease_ms)
+        verdicts = _decide(mill, _Batch(WorkerSession(""), now), step, known, lease_ms)
         ends = {rank: verdict.shard for rank, verdict in verdicts.items() if isinstance(verdict, End)}
         if not ends:
             continue

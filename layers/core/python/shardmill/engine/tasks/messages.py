@@ -82,20 +82,20 @@ def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
 
     `last`: mark the generation as sent, so that it is not sent again.
     """
-    ranks = list(window.open_ranks(step, {block.number: block for block in mill.shards.open_blocks(step)}))
+    ranks = list(window.sendable(step, {block.number: block for block in mill.shards.open_blocks(step)}))
     send(mill, step, ranks, now)
     if last:
         mill.jobs.mark_sent(step)
     return len(ranks)
 
 
-def first_of(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list[int]:
+def first_open(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list[int]:
     """The first open tasks of the lines of `ranks`, in a rerun that kept some tasks."""
     step = mill.jobs.step(*step_key)
     if not step or not step.opened:
         return []
     blocks = {block.number: block for block in mill.shards.open_blocks(step)}
-    return [rank for rank in window.open_ranks(step, blocks) if rank % step.window in ranks]
+    return [rank for rank in window.sendable(step, blocks) if rank % step.window in ranks]
 
 
 def send_again(mill: Mill, step: StepRow, now: int) -> None:

@@ -1,4 +1,4 @@
-"""Tasks that no live worker of their group can run: noted, and sent to the first worker that can."""
+"""Unmatched tasks, which no live worker of their group can run: note them for the first worker that can."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from shardmill.store.groups import Unmatched
 from shardmill.store.rows import StepRow, WorkerRow
 
 
-def note_if_stuck(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> None:
-    """Note tasks that no live worker can run, so that the first that can gets them at once.
+def note_unmatched(mill: Mill, step: StepRow, ranks: Sequence[int], now: int) -> None:
+    """Note tasks that no live worker can run, so that the first worker that can gets them at once.
 
-    It is noted before the last look, and a worker joins before it looks for notes: one sees the other.
+    The note is written before the workers are read again, and a worker registers before it reads the notes,
+    so at least one of the two sees the other.
     """
     need = required_program(step)
-    if _anyone(mill, step, need, now):
+    if _any_can_run(mill, step, need, now):
         return
     names = list(group_rows(mill, step.groups, now))
     for name in names:
         mill.groups.note_unmatched(name, step, ranks, need, now=now)
-    if _anyone(mill, step, need, now, fresh=True):
+    if _any_can_run(mill, step, need, now, fresh=True):
         for name in names:
             _send(mill, Unmatched(name, (step.job_id, step.run, step.index), need, set(ranks)), now)
 
 
-def _anyone(mill: Mill, step: StepRow, need: str, now: int, *, fresh: bool = False) -> bool:
+def _any_can_run(mill: Mill, step: StepRow, need: str, now: int, *, fresh: bool = False) -> bool:
     return any(can_run(worker.apps, need) for worker in live_workers(mill, step.groups, now, fresh=fresh))
 
 
-def wake_stuck(mill: Mill, worker: WorkerRow, now: int) -> None:
-    """Send again what nobody but this worker can run; the older messages of it come back too."""
+def send_unmatched(mill: Mill, worker: WorkerRow, now: int) -> None:
+    """Send the unmatched tasks that a worker can run. Their older messages also reappear later."""
     for group in worker.groups:
         for noted in list(mill.groups.unmatched(group)):
             if can_run(worker.apps, noted.need):

@@ -1,8 +1,8 @@
-"""Whose turn it is: of a step's tasks, no more than its window are alive.
+"""The window of a step: at most so many of its tasks are queued or running at a time.
 
-The tasks `r`, `r + window`, `r + 2 window` … stand in one line, and the end of one brings the next. Tasks end
-out of line where a rerun kept some, where somebody ended one by hand, or where the window is another by now:
-the first of a line that has not ended has the turn, whatever has ended behind it.
+The tasks `r`, `r + window`, `r + 2 window` … form a line, and the end of one sends the next. Tasks may end
+out of order: a rerun kept some, a user forced one, or the window was changed. So the next task of a line is
+the first that has not ended.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
 
 
-def next_of(step: StepRow, rank: int) -> int | None:
-    """The task that stands behind this one in its line, if its turn may come."""
+def next_in_line(step: StepRow, rank: int) -> int | None:
+    """The next task in the line of this one; None at its end, or if the step sends no tasks."""
     following = rank + step.window
     return following if following < step.total and step.opened and not step.stopping else None
 
 
-def open_ranks(step: StepRow, open_blocks: Mapping[int, Block]) -> Iterator[int]:
-    """The tasks that have their turn, and those that run; a block that is not open has ended as a whole."""
+def sendable(step: StepRow, open_blocks: Mapping[int, Block]) -> Iterator[int]:
+    """The first open task of each line, and the running tasks. All tasks of other blocks have ended."""
     taken: set[int] = set()
     for number in sorted(open_blocks):
         block = open_blocks[number]
@@ -37,8 +37,8 @@ def open_ranks(step: StepRow, open_blocks: Mapping[int, Block]) -> Iterator[int]
                 yield rank
 
 
-def reached(step: StepRow, untouched: Collection[int]) -> Iterator[int]:
-    """The blocks, of those that nobody touched, of which a message may be out."""
+def possibly_sent(step: StepRow, untouched: Collection[int]) -> Iterator[int]:
+    """The untouched blocks for which a message may have been sent."""
     for number in untouched:
         first = number * BLOCK_SIZE
         before = {block_of(first - step.window), block_of(first + BLOCK_SIZE - 1 - step.window)}
@@ -46,23 +46,23 @@ def reached(step: StepRow, untouched: Collection[int]) -> Iterator[int]:
             yield number
 
 
-def after(mill: Mill, step: StepRow, ended: Iterable[int]) -> list[int]:
-    """The tasks that have their turn after these have ended, and that nobody runs yet."""
-    look = _Look(mill, step)
+def next_after(mill: Mill, step: StepRow, ended: Iterable[int]) -> list[int]:
+    """The tasks to send after these have ended: the next of their lines, unless they run already."""
+    tasks = _OpenTasks(mill, step)
     found: set[int] = set()
     for rank in ended:
-        following = next_of(step, rank)
-        if following is None or look.any_before(rank):
+        following = next_in_line(step, rank)
+        if following is None or tasks.any_before(rank):
             continue
-        while following is not None and look.at(following) is None:
-            following = next_of(step, following)
-        if following is not None and look.at(following) is TaskState.READY:
+        while following is not None and tasks.at(following) is None:
+            following = next_in_line(step, following)
+        if following is not None and tasks.at(following) is TaskState.READY:
             found.add(following)
     return sorted(found)
 
 
-class _Look:
-    """Reads the blocks of a step that are open, each once and only if it matters."""
+class _OpenTasks:
+    """Reads the open blocks of a step, each once and on demand."""
 
     def __init__(self, mill: Mill, step: StepRow) -> None:
         self._mill = mill
@@ -80,7 +80,7 @@ class _Look:
         return None if state.ended else state
 
     def any_before(self, rank: int) -> bool:
-        """Whether a task has not ended that stands before this one in its line."""
+        """Whether an earlier task in the line of this one has not ended."""
         last = block_of(rank)
         sets = range(set_of(last) + 1)
         numbers = [number for each in sets for number in sorted(self._open(each)) if number <= last]

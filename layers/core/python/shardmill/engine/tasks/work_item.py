@@ -1,4 +1,4 @@
-"""What a worker is told of the task it leased, and the receipt it gives back."""
+"""The work item that a worker gets for a leased task, and the receipt that it returns with its report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shardmill.model.templates.render import TemplateError, as_text, render_valu
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
 
-# A parameter comes from whoever submits; it must not bend what the step's own program loads or runs.
+# Parameters come from the submitter; they must not change what the step's program loads or runs.
 _RESERVED = re.compile(
     r"^(PATH|HOME|SHELL|USER|LOGNAME|IFS|ENV|CLASSPATH|(BASH|LD|DYLD|NODE|_?JAVA|JDK|HADOOP|HIVE|YARN|TEZ|DOCKER"
     r"|SSL|AWS|SHARDMILL)_.*|PYTHON.*|PERL.*)$"
@@ -32,26 +32,26 @@ _RESERVED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Handed out with a lease and given back with the report, so that reporting needs no reading."""
+    """Sent with a lease and returned with the report, so that a report needs no read."""
 
     run: int
     queue: str
     handle: str
     shard: Shard
     gen: int = 0
-    """The generation of the message, of which a step makes older ones void."""
+    """The generation of the message; messages of older generations are void."""
 
     @property
     def message(self) -> Message:
         return Message(self.queue, self.handle, "")
 
     def encode(self) -> str:
-        told = [self.run, self.queue, self.handle, self.shard.encode(), self.gen]
-        return json.dumps(told, separators=(",", ":"))
+        values = [self.run, self.queue, self.handle, self.shard.encode(), self.gen]
+        return json.dumps(values, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str) -> Receipt | None:
-        """None if the text is no receipt: it comes from outside, and is believed only if a row agrees."""
+        """Parse a receipt; None if it is malformed. It is untrusted until a conditional write succeeds."""
         try:
             run, queue, handle, entry, gen = json.loads(text)
             shard = Shard.decode(entry)
@@ -76,17 +76,17 @@ class Receipt:
 
 
 def work_item(step: StepRow, rank: int, shard: Shard, receipt: Receipt, lease_seconds: int) -> Lease:
-    """A task as its worker gets it; if it cannot be made, one that says why, and fails."""
+    """The work item of a task. If its templates cannot be rendered, one with a `fault`, which fails."""
     spec = step.define
     try:
         return _work_item(step, spec, rank, shard, receipt, lease_seconds)
     except (TemplateError, ValidationError) as error:
         bare = StepDefine.model_construct(step_name=spec.step_name, start_shard_id=spec.start_shard_id)
         faulty = _work_item(step, bare, rank, shard, receipt, lease_seconds)
-        return faulty.model_copy(update={"fault": f"the task cannot be made: {in_words(error)}"})
+        return faulty.model_copy(update={"fault": f"the task cannot be rendered: {describe_error(error)}"})
 
 
-def in_words(error: TemplateError | ValidationError) -> str:
+def describe_error(error: TemplateError | ValidationError) -> str:
     if isinstance(error, TemplateError):
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
@@ -129,14 +129,14 @@ def _needs_files(spec: StepDefine) -> bool:
     return bool(spec.inputs or spec.outputs or spec.predata) or any(map(is_reference, private))
 
 
-def trial(spec: StepDefine, job: JobRow) -> None:
-    """Make the first task of a step as a worker would get it, to see that it can be.
+def check_renders(spec: StepDefine, job: JobRow) -> None:
+    """Render the first task of a step, to check its templates when the Job is submitted.
 
-    Raises TemplateError, or ValidationError if what the templates give is no task.
+    Raises TemplateError, or ValidationError if the rendered task is not valid.
     """
     document = spec.model_dump(mode="json", exclude_defaults=True)
     if waits_for_values(document):
-        return  # what it will be given is not known yet
+        return  # the outputs that it uses do not exist yet
     step = StepRow(
         job_id=job.id,
         run=job.run,
@@ -162,7 +162,7 @@ def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str,
         return content, None
     command = spec.command.model_dump(include={"name", "args_array", "dockerimage"}, exclude_none=True)
     command = render_value(command, context, False)
-    if spec.command.args:  # the worker splits it into words, so a value must stay one word
+    if spec.command.args:  # the worker splits args into words, so values are quoted
         command["args"] = render_value(spec.command.args, context, True)
     return content, command
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardmill.engine.groups.matching import group_rows, suspension_reasons
 from shardmill.engine.mill import Mill
-from shardmill.engine.workers.registry import Beat, heartbeat_seconds, is_seen
+from shardmill.engine.workers.registry import Heartbeat, heartbeat_seconds, is_alive
 from shardmill.model.base import from_ms
 from shardmill.model.worker import HeartbeatAnswer, Worker, WorkerStatus
 from shardmill.store.rows import WorkerRow
@@ -39,7 +39,7 @@ def worker_view(mill: Mill, worker: WorkerRow, now: int) -> Worker:
 def _status(mill: Mill, worker: WorkerRow, now: int) -> WorkerStatus:
     if worker.offline and not worker.work:
         return WorkerStatus.OFFLINE
-    if not is_seen(mill, worker, now):
+    if not is_alive(mill, worker, now):
         return WorkerStatus.DISCONNECTED
     return WorkerStatus.DRAINING if worker.offline or worker.drain else WorkerStatus.ONLINE
 
@@ -54,7 +54,7 @@ def _why_suspended(mill: Mill, worker: WorkerRow, now: int) -> str:
     return ""
 
 
-def heartbeat_answer(mill: Mill, beat: Beat, now: int) -> HeartbeatAnswer:
+def heartbeat_answer(mill: Mill, beat: Heartbeat, now: int) -> HeartbeatAnswer:
     worker = beat.worker
     why = _why_suspended(mill, worker, now)
     return HeartbeatAnswer(

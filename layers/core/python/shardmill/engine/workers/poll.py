@@ -1,4 +1,4 @@
-"""Leasing over HTTP: look into every lane, then wait where work usually comes."""
+"""Lease over HTTP: receive from every lane, then long-poll the normal lane."""
 
 from __future__ import annotations
 
@@ -16,57 +16,59 @@ from shardmill.model.worker import Lease, LeaseRequest
 from shardmill.store.rows import GroupRow, WorkerRow
 from shardmill.store.workers import Tally
 
-USUAL_LANE = LANES.index("normal")
+NORMAL_LANE = LANES.index("normal")
 ROUND_SECONDS = 5
-_BEATS = 1.5  # a caller that waits here and misses a heartbeat may be dead: nobody would hear the answer
+_MISSED_HEARTBEATS = (
+    1.5  # a caller that sent no heartbeat for so many intervals may be gone: lease it nothing
+)
 
 
 def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Lease]:
-    """Lease up to `max` tasks for a worker, waiting for them if there are none yet."""
+    """Lease up to `max` tasks for a worker; wait up to `waitSeconds` while there are none."""
     worker = registry.read(mill, request.worker_id)
     if worker.offline or request.session not in (None, worker.session):
         raise _stale(worker)
     if not worker.takes_tasks:
         raise WorkerSuspended(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
-    groups = _serving(mill, worker, clock())
+    groups = _active_groups(mill, worker, clock())
     began = clock()
     deadline = began + request.wait_seconds * 1000
     while True:
-        leases = _look(mill, worker, groups, request.max, clock)
+        leases = _lease_from_lanes(mill, worker, groups, request.max, clock)
         left = (deadline - clock()) // 1000
         if leases or left <= 0:
-            return _taken(mill, worker, leases, clock())
+            return _record(mill, worker, leases, clock())
         group = groups[0]
         wait = min(left, ROUND_SECONDS)
         messages = mill.queues.receive(
-            group.queues[USUAL_LANE], most=request.max, wait=wait, hide=group.lease_seconds
+            group.queues[NORMAL_LANE], most=request.max, wait=wait, hide=group.lease_seconds
         )
-        present = registry.read(mill, worker.id)
-        vanished = present.seen < began and clock() - began > _BEATS * 1000 * heartbeat_seconds(
-            mill, present, began
+        current = registry.read(mill, worker.id)
+        disconnected = current.seen < began and (
+            clock() - began > _MISSED_HEARTBEATS * 1000 * heartbeat_seconds(mill, current, began)
         )
-        if present.session != worker.session or not present.takes_tasks or vanished:
+        if current.session != worker.session or not current.takes_tasks or disconnected:
             mill.queues.hide((message, 0) for message in messages)
-            if present.session == worker.session and not present.offline:
+            if current.session == worker.session and not current.offline:
                 return []
             raise _stale(worker)
-        worker = present
+        worker = current
         leases = lease(mill, WorkerSession.of(worker), messages, clock()) if messages else []
         if leases:
-            return _taken(mill, worker, leases, clock())
+            return _record(mill, worker, leases, clock())
 
 
-def _serving(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
+def _active_groups(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
     rows = group_rows(mill, worker.groups, now)
     if not rows:
-        raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists any more")
+        raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists")
     groups = [row for row in rows.values() if not row.suspended]
     if not groups:
         raise WorkerSuspended(f"worker {worker.name!r} takes no tasks: {suspension_reasons(rows)}")
     return groups
 
 
-def _look(
+def _lease_from_lanes(
     mill: Mill, worker: WorkerRow, groups: list[GroupRow], most: int, clock: Callable[[], int]
 ) -> list[Lease]:
     leases: list[Lease] = []
@@ -81,7 +83,7 @@ def _look(
     return leases
 
 
-def _taken(mill: Mill, worker: WorkerRow, leases: list[Lease], now: int) -> list[Lease]:
+def _record(mill: Mill, worker: WorkerRow, leases: list[Lease], now: int) -> list[Lease]:
     if leases:
         tally = Tally(checkout=len(leases))
         record_totals(mill, worker.id, tally, now, taken=[task.task_id for task in leases])
@@ -89,4 +91,6 @@ def _taken(mill: Mill, worker: WorkerRow, leases: list[Lease], now: int) -> list
 
 
 def _stale(worker: WorkerRow) -> StaleSession:
-    return StaleSession(f"worker {worker.name!r} said good-bye or was registered again since; register again")
+    return StaleSession(
+        f"worker {worker.name!r} has deregistered or was registered again; register it to get a new session"
+    )

@@ -1,4 +1,4 @@
-"""Workers: registration, heartbeats, and what others decide of them."""
+"""Workers: registration, heartbeats, and the operations suspend, resume, drain and delete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tasks import completion
 from shardmill.engine.tasks.interruption import end_overdue
-from shardmill.engine.tasks.unmatched import wake_stuck
+from shardmill.engine.tasks.unmatched import send_unmatched
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
@@ -33,21 +33,21 @@ from shardmill.store.rows import StepRow, WorkerRow
 from shardmill.store.workers import NameTaken, Tally
 
 BEATS_PER_LEASE = 3
-MOST_PROGRESS_BYTES = 50_000
+MAX_PROGRESS_BYTES = 50_000
 
 StepKey = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     worker: WorkerRow
     drop: list[str]
     followed: list[str]
 
 
 @dataclass(slots=True)
-class _Place:
-    """A task that a worker says it holds, and what its row says."""
+class _ClaimedTask:
+    """A task that a worker claims to hold, and its shard, if it exists."""
 
     task: HeldTask
     key: StepKey
@@ -55,7 +55,7 @@ class _Place:
     shard: Shard | None = None
 
     def foreign_to(self, worker_id: str) -> bool:
-        """Whether the worker never had it; an attempt that is over it may have had."""
+        """Whether the worker never held the attempt. An older attempt counts as held."""
         shard = self.shard
         return shard is not None and shard.attempt <= self.task.attempt and not self.held_by(worker_id)
 
@@ -70,7 +70,7 @@ class _Place:
 
 
 def worker_id(name: str) -> str:
-    """A worker of the same name takes its identity back; eight characters keep a block's row small."""
+    """The id of a worker, derived from its name; eight characters keep the rows of blocks small."""
     return base64.b32encode(hashlib.sha256(name.encode()).digest())[:8].decode().lower()
 
 
@@ -79,11 +79,11 @@ def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
     missing = set(registration.groups) - set(rows)
     if missing:
         raise GroupNotFound(
-            f"there is no worker group {', '.join(map(repr, sorted(missing)))}; make it first"
+            f"there is no worker group {', '.join(map(repr, sorted(missing)))}; create it first"
         )
     served = [row.name for row in rows.values() if row.kind == "lambda"]
     if served:
-        raise GroupFixed(f"group {served[0]!r} is served by Lambda; a worker of your own needs another group")
+        raise GroupFixed(f"group {served[0]!r} is served by Lambda; register the worker with another group")
     row = WorkerRow(
         id=worker_id(registration.name),
         name=registration.name,
@@ -95,16 +95,16 @@ def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
         worker = mill.workers.register(row, now=now)
     except NameTaken as error:
         raise Conflict(f"worker {registration.name!r}: {error.__doc__}") from error
-    _appears(mill, worker, now)
+    _announce(mill, worker, now)
     return worker
 
 
-def _appears(mill: Mill, worker: WorkerRow, now: int) -> None:
-    """A worker takes tasks from now on: those that waited for one like it are sent."""
+def _announce(mill: Mill, worker: WorkerRow, now: int) -> None:
+    """Send the unmatched tasks that a worker can run, once it takes tasks."""
     for group in worker.groups:
         mill.recent_workers.discard(group)
     if worker.takes_tasks:
-        wake_stuck(mill, worker, now)
+        send_unmatched(mill, worker, now)
 
 
 def heartbeat_seconds(mill: Mill, worker: WorkerRow, now: int) -> int:
@@ -124,24 +124,24 @@ def _unknown(worker_id: str) -> WorkerNotFound:
 
 
 def suspend(mill: Mill, worker_id: str, actor: Actor, reason: str) -> WorkerRow:
-    """Have a worker take no more tasks until it is resumed; what it holds it may finish."""
-    return _decide(mill, worker_id, suspended=True, notes=_notes("suspended", actor, reason))
+    """Stop leasing tasks to a worker until it is resumed. It may finish the tasks that it holds."""
+    return _change(mill, worker_id, suspended=True, notes=_notes("suspended", actor, reason))
 
 
 def drain(mill: Mill, worker_id: str, actor: Actor, reason: str) -> WorkerRow:
-    """Have a worker finish what it holds, take nothing more, and leave."""
-    return _decide(mill, worker_id, drain=True, notes=_notes("drained", actor, reason))
+    """Have a worker finish the tasks that it holds, then deregister."""
+    return _change(mill, worker_id, drain=True, notes=_notes("drained", actor, reason))
 
 
 def resume(mill: Mill, worker_id: str, now: int) -> WorkerRow:
-    """Let a worker take tasks again, whoever or whatever stopped it."""
+    """Let a worker take tasks again after it was suspended, manually or for failures, or drained."""
     changes = dict.fromkeys(("suspended", "tired", "drain", "failures", "notes"))
-    worker = _decide(mill, worker_id, **changes)
-    _appears(mill, worker, now)
+    worker = _change(mill, worker_id, **changes)
+    _announce(mill, worker, now)
     return worker
 
 
-def _decide(mill: Mill, worker_id: str, **changes: object) -> WorkerRow:
+def _change(mill: Mill, worker_id: str, **changes: object) -> WorkerRow:
     worker = mill.workers.change(worker_id, **changes)
     if not worker:
         raise _unknown(worker_id)
@@ -154,19 +154,20 @@ def _notes(what: str, actor: Actor, reason: str) -> str:
     return f"{what} by {actor.name}" + (f": {reason}" if reason else "")
 
 
-def forget(mill: Mill, worker_id: str, now: int, *, force: bool) -> None:
-    """Remove a worker that is gone; its tasks are taken by others after the lease, if it held any."""
+def delete(mill: Mill, worker_id: str, now: int, *, force: bool) -> None:
+    """Delete a worker. Other workers get its tasks when their leases expire."""
     worker = read(mill, worker_id)
-    alive = not worker.offline and is_seen(mill, worker, now)
+    alive = not worker.offline and is_alive(mill, worker, now)
     if alive and not force:
         raise WorkerAlive(
-            f"worker {worker.name!r} is alive; drain it first, or force it: it will be told to stop"
+            f"worker {worker.name!r} is alive; drain it first, or force it: its process stops at the next "
+            "heartbeat"
         )
     mill.workers.delete(worker)
 
 
-def is_seen(mill: Mill, worker: WorkerRow, now: int) -> bool:
-    """Whether a worker has missed less than three heartbeats."""
+def is_alive(mill: Mill, worker: WorkerRow, now: int) -> bool:
+    """Whether a worker sent a heartbeat within the last BEATS_PER_LEASE intervals."""
     return now - worker.seen <= heartbeat_seconds(mill, worker, now) * BEATS_PER_LEASE * 1000
 
 
@@ -179,14 +180,16 @@ def heartbeat(
     offline: bool,
     now: int,
     tally: Tally | None = None,
-) -> Beat:
-    """Say that a worker lives and what it holds; the answer names what it should let go."""
-    places = list(_places(mill, held))
+) -> Heartbeat:
+    """Record a heartbeat and the tasks that a worker holds. Returns the tasks to drop and to follow."""
+    places = list(_claimed_tasks(mill, held))
     steps = mill.jobs.steps_by_key({place.key for place in places})
-    _look_up(mill, worker_id, places, steps, now)
+    _read_shards(mill, worker_id, places, steps, now)
     foreign = [place.task.task_id for place in places if place.foreign_to(worker_id)]
     if foreign:
-        raise ForeignTask(f"worker {worker_id!r} never held {', '.join(foreign[:10])}; nothing was noted")
+        raise ForeignTask(
+            f"worker {worker_id!r} never held {', '.join(foreign[:10])}; the heartbeat was not recorded"
+        )
     worker = mill.workers.heartbeat(
         worker_id,
         session,
@@ -199,8 +202,8 @@ def heartbeat(
     if not worker:
         known = read(mill, worker_id)
         raise StaleSession(
-            f"worker {known.name!r} was registered again since (session {known.session}, not {session}); "
-            "stop, or register again"
+            f"worker {known.name!r} was registered again (session {known.session}, not {session}); "
+            "stop this process, or register it again"
         )
     if offline and not held:
         mill.workers.leave_groups(worker)
@@ -209,36 +212,36 @@ def heartbeat(
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
     if len(followed) < len(worker.followed):
         mill.workers.unfollow(worker.id, set(worker.followed) - set(followed))
-    return Beat(suspend_after_failures(mill, worker, tally.longest if tally else 0), drop, followed)
+    return Heartbeat(suspend_after_failures(mill, worker, tally.longest if tally else 0), drop, followed)
 
 
 def _progress(held: Iterable[HeldTask]) -> dict[str, Any]:
-    """What tasks tell of themselves, as far as it fits into a worker's row."""
-    told: dict[str, Any] = {}
-    room = MOST_PROGRESS_BYTES
+    """The progress of tasks by their ids, as far as it fits into a worker's row."""
+    progress: dict[str, Any] = {}
+    room = MAX_PROGRESS_BYTES
     for task in held:
         if task.progress:
-            words = task.progress.model_dump(mode="json", exclude_none=True)
-            room -= len(task.task_id) + len(json.dumps(words))
+            document = task.progress.model_dump(mode="json", exclude_none=True)
+            room -= len(task.task_id) + len(json.dumps(document))
             if room < 0:
                 break
-            told[task.task_id] = words
-    return told
+            progress[task.task_id] = document
+    return progress
 
 
-def _places(mill: Mill, held: Iterable[HeldTask]) -> Iterator[_Place]:
+def _claimed_tasks(mill: Mill, held: Iterable[HeldTask]) -> Iterator[_ClaimedTask]:
     for task in held:
         place = parse_task_id(task.task_id)
         if place:
             job_id, index, rank = place
-            yield _Place(task, (job_id, task.run or _current_run(mill, job_id), index), rank)
+            yield _ClaimedTask(task, (job_id, task.run or _current_run(mill, job_id), index), rank)
 
 
-def _look_up(
-    mill: Mill, worker_id: str, places: Iterable[_Place], steps: dict[StepKey, StepRow], now: int
+def _read_shards(
+    mill: Mill, worker_id: str, places: Iterable[_ClaimedTask], steps: dict[StepKey, StepRow], now: int
 ) -> None:
-    """Read the shards of the tasks, and end the attempts among them whose time is over."""
-    by_step: dict[StepKey, list[_Place]] = {}
+    """Read the shards of the tasks, and end the attempts that exceeded their timeout."""
+    by_step: dict[StepKey, list[_ClaimedTask]] = {}
     for place in places:
         step = steps.get(place.key)
         if step and place.rank < step.total:
@@ -257,9 +260,9 @@ def _look_up(
 
 
 def _to_drop(
-    mill: Mill, worker: WorkerRow, places: Iterable[_Place], steps: dict[StepKey, StepRow]
+    mill: Mill, worker: WorkerRow, places: Iterable[_ClaimedTask], steps: dict[StepKey, StepRow]
 ) -> Iterator[str]:
-    """The tasks that this worker holds no longer, or whose step was told to stop."""
+    """The tasks that the worker no longer holds, or whose step is stopping."""
     woken: set[StepKey] = set()
     for place in places:
         step = steps.get(place.key)
@@ -268,8 +271,10 @@ def _to_drop(
                 continue
         elif step and place.key not in woken:
             woken.add(place.key)
-            mill.recent_steps.discard(place.key)  # what it hears of now it does not lease by an older look
-            completion.wake(mill, step)  # it may have been told to stop before it had a token
+            mill.recent_steps.discard(
+                place.key
+            )  # so that the worker does not lease more of it from the cache
+            completion.wake(mill, step)  # the step may have been stopped before it had a token
         yield place.task.task_id
 
 

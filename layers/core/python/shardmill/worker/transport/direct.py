@@ -16,7 +16,7 @@ from shardmill.engine.groups.matching import WorkerSession, group_rows, suspensi
 from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.interruption import hand_back
-from shardmill.engine.tasks.lease import drop_void, lease
+from shardmill.engine.tasks.lease import delete_void, lease
 from shardmill.engine.tasks.report import report
 from shardmill.engine.views.workers import heartbeat_answer, worker_view
 from shardmill.engine.workers import registry
@@ -100,7 +100,7 @@ class DirectTransport:
             messages = self._lanes.receive(BATCH if void else most, left)
             try:
                 if void and messages:
-                    valid = drop_void(self._mill, messages, now_ms())
+                    valid = delete_void(self._mill, messages, now_ms())
                     self._lanes.release(valid[most:])
                     void, messages = len(valid) < len(messages), valid[:most]
                 leases = (
