@@ -58,7 +58,7 @@ def _change_step(mill: Mill, step: StepRow, requested: Changes, now: int) -> Non
             renewed = mill.jobs.raise_generation(present, **changes)
             if renewed:
                 fair_share.move(mill, present, renewed)
-                messages.send_again(mill, renewed, now)
+                messages.request_resend(mill, renewed, now)
                 messages.send_open(mill, renewed, now, last=False)
                 return
         elif changed := mill.jobs.change_step(present, **changes):

@@ -104,4 +104,4 @@ def _resize(mill: Mill, step: StepRow, window: int, now: int) -> None:
         return
     resized = mill.jobs.raise_generation(step, window=window)
     if resized:
-        messages.send_again(mill, resized, now)
+        messages.request_resend(mill, resized, now)

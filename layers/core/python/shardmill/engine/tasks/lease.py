@@ -67,10 +67,10 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
             ranks[ticket.rank] = message
     for (key, number), ranks in blocks.items():
         if ranks:
-            with _keep_partial_batch(batch):
+            with _keep_partial_batch(batch, key):
                 _lease_block(mill, batch, steps[key], number, ranks)
     for key, message in resends.items():
-        with _keep_partial_batch(batch):
+        with _keep_partial_batch(batch, key):
             _resend(mill, key, now)
             batch.delete.append(message)
     if batch.hide:
@@ -84,15 +84,15 @@ def delete_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Messa
     """Delete messages of older generations of their step. Returns the others."""
     tickets = _parse_tickets(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
-    meant = [m for t, m in tickets if (step := steps.get(t.step_key)) and _is_current(step, t)]
-    void = [message for _, message in tickets if message not in meant]
+    current = [m for t, m in tickets if (step := steps.get(t.step_key)) and _is_current(step, t)]
+    void = [message for _, message in tickets if message not in current]
     if void:
         mill.queues.delete(void)
-    return meant
+    return current
 
 
 @contextmanager
-def _keep_partial_batch(batch: _Batch) -> Iterator[None]:
+def _keep_partial_batch(batch: _Batch, key: StepKey) -> Iterator[None]:
     """Log an error instead of raising it if tasks were leased, because these must reach the worker."""
     try:
         yield
@@ -101,7 +101,7 @@ def _keep_partial_batch(batch: _Batch) -> Iterator[None]:
             raise
         logger.exception(
             "failed to lease a part of a batch; its messages will reappear after their visibility timeout",
-            extra={"action": "lease"},
+            extra={"action": "lease", "jobId": key[0], "run": key[1]},
         )
 
 
@@ -131,10 +131,10 @@ def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, 
     tickets = list(tickets)
     keys = {ticket.step_key for ticket in tickets}
     steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
-    doubtful = {t.step_key for t in tickets if t.step_key in steps and not _is_current(steps[t.step_key], t)}
-    for key in doubtful:
+    outdated = {t.step_key for t in tickets if t.step_key in steps and not _is_current(steps[t.step_key], t)}
+    for key in outdated:
         mill.recent_steps.discard(key)
-    return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if doubtful else steps
+    return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if outdated else steps
 
 
 def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: dict[int, Message]) -> None:

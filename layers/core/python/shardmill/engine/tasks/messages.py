@@ -57,8 +57,11 @@ def send_if_possible(mill: Mill, step: StepRow, ranks: Sequence[int], now: int, 
     try:
         if ranks:
             send(mill, step, ranks, now, delay=delay)
-    except GroupNotFound as gone:
-        logger.warning(str(gone), extra={"action": "enqueue", "jobId": step.job_id, "step": step.name})
+    except GroupNotFound as error:
+        logger.warning(
+            f"{error}; the next tick ends the step",
+            extra={"action": "enqueue", "jobId": step.job_id, "step": step.name},
+        )
 
 
 def send_to(
@@ -98,7 +101,7 @@ def first_open(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list
     return [rank for rank in window.sendable(step, blocks) if rank % step.window in ranks]
 
 
-def send_again(mill: Mill, step: StepRow, now: int) -> None:
+def request_resend(mill: Mill, step: StepRow, now: int) -> None:
     """Request that the open tasks of a step are sent again, with its current generation.
 
     Delayed, because a report that uses a cached row of the step may still send tasks with the old one.

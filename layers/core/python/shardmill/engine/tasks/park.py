@@ -35,5 +35,5 @@ def unpark_step(mill: Mill, step: StepRow, now: int) -> None:
     if not resumed.open:
         completion.wake(mill, resumed)
     elif not resumed.stopping:
-        messages.send_again(mill, resumed, now)
+        messages.request_resend(mill, resumed, now)
         messages.send_open(mill, resumed, now, last=False)

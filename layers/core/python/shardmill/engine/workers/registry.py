@@ -182,10 +182,10 @@ def heartbeat(
     tally: Tally | None = None,
 ) -> Heartbeat:
     """Record a heartbeat and the tasks that a worker holds. Returns the tasks to drop and to follow."""
-    places = list(_claimed_tasks(mill, held))
-    steps = mill.jobs.steps_by_key({place.key for place in places})
-    _read_shards(mill, worker_id, places, steps, now)
-    foreign = [place.task.task_id for place in places if place.foreign_to(worker_id)]
+    claims = list(_claimed_tasks(mill, held))
+    steps = mill.jobs.steps_by_key({claim.key for claim in claims})
+    _read_shards(mill, worker_id, claims, steps, now)
+    foreign = [claim.task.task_id for claim in claims if claim.foreign_to(worker_id)]
     if foreign:
         raise ForeignTask(
             f"worker {worker_id!r} never held {', '.join(foreign[:10])}; the heartbeat was not recorded"
@@ -193,8 +193,8 @@ def heartbeat(
     worker = mill.workers.heartbeat(
         worker_id,
         session,
-        work=[place.task.task_id for place in places if place.held_by(worker_id)],
-        progress=_progress(place.task for place in places if place.held_by(worker_id)),
+        work=[claim.task.task_id for claim in claims if claim.held_by(worker_id)],
+        progress=_progress(claim.task for claim in claims if claim.held_by(worker_id)),
         tally=tally or Tally(),
         now=now,
         offline=offline,
@@ -208,7 +208,7 @@ def heartbeat(
     if offline and not held:
         mill.workers.leave_groups(worker)
     drop = [task.task_id for task in held if not parse_task_id(task.task_id)]
-    drop += _to_drop(mill, worker, places, steps)
+    drop += _to_drop(mill, worker, claims, steps)
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
     if len(followed) < len(worker.followed):
         mill.workers.unfollow(worker.id, set(worker.followed) - set(followed))
@@ -231,51 +231,49 @@ def _progress(held: Iterable[HeldTask]) -> dict[str, Any]:
 
 def _claimed_tasks(mill: Mill, held: Iterable[HeldTask]) -> Iterator[_ClaimedTask]:
     for task in held:
-        place = parse_task_id(task.task_id)
-        if place:
-            job_id, index, rank = place
+        parsed = parse_task_id(task.task_id)
+        if parsed:
+            job_id, index, rank = parsed
             yield _ClaimedTask(task, (job_id, task.run or _current_run(mill, job_id), index), rank)
 
 
 def _read_shards(
-    mill: Mill, worker_id: str, places: Iterable[_ClaimedTask], steps: dict[StepKey, StepRow], now: int
+    mill: Mill, worker_id: str, claims: Iterable[_ClaimedTask], steps: dict[StepKey, StepRow], now: int
 ) -> None:
     """Read the shards of the tasks, and end the attempts that exceeded their timeout."""
     by_step: dict[StepKey, list[_ClaimedTask]] = {}
-    for place in places:
-        step = steps.get(place.key)
-        if step and place.rank < step.total:
-            by_step.setdefault(place.key, []).append(place)
+    for claim in claims:
+        step = steps.get(claim.key)
+        if step and claim.rank < step.total:
+            by_step.setdefault(claim.key, []).append(claim)
     for key, inside in by_step.items():
         step = steps[key]
-        blocks = mill.shards.blocks(step, {block_of(place.rank) for place in inside})
-        for place in inside:
-            place.shard = blocks[block_of(place.rank)][place.rank]
+        blocks = mill.shards.blocks(step, {block_of(claim.rank) for claim in inside})
+        for claim in inside:
+            claim.shard = blocks[block_of(claim.rank)][claim.rank]
         for number, block in blocks.items():
-            mine = [p for p in inside if block_of(p.rank) == number and p.held_by(worker_id)]
-            overdue = end_overdue(mill, step, block, [place.rank for place in mine], now)
-            for place in mine:
-                if place.rank in overdue:
-                    place.shard = None
+            mine = [each for each in inside if block_of(each.rank) == number and each.held_by(worker_id)]
+            overdue = end_overdue(mill, step, block, [claim.rank for claim in mine], now)
+            for claim in mine:
+                if claim.rank in overdue:
+                    claim.shard = None
 
 
 def _to_drop(
-    mill: Mill, worker: WorkerRow, places: Iterable[_ClaimedTask], steps: dict[StepKey, StepRow]
+    mill: Mill, worker: WorkerRow, claims: Iterable[_ClaimedTask], steps: dict[StepKey, StepRow]
 ) -> Iterator[str]:
     """The tasks that the worker no longer holds, or whose step is stopping."""
     woken: set[StepKey] = set()
-    for place in places:
-        step = steps.get(place.key)
+    for claim in claims:
+        step = steps.get(claim.key)
         if step and (step.opened or step.let_finish) and not step.stopping:
-            if place.runs_for(worker):
+            if claim.runs_for(worker):
                 continue
-        elif step and place.key not in woken:
-            woken.add(place.key)
-            mill.recent_steps.discard(
-                place.key
-            )  # so that the worker does not lease more of it from the cache
+        elif step and claim.key not in woken:
+            woken.add(claim.key)
+            mill.recent_steps.discard(claim.key)  # a cached row would let the worker lease its tasks again
             completion.wake(mill, step)  # the step may have been stopped before it had a token
-        yield place.task.task_id
+        yield claim.task.task_id
 
 
 def _current_run(mill: Mill, job_id: str) -> int:
