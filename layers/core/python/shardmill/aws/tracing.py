@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ class Subsegment(BaseSegment):
         self.document: dict[str, Any] = {"name": name[:200], "type": "subsegment", "start_time": time.time()}
         if trace is not None:
             parent_id = parent.document["id"] if parent else trace["Parent"]
-            self.document |= {"id": secrets.token_hex(8), "trace_id": trace["Root"], "parent_id": parent_id}
+            self.document |= {"id": os.urandom(8).hex(), "trace_id": trace["Root"], "parent_id": parent_id}
 
     def put_annotation(self, key: str, value: Any) -> None:
         self.document.setdefault("annotations", {})[key] = value
@@ -39,7 +38,7 @@ class Subsegment(BaseSegment):
 
     def add_exception(self, exception: BaseException, stack: list[Any], remote: bool = False) -> None:  # noqa: ARG002 - the signature of the base class
         found = {
-            "id": secrets.token_hex(8),
+            "id": os.urandom(8).hex(),
             "type": type(exception).__name__,
             "message": str(exception)[:1000],
         }
