@@ -80,15 +80,30 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
     return batch.leases
 
 
-def delete_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
-    """Delete messages of older generations of their step. Returns the others."""
-    tickets = _parse_tickets(mill, messages)
-    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
-    current = [m for t, m in tickets if (step := steps.get(t.step_key)) and _is_current(step, t)]
-    void = [message for _, message in tickets if message not in current]
-    if void:
-        mill.queues.delete(void)
-    return current
+def _parse_tickets(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
+    tickets = []
+    for message in messages:
+        ticket = Ticket.decode(message.body)
+        if ticket:
+            tickets.append((ticket, message))
+        else:
+            mill.queues.move_to_dead_letter_queue(message)
+    return tickets
+
+
+def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
+    """The steps of the tickets. A cached row that would make a message void is read again."""
+    tickets = list(tickets)
+    keys = {ticket.step_key for ticket in tickets}
+    steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
+    outdated = {t.step_key for t in tickets if t.step_key in steps and not _is_current(steps[t.step_key], t)}
+    for key in outdated:
+        mill.recent_steps.discard(key)
+    return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if outdated else steps
+
+
+def _is_current(step: StepRow, ticket: Ticket) -> bool:
+    return step.opened and ticket.gen == step.gen and RESEND <= ticket.rank < step.total
 
 
 @contextmanager
@@ -103,38 +118,6 @@ def _keep_partial_batch(batch: _Batch, key: StepKey) -> Iterator[None]:
             "failed to lease a part of a batch; its messages will reappear after their visibility timeout",
             extra={"action": "lease", "jobId": key[0], "run": key[1]},
         )
-
-
-def _resend(mill: Mill, key: StepKey, now: int) -> None:
-    step = mill.jobs.step(*key)
-    if step and step.opened and step.resend and not step.stopping:
-        task_messages.send_open(mill, step, now)
-
-
-def _parse_tickets(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
-    tickets = []
-    for message in messages:
-        ticket = Ticket.decode(message.body)
-        if ticket:
-            tickets.append((ticket, message))
-        else:
-            mill.queues.move_to_dead_letter_queue(message)
-    return tickets
-
-
-def _is_current(step: StepRow, ticket: Ticket) -> bool:
-    return step.opened and ticket.gen == step.gen and RESEND <= ticket.rank < step.total
-
-
-def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
-    """The steps of the tickets. A cached row that would make a message void is read again."""
-    tickets = list(tickets)
-    keys = {ticket.step_key for ticket in tickets}
-    steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
-    outdated = {t.step_key for t in tickets if t.step_key in steps and not _is_current(steps[t.step_key], t)}
-    for key in outdated:
-        mill.recent_steps.discard(key)
-    return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if outdated else steps
 
 
 def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: dict[int, Message]) -> None:
@@ -164,10 +147,6 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
         _apply(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
     batch.hide.extend((message, 1) for message in ranks.values())
-
-
-def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
-    return any(isinstance(verdict, Take) for verdict in verdicts.values())
 
 
 def _decide(
@@ -221,6 +200,10 @@ def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: in
     return alive
 
 
+def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
+    return any(isinstance(verdict, Take) for verdict in verdicts.values())
+
+
 def _apply(
     mill: Mill,
     batch: _Batch,
@@ -261,6 +244,26 @@ def _apply(
         batch.delete.extend(ranks[rank] for rank in settled)
 
 
+def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
+    if step.state is not StepState.READY or step.key in batch.running:
+        return
+    now = batch.now
+    if step.root:
+        mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + RECHECK_MS)
+    mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
+    mill.recent_steps.replace(step.key, step, step.evolve(state=StepState.RUNNING))
+    batch.running.add(step.key)
+
+
+def _drop_from_workers(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
+    """Remove lost tasks from the rows of the workers that held them."""
+    by_worker: dict[str, set[str]] = {}
+    for rank, shard in lost.items():
+        by_worker.setdefault(shard.worker_id, set()).add(task_id(step, rank))
+    for worker_id, tasks in by_worker.items():
+        mill.workers.record(worker_id, Tally(done=tasks), now=now)
+
+
 def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
     """Leave tasks to other workers of the queue, or send them to another group that can run them."""
     if not matching.can_run(batch.session.apps, matching.required_program(step)):
@@ -278,24 +281,21 @@ def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Mess
             batch.hide.append((message, matching.bounce_delay(message.receives)))
 
 
-def _drop_from_workers(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
-    """Remove lost tasks from the rows of the workers that held them."""
-    by_worker: dict[str, set[str]] = {}
-    for rank, shard in lost.items():
-        by_worker.setdefault(shard.worker_id, set()).add(task_id(step, rank))
-    for worker_id, tasks in by_worker.items():
-        mill.workers.record(worker_id, Tally(done=tasks), now=now)
+def _resend(mill: Mill, key: StepKey, now: int) -> None:
+    step = mill.jobs.step(*key)
+    if step and step.opened and step.resend and not step.stopping:
+        task_messages.send_open(mill, step, now)
 
 
-def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
-    if step.state is not StepState.READY or step.key in batch.running:
-        return
-    now = batch.now
-    if step.root:
-        mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + RECHECK_MS)
-    mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
-    mill.recent_steps.replace(step.key, step, step.evolve(state=StepState.RUNNING))
-    batch.running.add(step.key)
+def delete_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
+    """Delete messages of older generations of their step. Returns the others."""
+    tickets = _parse_tickets(mill, messages)
+    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
+    current = [m for t, m in tickets if (step := steps.get(t.step_key)) and _is_current(step, t)]
+    void = [message for _, message in tickets if message not in current]
+    if void:
+        mill.queues.delete(void)
+    return current
 
 
 def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:

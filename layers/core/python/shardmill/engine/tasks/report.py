@@ -60,7 +60,7 @@ def report(
 ) -> list[Reported]:
     """Record the results of a worker's attempts. Returns the status of each.
 
-    `groups`: the worker's groups; a rejected result of a task outside them gets the status `wrong-group`.
+    `groups`: the worker's groups; a result that does not count gets `wrong-group` if its task is in none.
     `tally`: receives the worker's totals. `trusted`: the worker can write the table itself, so its receipts
     are used until a condition fails; for other workers, the rows are read before anything is stored.
     """
@@ -103,29 +103,6 @@ def _check_outputs(results: Sequence[Result]) -> None:
                 )
 
 
-def _mark_wrong_group(numbers: dict[int, list[_Entry]]) -> None:
-    for entries in numbers.values():
-        for entry in entries:
-            if entry.status not in ("ok", "already"):
-                entry.status = "wrong-group"
-
-
-def _add_to_tally(tally: Tally, entries: Iterable[_Entry], now: int) -> None:
-    for entry in entries:
-        failed = entry.result.outcome != Outcome.SUCCESS.value and entry.result.reason != DISCARDED
-        if failed and entry.status in ("ok", "already"):
-            tally.skip.add(entry.result.task_id)
-        if entry.status != "ok" or entry.shard is None:
-            continue
-        span = max(0, now - entry.held.time)
-        if entry.result.outcome == Outcome.SUCCESS.value:
-            tally.success(entry.result.task_id, span)
-        elif entry.result.outcome == Outcome.REJECTED.value or entry.result.reason == DISCARDED:
-            tally.done.add(entry.result.task_id)
-        else:
-            tally.failure(entry.result.task_id, span)
-
-
 def _locate(mill: Mill, result: Result) -> tuple[tuple[str, int, int], _Entry] | None:
     parsed = parse_task_id(result.task_id)
     if not parsed:
@@ -136,15 +113,6 @@ def _locate(mill: Mill, result: Result) -> tuple[tuple[str, int, int], _Entry] |
         return (job_id, receipt.run, index), _Entry(result, rank, receipt.shard, receipt.message, receipt.gen)
     job = mill.jobs.get(job_id)
     return ((job_id, job.run, index), _Entry(result, rank, None, None)) if job else None
-
-
-def _answer(result: Result, entry: _Entry | None) -> Reported:
-    return Reported(
-        task_id=result.task_id,
-        attempt=result.attempt,
-        status=entry.status if entry and entry.status else "unknown-task",
-        state=entry.shard.state if entry and entry.shard else None,
-    )
 
 
 def _report_step(
@@ -177,18 +145,6 @@ def _report_step(
     _release_messages(mill, step, entries, now)
 
 
-def _has_output(result: Result) -> bool:
-    return result.output is not None or bool(result.files)
-
-
-def _output(result: Result) -> TaskOutput:
-    return TaskOutput(result.output, as_stored(result.files or ()))
-
-
-def _attempt(entry: _Entry) -> ReportedAttempt:
-    return ReportedAttempt(entry.rank, entry.result, entry.held.time)
-
-
 def _read_leased(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:
     """Read the shards of results without a receipt."""
     missing = [entry for entry in entries if entry.leased is None]
@@ -196,6 +152,18 @@ def _read_leased(mill: Mill, step: StepRow, entries: list[_Entry]) -> None:
         blocks = mill.shards.blocks(step, {block_of(entry.rank) for entry in missing})
         for entry in missing:
             entry.leased = blocks[block_of(entry.rank)][entry.rank]
+
+
+def _attempt(entry: _Entry) -> ReportedAttempt:
+    return ReportedAttempt(entry.rank, entry.result, entry.held.time)
+
+
+def _has_output(result: Result) -> bool:
+    return result.output is not None or bool(result.files)
+
+
+def _output(result: Result) -> TaskOutput:
+    return TaskOutput(result.output, as_stored(result.files or ()))
 
 
 def _report_block(
@@ -243,11 +211,6 @@ def _report_block(
     completion.after_end(mill, step, block)
 
 
-def _status_of_duplicate(entries: list[_Entry], entry: _Entry) -> str:
-    first = next(each for each in entries if each.rank == entry.rank)
-    return "already" if first.result.outcome == entry.result.outcome else "stale-attempt"
-
-
 def _status(shard: Shard, result: Result, worker_id: str, *, step_ended: bool = False) -> str:
     """Whether the worker still holds the attempt, already reported the same outcome, or is too late.
 
@@ -265,6 +228,11 @@ def _status(shard: Shard, result: Result, worker_id: str, *, step_ended: bool = 
         and shard.state in (TaskState.FAILED, TaskState.READY, TaskState.KILLED)
     )
     return "already" if same else "stale-attempt"
+
+
+def _status_of_duplicate(entries: list[_Entry], entry: _Entry) -> str:
+    first = next(each for each in entries if each.rank == entry.rank)
+    return "already" if first.result.outcome == entry.result.outcome else "stale-attempt"
 
 
 def _release_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now: int) -> None:
@@ -294,3 +262,35 @@ def _release_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now:
         if (entry, shard) not in usable:
             delay = min(seconds_until(shard.time, now), MAX_DELAY_SECONDS)
             messages.send_if_possible(mill, step, [entry.rank], now, delay=delay)
+
+
+def _mark_wrong_group(numbers: dict[int, list[_Entry]]) -> None:
+    for entries in numbers.values():
+        for entry in entries:
+            if entry.status not in ("ok", "already"):
+                entry.status = "wrong-group"
+
+
+def _add_to_tally(tally: Tally, entries: Iterable[_Entry], now: int) -> None:
+    for entry in entries:
+        failed = entry.result.outcome != Outcome.SUCCESS.value and entry.result.reason != DISCARDED
+        if failed and entry.status in ("ok", "already"):
+            tally.skip.add(entry.result.task_id)
+        if entry.status != "ok" or entry.shard is None:
+            continue
+        span = max(0, now - entry.held.time)
+        if entry.result.outcome == Outcome.SUCCESS.value:
+            tally.success(entry.result.task_id, span)
+        elif entry.result.outcome == Outcome.REJECTED.value or entry.result.reason == DISCARDED:
+            tally.done.add(entry.result.task_id)
+        else:
+            tally.failure(entry.result.task_id, span)
+
+
+def _answer(result: Result, entry: _Entry | None) -> Reported:
+    return Reported(
+        task_id=result.task_id,
+        attempt=result.attempt,
+        status=entry.status if entry and entry.status else "unknown-task",
+        state=entry.shard.state if entry and entry.shard else None,
+    )
