@@ -56,7 +56,7 @@ def test_a_frozen_worker_loses_its_task_and_cannot_overwrite_the_newer_attempt(
     task = stage.step("a", "/tasks/0")
     assert (task["attempt"], task["failed"], task["stdout"]) == (2, 0, "attempt 2\n")
     assert [attempt["reason"] for attempt in task["attempts"]] == ["lost", None]
-    stage.until(frozen.said, lambda said: "dropped task=" in said or "not-counted" in said)
+    stage.until(frozen.said, lambda said: "action=task-dropped" in said or "action=result-ignored" in said)
     later = stage.step("a", "/tasks/0")
     assert [later[each] for each in ("state", "attempt", "worker", "stdout", "completedTime")] == [
         task[each] for each in ("state", "attempt", "worker", "stdout", "completedTime")
