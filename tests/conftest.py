@@ -1,4 +1,4 @@
-"""What every test has: no AWS account, no way off this machine, a time limit, and support's fixtures."""
+"""Settings of all tests: no AWS account, no network access, a time limit, and the fixtures of support."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ _FOLDERS = {
     "web": 120,
     "benchmarks": 600,
 }
-"""The folders under tests/, each of them a marker, and the seconds that a test of theirs may take."""
+"""The folders of tests/, each also a marker, and the time limit of their tests in seconds."""
 
 _WARNINGS = (
     "error",
@@ -42,16 +42,16 @@ _DUMMY_AWS = {
 }
 
 
-def _leave_the_developer_s_aws() -> None:
-    """Before any client is made: nothing of the developer's account, profile or proxies counts."""
+def _remove_developer_settings() -> None:
+    """Remove the developer's account, profile and settings before any client is created."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "SHARDMILL_", "POWERTOOLS_")):
             del os.environ[name]
     os.environ.update(_DUMMY_AWS)
 
 
-_leave_the_developer_s_aws()
-gc.set_threshold(100_000, 20, 20)  # at Python's own 700, a sixth of all time goes into looking for cycles
+_remove_developer_settings()
+gc.set_threshold(100_000, 20, 20)  # with the default of 700, the collector takes a sixth of all time
 
 from support.fixtures import cloud, faults, laptop  # noqa: E402  after the environment is clean
 from support.processes import restore_signals  # noqa: E402
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         item.add_marker(folder)
         if folder == "e2e" and item.get_closest_marker("xdist_group") is None:
-            # A cloud of their own is dear: the tests that share one stay together.
+            # Starting a laptop cloud is slow: tests that share one run in one process.
             shared = "laptop" in getattr(item, "fixturenames", ()) or "laptop" in item.name
             item.add_marker(pytest.mark.xdist_group("laptop" if shared else item.path.stem))
         if item.get_closest_marker("timeout") is None:
@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What has been imported stays: no collection need look at it again."""
+    """Exclude imported objects from later garbage collections."""
     gc.collect()
     gc.freeze()
 
@@ -96,8 +96,8 @@ def _folder(path: Path) -> str | None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_way_off_this_machine() -> Iterator[None]:
-    """A client that escaped its mock fails at once instead of asking a real service."""
+def _no_network() -> Iterator[None]:
+    """Fail a client that is not mocked instead of calling a real service."""
     original = socket.getaddrinfo
 
     def loopback_only(host: Any, *args: Any, **kwargs: Any) -> Any:

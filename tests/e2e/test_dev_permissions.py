@@ -1,4 +1,4 @@
-"""The permissions in template.yaml suffice: the same cloud with IAM enforced, through every way in.
+"""The permissions in template.yaml suffice: every entry point on a laptop cloud with IAM enforced.
 
 Where MiniStack asks for more than AWS, that is added here: SQS's batch calls by their own names, and task
 tokens without the state machine that they belong to. The bucket's rule that asks for TLS cannot hold here.
@@ -152,7 +152,7 @@ def why(laptop: Laptop, name: str) -> tuple[list[str], list[str]]:
 
 
 def test_permissions_are_enforced_here(guarded: Laptop) -> None:
-    """Else this file would prove nothing."""
+    """Otherwise this file would prove nothing."""
     with pytest.raises(Exception, match=r"(?i)invalid|denied|not recognized"):
         stranger(guarded, "AKIAIOSFODNN7EXAMPLE", "no").list_tables()
 
@@ -281,7 +281,7 @@ def test_an_execution_that_was_stopped_is_settled(guarded: Laptop) -> None:
 
 
 def tick_at(laptop: Laptop, time: str) -> dict[str, Any]:
-    """The tick's function, told that it is that time."""
+    """Invoke the tick's function for a given time."""
     event = {
         "version": "0",
         "id": "x",

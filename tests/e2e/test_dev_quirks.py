@@ -1,4 +1,4 @@
-"""A plain MiniStack still does what local/quirks.py is there for. When one of these fails, its quirk can go.
+"""Unpatched MiniStack still needs each quirk of local/emulator_quirks.py. Remove the quirk of a failing test.
 
 The last test is the other side: what the emulator of `dev` does instead.
 """

@@ -69,7 +69,7 @@ def _one_child(run: Rerun) -> bool:
         runner.submit("t", "parent", dataTime="2026-01-01T00:00:00Z")
         runner.run(trigger="t", name="parent")
         with run.armed(), suppress(*FAULTS):
-            cloud.tell_dependency()
+            cloud.deliver_job_ends()
         minutes = count(2)
         place = ("child", ms("2026-01-01 00:00"), ms("2026-01-01 00:01"))
         cloud.run_until(

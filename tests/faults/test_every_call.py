@@ -40,7 +40,7 @@ class Relay:
         try:
             self.runner.work()
         except FAULTS:
-            self._reborn()
+            self._restart()
         with suppress(*FAULTS):
             self.runner.tick(self.minutes)
         with suppress(*FAULTS):
@@ -54,7 +54,7 @@ class Relay:
         self.told |= {event["detail"]["state"] for event in events}
         return self.told
 
-    def _reborn(self) -> None:
+    def _restart(self) -> None:
         with suppress(*FAULTS):
             self.lives += 1
             self.runner.worker = ManualWorker(self.runner.mill, f"life-{self.lives}", ["quick"])

@@ -40,7 +40,7 @@ def work_off(schedules: ScheduleClock, number: int = 1, judge: Any = fail_shards
     def go_on() -> None:
         assert look(schedules, number)["running"] <= most
         schedules.runner.work(judge)
-        schedules.runner.cloud.tell_dependency()
+        schedules.runner.cloud.deliver_job_ends()
 
     schedules.runner.cloud.run_until(lambda: look(schedules, number)["state"] == "DONE", 60, meanwhile=go_on)
     return look(schedules, number)
@@ -90,7 +90,7 @@ def test_it_can_be_stopped(schedules: ScheduleClock) -> None:
     stopped = schedules.runner.cloud.http("POST", "/v1/schedules/play/s/backfills/1:stop").json
     assert (stopped["state"], stopped["notes"], stopped["waiting"]) == ("STOPPED", "stopped by admin", 0)
     schedules.end("2026-01-01 03:00")
-    schedules.runner.cloud.tell_dependency()
+    schedules.runner.cloud.deliver_job_ends()
     assert numbers(look(schedules)) == (5, 0, 0, 1, 0, 0)
     assert schedules.jobs() == ["2026-01-01 03:00"]
 
@@ -173,7 +173,7 @@ def test_a_backfill_of_times_that_share_a_trigger_ends(schedules: ScheduleClock)
 
     def work() -> None:
         schedules.runner.work()
-        schedules.runner.cloud.tell_dependency()
+        schedules.runner.cloud.deliver_job_ends()
 
     schedules.runner.cloud.run_until(
         lambda: schedules.runner.cloud.http("GET", path).json["state"] == "DONE", 30, meanwhile=work

@@ -155,7 +155,7 @@ def test_a_change_that_was_broken_off_is_finished_by_the_tick(
     faults.fail("dynamodb", "UpdateItem", how=how, nth=call + 1)
     with suppress(ClientError, EndpointConnectionError, ReadTimeoutError):
         change_module.change(runner.mill, job, {"failed_retries": 2}, ME, runner.worker.clock())
-    faults.relent()
+    faults.clear_faults()
     runner.tick(2)
     changed = runner.mill.jobs.find("play", "t1")
     assert changed

@@ -70,7 +70,7 @@ def test_jobs_expire_with_their_retention(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, retentionDays=30)
     job = runner.submit()
     runner.run()
-    runner.cloud.tell_dependency()
+    runner.cloud.deliver_job_ends()
     runner.tick(minutes=29 * 1440)
     assert runner.job()["state"] == "SUCCESS"
     runner.tick(minutes=31 * 1440)

@@ -95,7 +95,7 @@ def test_another_worker_cannot_report_my_task(runner: JobRunner) -> None:
 
 
 def test_a_live_lease_is_not_taken_by_repeated_deliveries(runner: JobRunner, faults: Faults) -> None:
-    faults.unruly_queues(duplicates=0.9)
+    faults.unreliable_queues(duplicates=0.9)
     runner.define({"stepName": "a", "sharding": 40})
     runner.submit()
     job = runner.run()

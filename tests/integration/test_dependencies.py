@@ -30,7 +30,7 @@ def finish(
     """Run a Job to its end and let the bus tell of it."""
     schedules.runner.submit(trigger, name, **request)
     job = schedules.runner.run(*([judge] if judge else []), trigger=trigger, name=name)
-    schedules.runner.cloud.tell_dependency()
+    schedules.runner.cloud.deliver_job_ends()
     return job
 
 
@@ -63,7 +63,7 @@ def test_a_chain_follows_a_manually_submitted_job(schedules: ScheduleClock) -> N
     for name in ("two", "three"):
         [job] = listed(schedules, name)
         schedules.runner.run(trigger=job["trigger"], name=name)
-        schedules.runner.cloud.tell_dependency()
+        schedules.runner.cloud.deliver_job_ends()
     assert len({job["dataTime"] for name in ("two", "three") for job in listed(schedules, name)}) == 1
 
 
@@ -119,7 +119,7 @@ def test_a_rerun_of_a_parent_starts_no_second_child(
     for scope in ("failed", "all"):
         assert http("POST", "/v1/jobs/parent/t1:rerun", {"scope": scope}).status == 200
         schedules.runner.run(trigger="t1", name="parent")
-        schedules.runner.cloud.tell_dependency()
+        schedules.runner.cloud.deliver_job_ends()
         [child] = listed(schedules, "child")
         assert schedules.runner.run(trigger=child["trigger"], name="child")["run"] == 1
 
@@ -256,7 +256,7 @@ def test_a_child_that_was_written_but_not_started_is_started_by_the_tick(
     schedules.runner.submit("t1", "parent", dataTime=DAY)
     schedules.runner.run(trigger="t1", name="parent")
     faults.fail("stepfunctions", "StartExecution", how="before")
-    schedules.runner.cloud.tell_dependency()
+    schedules.runner.cloud.deliver_job_ends()
     [child] = listed(schedules, "child")
     schedules.runner.tick(minutes=3)
     assert schedules.runner.run(trigger=child["trigger"], name="child")["state"] == "SUCCESS"
@@ -427,7 +427,7 @@ def test_a_failure_to_start_one_child_does_not_affect_the_others(
         patch.setattr(
             Jobs, "create", lambda self, job, **o: job.job_name != "a-child" and real(self, job, **o)
         )
-        schedules.runner.cloud.tell_dependency()
+        schedules.runner.cloud.deliver_job_ends()
     children = [schedules.mill.jobs.find(name, "20260105T000000Z") for name in ("a-child", "b-child")]
     assert [child is not None for child in children] == [False, True]
     assert row(schedules, "parent", "t1").heirs_pending

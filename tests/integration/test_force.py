@@ -20,11 +20,11 @@ def test_a_failed_job_forced_to_success_starts_its_children(runner: JobRunner) -
     runner.define({"stepName": "a"}, name="child", dependencies=["parent"])
     runner.submit("t1", "parent", dataTime="2026-01-05T00:00:00Z")
     runner.run(fail_shards(0), name="parent")
-    runner.cloud.tell_dependency()
+    runner.cloud.deliver_job_ends()
     assert runner.cloud.http("GET", "/v1/jobs?jobName=child").json["items"] == []
     told = force(runner, "SUCCESS", name="parent", reason="checked by hand")
     assert (told["state"], told["notes"]) == ("SUCCESS", "forced to SUCCESS by admin: checked by hand")
-    runner.cloud.tell_dependency()
+    runner.cloud.deliver_job_ends()
     assert runner.run(trigger="20260105T000000Z", name="child")["state"] == "SUCCESS"
 
 

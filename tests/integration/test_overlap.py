@@ -19,7 +19,7 @@ def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> No
 def finish(schedules: ScheduleClock, name: str, trigger: str = "t1", **request: Any) -> None:
     schedules.runner.submit(trigger, name, **request)
     schedules.runner.run(trigger=trigger, name=name)
-    schedules.runner.cloud.tell_dependency()
+    schedules.runner.cloud.deliver_job_ends()
 
 
 def test_a_replacement_killed_while_waiting_leaves_the_running_job_to_the_next(

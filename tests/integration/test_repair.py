@@ -27,7 +27,7 @@ def test_the_tick_leaves_ended_jobs_alone(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.run()
-    runner.cloud.tell_dependency()
+    runner.cloud.deliver_job_ends()
     assert runner.tick(minutes=10)["looked"] == 0
 
 
@@ -111,7 +111,7 @@ def test_the_end_of_a_job_is_announced_even_if_the_bus_was_away(runner: JobRunne
     runner.submit()
     faults.fail("events", "PutEvents", how="before", times=30)
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS", 30, meanwhile=runner.work)
-    faults.relent()
+    faults.clear_faults()
     runner.tick(minutes=2)
     details = [
         event["detail"]["state"] for event in runner.cloud.published() if event["source"] == "shardmill"
@@ -156,7 +156,7 @@ def test_throttling_everywhere_delays_but_loses_nothing(runner: JobRunner, fault
                 act()
 
     runner.cloud.run_until(lambda: runner.job()["state"] in ("SUCCESS", "FAILED"), 50, meanwhile=work)
-    faults.relent()
+    faults.clear_faults()
     assert runner.job()["state"] == "SUCCESS"
     assert [step["counts"] for step in runner.job()["steps"]] == [{"SUCCESS": 25}, {"SUCCESS": 1}]
 
@@ -173,7 +173,7 @@ def test_a_step_fails_if_its_execution_is_stopped_before_it_opens(runner: JobRun
     runner.cloud.run_until(lambda: runner.cloud.executions("step", "RUNNING"))
     [step] = runner.cloud.executions("step", "RUNNING")
     runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
-    faults.relent()
+    faults.clear_faults()
     runner.tick(minutes=3)
     job = runner.run()
     assert (job["state"], runner.states()) == ("FAILED", {"a": "FAILED", "b": "SUCCESS"})

@@ -380,7 +380,7 @@ def test_the_tick_fires_schedules_while_the_queue_is_unavailable(schedules: Sche
         faults.fail("sqs", "SendMessageBatch", how="before", times=9)
         told = schedules.tick("2026-01-01 01:00")
         assert (len(schedules.jobs()), told["failed"]) == (1, 1)
-        faults.relent()
+        faults.clear_faults()
         for minute in (1, 2):
             schedules.tick(f"2026-01-01 01:0{minute}")
             schedules.runner.cloud.serve_fire_queue()

@@ -170,7 +170,7 @@ def test_an_output_of_the_maximum_size_is_accepted_in_any_encoding(
 
 
 def test_unruly_queues_and_failing_calls_lose_nothing(runner: JobRunner, faults: Faults) -> None:
-    faults.unruly_queues(seed=7)
+    faults.unreliable_queues(seed=7)
     for operation in ("ReceiveMessage", "DeleteMessageBatch"):
         faults.fail("sqs", operation, nth=3, how="after", times=2)
         faults.fail("sqs", operation, nth=8, how="throttle", times=2)

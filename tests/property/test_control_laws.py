@@ -1,4 +1,4 @@
-"""Whatever people do to a Job while its workers, state machines and ticks are at it: the laws hold.
+"""Invariants of a Job hold for any sequence of actions of users, workers, state machines and ticks.
 
 CONTROL_LAW_EXAMPLES=3000 looks harder, CONTROL_LAW_SEED=7 elsewhere, CONTROL_LAW_SHRINK=1 makes what it
 finds short.

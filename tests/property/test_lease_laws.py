@@ -1,4 +1,4 @@
-"""Whatever workers, queues and clocks do: leases, reports and retries come to what a small model says.
+"""Leases, reports and retries match a reference model for any behaviour of workers, queues and clocks.
 
 The table and the lanes are moto's, and so is what hides a message; the time is the test's, for all of them.
 LEASE_LAW_EXAMPLES=300 looks harder, LEASE_LAW_SHRINK=1 makes what it finds short, which takes minutes.
@@ -80,7 +80,7 @@ BEGIN = 1_800_000_000_000
 GROUP = "laws"
 APPS = {"any": ("*",), "other": ("*",), "half": ("shell",), "unfit": ("fasta",)}
 CREWS = [["other"], ["other", "half"], ["half"], []]
-"""Who is there beside `any` and `unfit`."""
+"""The workers besides `any` and `unfit`."""
 
 REASONS = {"failed", "lost", "timed-out", "rejected", "discarded"}
 OPERATOR = Actor("operator")
@@ -138,8 +138,8 @@ class Clock:
         return self.ms
 
 
-class Puppet(ManualWorker):
-    """Hands with the test's clock, that remember what they believe to hold."""
+class ModelWorker(ManualWorker):
+    """A worker on the test's clock that records the leases it believes to hold."""
 
     def __init__(self, mill: Mill, clock: Clock, name: str) -> None:
         self.mill, self.clock = mill, clock
@@ -172,7 +172,7 @@ class Puppet(ManualWorker):
 
 
 class NotedQueues(Queues):
-    """Remembers what was received last."""
+    """Records the last received messages."""
 
     received: list[Message]
 
@@ -196,14 +196,14 @@ class Laws(RuleBasedStateMachine):
         request = GroupRequest(kind="pull", lease_seconds=LEASE // 1000)
         self.group, _ = groups.save(self.mill, GROUP, request, clock())
         self.model = Model([])
-        self.workers: list[Puppet] = []
-        self.zombies: list[Puppet] = []
-        self.history: list[tuple[Puppet, Lease]] = []
+        self.workers: list[ModelWorker] = []
+        self.zombies: list[ModelWorker] = []
+        self.history: list[tuple[ModelWorker, Lease]] = []
         self.final: dict[str, Shard] = {}
         self.steps: list[StepRow] = []
         self.job_id = "00000000-0000-7000-8000-000000000001"
         self.said: dict[tuple[str, int], tuple[str, str | None]] = {}
-        """What was last said of attempts: outcome and reason."""
+        """The last report of each attempt: outcome and reason."""
         self.lies: set[tuple[str, int]] = set()
         """Attempts of which a worker with a role said what contradicts how they ended: it is believed."""
 
@@ -255,8 +255,8 @@ class Laws(RuleBasedStateMachine):
                 act(self.mill, event, now)
         self.steps = [step for step in self.mill.jobs.steps(job.id, 1) if step.kind == "step"]
 
-    def _join(self, name: str) -> Puppet:
-        hand = Puppet(self.mill, self.clock, name)
+    def _join(self, name: str) -> ModelWorker:
+        hand = ModelWorker(self.mill, self.clock, name)
         self.model.crew[name] = Worker(APPS.get(name, ("*",)), self.clock())
         self.workers.append(hand)
         return hand
@@ -279,7 +279,7 @@ class Laws(RuleBasedStateMachine):
 
     @rule(who=WHO, most=MOST, again=PICKS, direct=st.booleans(), later=LATER)
     def take_unheard(self, who: int, most: int, again: list[int], direct: bool, later: int) -> None:
-        """The answer never reaches the worker."""
+        """The response never reaches the worker."""
         with self.acting(later):
             self._show_again(again)
             self._take(self._hand(who), most, direct=direct, heard=False)
@@ -289,7 +289,7 @@ class Laws(RuleBasedStateMachine):
     def finish(
         self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, later: int
     ) -> None:
-        """A worker reports what it believes to hold, in time or not."""
+        """A worker reports the tasks that it believes to hold, in time or late."""
         self._finish(who, most, outcomes, trusted, later)
 
     @precondition(lambda self: self._holders())
@@ -307,7 +307,7 @@ class Laws(RuleBasedStateMachine):
 
     def _finish(
         self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, later: int
-    ) -> tuple[Puppet, list[str]]:
+    ) -> tuple[ModelWorker, list[str]]:
         holders = self._holders()
         hand = holders[who % len(holders)]
         with self.acting(later):
@@ -338,7 +338,7 @@ class Laws(RuleBasedStateMachine):
         repeat: str,
         later: int,
     ) -> None:
-        """Somebody reports an attempt that somebody had once, as before or otherwise, perhaps twice."""
+        """A worker reports an attempt that any worker once held, with any outcome, maybe twice."""
         owner, had = self._history()[pick % len(self.history)]
         holder = self.model.tasks[had.task_id].holder
         by_name = {hand.name: hand for hand in self.workers}
@@ -384,7 +384,7 @@ class Laws(RuleBasedStateMachine):
     @precondition(lambda self: self.history)
     @rule(who=WHO, pick=PICK, later=LATER)
     def claim_anything(self, who: int, pick: int, later: int) -> None:
-        """A heartbeat that names a task which somebody else has, or had."""
+        """A heartbeat names a task that another worker holds or held."""
         hand, (_, had) = self._hand(who), self._history()[pick % len(self.history)]
         with self.acting(later):
             self._claim(hand, had)
@@ -411,7 +411,7 @@ class Laws(RuleBasedStateMachine):
 
     @rule(picks=PICKS, seed=st.integers(0, 9))
     def queues_stutter(self, picks: list[int], seed: int) -> None:
-        """Messages come twice, even of tasks that ended, and in any order."""
+        """Messages are delivered twice, even of ended tasks, and in any order."""
         with self.acting():
             for task in self._picked(picks):
                 step, rank = self._place(task.id)
@@ -421,15 +421,15 @@ class Laws(RuleBasedStateMachine):
 
     # how it happens
 
-    def _hand(self, who: int) -> Puppet:
+    def _hand(self, who: int) -> ModelWorker:
         """Somebody, the unfit one half as often as the others."""
         everybody = [*self.workers[:-1], *self.workers, *self.zombies]
         return everybody[who % len(everybody)]
 
-    def _holders(self) -> list[Puppet]:
+    def _holders(self) -> list[ModelWorker]:
         return [hand for hand in [*self.workers, *self.zombies] if hand.held]
 
-    def _history(self) -> list[tuple[Puppet, Lease]]:
+    def _history(self) -> list[tuple[ModelWorker, Lease]]:
         """All leases, newest first, but before them those with a newer one that still holds."""
 
         def place(at: int) -> tuple[bool, int]:
@@ -439,7 +439,7 @@ class Laws(RuleBasedStateMachine):
 
         return [self.history[at] for at in sorted(range(len(self.history)), key=place)]
 
-    def _take(self, hand: Puppet, most: int, *, direct: bool = False, heard: bool = True) -> bool:
+    def _take(self, hand: ModelWorker, most: int, *, direct: bool = False, heard: bool = True) -> bool:
         """Whether there were messages."""
         me = self.model.crew[hand.name]
         self.queues.received = []
@@ -465,7 +465,7 @@ class Laws(RuleBasedStateMachine):
             self.history += [(hand, each) for each in leases]
         return bool(self.queues.received)
 
-    def _delivered(self, hand: Puppet, skip: set[str]) -> list[tuple[str, int]]:
+    def _delivered(self, hand: ModelWorker, skip: set[str]) -> list[tuple[str, int]]:
         now = self.clock()
         tickets = [ticket for each in self.queues.received if (ticket := Ticket.decode(each.body))]
         names = dict.fromkeys(f"{ticket.job_id}_{ticket.step}_{ticket.rank}" for ticket in tickets)
@@ -478,7 +478,7 @@ class Laws(RuleBasedStateMachine):
         ]
 
     def _report(
-        self, hand: Puppet, told: Sequence[tuple[Lease, str, str | None]], *, trusted: bool = False
+        self, hand: ModelWorker, told: Sequence[tuple[Lease, str, str | None]], *, trusted: bool = False
     ) -> list[str]:
         results, expected = [], []
         for had, outcome, reason in told:
@@ -509,14 +509,14 @@ class Laws(RuleBasedStateMachine):
         }
         return statuses
 
-    def _hand_back(self, hand: Puppet, leases: Sequence[Lease]) -> None:
+    def _hand_back(self, hand: ModelWorker, leases: Sequence[Lease]) -> None:
         assert hand.hand_back(leases) == [
             had.task_id
             for had in leases
             if self.model.handed_back(hand.name, self.model.tasks[had.task_id], had.attempt, self.clock())
         ]
 
-    def _beat(self, hand: Puppet, *, omit: int = 0) -> None:
+    def _beat(self, hand: ModelWorker, *, omit: int = 0) -> None:
         """It is told to drop exactly what it does not hold, and what outlived its time."""
         me, now = self.model.crew[hand.name], self.clock()
         if me.gone:
@@ -548,20 +548,20 @@ class Laws(RuleBasedStateMachine):
         for name in dropped:
             del hand.held[name]
 
-    def _claim(self, hand: Puppet, had: Lease) -> None:
+    def _claim(self, hand: ModelWorker, had: Lease) -> None:
         task = self.model.tasks[had.task_id]
         if task.attempt <= had.attempt and task.holder != hand.name:
             with pytest.raises(ForeignTask):
                 hand.beat([had])
 
-    def _come_back(self, hand: Puppet) -> None:
-        """A new process of the same name; the old one does not know, and goes on."""
+    def _come_back(self, hand: ModelWorker) -> None:
+        """A new process of the same name starts; the old one continues."""
         self.zombies = [*self.zombies[-1:], hand]
-        self.workers[self.workers.index(hand)] = Puppet(self.mill, self.clock, hand.name)
+        self.workers[self.workers.index(hand)] = ModelWorker(self.mill, self.clock, hand.name)
         self.model.crew[hand.name].born_again(self.clock())
 
-    def _leave(self, hand: Puppet) -> None:
-        """A worker stops: it hands back what it holds, and says good-bye."""
+    def _leave(self, hand: ModelWorker) -> None:
+        """A worker stops: it returns its tasks and deregisters."""
         self._hand_back(hand, list(hand.held.values()))
         hand.held = {}
         hand.beat([], offline=True)
@@ -680,7 +680,7 @@ class Laws(RuleBasedStateMachine):
             self.queues.remove(self.group.queues)
 
     def _finish_all(self) -> None:
-        """One honest worker finishes everything, and leaves no message behind."""
+        """One correct worker completes all tasks and leaves no messages."""
         self.workers, self.zombies = [], []
         with self.acting():
             honest = self._join("honest")
@@ -714,7 +714,7 @@ class Laws(RuleBasedStateMachine):
         assert job.state == ("FAILED" if "FAILED" in ends else "SUCCESS")
 
     def _check_attempts(self) -> None:
-        """Each attempt ended once, and what is told of it says how, whoever reported what afterwards."""
+        """Each attempt ends once, and its record does not change with later reports."""
         for task in self.model.tasks.values():
             assert list(task.ends) == list(range(1, task.attempt + 1))
             if task.attempt == 1 and task.state == "SUCCESS":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
-    """The whole stack on moto, empty."""
+    """A new stack on moto."""
     from support.moto.moto_cloud import moto_cloud
 
     with moto_cloud() as started:
@@ -24,7 +24,7 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture
 def faults() -> Iterator[Faults]:
-    """AWS's harsher rules, for every call that the test causes from here on."""
+    """AWS's rules for all calls of the test, and planned faults."""
     from support.aws_rules.faults import Faults
 
     with Faults() as rules:

@@ -13,16 +13,16 @@ _thread = local()
 
 
 def unwatch(client: BaseClient) -> None:
-    """Calls of this client are the test's own: neither counted nor made to fail."""
+    """Treat calls of this client as the test's own: they are neither counted nor failed."""
     _unwatched.add(client)
 
 
 def is_watched(client: BaseClient) -> bool:
-    return client not in _unwatched and not getattr(_thread, "looking_on", False)
+    return client not in _unwatched and not getattr(_thread, "observing", False)
 
 
 def belongs_to_aws(client: BaseClient) -> None:
-    """Calls of this client are made by AWS itself, such as those of a state machine."""
+    """Treat calls of this client as made by AWS itself, such as those of a state machine."""
     _of_aws.add(client)
 
 
@@ -31,11 +31,11 @@ def is_of_aws(client: BaseClient) -> bool:
 
 
 @contextmanager
-def looking_on() -> Iterator[None]:
-    """Calls made by this thread meanwhile are the test's own."""
-    before = getattr(_thread, "looking_on", False)
-    _thread.looking_on = True
+def observing() -> Iterator[None]:
+    """Treat calls of this thread in this block as the test's own."""
+    before = getattr(_thread, "observing", False)
+    _thread.observing = True
     try:
         yield
     finally:
-        _thread.looking_on = before
+        _thread.observing = before

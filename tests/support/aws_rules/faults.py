@@ -1,4 +1,4 @@
-"""Adds to any AWS endpoint what AWS does and the emulators do not, and fails calls on command.
+"""Apply AWS's rules to any endpoint, and fail calls on request.
 
 with Faults() as faults:
     faults.fail(service="dynamodb", operation="UpdateItem", nth=2, how="after")
@@ -25,7 +25,7 @@ from support.aws_rules.call import Call, ProcessKilled
 from support.aws_rules.limits import Executions, TransactionConflicts, check_size_limits
 from support.aws_rules.meter import Meter
 from support.aws_rules.partial_batches import part_of
-from support.aws_rules.queues import QueueNames, Receipts, Unruly
+from support.aws_rules.queues import QueueNames, Receipts, UnreliableDelivery
 from support.watch import is_of_aws, is_watched
 
 How = Literal["before", "after", "throttle", "repeat", "partial", "crash"]
@@ -117,31 +117,31 @@ class Faults:
         times: int = 1,
         when: Callable[[Call], bool] = lambda call: True,
     ) -> Fault:
-        """Plan a failure; the answer's `hits` tells how often it came about."""
+        """Plan a failure; its `hits` counts how often it occurred."""
         fault = Fault(how, service, operation, nth, times, when)
         self._planned.append(fault)
         return fault
 
-    def relent(self) -> None:
-        """Forget every planned failure."""
+    def clear_faults(self) -> None:
+        """Remove all planned failures."""
         with self._lock:
             self._planned.clear()
 
     def sometimes(
         self, rate: float, how: How = "throttle", service: str | None = None, seed: int = 0
     ) -> Fault:
-        """Fail that share of the calls, the same ones for the same seed and order."""
+        """Fail this share of the calls, reproducibly for a given seed and order."""
         random = Random(seed)
         return self.fail(service, how=how, times=10**9, when=lambda call: random.random() < rate)
 
-    def unruly_queues(
+    def unreliable_queues(
         self, seed: int = 0, duplicates: float = 0.3, shuffled: bool = True, partial: bool = True
     ) -> None:
-        """From now on, receives bring some messages twice, out of order, and fewer than asked for."""
-        self.add_rule(Unruly(Random(seed), duplicates, shuffled, partial).around)
+        """From now on, receives return some messages twice, out of order, and fewer than requested."""
+        self.add_rule(UnreliableDelivery(Random(seed), duplicates, shuffled, partial).around)
 
     def add_rule(self, around: Around) -> None:
-        """`around` gets each call, and a way to make it."""
+        """Pass each call to `around`, with a function that makes it."""
         self._around.append(around)
 
     def _watched(self, call: Call) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class Faults:
 
 
 def _throw_away(answer: dict[str, Any]) -> None:
-    """An answer that nobody will read gives its connection back."""
+    """Close a response body that is not read, to return its connection."""
     for value in answer.values():
         if isinstance(value, StreamingBody):
             value.close()
@@ -213,7 +213,7 @@ class Rerun:
 
     @contextmanager
     def armed(self) -> Iterator[Faults]:
-        """Only the calls made meanwhile are enumerated and failed."""
+        """Enumerate and fail only the calls made in this block."""
         with self.faults:
             if self.fault is not None:
                 self.faults._planned.append(self.fault)
@@ -236,7 +236,7 @@ class Rerun:
 def everywhere_once(
     hows: Sequence[How] = ("before", "after"), only: Callable[[Call], bool] = lambda call: True
 ) -> Iterator[Rerun]:
-    """Reruns of a scenario that fail each of its calls in turn: whichever single call fails, nothing is lost.
+    """Run a scenario again and again, and fail each of its calls in turn.
 
     for run in everywhere_once():
         with run, moto_cloud() as cloud:

@@ -122,7 +122,7 @@ class QueueNames:
 
 
 @dataclass
-class Unruly:
+class UnreliableDelivery:
     """Receives that bring fewer messages than there are, in any order, and some of them twice."""
 
     random: Random

@@ -11,7 +11,7 @@ from support.fakes.lambda_server import FunctionError, Functions, LambdaServer
 from support.moto.http_api import Answer, HttpApi
 from support.moto.stack import ACCOUNT, REGION, Clients, Stack
 from support.waits import run_until
-from support.watch import looking_on
+from support.watch import observing
 
 if TYPE_CHECKING:
     from types_boto3_stepfunctions.type_defs import ExecutionListItemTypeDef
@@ -33,7 +33,7 @@ class Cloud:
 
     @property
     def clients(self) -> Clients:
-        """Clients for the test's own looks: not counted and not failed by Faults."""
+        """Clients for the test's own reads: not counted and not failed by Faults."""
         return self.stack.clients
 
     @property
@@ -70,7 +70,7 @@ class Cloud:
         return self.api.request(method, path, payload, sent)
 
     def tick(self, at: datetime | None = None) -> Any:
-        """The rule of each minute, fired by hand at a time of the test's choice."""
+        """Fire the rule of each minute at a given time."""
         return self.invoke("tick", _event("Scheduled Event", "aws.events", at or datetime.now(UTC), {}))
 
     def executions(
@@ -90,7 +90,7 @@ class Cloud:
         return sorted(found, key=lambda execution: execution["startDate"])
 
     def settle(self) -> list[str]:
-        """The rule on status changes: tells `settle` of each unhappy end it has not heard of."""
+        """Deliver the status changes of failed executions that were not delivered yet."""
         told = []
         for execution in self.executions():
             arn = execution["executionArn"]
@@ -110,19 +110,19 @@ class Cloud:
         )
 
     def serve_lambda_lanes(self, batch: int = 10) -> int:
-        """One look of the event source mappings at their lanes; how many messages were handled."""
+        """Poll the Lambda queues once, as their event source mappings do; return the message count."""
         queues = self.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
         return sum(self._serve(url, "runner", batch) for url in queues)
 
     def serve_fire_queue(self, batch: int = 5) -> int:
-        """The event source mapping of `fire`, until its queue is empty; how many messages were handled."""
+        """Run the event source mapping of `fire` until its queue is empty; return the message count."""
         handled = 0
         while served := self._serve(self.environment["SHARDMILL_FIRE_QUEUE"], "fire", batch):
             handled += served
         return handled
 
     def serve_notify_queue(self) -> int:
-        """The event source mapping of `notify`, until nothing is visible; how many messages are done with."""
+        """Run the event source mapping of `notify` until no message is visible; return the deleted count."""
         url, handled = self.environment["SHARDMILL_NOTIFY_QUEUE"], 0
         while messages := self._visible(url, 1):
             handled += self._deliver(url, "notify", messages)
@@ -138,8 +138,8 @@ class Cloud:
         )
         return list(answer.get("Messages", []))
 
-    def tell_dependency(self) -> list[dict[str, Any]]:
-        """The rule on Job ends: tells `dependency` of those published since the last look; all events."""
+    def deliver_job_ends(self) -> list[dict[str, Any]]:
+        """Deliver the Job ends published since the last call to `dependency`; return all events."""
         events = self.published()
         for event in events:
             if event["source"] == "shardmill" and event["detail-type"] == "Job Ended":
@@ -148,7 +148,7 @@ class Cloud:
         return events
 
     def published(self) -> list[dict[str, Any]]:
-        """The events put on the bus since the last look."""
+        """The events put on the bus since the last call."""
         url = self.clients.sqs.get_queue_url(QueueName=_CAPTURE)["QueueUrl"]
         found: list[dict[str, Any]] = []
         while messages := self.clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
@@ -162,18 +162,18 @@ class Cloud:
     def run_until(
         self, predicate: Callable[[], T], timeout: float = 10.0, meanwhile: Callable[[], object] | None = None
     ) -> T:
-        """Wait for the executions' threads to make `predicate` true; says where they stand if they do not.
+        """Wait for the executions' threads to make `predicate` true; on a timeout, report their states.
 
-        What the predicate asks of AWS is the test's own; what `meanwhile` does is the system's."""
+        AWS calls of the predicate belong to the test, those of `meanwhile` to the system under test."""
 
         def look() -> T:
-            with looking_on():
+            with observing():
                 return predicate()
 
-        return run_until(look, timeout, interval=0.02, meanwhile=meanwhile, describe=self._standing)
+        return run_until(look, timeout, interval=0.02, meanwhile=meanwhile, describe=self._execution_states)
 
     def wait_for_executions(self, timeout: float = 10.0) -> None:
-        """Until no execution is running."""
+        """Wait until no execution is running."""
         self.run_until(lambda: not self.executions(status="RUNNING"), timeout)
 
     def capture_events(self) -> None:
@@ -183,7 +183,7 @@ class Cloud:
         self.clients.events.put_targets(Rule=_CAPTURE, Targets=[{"Id": "capture", "Arn": target}])
 
     def run_custom_resources(self, server: LambdaServer, request_type: str = "Create") -> None:
-        """What CloudFormation asks of the custom resources when a stack is made."""
+        """Send the custom resources the requests that CloudFormation sends on creation."""
         for logical, function, properties in self.stack.custom_resources():
             event = {
                 "RequestType": request_type,
@@ -221,7 +221,7 @@ class Cloud:
         ended = described["stopDate"].astimezone(UTC)
         return _event("Step Functions Execution Status Change", "aws.states", ended, detail)
 
-    def _standing(self) -> str:
+    def _execution_states(self) -> str:
         lines = []
         for execution in self.executions():
             described = self.clients.stepfunctions.describe_execution(executionArn=execution["executionArn"])

@@ -18,13 +18,13 @@ MAX_BODY_BYTES = 10 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Route:
-    """One route of the API: which function serves it, and who guards the door."""
+    """One route of the API: its function and authorizer."""
 
     key: str
     function: str
     authorizer: str | None = None
     needs_header: bool = False
-    """The authorizer has an identity source: without the header nobody is asked."""
+    """The authorizer has an identity source: without the header it is not called."""
 
     def takes(self, method: str, path: str) -> bool:
         return self.key in (f"{method} {path}", f"ANY {path}")

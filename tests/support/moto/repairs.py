@@ -1,5 +1,7 @@
-"""Where moto is not like AWS in a way that would make tests lie; tests/unit/test_support_moto.py
-fails when one of these is no longer needed."""
+"""Correct moto where it differs from AWS in a way that would hide defects.
+
+tests/unit/support/moto/test_repairs.py fails when one of these is no longer needed.
+"""
 
 import time
 from collections import defaultdict
@@ -62,7 +64,7 @@ def repaired_moto() -> Iterator[None]:
 
 @contextmanager
 def one_request_at_a_time() -> Iterator[None]:
-    """AWS checks a condition and writes in one move; moto's threads get in between."""
+    """AWS checks a condition and writes atomically; moto's threads interleave."""
     locks: defaultdict[str, RLock] = defaultdict(RLock)
     original: Method = BotocoreStubber.process_request
 
@@ -79,7 +81,7 @@ def one_request_at_a_time() -> Iterator[None]:
 
 @contextmanager
 def one_queue_move_at_a_time() -> Iterator[None]:
-    """The same for queues, where a waiting receive must not hold up the others."""
+    """The same for queues, where a waiting receive must not block the others."""
     lock = RLock()
     receive: Method = SQSBackend.receive_message
 
@@ -110,7 +112,7 @@ def one_queue_move_at_a_time() -> Iterator[None]:
 
 @contextmanager
 def executions_that_are_ready() -> Iterator[None]:
-    """Until its thread has begun, an execution breaks every SendTaskSuccess and StopExecution."""
+    """SendTaskSuccess and StopExecution fail until the thread of each execution has started."""
     original: Method = ExecutionWorker.start
 
     def start(self: ExecutionWorker) -> None:
@@ -166,7 +168,7 @@ def executions_that_can_be_stopped() -> Iterator[None]:
 
 @contextmanager
 def errors_that_nothing_catches() -> Iterator[None]:
-    """On AWS, States.ALL is not quite all."""
+    """On AWS, States.ALL does not match every error."""
     terminal = {StatesErrorNameType.StatesStatesDataLimitExceeded, StatesErrorNameType.StatesRuntime}
     original: Method = ErrorEqualsDecl._eval_body
 
@@ -182,7 +184,7 @@ def errors_that_nothing_catches() -> Iterator[None]:
 
 @contextmanager
 def executions_that_keep_their_clients() -> Iterator[None]:
-    """Every task makes a client of its own, which is slow, and breaks when two threads do so at once."""
+    """Each task creates its own client, which is slow and not thread-safe."""
     made: dict[str, BaseClient] = {}
     lock = RLock()
 
@@ -203,7 +205,7 @@ def executions_that_keep_their_clients() -> Iterator[None]:
 
 @contextmanager
 def executions_that_retry_at_once() -> Iterator[None]:
-    """A retrier sleeps for its whole interval, a second at least; here, for a fiftieth of it."""
+    """A retrier sleeps for at least a second; here, for a fiftieth of its interval."""
 
     class HurriedTime:
         @staticmethod
@@ -215,7 +217,7 @@ def executions_that_retry_at_once() -> Iterator[None]:
 
 
 def join_execution_threads(timeout: float) -> list[Thread]:
-    """Wait for the threads of executions, so that none goes on without the mock; the ones left."""
+    """Wait for the threads of executions, so that none outlives the mock; return those left."""
     threads = cast(list[Thread], parser_utils.TMP_THREADS)
     deadline = time.monotonic() + timeout
     for thread in list(threads):

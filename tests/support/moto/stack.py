@@ -41,7 +41,7 @@ class Clients:
 
 @dataclass
 class Stack:
-    """A stack being made: physical names of resources, and what the functions need."""
+    """A stack under creation: physical names of resources and settings of the functions."""
 
     root: Path
     template: Template
@@ -55,7 +55,7 @@ class Stack:
         return str(self.template.names["AWS::StackName"])
 
     def create(self) -> None:
-        """Make every resource as soon as what it refers to is there, as CloudFormation does."""
+        """Create each resource once its references exist, as CloudFormation does."""
         every = self.template.document["Resources"]
         waiting = {name: every[name] for name in every if self.template.holds(every[name].get("Condition"))}
         while waiting:
@@ -72,7 +72,7 @@ class Stack:
                 del waiting[logical]
 
     def environment(self) -> dict[str, str]:
-        """The environment of the functions: they share this process, so it must be one."""
+        """The environment of all functions, which share this process."""
         merged: dict[str, str] = {}
         globals_ = self.template.document.get("Globals", {}).get("Function", {})
         blocks = [("Globals", globals_)] + [

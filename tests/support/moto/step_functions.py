@@ -1,6 +1,6 @@
-"""Step Functions in a test's hands: the real state machines, one state at a time, when the test says so.
+"""Run the real state machines one state at a time, when the test says so.
 
-It knows as much of ASL as they use: lambda:invoke, updateItem.waitForTaskToken, inline Map, Retry and Catch.
+It supports the ASL that they use: lambda:invoke, updateItem.waitForTaskToken, inline Map, Retry and Catch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Execution:
     token: str = ""
     busy: bool = False
     answer: tuple[str, str] | None = None
-    """What came back for its token: nothing but success, or an error's name."""
+    """The result for its token: success, or the name of an error."""
 
     @property
     def runnable(self) -> bool:
@@ -43,8 +43,8 @@ class Execution:
 
 
 @dataclass
-class Puppets:
-    """A client of Step Functions, as far as `aws.machines` needs one, and its executions."""
+class SteppedStateMachines:
+    """The Step Functions client that `aws.machines` needs, and its executions."""
 
     folder: Path
     invoke: Invoke
@@ -106,7 +106,7 @@ class Puppets:
         return [each for each in self.executions.values() if each.runnable]
 
     def step(self, execution: Execution) -> None:
-        """Let an execution do one state, or one item of a Map, or one try of these."""
+        """Run one state of an execution, or one item of a Map, or one attempt of these."""
         name = execution.state
         state = execution.states[name]
         execution.busy = True
@@ -197,7 +197,7 @@ class Puppets:
 
 
 class _Answered(Exception):
-    """A token came back with an error."""
+    """A token was returned with an error."""
 
 
 def _kind(name: str) -> str:

@@ -27,7 +27,7 @@ class FileWorker:
         return answer.json
 
     def fetch(self, lease: Lease) -> dict[str, bytes]:
-        """What a task would have in its folder before it runs."""
+        """The files in a task's working directory before it runs."""
         found: dict[str, bytes] = {}
         for file in self.ask(lease, prepare=True)["prepared"]["files"]:
             data = self.read(file["url"])[file["first"] : file.get("end")]
@@ -36,7 +36,7 @@ class FileWorker:
         return found
 
     def store(self, lease: Lease, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-        """Store outputs; what the report is to say of them."""
+        """Store outputs; return their entries for the report."""
         wanted = [{"name": name, "size": len(data), "md5s": md5s(data)} for name, data in files.items()]
         for answer in self.ask(lease, store=wanted)["stored"]:
             assert len(answer["urls"]) == 1
@@ -56,7 +56,7 @@ class FileWorker:
         return body
 
     def listed(self, **query: Any) -> list[dict[str, Any]]:
-        """The files of the Job, as people see them."""
+        """The files of the Job, from the API."""
         items: list[dict[str, Any]] = []
         cursor = None
         while True:
@@ -76,7 +76,7 @@ def md5s(data: bytes) -> list[str]:
 
 
 def place(url: str) -> dict[str, str]:
-    """The bucket and the key of an address; which is good for fifteen minutes at most."""
+    """Bucket and key of a presigned URL; check that it expires within fifteen minutes."""
     parts = urlsplit(url)
     assert parse_qs(parts.query)["X-Amz-Expires"] == ["900"], url
     path = unquote(parts.path).lstrip("/")

@@ -9,14 +9,14 @@ from typing import Any, Literal, TypeVar
 from support.aws_rules.call import Call, ProcessKilled
 
 Moment = Literal["before", "after", "crash"]
-"""Before or after a call something else happens; crash: the process ends right after it."""
+"""before, after: another action runs before or after a call; crash: the process ends right after it."""
 
 T = TypeVar("T")
 
 
 @dataclass
 class Interruption:
-    """At the `nth` call of an action; `came` tells whether it made so many."""
+    """An interruption at the `nth` call of an action; `came` is whether it was reached."""
 
     moment: Moment
     nth: int
@@ -41,7 +41,7 @@ class Interruption:
 
 @dataclass
 class Interrupter:
-    """Passes every AWS call on; while an action is interrupted, what comes between is not."""
+    """Makes every AWS call; an interrupting action is not interrupted itself."""
 
     _planned: list[Interruption | None] = field(default_factory=list)
 

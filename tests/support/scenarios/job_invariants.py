@@ -16,7 +16,7 @@ Ends = dict[tuple[int, int, int], Shard]
 
 
 class Laws:
-    """Looks at a race after each event, and remembers what may never change."""
+    """Checks a race after each event, and records what must not change."""
 
     def __init__(self, race: Race) -> None:
         self.race = race
@@ -29,7 +29,7 @@ class Laws:
         self._check_ends(rows)
 
     def _check_histories(self, rows: dict[tuple[str, str], dict[str, Any]]) -> None:
-        """Only legal moves, one entry each, none ever rewritten, the last one the present state."""
+        """Histories have only legal moves, are never rewritten, and end with the current state."""
         for key, row in rows.items():
             if not key[0].startswith("JOB#") or row.get("kind") in ("gate", "end"):
                 continue
@@ -64,7 +64,7 @@ class Laws:
         self.ends |= found
 
     def check_rest(self) -> None:
-        """Nothing goes on any more."""
+        """Check the final state: nothing runs any more."""
         job = self.race.job()
         rows = self.race.rows()
         if not job or job.purge:
@@ -78,7 +78,9 @@ class Laws:
         self._check_end(job.state)
         self._check_telling(job)
         assert not self.race.messages(), f"messages are left: {self.race.messages()}"
-        live = [each.name for each in self.race.puppets.executions.values() if each.status == "RUNNING"]
+        live = [
+            each.name for each in self.race.machines_by_step.executions.values() if each.status == "RUNNING"
+        ]
         assert not live, f"executions are left: {live}"
 
     def _check_counts(self, rows: dict[tuple[str, str], dict[str, Any]], step: StepRow) -> None:
@@ -93,7 +95,7 @@ class Laws:
         assert not step.open, f"step {step.name} of run {step.run} has ended with open blocks"
 
     def _check_telling(self, job: JobRow) -> None:
-        """People are told the moves of each row in the order in which it made them."""
+        """The published history lists the moves of each row in their order."""
         told = history(self.race.mill, job)
         rows: dict[tuple[str | None, int], list[str]] = {
             (None, run): job.history for run in range(1, job.run + 1)
@@ -105,7 +107,7 @@ class Laws:
             assert shown == made, f"{name or 'the Job'} in run {run} made {made}, people are told {shown}"
 
     def _check_end(self, state: JobState) -> None:
-        """A Job that came to its own end came to the one that its steps say."""
+        """The end state of a Job follows from its steps."""
         job = self.race.job()
         assert job is not None
         if job.state is JobState.SUCCESS and not any("forced" in text for text in job.history):
@@ -114,7 +116,7 @@ class Laws:
 
 
 def tasks(rows: dict[tuple[str, str], dict[str, Any]], step: StepRow) -> dict[int, Shard]:
-    """Every task of a step as its blocks tell it."""
+    """Every task of a step, from its blocks."""
     found = {}
     for number in range(block_count(step.total)):
         row = rows.get(block_key(step, number), {})

@@ -25,7 +25,7 @@ def succeed(_: Lease) -> str:
 
 
 def fail_shards(*indices: int, step: str | None = None, outcome: str = "failed-permanent") -> Judge:
-    """Tasks of these shards (of one step, or of any) fail, the others succeed."""
+    """Fail the tasks of these shards, of one step or of any; the others succeed."""
 
     def judge(lease: Lease) -> str:
         chosen = lease.sharding.index in indices and step in (None, lease.step_name)
@@ -60,7 +60,7 @@ class JobRunner:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}").json
 
     def ended(self, trigger: str = "t1", name: str = "play") -> bool:
-        """Whether the Job has ended; asked often, so it is its row that is read."""
+        """Whether the Job has ended; reads its row, because this is called often."""
         job = self.mill.jobs.find(name, trigger)
         return job is not None and job.state.value in ENDS
 
@@ -93,7 +93,7 @@ class JobRunner:
     def run(
         self, judge: Judge = succeed, trigger: str = "t1", name: str = "play", timeout: float = 30
     ) -> dict[str, Any]:
-        """Work until the Job has ended and the bus was told, if it listens; the Job as it is then."""
+        """Work until the Job has ended and its event is published; return the Job."""
         self.cloud.run_until(lambda: self.ended(trigger, name), timeout, meanwhile=lambda: self.work(judge))
         with suppress(NeverHappened):
             self.cloud.run_until(lambda: not self._row(trigger, name).event_pending, 3)
@@ -105,7 +105,7 @@ class JobRunner:
         return job
 
     def take(self, count: int, timeout: float = 10) -> list[Lease]:
-        """Lease until there are that many tasks in hand."""
+        """Lease until this many tasks are held."""
         held: list[Lease] = []
 
         def more() -> None:
@@ -122,10 +122,10 @@ class JobRunner:
         self.worker = ManualWorker(self.mill, "quick", ["quick"])
 
     def tick(self, minutes: float = 0) -> Any:
-        """The tick, as if so many minutes had passed."""
+        """Run the tick as if this many minutes had passed."""
         return self.cloud.tick(datetime.now(UTC) + timedelta(minutes=minutes))
 
     def later(self, seconds: float) -> None:
-        """From now on the hands' clock is so many seconds ahead."""
+        """Set the worker's clock ahead by this many seconds."""
         offset = int(seconds * 1000)
         self.worker.clock = lambda: int(time.time() * 1000) + offset

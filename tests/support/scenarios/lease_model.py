@@ -1,6 +1,6 @@
-"""What leases, reports and retries must come to: DESIGN §3.4, §3.5 and §8 once more, in a few plain fields.
+"""A reference model of leases, reports and retries.
 
-Nothing in here knows the engine. Times are milliseconds; a worker is known by its name, a task by its id.
+It does not use the engine. Times are milliseconds; a worker is known by its name, a task by its id.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Worker:
         return "*" in self.apps or need in self.apps
 
     def born_again(self, now: int) -> None:
-        """A new process of the name: its failures are forgiven, what an operator decided is not."""
+        """Start a new process of this name: failures are reset, an operator's decisions are kept."""
         self.session += 1
         self.seen, self.claims = now, set()
         self.gone = self.tired = False
@@ -93,7 +93,7 @@ class Task:
     since: int = 0
     not_before: int = 0
     ends: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """How each attempt ended, and the words of the report that ended it."""
+    """The end of each attempt, and the text of its report."""
 
     @property
     def ended(self) -> bool:
@@ -146,7 +146,7 @@ class Model:
         )
 
     def holder_lives(self, task: Task, now: int) -> bool:
-        """A lease is live while it is young, or while its worker is seen and claims the task."""
+        """A lease is live until it expires, or while heartbeats of its worker name the task."""
         if task.since + LEASE > now:
             return True
         holder = self.crew[task.holder]
@@ -167,7 +167,7 @@ class Model:
         return True
 
     def end_if_lost(self, task: Task, now: int) -> bool:
-        """A task is lost so often and no more."""
+        """A task can be lost a limited number of times."""
         dead = task.running and not self.holder_lives(task, now)
         if not dead or task.losses < task.limits.lost_retries:
             return False
@@ -181,7 +181,7 @@ class Model:
         self.crew[task.holder].claims.discard(task.id)
 
     def end_if_overdue(self, name: str, task: Task, attempt: int, now: int) -> bool:
-        """An attempt that outlives its time is a failure, whatever its worker does, so long as that lives."""
+        """An attempt that exceeds its time limit fails while its worker is alive."""
         if not task.is_held(name, attempt) or not task.overdue(now):
             return False
         task.over("timed-out")

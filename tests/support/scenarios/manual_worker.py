@@ -32,7 +32,7 @@ class ManualWorker:
         )
 
     def receive(self, most: int = 10) -> list[Message]:
-        """Higher lanes first, as every worker does."""
+        """Receive messages, higher priorities first, as every worker does."""
         found: list[Message] = []
         for name in self.row.groups:
             group = self.mill.groups.get(name)
@@ -70,7 +70,7 @@ class ManualWorker:
         return reported
 
     def beat(self, held: Iterable[Lease], *, offline: bool = False) -> list[str]:
-        """A heartbeat with these tasks in hand; what it is told to drop."""
+        """Send a heartbeat with these tasks; return those to drop."""
         work = [HeldTask(task_id=lease.task_id, attempt=lease.attempt, run=lease.run) for lease in held]
         beat = registry.heartbeat(
             self.mill, self.row.id, self.row.session, work, offline=offline, now=self.clock()
@@ -79,7 +79,7 @@ class ManualWorker:
         return beat.drop
 
     def work(self, judge: Callable[[Lease], str] = lambda _: "success") -> int:
-        """Take what there is and report each by what `judge` says of it; how many there were."""
+        """Lease tasks and report each with the outcome that `judge` returns; return their number."""
         leases = self.take()
         for outcome in sorted({judge(held) for held in leases}):
             self.report([held for held in leases if judge(held) == outcome], outcome)

@@ -1,7 +1,8 @@
-"""A Job, its workers, its state machines and everybody who controls it, in one thread and under one clock.
+"""Run a Job, its workers, state machines and users in one thread and under one clock.
 
-A script says what happens, when, and what comes between two AWS calls of it. The table and the lanes are
-moto's, the state machines the real ones (`support.moto.step_functions`); each process has caches of its own.
+A script lists the actions, their times, and the actions that interrupt them between two AWS calls. Table and
+queues are moto's; the state machines are the real ones (`support.moto.step_functions`); each process has its
+own caches.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from support.aws_rules.faults import Faults
 from support.aws_rules.queues import Receipts
 from support.moto.cloud import Cloud
 from support.moto.stack import ACCOUNT, REGION
-from support.moto.step_functions import Execution, Puppets
+from support.moto.step_functions import Execution, SteppedStateMachines
 from support.paths import PROJECT
 from support.scenarios.interrupter import Interrupter, Interruption, Moment
 from support.scenarios.manual_worker import ManualWorker
@@ -62,12 +63,12 @@ _NOTHING = ("", "[]", "set()", "0", "1", "none")
 _UNHAPPY = ("FAILED", "ABORTED")
 
 Deed = tuple[str, int, int]
-"""What is done, by whom or to what, and how much or which of it; numbers too large go round."""
+"""Name of the action, its actor or target, and an amount or index; numbers wrap around."""
 
 
 @dataclass(frozen=True)
 class Between:
-    """What comes at the nth AWS call of a deed."""
+    """An action that interrupts another at its nth AWS call."""
 
     moment: Moment
     nth: int
@@ -91,7 +92,7 @@ class Clock:
 
 
 class NoBus:
-    """A client of EventBridge that only counts as a call."""
+    """An EventBridge client that only counts as a call."""
 
     def __init__(self, through: Callable[[Callable[[], Any]], Any]) -> None:
         self._through = through
@@ -102,7 +103,7 @@ class NoBus:
 
 @dataclass
 class RaceWorker:
-    """A worker process, and what it believes to hold."""
+    """A worker process and the leases that it believes to hold."""
 
     name: str
     manual: ManualWorker
@@ -119,7 +120,7 @@ class Race:
     past: list[tuple[str, Lease]] = field(default_factory=list)
     granted: set[tuple[str, int, int]] = field(default_factory=set)
     acknowledged: set[tuple[str, str, int, int]] = field(default_factory=set)
-    """By worker, Job, run and step: it heard of their kill."""
+    """Kills acknowledged, by worker, Job, run and step."""
     settled: set[str] = field(default_factory=set)
     log: list[str] = field(default_factory=list)
 
@@ -127,14 +128,14 @@ class Race:
         self.clock.ms = BEGIN
         self._table().items.clear()
         settings = Settings.from_environment()
-        self.puppets = Puppets(
+        self.machines_by_step = SteppedStateMachines(
             PROJECT / "statemachine",
             self._orchestrate,
             lambda **asked: clients.dynamodb().update_item(**asked),
             settings.table,
             self.interrupter.through,
         )
-        machines = Machines(self.puppets, settings.job_machine, settings.step_machine)  # type: ignore[arg-type]
+        machines = Machines(self.machines_by_step, settings.job_machine, settings.step_machine)  # type: ignore[arg-type]
         bus = Bus(NoBus(self.interrupter.through), settings.bus)  # type: ignore[arg-type]
         self._mill = replace(Mill.connect(settings), machines=machines, bus=bus)
         self.mill = self.process()
@@ -143,7 +144,7 @@ class Race:
         self.group, _ = groups.save(self.mill, GROUP, request, self.clock())
 
     def process(self) -> Mill:
-        """What a process of its own works with: it remembers what it read itself."""
+        """A mill with the caches of a separate process."""
         return replace(
             self._mill,
             recent_steps=TtlCache(STEP_CACHE_MS),
@@ -170,7 +171,7 @@ class Race:
     # what happens
 
     def happen(self, event: Event) -> str:
-        """Do what an event says; what came of it."""
+        """Run an event; return its result."""
         self.clock.ms += event.later * 1000 + 1
         interruption = None
         if event.between:
@@ -210,22 +211,22 @@ class Race:
         return self.workers[who % len(self.workers)]
 
     @contextmanager
-    def _mortal(self, worker: RaceWorker) -> Iterator[None]:
-        """A worker whose process ends is followed by another of its name."""
+    def _restarted_if_killed(self, worker: RaceWorker) -> Iterator[None]:
+        """Replace a worker whose process ends by another with the same name."""
         try:
             yield
         except ProcessKilled:
-            self._reborn(worker)
+            self._restart(worker)
             raise
 
-    def _reborn(self, worker: RaceWorker) -> None:
+    def _restart(self, worker: RaceWorker) -> None:
         worker.held.clear()
         worker.manual = self.interrupter.act(lambda: self._join(worker.name)).manual
 
     def do_lease(self, who: int, which: int) -> str:
         worker = self._worker(who)
         known = set(self.acknowledged)
-        with self._mortal(worker):
+        with self._restarted_if_killed(worker):
             leases = worker.manual.take(min(which + 1, 10))
         for lease in leases:
             key = _key(lease)
@@ -249,21 +250,21 @@ class Race:
         return self._report(who, which, "failed-permanent")
 
     def _report(self, who: int, which: int, outcome: str) -> str:
-        """Of what it holds, one, or all if `which` is 0."""
+        """Report one held task, or all if `which` is 0."""
         worker = self._worker(who)
         held = list(worker.held.values())
         leases = held if not which else held[which % len(held) :][:1] if held else []
         return self._tell(worker, leases, outcome)
 
     def _tell(self, worker: RaceWorker, leases: list[Lease], outcome: str, **more: Any) -> str:
-        with self._mortal(worker):
+        with self._restarted_if_killed(worker):
             told = worker.manual.report(leases, outcome, **more)
         for lease in leases:
             worker.held.pop((lease.task_id, lease.attempt), None)
         return f"{[(each.task_id[-3:], each.attempt, each.status, each.state) for each in told]}"
 
     def do_late(self, who: int, which: int) -> str:
-        """A report of an attempt that its worker, or another of its name, had once."""
+        """Report an attempt that this worker, or an earlier one of its name, once held."""
         if not self.past:
             return "none"
         name, lease = self.past[-1 - which % len(self.past)]
@@ -271,10 +272,10 @@ class Race:
         return self._tell(worker, [lease], "failed" if who % 2 else "success")
 
     def do_beat(self, who: int, which: int) -> str:
-        """It obeys at once: what it is to drop it stops, and says so unless `which` is odd."""
+        """Send a heartbeat; stop dropped tasks at once, and report that unless `which` is odd."""
         worker = self._worker(who)
         leases = list(worker.held.values())
-        with self._mortal(worker):
+        with self._restarted_if_killed(worker):
             drop = set(worker.manual.beat(leases))
         dropped = [lease for lease in leases if lease.task_id in drop]
         for lease in dropped:
@@ -292,7 +293,7 @@ class Race:
         return (job.run == key[1] and job.state is JobState.KILLED) or step.kill or step.state.ended
 
     def do_vanish(self, who: int, which: int) -> str:
-        self._reborn(self._worker(who))
+        self._restart(self._worker(who))
         return ""
 
     # what runs by itself
@@ -308,8 +309,8 @@ class Race:
             raise AssertionError(f"a state machine met {error!r} in {event}") from error
 
     def do_machine(self, who: int, which: int) -> str:
-        """One state of one execution."""
-        runnable = self.puppets.runnable()
+        """Run one state of one execution."""
+        runnable = self.machines_by_step.runnable()
         if not runnable:
             return "none"
         execution = runnable[who % len(runnable)]
@@ -317,14 +318,14 @@ class Race:
 
     def _step(self, execution: Execution) -> str:
         before = execution.state
-        self.puppets.step(execution)
+        self.machines_by_step.step(execution)
         return f"{execution.name[37:]} {before} -> {execution.state} {execution.status}"
 
     def do_machines(self, who: int, which: int) -> str:
-        """Every execution, as far as it comes."""
+        """Run every execution as far as possible."""
         told: list[str] = []
         for _ in range(400):
-            runnable = self.puppets.runnable()
+            runnable = self.machines_by_step.runnable()
             if not runnable:
                 return " ".join(told)
             told.append(self._step(runnable[0]))
@@ -336,9 +337,9 @@ class Race:
         return f"{told['looked']}"
 
     def do_settle(self, who: int, which: int) -> str:
-        """The rule on executions that did not end well."""
+        """Deliver the events of failed executions."""
         told = []
-        for execution in list(self.puppets.executions.values()):
+        for execution in list(self.machines_by_step.executions.values()):
             if execution.status in _UNHAPPY and execution.arn not in self.settled:
                 end_failed_execution(self.process(), execution.name, f"it {execution.status}", self.clock())
                 self.settled.add(execution.arn)
@@ -421,7 +422,7 @@ class Race:
     # what there is; looking into moto is much quicker than asking it
 
     def _table(self) -> Any:
-        """Looked up each time: a transaction that is refused gives moto another one."""
+        """Looked up each time: moto replaces the table when it cancels a transaction."""
         return dynamodb_backends[ACCOUNT][REGION].get_table(self.cloud.table)
 
     def rows(self) -> dict[tuple[str, str], dict[str, Any]]:
@@ -460,7 +461,7 @@ class Race:
     # the end
 
     def quiet(self) -> None:
-        """Let everything come to rest: machines, ticks, an honest crew; people resume what they suspended."""
+        """Run machines, ticks and workers until nothing changes; resume what was suspended."""
         before: object = None
         for _ in range(30):
             self.clock.ms += (LEASE_SECONDS + 2) * 1000
@@ -483,7 +484,7 @@ class Race:
         raise AssertionError(f"does not come to rest: {job}, {steps}, {self.messages()}")
 
     def _work_off(self, who: int) -> None:
-        """Take and succeed until nothing shows; void messages may lie before others."""
+        """Lease and succeed until no message is visible; void messages may precede others."""
         left = -1
         while self.do(("lease", who, 9)) != "[]" or len(self.messages()) != left:
             left = len(self.messages())
@@ -497,7 +498,7 @@ class Race:
         return over and not job.event_pending and not job.heirs_pending
 
     def standing(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """The rows of the Job without what any look changes."""
+        """The rows of the Job without attributes that reads change."""
         moving = ("update_time", "da", "dk")
         return {
             key: {name: value for name, value in row.items() if name not in moving}
@@ -528,7 +529,7 @@ def clock_of_queues(clock: Clock) -> Iterator[None]:
 
 @contextmanager
 def race_track(cloud: Cloud) -> Iterator[Callable[[dict[str, Any]], Race]]:
-    """Where races are run, one after the other: what begins one with a definition."""
+    """Run races one after the other; return a function that starts one with a definition."""
     clock, interrupter = Clock(), Interrupter()
     with clock_of_queues(clock), Faults(rules=False) as faults:
         faults.add_rule(Receipts().around)

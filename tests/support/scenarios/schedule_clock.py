@@ -44,7 +44,7 @@ class ScheduleClock:
         return entries[::-1]
 
     def outcomes(self, name: str = "play", schedule_id: str = "s") -> list[tuple[str, str]]:
-        """The time (and the last, of several) of each firing, and what became of it."""
+        """The time of each firing (and the last one, if it covers several) and its outcome."""
         found = []
         for entry in self.history(name, schedule_id):
             until = f" to {_short(entry['until'])}" if entry["until"] else ""

@@ -21,7 +21,7 @@ Call = Callable[[str, str, Any], tuple[int, Any]]
 
 @dataclass
 class Stage:
-    """One way to speak to a deployment that has a worker."""
+    """A deployment with a worker, and calls to it."""
 
     call: Call
     sqs: Any
@@ -49,7 +49,7 @@ class Stage:
         return self.get(f"/v1/jobs/{self.name}/{trigger}/steps/{step}{rest}")
 
     def finished(self, trigger: str = "t1", seconds: float = 60, every: float = 0.3) -> dict[str, Any]:
-        """The Job when it has ended; one of many steps is dear to read, and better read less often."""
+        """The Job when it has ended; poll less often if it has many steps."""
         return self.until(lambda: self.job(trigger), lambda job: job["state"] in ENDS, seconds, every)
 
     def until(
@@ -64,7 +64,7 @@ class Stage:
             time.sleep(every)
 
     def lane(self, group: str) -> str:
-        """The queue where the messages of a group usually are."""
+        """The queue for normal priority of a group."""
         for url in self.sqs.list_queues()["QueueUrls"]:
             tags = self.sqs.list_queue_tags(QueueUrl=url).get("Tags", {})
             if tags.get("shardmill:group") == group and "-normal-" in url:

@@ -11,7 +11,7 @@ from moto import mock_aws
 
 from support.aws_rules.call import ProcessKilled
 from support.aws_rules.faults import Faults, everywhere_once
-from support.watch import looking_on, unwatch
+from support.watch import observing, unwatch
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -130,7 +130,7 @@ def test_a_fault_can_last(dynamodb: "DynamoDBClient", faults: Faults) -> None:
 
 def test_faults_can_be_taken_back(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", times=100)
-    faults.relent()
+    faults.clear_faults()
     assert _count(dynamodb) == 1
 
 
@@ -199,7 +199,7 @@ def test_calls_are_counted_in_all_threads(dynamodb: "DynamoDBClient", faults: Fa
 
 def test_what_the_test_asks_itself_does_not_count(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", times=100)
-    with looking_on():
+    with observing():
         assert _counted(dynamodb) == 0
     unwatch(dynamodb)
     assert _counted(dynamodb) == 0

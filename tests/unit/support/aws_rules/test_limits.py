@@ -168,7 +168,7 @@ def test_a_deleted_queue_s_name_is_blocked_for_a_minute(sqs: "SQSClient", queue:
 
 
 def test_unruly_queues_lose_nothing(sqs: "SQSClient", queue: str, faults: Faults) -> None:
-    faults.unruly_queues(seed=3)
+    faults.unreliable_queues(seed=3)
     for n in range(40):
         sqs.send_message(QueueUrl=queue, MessageBody=str(n))
     bodies: list[str] = []
@@ -185,7 +185,7 @@ def test_unruly_queues_lose_nothing(sqs: "SQSClient", queue: str, faults: Faults
 
 
 def test_a_duplicate_comes_with_a_receipt_of_its_own(sqs: "SQSClient", queue: str, faults: Faults) -> None:
-    faults.unruly_queues(duplicates=1.0, shuffled=False, partial=False)
+    faults.unreliable_queues(duplicates=1.0, shuffled=False, partial=False)
     sqs.send_message(QueueUrl=queue, MessageBody="m")
     [first], [second] = _receive(sqs, queue), _receive(sqs, queue)
     assert first["MessageId"] == second["MessageId"]
