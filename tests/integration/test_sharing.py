@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shardmill.engine.control import change
 from shardmill.engine.running import concurrency
-from shardmill.engine.tasks import fair_share
+from shardmill.engine.tasks import fair_share, window
 from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Block, Shard, block_count, block_size
@@ -172,12 +172,12 @@ def a_step(total: int, window: int, ended: set[int]) -> tuple[StepRow, dict[int,
 @given(st.data())
 def test_a_step_sends_exactly_the_tasks_in_its_window(data: st.DataObject) -> None:
     total = data.draw(st.integers(1, 400))
-    window = data.draw(st.integers(1, total))
+    size = data.draw(st.integers(1, total))
     ended = data.draw(st.sets(st.integers(0, total - 1)))
     if data.draw(st.booleans()):  # mostly in order, as in life
         ended = set(range(data.draw(st.integers(0, total)))) | {rank for rank in ended if rank % 7 == 0}
-    step, blocks = a_step(total, window, ended)
-    lines = [[rank for rank in range(line, total, window) if rank not in ended] for line in range(window)]
+    step, blocks = a_step(total, size, ended)
+    lines = [[rank for rank in range(line, total, size) if rank not in ended] for line in range(size)]
     assert list(window.sendable(step, blocks)) == sorted(line[0] for line in lines if line)
 
 
@@ -206,7 +206,7 @@ def test_no_more_jobs_of_a_definition_run_than_its_concurrency(runner: JobRunner
     runner.cloud.run_until(lambda: states(runner) == ["SUCCESS"] * 5, 60, meanwhile=work)
     assert most <= 2
     runner.cloud.run_until(lambda: runner.mill.slots.holders("play") == set())
-    assert runner.mill.slots.waiters("play", limit=10) == []
+    assert list(runner.mill.slots.waiters("play")) == []
 
 
 @pytest.mark.parametrize("how", ["throttle", "crash"])
@@ -293,8 +293,7 @@ def test_a_job_whose_start_failed_after_acquiring_its_slot_is_started_later(
 
     with monkeypatch.context() as patched:
         patched.setattr(concurrency, "start_roots", fails)
-        with pytest.raises(ConnectionError):
-            concurrency.release_slot(runner.mill, one, runner.worker.clock())
+        concurrency.release_slot(runner.mill, one, runner.worker.clock())
     runner.tick(minutes=2)
     assert runner.job("two")["state"] == "QUEUED"
     for trigger in ("one", "two", "three"):

@@ -124,15 +124,20 @@ class Jobs(Steps):
         actor: str,
         reason: str,
         deadline: int | None = None,
+        expires: int | None = None,
     ) -> JobRow | None:
-        """Begin the next run of a job, with its own deadline; None if the job changed since it was read."""
+        """Begin the next run of a job, with its own deadline; None if the job changed since it was read.
+
+        `expires`: until when the run waits for the jobs that an earlier one still waited for when it ended.
+        """
         text = json.dumps(redo, separators=(",", ":"))
+        state = (JobState.INIT if expires is None else JobState.WAITING).value
         update = Update(keys.job(job.id)).set(
-            run=job.run + 1, **indexes.job_state(JobState.INIT.value), redo=text, update_time=now
+            run=job.run + 1, **indexes.job_state(state), redo=text, update_time=now
         )
-        update.set(**_due(due)).append(
-            "history", Change(now, JobState.INIT.value, job.run + 1, actor, reason).encode()
-        )
+        if expires is not None:
+            update.set(expires=expires)
+        update.set(**_due(due)).append("history", Change(now, state, job.run + 1, actor, reason).encode())
         update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
         update.remove("event_pending", "heirs_pending", "replaces")
         update.if_equal(run=job.run).if_in("state", [source.value for source in sources])

@@ -295,6 +295,11 @@ def slot_waiter(line: str, jid: int) -> Key:
     return {"pk": f"SLOTS#{line}", "sk": f"{_WAITER}{sort_number(jid)}"}
 
 
+def parse_slot_waiter(item: Mapping[str, Any]) -> int:
+    """The number of the job in the key of a `slot_waiter`."""
+    return int(str(item["sk"]).removeprefix(_WAITER))
+
+
 SLOT_WAITERS = _prefix(_WAITER)
 
 

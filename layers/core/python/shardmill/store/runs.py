@@ -27,6 +27,10 @@ class Runs:
             if item["from"] <= moment:
                 yield item["child"]
 
+    def add_edges(self, job: JobRow) -> None:
+        """Write the edges of a job that waits again."""
+        self._table.batch_put(edges(job))
+
     def delete_edges(self, job: JobRow) -> None:
         """Delete the edges of a job that no longer waits."""
         self._table.batch_delete([keys.key_of(row) for row in edges(job)])

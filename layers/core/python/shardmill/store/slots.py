@@ -6,11 +6,19 @@ not a counter, so that taking and releasing a slot can be repeated after a crash
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from shardmill.store import keys
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
+
+_PAGE = 10
+
+
+class Waiter(NamedTuple):
+    jid: int
+    job_id: str
 
 
 class Slots:
@@ -39,12 +47,8 @@ class Slots:
     def remove_waiter(self, line: str, jid: int) -> None:
         self._table.delete(keys.slot_waiter(line, jid))
 
-    def waiters(self, line: str, *, limit: int) -> list[str]:
-        """The ids of the jobs that have waited longest."""
+    def waiters(self, line: str) -> Iterator[Waiter]:
+        """The jobs that wait for a slot, longest first, read a few at a time."""
         partition = keys.partition_of(keys.slots(line))
-        found: list[str] = []
-        for item in self._table.query(partition, prefix=keys.SLOT_WAITERS, consistent=True, limit=limit):
-            found.append(item["id"])
-            if len(found) >= limit:
-                break
-        return found
+        for item in self._table.query(partition, prefix=keys.SLOT_WAITERS, consistent=True, limit=_PAGE):
+            yield Waiter(keys.parse_slot_waiter(item), item["id"])

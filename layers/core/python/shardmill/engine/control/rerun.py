@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from shardmill.engine.definitions import pinned_definition
 from shardmill.engine.errors import Conflict, JobNotEnded, StepNotFound
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import Mill
@@ -45,6 +46,10 @@ def rerun(mill: Mill, job: JobRow, scope: Scope, actor: Actor, reason: str, now:
     if job.parked or job.event_pending:
         _end_current_run(mill, job, actor, now)
         redo = _tasks_to_rerun(mill, job, scope)
+    expires = None
+    if job.unmet:
+        expires = now + pinned_definition(mill, job).expired_seconds * 1000
+        mill.runs.add_edges(job)
     started = mill.jobs.next_run(
         job,
         redo=redo,
@@ -54,6 +59,7 @@ def rerun(mill: Mill, job: JobRow, scope: Scope, actor: Actor, reason: str, now:
         actor=actor.name,
         reason=reason or _describe(scope),
         deadline=deadline(now, job.deadline_seconds, job.deadline_time, job.timezone),
+        expires=expires,
     )
     if not started:
         raise _changed(mill, job)

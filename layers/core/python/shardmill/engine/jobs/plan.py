@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardmill.engine.errors import DefinitionNotFound
+from shardmill.engine.definitions import pinned_definition
 from shardmill.engine.jobs.effective import INHERITED, BoundGroups, bound_groups_for, effective
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
@@ -20,10 +20,7 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     job = mill.jobs.get(job_id)
     if not job or job.run != run or job.state.ended or job.unmet:
         return False
-    saved = mill.definitions.version(job.job_name, job.version)
-    if not saved:
-        raise DefinitionNotFound(job.job_name)
-    define = JobDefine.model_validate(saved.document)
+    define = pinned_definition(mill, job)
     nodes = graph(define, job, now, bound_groups_for(mill, define))
     if job.run > 1:
         from shardmill.engine.jobs.carry_over import carry_over  # only reruns need it

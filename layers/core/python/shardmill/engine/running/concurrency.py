@@ -7,14 +7,18 @@ entry before its last check, and an ending Job writes its end before it reads th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from shardmill.aws.observability import logger
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.start import start_roots
 from shardmill.engine.tasks.park import unpark_step
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow
 
-_BATCH = 10
 _MAX_CHAIN = 1_000
+_WAITING = (JobState.INIT, JobState.WAITING)
 
 
 def may_start(mill: Mill, job: JobRow, now: int) -> bool:
@@ -59,7 +63,7 @@ def _has_slot(mill: Mill, job: JobRow, now: int) -> bool:
     line = job.job_name
     if not job.concurrency or job.id in mill.slots.holders(line):
         return True
-    if not mill.slots.waiters(line, limit=1) and _take(mill, job):
+    if next(mill.slots.waiters(line), None) is None and _take(mill, job):
         return True
     mill.slots.add_waiter(line, job.jid, job.id)
     _set_waiting(mill, job, f"waits for a free slot: the concurrency of {line} is {job.concurrency}", now)
@@ -68,6 +72,8 @@ def _has_slot(mill: Mill, job: JobRow, now: int) -> bool:
 
 
 def _set_waiting(mill: Mill, job: JobRow, notes: str, now: int) -> None:
+    if job.state is JobState.WAITING and job.notes == notes:
+        return  # every tick comes here: a write each time would fill the row with history
     mill.jobs.move(
         job.id,
         job.run,
@@ -80,15 +86,49 @@ def _set_waiting(mill: Mill, job: JobRow, notes: str, now: int) -> None:
 
 
 def release_slot(mill: Mill, job: JobRow, now: int) -> None:
-    """Release the slot of a Job that ended or was suspended, and start the Jobs that waited for it."""
+    """Release the slot of a Job that ended or was suspended, and start the Jobs that waited for it.
+
+    A failure to start others is logged and does not propagate: the tick rechecks every waiting Job.
+    """
     if job.concurrency:
         mill.slots.release(job.job_name, [job.id])
-        _grant_slots(mill, job.job_name, now)
+        mill.slots.remove_waiter(job.job_name, job.jid)
+        with _failure_logged(job.job_name):
+            _grant_slots(mill, job.job_name, now)
     if job.schedule_id and job.state.ended:
-        for next_id in mill.slots.waiters(_queue(job), limit=_BATCH):
-            waiting = mill.jobs.get(next_id)
-            if waiting:
-                _try_start(mill, waiting, now)
+        if job.after:
+            mill.slots.remove_waiter(_queue(job), job.jid)
+        with _failure_logged(_queue(job)):
+            _start_queued(mill, _queue(job), now)
+
+
+def _start_queued(mill: Mill, line: str, now: int) -> None:
+    """Start the next Job of a schedule's queue."""
+    for waiting in _waiting_jobs(mill, line):
+        started = False
+        with _failure_logged(line, waiting):
+            started = _try_start(mill, waiting, now)
+        if not started:
+            return  # those behind it wait for it
+
+
+def _waiting_jobs(mill: Mill, line: str) -> Iterator[JobRow]:
+    """The Jobs that wait in a line, longest first; entries of Jobs that no longer wait are removed."""
+    for waiter in mill.slots.waiters(line):
+        job = mill.jobs.get(waiter.job_id)
+        if job and job.state in _WAITING:
+            yield job
+        else:
+            mill.slots.remove_waiter(line, waiter.jid)
+
+
+@contextmanager
+def _failure_logged(line: str, job: JobRow | None = None) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        extra = {"action": "start-waiting", "line": line} | ({"jobId": job.id} if job else {})
+        logger.exception("failed to start a waiting job; the next tick will retry", extra=extra)
 
 
 def recheck(mill: Mill, job: JobRow, now: int) -> None:
@@ -103,13 +143,16 @@ def recheck(mill: Mill, job: JobRow, now: int) -> None:
     _try_start(mill, job, now)
 
 
-def _try_start(mill: Mill, job: JobRow, now: int) -> None:
-    if job.state not in (JobState.INIT, JobState.WAITING):
+def _try_start(mill: Mill, job: JobRow, now: int) -> bool:
+    if job.state not in _WAITING:
         for line in (_queue(job), job.job_name):
             mill.slots.remove_waiter(line, job.jid)
-    elif may_start(mill, job, now):
-        start(mill, job, now)
-        mill.slots.remove_waiter(job.job_name, job.jid)
+        return True
+    if not may_start(mill, job, now):
+        return False
+    start(mill, job, now)
+    mill.slots.remove_waiter(job.job_name, job.jid)
+    return True
 
 
 def start(mill: Mill, job: JobRow, now: int) -> None:
@@ -142,11 +185,9 @@ def _take(mill: Mill, job: JobRow) -> bool:
 
 def _grant_slots(mill: Mill, line: str, now: int) -> None:
     """Give free slots to the Jobs that have waited longest, and start them."""
-    for job_id in mill.slots.waiters(line, limit=_BATCH):
-        job = mill.jobs.get(job_id)
-        if job and job.state in (JobState.INIT, JobState.WAITING):
-            if not _take(mill, job):
-                return
+    for job in _waiting_jobs(mill, line):
+        if not _take(mill, job):
+            return
+        with _failure_logged(line, job):
             start(mill, job, now)
-        if job:
             mill.slots.remove_waiter(line, job.jid)

@@ -88,13 +88,13 @@ def end_early(
 
 
 def announce(mill: Mill, job: JobRow, now: int) -> None:
-    """Release a Job's slot, publish how it ended or that it is suspended, and record that the event was sent.
+    """Publish how a Job ended or that it is suspended, release its slot, and record that the event was sent.
 
     The event notifies the dependent Jobs; if it is lost, the tick does.
     """
-    concurrency.release_slot(mill, job, now)
     kind = JOB_ENDED if job.state.ended else JOB_SUSPENDED
     mill.bus.publish(kind, detail_of(mill, job, kind, _state_since(job)))
+    concurrency.release_slot(mill, job, now)
     mill.jobs.event_published(job.id, job.run, due=now + DEPENDENTS_GRACE_MS)
 
 

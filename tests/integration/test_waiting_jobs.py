@@ -1,0 +1,140 @@
+"""Jobs that wait for a slot or for other jobs: their rows do not grow, and none of them is stuck."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shardmill.engine.mill import Mill
+from shardmill.engine.running import concurrency
+from shardmill.store.rows import JobRow
+from support.scenarios.job_runner import JobRunner
+
+STEP = {"stepName": "a"}
+DAY = "2026-01-05T00:00:00Z"
+
+
+def states(runner: JobRunner) -> list[str]:
+    listed = runner.cloud.http("GET", "/v1/jobs?jobName=play&limit=1000").json["items"]
+    return [job["state"] for job in reversed(listed)]
+
+
+def job_row(runner: JobRunner, trigger: str) -> JobRow:
+    job = runner.mill.jobs.find("play", trigger)
+    assert job is not None
+    return job
+
+
+def waiting_ids(runner: JobRunner) -> list[str]:
+    return [waiter.job_id for waiter in runner.mill.slots.waiters("play")]
+
+
+def submit_queued(runner: JobRunner, *triggers: str, running: int) -> None:
+    """Submit jobs of which so many start and the others wait for a slot."""
+    for trigger in triggers:
+        runner.submit(trigger)
+    expected = ["QUEUED"] * running + ["WAITING"] * (len(triggers) - running)
+    runner.cloud.run_until(lambda: states(runner) == expected)
+
+
+def test_waiting_for_a_slot_writes_once_however_long_it_takes(runner: JobRunner) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "one", "two", "three", running=1)
+    runner.tick(minutes=2)
+    before = [(job_row(runner, t).history, job_row(runner, t).update_time) for t in ("two", "three")]
+    for minutes in range(4, 24, 2):
+        runner.tick(minutes)
+    assert [(job_row(runner, t).history, job_row(runner, t).update_time) for t in ("two", "three")] == before
+
+
+def test_the_end_of_a_job_is_published_though_the_waiting_jobs_cannot_be_read(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "one", "two", running=1)
+
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("the line cannot be read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner.mill.slots, "waiters", fail)
+        runner.run(trigger="one")
+        assert not job_row(runner, "one").event_pending
+    runner.tick(minutes=2)
+    assert runner.run(trigger="two")["state"] == "SUCCESS"
+
+
+def test_a_waiting_job_that_cannot_start_does_not_hold_up_the_others(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define(STEP, concurrency=2)
+    submit_queued(runner, "first", "second", "bad", "good", running=2)
+    start, bad = concurrency.start, job_row(runner, "bad").id
+
+    def start_unless_bad(mill: Mill, job: JobRow, now: int) -> None:
+        if job.id == bad:
+            raise RuntimeError("cannot be started")
+        start(mill, job, now)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(concurrency, "start", start_unless_bad)
+        for trigger in ("first", "second", "good"):
+            assert runner.run(trigger=trigger)["state"] == "SUCCESS"
+    runner.tick(minutes=2)
+    assert runner.run(trigger="bad")["state"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("action", ["kill", "delete", "delete in full"])
+def test_jobs_removed_from_the_middle_of_the_line_leave_no_entry(runner: JobRunner, action: str) -> None:
+    runner.define(STEP, concurrency=1)
+    removed = [f"removed{number}" for number in range(11)]
+    submit_queued(runner, "first", "next", *removed, "last", running=1)
+    for trigger in removed:
+        if action == "kill":
+            runner.post(f"/v1/jobs/play/{trigger}:kill")
+        else:
+            full = str(action == "delete in full").lower()
+            assert runner.cloud.http("DELETE", f"/v1/jobs/play/{trigger}?full={full}").status == 204
+    assert waiting_ids(runner) == [job_row(runner, trigger).id for trigger in ("next", "last")]
+    for trigger in ("first", "next", "last"):
+        assert runner.run(trigger=trigger)["state"] == "SUCCESS"
+
+
+def test_entries_without_a_job_are_removed_and_do_not_block_the_line(runner: JobRunner) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "first", running=1)
+    for number in range(25):
+        runner.mill.slots.add_waiter("play", -number, f"00000000-0000-4000-8000-0000000000{number:02}")
+    runner.submit("second")
+    assert runner.run(trigger="first")["state"] == "SUCCESS"
+    assert runner.run(trigger="second")["state"] == "SUCCESS"
+    runner.cloud.run_until(lambda: waiting_ids(runner) == [])
+
+
+@pytest.mark.parametrize("parent_ends", ["before the rerun", "after the rerun"])
+@pytest.mark.parametrize("end", ["killed", "expired"])
+def test_a_job_that_ended_while_it_waited_for_its_parents_can_be_rerun(
+    runner: JobRunner, end: str, parent_ends: str
+) -> None:
+    runner.define(STEP, name="parent")
+    runner.define(STEP, name="child", dependencies=["parent"], expiredSeconds=3600)
+    runner.submit("c1", "child", dataTime=DAY)
+    if end == "killed":
+        runner.post("/v1/jobs/child/c1:kill")
+    else:
+        runner.tick(minutes=120)
+    assert runner.job("c1", "child")["state"] == ("KILLED" if end == "killed" else "FAILED")
+    if parent_ends == "before the rerun":
+        run_parent(runner)
+    runner.post("/v1/jobs/child/c1:rerun", {"scope": "all"})
+    if parent_ends == "after the rerun":
+        assert runner.job("c1", "child")["state"] == "WAITING"
+        run_parent(runner)
+    assert runner.run(trigger="c1", name="child")["state"] == "SUCCESS"
+
+
+def run_parent(runner: JobRunner) -> None:
+    runner.submit("p1", "parent", dataTime=DAY)
+    runner.run(trigger="p1", name="parent")
+    runner.cloud.tell_dependency()
