@@ -198,9 +198,10 @@ def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
     key = iam.create_access_key(UserName="worker")["AccessKey"]
     assert guarded.request("PUT", "/v1/groups/direct", {}).is_success
     submit(guarded, "direct", NOOP | {"workerGroup": "direct"})
-    from shardmill.local.session import Session
+    from shardmill.client.dev_session import Session
+    from shardmill.local.environment import session_environment
 
-    environ = Session(**session).environ() | {
+    environ = session_environment(Session(**session)) | {
         "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
         "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
     }

@@ -123,9 +123,10 @@ class Laptop:
 
     def aws_environ(self) -> dict[str, str]:
         """What leads to its AWS and names the parts of the deployment there."""
-        from shardmill.local.session import Session
+        from shardmill.client.dev_session import Session
+        from shardmill.local.environment import session_environment
 
-        return Session(**json.loads((self.state / "dev.json").read_text())).environ()
+        return session_environment(Session(**json.loads((self.state / "dev.json").read_text())))
 
     def run(self, *command: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
         """A `shardmill` command that talks to this cloud, run to its end."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.cli.download import target_names
-from shardmill.client import BadFile
+from shardmill.client.errors import BadFile
 from shardmill.model.transfers import JobFile
 from support.fakes.api import job_file
 

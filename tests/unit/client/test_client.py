@@ -15,10 +15,11 @@ import pytest
 from pydantic import BaseModel
 
 import shardmill
-from shardmill.client import (
+from shardmill.client import http as client_http
+from shardmill.client.client import Client
+from shardmill.client.errors import (
     BadAnswer,
     BadName,
-    Client,
     Conflict,
     Forbidden,
     Invalid,
@@ -30,7 +31,6 @@ from shardmill.client import (
     Unauthorized,
     Unreachable,
 )
-from shardmill.client import http as client_http
 from shardmill.client.requests import new_trigger
 from shardmill.model.definition.fields import Info, JobDefine
 from shardmill.model.states import JobState, TaskState

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shardmill.client import NotConnected
 from shardmill.client.connection import connection
-from shardmill.local.session import Session
+from shardmill.client.dev_session import Session
+from shardmill.client.errors import NotConnected
 
 DEV = Session(url="http://127.0.0.1:4600/_aws/x", token="of-dev", aws_endpoint="", pid=1, state="")
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill import Transition
-from shardmill.client import BadAnswer, BadName, Client, Conflict, ServerError
+from shardmill.client.client import Client
+from shardmill.client.errors import BadAnswer, BadName, Conflict, ServerError
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
 from support.fakes.api import TOKEN, FakeApi, Reply, job, page, problem, step, task, transition

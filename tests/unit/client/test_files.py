@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.client import BadFile, BadName, Client, NotFound, TransferFailed
+from shardmill.client.client import Client
+from shardmill.client.errors import BadFile, BadName, NotFound, TransferFailed
 from shardmill.client.local_files import measure, new_file, path_inside
 from shardmill.model.transfers import MAX_UPLOAD_BYTES, JobFile
 from shardmill.transfer.exchange import redact

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from shardmill.client import Client, NotFound, Unreachable, WaitTimedOut, follow
+from shardmill.client import follow
+from shardmill.client.client import Client
+from shardmill.client.errors import NotFound, Unreachable, WaitTimedOut
 from shardmill.client.follow import wait_for
 from shardmill.model.job import Job
 from shardmill.model.states import JobState

@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from shardmill.client import BadAnswer, BadName, Client, Invalid, PreconditionFailed, Unreachable
+from shardmill.client.client import Client
+from shardmill.client.errors import BadAnswer, BadName, Invalid, PreconditionFailed, Unreachable
 from shardmill.client.schedules import ScheduleFields
 from shardmill.model.time.schedule import Schedule, check_schedule
 from support.fakes.api import TOKEN, FakeApi, Reply, backfill, job, page, parent_run, problem, schedule, when

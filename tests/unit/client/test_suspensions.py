@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.client import BadName, Client, NotFound
+from shardmill.client.client import Client
+from shardmill.client.errors import BadName, NotFound
 from support.fakes.api import NOW, TOKEN, FakeApi, Reply, problem, saved
 
 GROUP = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, "createTime": NOW, "updateTime": NOW}

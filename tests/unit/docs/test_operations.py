@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.worker import metrics as worker_metrics
 from support.paths import PROJECT
 
 PAGE = (PROJECT / "docs/operations.md").read_text()
@@ -65,6 +66,11 @@ def test_every_action_of_a_worker_is_listed_and_every_listed_one_is_used() -> No
 def test_every_metric_is_listed_and_every_listed_one_is_used() -> None:
     used = {metric for _, tree in trees(FUNCTIONS) for metric in metrics(tree)}
     assert used == listed("Metrics of the functions")
+
+
+def test_every_metric_of_a_worker_is_listed_and_every_listed_one_is_served() -> None:
+    served = re.findall(r"(?m)^# TYPE shardmill_worker_(\w+) ", worker_metrics.text({}))
+    assert set(served) == listed("Metrics of a worker")
 
 
 def lines_without_extra(tree: ast.AST) -> Iterator[int]:

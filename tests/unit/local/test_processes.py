@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.client.dev_session import Session
 from shardmill.local import workers as workers_module
 from shardmill.local.child_process import child_command
-from shardmill.local.session import Session
 from shardmill.local.state_folder import StateFolder, alive
 from shardmill.local.workers import Workers
 from support.processes import child_process

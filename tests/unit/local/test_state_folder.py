@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.client.dev_session import Session, find_session, session_folder
 from shardmill.local import state_folder
 from shardmill.local.deploy import Endpoint
-from shardmill.local.environment import aws_environment, clean_environment
+from shardmill.local.environment import aws_environment, clean_environment, session_environment
 from shardmill.local.errors import Refused
-from shardmill.local.session import Session, find_session, session_folder
 from shardmill.local.state_folder import StateFolder
 from support.processes import child_process
 
@@ -177,7 +177,7 @@ def test_a_corrupt_session_file_is_ignored(text: str) -> None:
 def test_the_environment_of_a_session_has_every_setting(tmp_path: Path) -> None:
     from shardmill.aws.settings import Settings
 
-    environ = a_session(StateFolder.at(tmp_path / "s")).environ()
+    environ = session_environment(a_session(StateFolder.at(tmp_path / "s")))
     settings = Settings.from_environment(environ)
     assert (settings.table, settings.lambda_queues) == ("t", ("h", "n", "l"))
     assert environ["SHARDMILL_URL"] == "http://127.0.0.1:1/x"
@@ -226,7 +226,9 @@ def test_the_clients_of_dev_ignore_the_user_s_aws_configuration(
 
 def test_finding_a_session_imports_little() -> None:
     """The command line does it at every start."""
-    program = "import sys, shardmill.local.session; print({'boto3', 'yaml', 'ministack'} & set(sys.modules))"
+    program = (
+        "import sys, shardmill.client.dev_session; print({'boto3', 'yaml', 'ministack'} & set(sys.modules))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
     )

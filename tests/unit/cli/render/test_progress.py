@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from shardmill.cli.render.progress import RunningTasks, StateChanges, job_bars, visible_steps
-from shardmill.client import Client, ServerError
+from shardmill.client.client import Client
+from shardmill.client.errors import ServerError
 from shardmill.model.job import Job, Step, Task
 from shardmill.model.states import TaskState
 from support.fakes.api import job, step, task

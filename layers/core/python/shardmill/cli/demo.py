@@ -12,7 +12,8 @@ from shardmill.cli import output
 from shardmill.cli.exits import INTERRUPTED, OTHER, report_error
 from shardmill.cli.render.job import exit_code, show_job
 from shardmill.cli.render.progress import job_progress
-from shardmill.client import Client, ShardmillError
+from shardmill.client.client import Client
+from shardmill.client.errors import ShardmillError
 from shardmill.local import prices
 from shardmill.local.dev import ROOT, Laptop, StopRequested, laptop, stop_on_signals
 from shardmill.local.errors import CloudFailed, Refused

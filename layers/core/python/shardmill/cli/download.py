@@ -20,7 +20,7 @@ from shardmill.model.files import has_wildcard
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.client.local_files import Progress
     from shardmill.model.transfers import JobFile
 

@@ -55,7 +55,7 @@ def handle_errors() -> Iterator[None]:
 
 def report_error(error: Exception) -> int:
     """Print the error and each of its faults; return the exit code."""
-    from shardmill.client import BadName, NotFound, ShardmillError, WaitTimedOut
+    from shardmill.client.errors import BadName, NotFound, ShardmillError, WaitTimedOut
 
     if not isinstance(error, ShardmillError):
         frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
 MAX_DURATION_SECONDS = 10 * 366 * 86_400  # the API's limit
 MAX_INDEXES = 10_000  # the API's limit

@@ -13,7 +13,8 @@ from shardmill.cli.exits import INTERRUPTED
 from shardmill.cli.render.job import exit_code, show_job
 
 if TYPE_CHECKING:
-    from shardmill.client import Client, Submitted
+    from shardmill.client.client import Client
+    from shardmill.client.requests import Submitted
 
 
 def check_timeout(wait: bool, timeout: float | None) -> None:
@@ -24,7 +25,7 @@ def check_timeout(wait: bool, timeout: float | None) -> None:
 @contextlib.contextmanager
 def waiting(as_json: bool, *on_interrupt: str) -> Iterator[None]:
     """Print the last state after a timeout with --json, and the messages `on_interrupt` after Ctrl-C."""
-    from shardmill.client import WaitTimedOut
+    from shardmill.client.errors import WaitTimedOut
 
     try:
         yield

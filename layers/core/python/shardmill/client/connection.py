@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from shardmill.client.dev_session import Session, find_session
 from shardmill.client.errors import NotConnected
-from shardmill.local.session import Session, find_session
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from shardmill.client.dev_session import Session
 from shardmill.local import emulator_quirks
 from shardmill.local.cloud import Cloud, bind
 from shardmill.local.errors import CloudFailed, Refused
-from shardmill.local.session import Session
 from shardmill.local.state_folder import StateFolder
 from shardmill.local.workers import Workers
 

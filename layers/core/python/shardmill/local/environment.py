@@ -5,10 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from shardmill.client.dev_session import Session
+
 REGION = "us-east-1"
 LOOPBACK = "127.0.0.1"
 _OURS = ("AWS_", "SHARDMILL_", "MINISTACK_", "LAMBDA_", "LOCALSTACK_", "POWERTOOLS_")
 _NO_PROXY = ("NO_PROXY", "no_proxy")
+_SETTINGS = {
+    "SHARDMILL_STACK": "StackName",
+    "SHARDMILL_TABLE": "TableName",
+    "SHARDMILL_BUCKET": "BucketName",
+    "SHARDMILL_JOB_MACHINE": "JobMachineArn",
+    "SHARDMILL_STEP_MACHINE": "StepMachineArn",
+    "SHARDMILL_LAMBDA_QUEUES": "LambdaQueueUrls",
+    "SHARDMILL_DEAD_QUEUE": "DeadQueueUrl",
+}
 
 
 def clean_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -32,4 +43,15 @@ def aws_environment(endpoint: str) -> dict[str, str]:
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def session_environment(session: Session) -> dict[str, str]:
+    """Variables of a process that uses a running laptop cloud, over HTTP or the AWS APIs."""
+    return {
+        "SHARDMILL_URL": session.url,
+        "SHARDMILL_TOKEN": session.token,
+        "SHARDMILL_BUS": "default",
+        **{name: session.outputs[output] for name, output in _SETTINGS.items()},
+        **aws_environment(session.aws_endpoint),
     }

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shardmill.client.dev_session import DEFAULT_FOLDER, alive, write_private
 from shardmill.local.errors import Refused
 
-DEFAULT_FOLDER = Path(".shardmill")
 STOPPING_SECONDS = 30.0
 
 
@@ -132,24 +132,3 @@ def remove(folders: Iterable[Path], seconds: float) -> None:
     for folder in folders:
         if time.monotonic() < deadline:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def alive(pid: int) -> bool:
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def write_private(file: Path, text: str) -> None:
-    """Write a file atomically, readable by its owner only."""
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(text)
-    os.replace(fresh, file)

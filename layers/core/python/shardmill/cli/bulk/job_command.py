@@ -10,7 +10,7 @@ from shardmill.cli import output
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import Job
 
 

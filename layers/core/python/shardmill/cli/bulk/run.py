@@ -18,7 +18,7 @@ from shardmill.cli.render.bars import Count, count_progress
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import Job
 
 Outcome = dict[str, Any]
@@ -52,7 +52,7 @@ def run_job_command(
     as_json: bool,
 ) -> None:
     """Check the options, then run the command for the named job or for all selected jobs."""
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     selection.check()
     single = selection.single and not dry_run
@@ -130,7 +130,7 @@ def _run_each(client: Client, command: JobCommand, jobs: Sequence[Job], outcomes
 
 def _attempt(client: Client, command: JobCommand, job: Job) -> Outcome:
     """Run the command for one job. Errors that would affect every job, such as 403, are raised."""
-    from shardmill.client import Conflict, Invalid, NotFound, ServerError, Throttled
+    from shardmill.client.errors import Conflict, Invalid, NotFound, ServerError, Throttled
 
     code = detail = None
     after: Job | None = job

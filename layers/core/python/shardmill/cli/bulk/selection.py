@@ -14,7 +14,7 @@ from shardmill.cli.parsing import Moment
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.definition.fields import JobGraph
     from shardmill.model.job import Job
 

@@ -16,7 +16,7 @@ from shardmill.cli.render.bars import Count, count_progress
 from shardmill.cli.wait import check_timeout, waiting
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.time.schedule import Backfill
 
 From = Annotated[
@@ -103,7 +103,7 @@ def backfill(
       shardmill schedule backfill balance-report nightly --time 2026-01-21 --force --parallel 4
       shardmill schedule backfill balance-report hourly --from 2026-01-01T06:00:00Z --to 2026-01-02
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     check_timeout(wait, timeout)
     bounds = _bounds(start, end, times)
@@ -144,7 +144,7 @@ def backfills(
       shardmill schedule backfills balance-report nightly
       shardmill schedule backfills balance-report nightly --json | jq '.[0].state'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         output.listing(client.backfills(job_name, schedule_id), _COLUMNS, as_json)
@@ -164,7 +164,7 @@ def stop(
     Examples:
       shardmill schedule stop balance-report nightly 3
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         _show(client.stop_backfill(job_name, schedule_id, number), as_json)

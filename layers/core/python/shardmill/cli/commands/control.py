@@ -28,7 +28,7 @@ from shardmill.cli.options import (
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import Job
 
 

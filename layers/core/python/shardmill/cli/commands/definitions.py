@@ -81,7 +81,7 @@ def define(files: Files, url: Url = None, token: Token = None, as_json: Json = F
       shardmill define examples/balance-report.yaml
       shardmill define jobs/*.yaml
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.client.documents import load_document
 
     documents = {file: load_document(file) for file in files}
@@ -144,7 +144,7 @@ def definitions(ctx: typer.Context, url: Url = None, token: Token = None, as_jso
       shardmill definitions --json | jq -r '.[] | select(.suspended) | .jobName'
       shardmill definitions suspend balance-report --reason 'wrong source data'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     if ctx.invoked_subcommand:
         pass_to_subcommand(ctx, url, token, as_json)
@@ -171,7 +171,7 @@ def suspend(
       shardmill definitions suspend balance-report
       shardmill definitions suspend balance-report --reason 'wrong source data'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         _show(client.suspend_definition(job_name, reason), as_json)
@@ -194,7 +194,7 @@ def resume(
     Examples:
       shardmill definitions resume balance-report
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         _show(client.resume_definition(job_name, reason), as_json)
@@ -209,7 +209,7 @@ def _show(saved: SavedDefine, as_json: bool) -> None:
 
 def _job_graph(form: str, url: str | None, token: str | None) -> tuple[dict[str, Any], str]:
     from shardmill.cli.render import definition_graph
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = client.job_graph()
@@ -226,7 +226,7 @@ def _find_definition(name: str, url: str | None, token: str | None) -> JobDefine
         if not found:
             raise _invalid(name, faults)
         return found
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         return client.definition(name)
@@ -240,7 +240,7 @@ def _check_file(file: str) -> tuple[JobDefine | None, list[Fault]]:
 
 
 def _invalid(file: str, faults: list[Fault]) -> Exception:
-    from shardmill.client import Invalid
+    from shardmill.client.errors import Invalid
 
     number = output.plural(len(faults), "fault")
     return Invalid(f"{file} is not a valid definition: {number}", faults=faults)

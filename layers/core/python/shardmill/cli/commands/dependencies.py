@@ -9,7 +9,7 @@ from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, Token, Trigger, Url
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import DependencyStatus, Job
 
 SHOWN_DEPENDENCIES = 20
@@ -35,7 +35,7 @@ def dependencies(
       shardmill dependencies balance-report 20200121
       shardmill dependencies balance-report 20200121 --json | jq '.[] | select(.preStatus == 0)'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         output.listing(client.dependencies(job_name, trigger), _COLUMNS, as_json)
@@ -43,7 +43,7 @@ def dependencies(
 
 def show_dependencies(client: Client, job: Job) -> None:
     """Print the dependencies of a waiting job, unmet ones first."""
-    from shardmill.client import ShardmillError
+    from shardmill.client.errors import ShardmillError
 
     try:
         found = client.dependencies(job.job_name, job.trigger)

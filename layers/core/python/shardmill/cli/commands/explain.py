@@ -33,7 +33,7 @@ def why(
       shardmill why balance-report 20200121
       shardmill why balance-report 20200121 --json | jq -r .sentences[]
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         explanation = client.explain(job_name, trigger)
@@ -56,7 +56,7 @@ def history(
       shardmill history balance-report 20200121
       shardmill history balance-report 20200121 --json | jq '.[] | select(.stepName == null)'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         output.listing(client.history(job_name, trigger), _COLUMNS, as_json)

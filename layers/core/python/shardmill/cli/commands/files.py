@@ -84,7 +84,7 @@ def files(
       shardmill files word-count book1 --step count --name 'counts-*.txt'
       shardmill files word-count book1 --json | jq 'map(.size) | add'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = client.files(job_name, trigger, step=step, name=name)
@@ -126,7 +126,8 @@ def get(
       shardmill get balance-report 20200121 log.txt --step generate_files --index 3 --to log3.txt
     """
     from shardmill.cli.download import STDOUT, Download
-    from shardmill.client import Client, NotFound
+    from shardmill.client.client import Client
+    from shardmill.client.errors import NotFound
 
     if to == "":
         raise typer.BadParameter("must be a path, or - for standard output", param_hint="--to")

@@ -73,7 +73,7 @@ def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Js
       shardmill groups suspend reports --reason maintenance
       shardmill groups remove reports
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     if ctx.invoked_subcommand:
         pass_to_subcommand(ctx, url, token, as_json)
@@ -92,7 +92,7 @@ def show(name: GroupName, url: Url = None, token: Token = None, as_json: Json = 
       shardmill groups show reports --json
     """
     from shardmill.cli.commands.workers import COLUMNS
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         group = client.group(name)
@@ -124,7 +124,7 @@ def add(
       shardmill groups add reports --lease-seconds 300 --type hive --type mapreduce
       shardmill groups add quick --kind lambda
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     bound = _step_types(types)
     with Client(url, token) as client:
@@ -150,7 +150,7 @@ def suspend(
       shardmill groups suspend reports --reason maintenance
       shardmill groups suspend --all --reason 'network outage'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     _require_name_or_all(name, everything)
     with Client(url, token) as client:
@@ -180,7 +180,7 @@ def resume(
       shardmill groups resume reports
       shardmill groups resume --all
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     _require_name_or_all(name, everything)
     with Client(url, token) as client:
@@ -204,7 +204,7 @@ def remove(
       shardmill groups remove reports
       shardmill groups remove reports --force
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         client.delete_group(name, force=force)

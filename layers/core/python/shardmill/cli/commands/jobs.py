@@ -18,7 +18,7 @@ from shardmill.cli.wait import check_timeout, show_submitted, wait_for_job
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import Job
 
 NewTrigger = Annotated[
@@ -92,7 +92,7 @@ def submit(
       shardmill submit balance-report --step-param merge_files.title="January" --wait --timeout 600
       shardmill submit word-count --trigger book1 --file text.txt=./book.txt --wait
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     check_timeout(wait, timeout)
     job_params, steps = parse_params(param or ()), parse_step_params(step_param or ())
@@ -121,7 +121,7 @@ def watch(
       shardmill watch balance-report 20200121
       shardmill watch balance-report 20200121 --json | jq -r .state
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         if as_json:
@@ -147,7 +147,7 @@ def jobs(
       shardmill jobs --job balance-report --state FAILED
       shardmill jobs --limit 1000 --json | jq -r '.[].trigger'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = islice(client.jobs(job_name, state, user, page=min(limit, 200)), limit)
@@ -173,7 +173,7 @@ def job(
       shardmill job balance-report 20200121 --run 1
       shardmill job balance-report 20200121 --json | jq '.steps[].counts'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = client.job(job_name, trigger, run=run)

@@ -47,7 +47,7 @@ def logs(
       shardmill logs balance-report 20200121 generate_files 3 --stderr --follow
       shardmill logs balance-report 20200121 generate_files 3 --attempt 1
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     stream: Stream = "stderr" if stderr else "stdout"
     with Client(url, token) as client:

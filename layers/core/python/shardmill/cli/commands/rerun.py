@@ -32,7 +32,7 @@ from shardmill.cli.wait import check_timeout, wait_for_job
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import Job
 
 Everything = Annotated[bool, typer.Option("--all", help="Rerun all tasks, not only those that failed.")]

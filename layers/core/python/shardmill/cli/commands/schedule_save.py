@@ -125,7 +125,7 @@ def save(
       shardmill schedule save balance-report once --at 2026-12-31T23:00:00Z
       shardmill schedule save balance-report nightly --file nightly.yaml
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     values = {
         "cron": cron,

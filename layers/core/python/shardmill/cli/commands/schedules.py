@@ -84,7 +84,7 @@ def list_schedules(
       shardmill schedule list
       shardmill schedule list balance-report --json | jq -r '.[].nextTime'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         output.listing(client.schedules(job_name), schedule_view.COLUMNS, as_json)
@@ -103,7 +103,7 @@ def show(
       shardmill schedule show balance-report nightly
       shardmill schedule show balance-report nightly --json > nightly.json
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = client.schedule(job_name, schedule_id)
@@ -133,7 +133,7 @@ def next_times(
       shardmill schedule next balance-report nightly
       shardmill schedule next balance-report nightly --count 3 --from 2026-03-28
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         [since] = resolve_moments(client, job_name, schedule_id, [after]) if after else [None]
@@ -172,7 +172,7 @@ def off(
 def _switch(
     job_name: str, schedule_id: str, on: bool, url: str | None, token: str | None, as_json: bool
 ) -> None:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = client.switch_schedule(job_name, schedule_id, on=on)
@@ -193,7 +193,7 @@ def delete(
     Examples:
       shardmill schedule delete balance-report nightly
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         client.delete_schedule(job_name, schedule_id)
@@ -222,7 +222,7 @@ def fire(
       shardmill schedule fire balance-report nightly
       shardmill schedule fire balance-report nightly --data-time 2026-01-21 --param region=eu --wait
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     check_timeout(wait, timeout)
     job_params = parse_params(param or ())

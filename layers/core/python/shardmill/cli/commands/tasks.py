@@ -16,7 +16,7 @@ from shardmill.cli.render.job import TAIL_LINES
 from shardmill.model.states import TaskState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import Attempt, Task
 
 State = Annotated[
@@ -56,7 +56,7 @@ class _WorkerNames:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        from shardmill.client import ShardmillError
+        from shardmill.client.errors import ShardmillError
 
         try:
             return {worker.id: worker.name for worker in self._client.workers()}
@@ -110,7 +110,7 @@ def tasks(
       shardmill tasks balance-report 20200121 generate_files 3
       shardmill tasks balance-report 20200121 generate_files --run 1
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     if index is not None and (state, limit) != (None, None):
         raise typer.BadParameter("--state and --limit cannot be combined with INDEX")

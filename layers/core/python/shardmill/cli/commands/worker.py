@@ -279,11 +279,12 @@ def _http_transport(url: str | None, token: str | None) -> Transport:
 def _direct_transport() -> Transport:
     """Use the settings in the environment, or those of the running `shardmill dev`."""
     from shardmill.aws.settings import SettingMissing, Settings
-    from shardmill.local.session import find_session
+    from shardmill.client.dev_session import find_session
+    from shardmill.local.environment import session_environment
     from shardmill.worker.transport.direct import DirectTransport
 
     if "SHARDMILL_TABLE" not in os.environ and (session := find_session()):
-        os.environ.update(session.environ())
+        os.environ.update(session_environment(session))
     try:
         return DirectTransport(Settings.from_environment())
     except SettingMissing as error:

@@ -11,7 +11,7 @@ from shardmill.cli import output
 from shardmill.cli.options import Force, Json, Token, Url, pass_to_subcommand
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.worker import Worker
 
 WorkerName = Annotated[str, typer.Argument(metavar="NAME", help="Name or ID of the worker.")]
@@ -78,7 +78,7 @@ def workers(
       shardmill workers show host-17
       shardmill workers suspend host-17 --reason 'new disk'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.worker import WorkerStatus
 
     if ctx.invoked_subcommand:
@@ -100,7 +100,7 @@ def show(name: WorkerName, url: Url = None, token: Token = None, as_json: Json =
       shardmill workers show host-17
       shardmill workers show host-17 --json | jq .currentWork
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = client.find_worker(name)
@@ -121,7 +121,7 @@ def drain(
       shardmill workers drain host-17
       shardmill workers drain host-17 --reason 'new kernel'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         _show_status(client.drain_worker(_id(client, name), reason), as_json)
@@ -140,7 +140,7 @@ def suspend(
       shardmill workers suspend host-17
       shardmill workers suspend host-17 --reason 'disk full'
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         _show_status(client.suspend_worker(_id(client, name), reason), as_json)
@@ -154,7 +154,7 @@ def resume(name: WorkerName, url: Url = None, token: Token = None, as_json: Json
     Examples:
       shardmill workers resume host-17
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         _show_status(client.resume_worker(_id(client, name)), as_json)
@@ -173,7 +173,7 @@ def forget(
       shardmill workers forget host-17
       shardmill workers forget host-17 --force
     """
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
     with Client(url, token) as client:
         found = client.find_worker(name)

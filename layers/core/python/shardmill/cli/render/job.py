@@ -9,7 +9,7 @@ from shardmill.cli.exits import JOB_FAILED
 from shardmill.model.states import JobState, StepState, TaskState
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.job import Job, Step
 
 TAIL_LINES = 10
@@ -69,7 +69,7 @@ def exit_code(client: Client, job: Job) -> int:
 
 def _explain_failure(client: Client, job: Job, step: Step) -> None:
     """Show the reason and the end of the standard error of the step's first failed task."""
-    from shardmill.client import ShardmillError
+    from shardmill.client.errors import ShardmillError
 
     try:
         failed = next(client.tasks(job.job_name, job.trigger, step.step_name, TaskState.FAILED, page=1), None)

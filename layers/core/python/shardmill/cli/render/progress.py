@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Group, RenderableType
     from rich.progress_bar import ProgressBar
 
-    from shardmill.client import Client
+    from shardmill.client.client import Client
 
 T = TypeVar("T")
 Show = Callable[[Job], None]
@@ -80,7 +80,7 @@ class RunningTasks:
         return {name: self._tasks[name] for name in running if name in self._tasks}
 
     def _read(self, job: Job, step_name: str) -> list[Task]:
-        from shardmill.client import ShardmillError
+        from shardmill.client.errors import ShardmillError
 
         try:
             found = self._client.some_tasks(job.job_name, job.trigger, step_name, TaskState.RUNNING, most=10)

@@ -10,7 +10,7 @@ from shardmill.cli.hints import without_routes
 from shardmill.cli.parsing import format_duration
 
 if TYPE_CHECKING:
-    from shardmill.client import Client
+    from shardmill.client.client import Client
     from shardmill.model.time.schedule import Firing, SavedSchedule, When
 
 SHOWN_TIMES = 3

@@ -7,18 +7,7 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from shardmill.local.environment import aws_environment
-from shardmill.local.state_folder import DEFAULT_FOLDER, alive, write_private
-
-_SETTINGS = {
-    "SHARDMILL_STACK": "StackName",
-    "SHARDMILL_TABLE": "TableName",
-    "SHARDMILL_BUCKET": "BucketName",
-    "SHARDMILL_JOB_MACHINE": "JobMachineArn",
-    "SHARDMILL_STEP_MACHINE": "StepMachineArn",
-    "SHARDMILL_LAMBDA_QUEUES": "LambdaQueueUrls",
-    "SHARDMILL_DEAD_QUEUE": "DeadQueueUrl",
-}
+DEFAULT_FOLDER = Path(".shardmill")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +20,6 @@ class Session:
     pid: int
     state: str
     outputs: dict[str, str] = field(default_factory=dict)
-
-    def environ(self) -> dict[str, str]:
-        """Environment variables of a process that uses this cloud, over HTTP or the AWS APIs."""
-        settings = {name: self.outputs[output] for name, output in _SETTINGS.items()}
-        return {
-            "SHARDMILL_URL": self.url,
-            "SHARDMILL_TOKEN": self.token,
-            "SHARDMILL_BUS": "default",
-            **settings,
-            **aws_environment(self.aws_endpoint),
-        }
 
     def publish(self) -> None:
         session_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,3 +63,24 @@ def _read(file: Path) -> Session | None:
         return Session(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file atomically, readable by its owner only."""
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+    os.replace(fresh, file)
