@@ -30,7 +30,7 @@ class FakeTransport:
         self.files = None
         self.queue: list[Lease] = list(leases)
         self.leased: list[Lease] = []
-        self.asked: list[int] = []
+        self.lease_sizes: list[int] = []
         self.reports: list[list[Result]] = []
         self.handed_back: list[Lease] = []
         self.beats: list[tuple[list[HeldTask], bool]] = []
@@ -98,7 +98,7 @@ class FakeTransport:
             self._raise("lease")
             if self._refused:
                 raise Refused("takes no tasks", WORKER_SUSPENDED)
-            self.asked.append(most)
+            self.lease_sizes.append(most)
             self.changed.wait_for(
                 lambda: self.queue or self._closed or self.faults.get("lease"), wait_seconds
             )

@@ -45,14 +45,14 @@ def test_tasks_that_are_handed_back_do_not_count_towards_the_maximum(monkeypatch
 @pytest.mark.parametrize("how", ["suspend", "drain"])
 def test_a_suspended_or_draining_worker_has_no_room_until_it_is_resumed(how: str) -> None:
     tasks = InflightTasks(slots=2)
-    rest = getattr(tasks, how)
-    assert rest(True)
-    assert not rest(True)
+    pause = getattr(tasks, how)
+    assert pause(True)
+    assert not pause(True)
     assert tasks.accept(leases(1)) == []
     with ThreadPoolExecutor(1) as pool:
         room = pool.submit(tasks.wait_for_room)
         assert not room.done()
-        assert rest(False)
+        assert pause(False)
         assert room.result(10) == 2
 
 

@@ -21,7 +21,7 @@ texts = st.text(alphabet=st.characters(codec="utf-8"), max_size=60).map(lambda t
 
 
 @given(texts)
-def test_the_tail_of_a_text_is_its_end_in_whole_characters(text: str) -> None:
+def test_the_tail_of_a_text_has_whole_characters(text: str) -> None:
     with TemporaryDirectory() as folder:
         found = tail(written(text.encode(), folder))
     assert text.endswith(found)
@@ -31,7 +31,7 @@ def test_the_tail_of_a_text_is_its_end_in_whole_characters(text: str) -> None:
 
 
 @given(st.binary(max_size=80).map(lambda data: data * 100))
-def test_the_tail_of_anything_is_text_of_4_kb_at_most(data: bytes) -> None:
+def test_the_tail_of_any_bytes_is_at_most_4_kb_of_text(data: bytes) -> None:
     with TemporaryDirectory() as folder:
         found = tail(written(data, folder))
     assert len(found.encode()) <= TAIL_BYTES
@@ -39,7 +39,7 @@ def test_the_tail_of_anything_is_text_of_4_kb_at_most(data: bytes) -> None:
 
 
 @given(st.binary(max_size=400), st.integers(1, 50), st.integers(0, 400), st.integers(0, 9))
-def test_the_chunks_of_a_part_are_the_part(data: bytes, size: int, start: int, first: int) -> None:
+def test_the_chunks_of_a_part_join_to_the_part(data: bytes, size: int, start: int, first: int) -> None:
     start = min(start, len(data))
     with TemporaryDirectory() as folder, patch.object(logs, "CHUNK_BYTES", size):
         part = Part(written(data, folder), start, len(data), first)

@@ -1,4 +1,4 @@
-"""The counters of a worker, as Prometheus reads them."""
+"""The metrics of a worker in the Prometheus text format."""
 
 import re
 import urllib.error
@@ -28,7 +28,7 @@ def values(page: str) -> dict[str, float]:
     return {name.removeprefix("shardmill_worker_"): float(value) for name, _, value in pairs}
 
 
-def test_every_series_is_there_from_the_start() -> None:
+def test_every_series_exists_from_the_start() -> None:
     found = values(text({}))
     assert set(found.values()) == {0.0}
     assert {'tasks_ended_total{outcome="rejected"}', 'calls_total{call="lease"}', "slots"} <= set(found)
@@ -44,7 +44,7 @@ def test_metrics_count_tasks_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         yield
 
     transport = FakeTransport([a_lease("noop"), a_lease(content="exit 3", rank=1)])
-    transport.fail("report", Unreachable("away"))
+    transport.fail("report", Unreachable("connection refused"))
     assert run_worker(["default"], 3, transport, name="w", once=True, observers=[observer]) == 0
     found = values(text(seen[0].figures()))
     assert (found["slots"], found["tasks_leased_total"], found["tasks_held"]) == (3, 2, 0)
@@ -55,12 +55,12 @@ def test_metrics_count_tasks_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["busy_seconds_total"] > 0
 
 
-def test_they_are_served_on_loopback() -> None:
+def test_metrics_are_served_on_loopback() -> None:
     with Metrics(0, lambda: {"slots": 4}) as metrics:
         assert metrics.url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(metrics.url, timeout=10) as answer:
-            assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-            assert values(answer.read().decode())["slots"] == 4
+        with urllib.request.urlopen(metrics.url, timeout=10) as response:
+            assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+            assert values(response.read().decode())["slots"] == 4
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(metrics.url + "/nowhere", timeout=10)
         port = int(metrics.url.split(":")[2].split("/")[0])

@@ -42,8 +42,8 @@ def work(transport: FakeTransport, slots: int = 2, **more: Any) -> int:
     return run_worker(["default"], slots, transport, name="w", **more)
 
 
-class Working:
-    """A worker in a thread."""
+class RunningWorker:
+    """A worker that runs in a thread."""
 
     def __init__(self, transport: FakeTransport, **more: Any) -> None:
         self.stop = threading.Event()
@@ -54,7 +54,7 @@ class Working:
     def _run(self, transport: FakeTransport, more: dict[str, Any]) -> None:
         self.code = work(transport, stop=self.stop, **more)
 
-    def __enter__(self) -> "Working":
+    def __enter__(self) -> "RunningWorker":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,7 +78,7 @@ def shells(count: int, content: str = ":") -> list[Lease]:
     return [a_lease(content=content, rank=rank) for rank in range(count)]
 
 
-# The laws
+# Invariants
 
 
 @settings(max_examples=25, deadline=None)
@@ -95,7 +95,7 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
         [a_lease("noop" if noop else "shell", str(ms), rank=rank) for rank, (noop, ms) in enumerate(tasks)]
     )
     for call in failing:
-        transport.fail(call, Unreachable("away"))
+        transport.fail(call, Unreachable("connection refused"))
     running, most, lock = 0, 0, threading.Lock()
 
     def pretend(lease: Lease, runtime: Runtime, stop: threading.Event, live: LiveStatus) -> Result:
@@ -112,7 +112,7 @@ def test_every_leased_task_is_reported_once_or_handed_back_and_no_more_run_than_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pull_worker, "execute", pretend)
         patch.setattr(server_calls, "BACKOFF", Backoff(None, 0.001, 0.02))
-        with Working(transport, slots=slots, once=stop_after is None, grace_seconds=0.002) as worker:
+        with RunningWorker(transport, slots=slots, once=stop_after is None, grace_seconds=0.002) as worker:
             if stop_after is None:
                 assert worker.ended() == 0
             else:
@@ -154,7 +154,7 @@ def test_max_tasks_limits_the_leased_tasks() -> None:
 def test_quick_tasks_are_leased_ten_at_a_time_and_reported_so() -> None:
     transport = FakeTransport(noops(104))
     assert work(transport, slots=4, once=True) == 0
-    assert transport.asked[:11] == [4] + [10] * 10
+    assert transport.lease_sizes[:11] == [4] + [10] * 10
     assert max(map(len, transport.reports)) == 10
     assert len(transport.reports) <= 15
 
@@ -162,12 +162,12 @@ def test_quick_tasks_are_leased_ten_at_a_time_and_reported_so() -> None:
 def test_slow_tasks_are_not_leased_before_there_is_a_slot() -> None:
     transport = FakeTransport(shells(6, "sleep 0.3"))
     assert work(transport, slots=2, once=True) == 0
-    assert max(transport.asked) <= 2
+    assert max(transport.lease_sizes) <= 2
 
 
 def test_tasks_that_wait_too_long_for_a_slot_are_handed_back() -> None:
     transport = FakeTransport(noops(5))
-    with Working(transport, grace_seconds=0.0):
+    with RunningWorker(transport, grace_seconds=0.0):
         transport.await_that(lambda: len(transport.results) == 5)
         transport.add(*shells(8, "sleep 20"))
         transport.await_that(lambda: transport.handed_back)
@@ -177,21 +177,21 @@ def test_tasks_that_wait_too_long_for_a_slot_are_handed_back() -> None:
 
 def test_a_full_worker_does_not_lease() -> None:
     transport = FakeTransport(shells(3, "sleep 0.5"))
-    with Working(transport, slots=2):
+    with RunningWorker(transport, slots=2):
         transport.await_that(lambda: len(transport.leased) == 2)
         time.sleep(0.2)
-        assert len(transport.asked) == 1
+        assert len(transport.lease_sizes) == 1
 
 
 def test_progress_callback_gets_the_start_and_end_of_each_task() -> None:
-    told: list[tuple[str, str | None]] = []
+    events: list[tuple[str, str | None]] = []
     transport = FakeTransport(shells(1, "exit 3"))
     work(
         transport,
         once=True,
-        progress=lambda kind, lease, result: told.append((kind, result and result.reason)),
+        progress=lambda kind, lease, result: events.append((kind, result and result.reason)),
     )
-    assert told == [("started", None), ("ended", "exit code 3")]
+    assert events == [("started", None), ("ended", "exit code 3")]
 
 
 def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,13 +213,13 @@ def test_failed_calls_are_retried_and_logged_once(caplog: pytest.LogCaptureFixtu
     caplog.set_level(logging.INFO, "shardmill.worker")
     transport = FakeTransport(noops(3))
     for call in ("register", "lease", "report"):
-        transport.fail(call, *[Unreachable("away")] * 5)
+        transport.fail(call, *[Unreachable("connection refused")] * 5)
     assert work(transport, once=True) == 0
     assert len(transport.results) == 3
     for call in ("register", "lease", "report"):
         assert [
             (line["action"], line.get("error")) for line in logged(caplog) if line.get("call") == call
-        ] == [("call-failing", "away"), ("call-recovered", None)]
+        ] == [("call-failing", "connection refused"), ("call-recovered", None)]
 
 
 def test_a_refused_report_is_retried() -> None:
@@ -245,7 +245,7 @@ def test_a_permanently_refused_result_is_reported_as_failed_and_the_others_count
 
 def test_a_heartbeat_names_all_held_tasks() -> None:
     transport = FakeTransport(shells(2, "sleep 1.4"))
-    with Working(transport) as worker:
+    with RunningWorker(transport) as worker:
         transport.await_that(lambda: transport.beats)
         held, offline = transport.beats[0]
         assert [(task.task_id, task.attempt, task.run) for task in held] == [
@@ -260,7 +260,7 @@ def test_a_heartbeat_names_all_held_tasks() -> None:
 def test_dropped_tasks_are_stopped_and_reported_as_discarded() -> None:
     transport = FakeTransport(shells(2, "sleep 20"))
     transport.drop = [transport.queue[1].task_id]
-    with Working(transport, grace_seconds=0.0):
+    with RunningWorker(transport, grace_seconds=0.0):
         transport.await_that(lambda: transport.results)
         [result] = transport.results
         assert (result.task_id, result.outcome, result.reason) == (
@@ -274,7 +274,7 @@ def test_dropped_tasks_are_stopped_and_reported_as_discarded() -> None:
 @pytest.mark.parametrize("call", ["heartbeat", "lease", "report"])
 def test_a_stale_session_ends_everything(call: str, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     transport = FakeTransport([*shells(1, f"echo $$ > {tmp_path}/pid; sleep 30"), a_lease("noop", rank=9)])
-    with Working(transport) as worker:
+    with RunningWorker(transport) as worker:
         transport.await_that(lambda: len(transport.leased) == 2)
         _await(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         transport.fail(call, Stale("registered again since"))
@@ -320,14 +320,14 @@ def test_heartbeats_send_task_progress_and_return_the_followed_tasks(
     monkeypatch.setattr(pull_worker, "execute", pretend)
     assert work(transport, once=True) == 0
     assert sorted(seen) == [False, True]
-    told = {task.task_id: task.progress for held, _ in transport.beats for task in held}
-    assert told == {followed: TaskProgress(percent=42, message="half"), transport.leased[1].task_id: None}
+    progress = {task.task_id: task.progress for held, _ in transport.beats for task in held}
+    assert progress == {followed: TaskProgress(percent=42, message="half"), transport.leased[1].task_id: None}
 
 
 def test_heartbeats_are_sent_when_the_worker_becomes_busy_or_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat_module, "EXTRA_SECONDS", 0.05)
     transport = FakeTransport(shells(1, "sleep 1"), heartbeat_seconds=600)
-    with Working(transport):
+    with RunningWorker(transport):
         transport.await_that(lambda: len(transport.beats) == 2)
         assert [len(held) for held, _ in transport.beats] == [1, 0]
 
@@ -335,12 +335,12 @@ def test_heartbeats_are_sent_when_the_worker_becomes_busy_or_idle(monkeypatch: p
 def test_a_suspended_worker_sends_frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat_module, "SUSPENDED_SECONDS", 0.05)
     transport = FakeTransport(noops(1), heartbeat_seconds=600)
-    with Working(transport):
+    with RunningWorker(transport):
         transport.await_that(lambda: len(transport.results) == 1)
         transport.suspended = True
         transport.add(a_lease("noop", rank=1))
-        told = len(transport.beats)
-        transport.await_that(lambda: len(transport.beats) >= told + 3)
+        beats = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= beats + 3)
         transport.suspended = False
         transport.await_that(lambda: len(transport.results) == 2)
 
@@ -356,12 +356,12 @@ def test_many_short_tasks_cause_few_heartbeats() -> None:
 def test_a_suspended_worker_leases_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
     transport = FakeTransport(noops(3))
-    with Working(transport):
+    with RunningWorker(transport):
         transport.await_that(lambda: len(transport.results) == 3)
         transport.suspended = True
         transport.add(a_lease("noop", rank=3))
-        told = len(transport.beats)
-        transport.await_that(lambda: len(transport.beats) >= told + 2)
+        beats = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= beats + 2)
         assert len(transport.results) == 3
         transport.suspended = False
         transport.await_that(lambda: len(transport.results) == 4)
@@ -373,9 +373,9 @@ def test_a_suspended_worker_leases_nothing_until_it_is_resumed(caplog: pytest.Lo
 def test_a_worker_that_is_suspended_at_registration_does_not_lease() -> None:
     transport = FakeTransport(noops(1))
     transport.suspended = True
-    with Working(transport):
+    with RunningWorker(transport):
         transport.await_that(lambda: transport.beats)
-        assert transport.asked == []
+        assert transport.lease_sizes == []
         transport.suspended = False
         transport.await_that(lambda: transport.results)
 
@@ -383,11 +383,11 @@ def test_a_worker_that_is_suspended_at_registration_does_not_lease() -> None:
 def test_tasks_leased_after_a_suspension_are_handed_back() -> None:
     transport = FakeTransport()
     transport.refuses = False
-    with Working(transport):
-        transport.await_that(lambda: transport.asked)
+    with RunningWorker(transport):
+        transport.await_that(lambda: transport.lease_sizes)
         transport.suspended = True
-        told = len(transport.beats)
-        transport.await_that(lambda: len(transport.beats) >= told + 2)
+        beats = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= beats + 2)
         transport.add(a_lease("noop"))
         transport.await_that(lambda: transport.handed_back)
         transport.suspended = False
@@ -399,11 +399,11 @@ def test_tasks_leased_after_a_suspension_are_handed_back() -> None:
 def test_a_drained_worker_finishes_its_tasks_and_exits(tmp_path: Path) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     transport = FakeTransport(shells(1, f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done"))
-    with Working(transport, grace_seconds=0.0) as worker:
+    with RunningWorker(transport, grace_seconds=0.0) as worker:
         _await(begun.exists)
         transport.drain = True
-        told = len(transport.beats)
-        transport.await_that(lambda: len(transport.beats) >= told + 2)
+        beats = len(transport.beats)
+        transport.await_that(lambda: len(transport.beats) >= beats + 2)
         transport.add(a_lease("noop", rank=8))
         go.touch()
         assert worker.ended() == 0
@@ -416,12 +416,12 @@ def test_a_drained_worker_finishes_its_tasks_and_exits(tmp_path: Path) -> None:
 def test_a_drain_can_be_cancelled(tmp_path: Path) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     transport = FakeTransport(shells(1, f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done"))
-    with Working(transport):
+    with RunningWorker(transport):
         _await(begun.exists)
         for drained in (True, False):
             transport.drain = drained
-            told = len(transport.beats)
-            transport.await_that(lambda told=told: len(transport.beats) >= told + 2)  # type: ignore[misc]
+            beats = len(transport.beats)
+            transport.await_that(lambda beats=beats: len(transport.beats) >= beats + 2)  # type: ignore[misc]
         go.touch()
         transport.await_that(lambda: transport.results)
         transport.add(a_lease("noop", rank=8))
@@ -440,11 +440,11 @@ def test_once_does_not_wait_for_the_end_of_a_suspension() -> None:
 
 def test_a_stopping_worker_finishes_running_tasks_and_hands_back_the_rest() -> None:
     transport = FakeTransport(noops(5))
-    with Working(transport, slots=1) as worker:
+    with RunningWorker(transport, slots=1) as worker:
         transport.await_that(lambda: len(transport.results) == 5)
         transport.add(*shells(4, "sleep 0.3"))
         transport.await_that(lambda: len(transport.leased) == 9)
-        _await(lambda: len(transport.asked) >= 2)
+        _await(lambda: len(transport.lease_sizes) >= 2)
         assert worker.end() == 0
     assert [result.outcome for result in transport.results] == ["success"] * 6
     assert len(transport.handed_back) == 3
@@ -453,7 +453,7 @@ def test_a_stopping_worker_finishes_running_tasks_and_hands_back_the_rest() -> N
 
 def test_tasks_that_exceed_the_grace_period_are_killed_and_handed_back() -> None:
     transport = FakeTransport(shells(2, "sleep 30"))
-    with Working(transport, grace_seconds=0.2) as worker:
+    with RunningWorker(transport, grace_seconds=0.2) as worker:
         transport.await_that(lambda: len(transport.leased) == 2)
         assert worker.end() == 0
     assert transport.results == []
@@ -463,7 +463,7 @@ def test_tasks_that_exceed_the_grace_period_are_killed_and_handed_back() -> None
 def test_a_task_that_exits_on_sigterm_during_shutdown_is_handed_back() -> None:
     content = "trap 'exit 0' TERM; while :; do sleep 0.02; done"
     transport = FakeTransport(shells(1, content))
-    with Working(transport, grace_seconds=0.0) as worker:
+    with RunningWorker(transport, grace_seconds=0.0) as worker:
         transport.await_that(lambda: len(transport.leased) == 1)
         time.sleep(0.3)
         assert worker.end() == 0
@@ -476,51 +476,51 @@ def test_unreported_results_at_shutdown_are_logged(
 ) -> None:
     monkeypatch.setattr(pull_worker, "_LAST_REPORTS_SECONDS", 0.3)
     transport = FakeTransport(noops(2))
-    transport.fail("report", *[Unreachable("away")] * 10_000)
-    with Working(transport) as worker:
+    transport.fail("report", *[Unreachable("connection refused")] * 10_000)
+    with RunningWorker(transport) as worker:
         transport.await_that(lambda: len(transport.leased) == 2)
         assert worker.end() == 1
     assert {"action": "results-lost", "results": 2} in logged(caplog)
 
 
-class Slow(FakeTransport):
+class BlockingTransport(FakeTransport):
     """Blocks certain calls until `go` is set."""
 
-    def __init__(self, leases: Sequence[Lease] = (), slow: Collection[str] = ()) -> None:
+    def __init__(self, leases: Sequence[Lease] = (), blocking: Collection[str] = ()) -> None:
         super().__init__(leases)
-        self.slow = slow
-        self.kept: list[str] = []
+        self.blocking = blocking
+        self.blocked: list[str] = []
         self.go = threading.Event()
 
-    def _keep(self, call: str) -> None:
-        if call in self.slow:
+    def _block(self, call: str) -> None:
+        if call in self.blocking:
             with self.changed:
-                self.kept.append(call)
+                self.blocked.append(call)
                 self.changed.notify_all()
             self.go.wait(60)
 
     def register(self, registration: Registration) -> Worker:
-        self._keep("register")
+        self._block("register")
         return super().register(registration)
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
-        self._keep("last heartbeat" if offline and not held else "heartbeat")
+        self._block("last heartbeat" if offline and not held else "heartbeat")
         return super().heartbeat(held, offline=offline)
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
-        self._keep("hand_back")
+        self._block("hand_back")
         super().hand_back(leases)
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         leases = super().lease(most, wait_seconds)
-        self._keep("lease")
+        self._block("lease")
         return leases
 
 
 def test_tasks_of_a_pending_lease_call_are_handed_back_before_deregistration() -> None:
-    transport = Slow(noops(3), slow=["lease"])
-    with Working(transport, slots=3) as worker:
-        transport.await_that(lambda: transport.kept)
+    transport = BlockingTransport(noops(3), blocking=["lease"])
+    with RunningWorker(transport, slots=3) as worker:
+        transport.await_that(lambda: transport.blocked)
         worker.stop.set()
         transport.await_that(lambda: any(offline for _, offline in transport.beats))
         transport.go.set()
@@ -535,9 +535,9 @@ def test_a_worker_stopped_while_registering_deregisters(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")
-    transport = Slow(slow=["register"])
-    with Working(transport) as worker:
-        transport.await_that(lambda: transport.kept)
+    transport = BlockingTransport(blocking=["register"])
+    with RunningWorker(transport) as worker:
+        transport.await_that(lambda: transport.blocked)
         worker.stop.set()
         _await(lambda: {"action": "stopping", "graceSeconds": 5.0} in logged(caplog))
         transport.go.set()
@@ -552,8 +552,8 @@ def test_shutdown_does_not_wait_forever_for_a_call(
     caplog.set_level(logging.INFO, "shardmill.worker")
     for name in ("_LAST_REPORTS", "_LAST_HEARTBEAT", "_HAND_BACK", "_LAST_LEASE"):
         monkeypatch.setattr(pull_worker, f"{name}_SECONDS", 0.1)
-    transport = Slow(shells(1, "sleep 30"), slow=[call])
-    with Working(transport, grace_seconds=0.0) as worker:
+    transport = BlockingTransport(shells(1, "sleep 30"), blocking=[call])
+    with RunningWorker(transport, grace_seconds=0.0) as worker:
         transport.await_that(lambda: transport.leased)
         assert worker.end() == 0
     transport.go.set()
@@ -566,7 +566,7 @@ def test_a_second_signal_takes_effect_during_any_pending_call(
 ) -> None:
     for name in ("_LAST_REPORTS", "_LAST_HEARTBEAT", "_HAND_BACK", "_LAST_LEASE"):
         monkeypatch.setattr(pull_worker, f"{name}_SECONDS", 60)
-    transport = Slow(shells(1, "sleep 30"), slow=[call])
+    transport = BlockingTransport(shells(1, "sleep 30"), blocking=[call])
     registration = Registration(name="w", groups=["default"])
     runtime = Runtime(tmp_path / "work", kill_seconds=0.3)
     worker = pull_worker.PullWorker(
@@ -577,7 +577,7 @@ def test_a_second_signal_takes_effect_during_any_pending_call(
     thread.start()
     transport.await_that(lambda: transport.leased)
     worker.signals = 1
-    transport.await_that(lambda: transport.kept)
+    transport.await_that(lambda: transport.blocked)
     worker.signals = 2
     thread.join(15)
     assert codes == [pull_worker.EXIT_KILLED]

@@ -1,4 +1,4 @@
-"""Posting to a webhook: what counts as taken, and where nothing is sent."""
+"""Webhook requests: which responses count as delivered, and which addresses are rejected."""
 
 import socket
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def post(url: str, *, loopback: bool = True) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_any_2xx_means_delivered(hook: Receiver, status: int) -> None:
+def test_any_2xx_status_means_delivered(hook: Receiver, status: int) -> None:
     hook.answers = [status]
     post(f"{hook.url}?token=x")
     [got] = hook.got
@@ -30,14 +30,14 @@ def test_any_2xx_means_delivered(hook: Receiver, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 404, 410, 429, 500, 503])
-def test_anything_else_does_not(hook: Receiver, status: int) -> None:
+def test_any_other_status_means_not_delivered(hook: Receiver, status: int) -> None:
     hook.answers, hook.location = [status], hook.url
     with pytest.raises(NotDelivered, match=rf"^127\.0\.0\.1 returned {status} "):
         post(f"{hook.url}?token=x")
     assert len(hook.got) == 1
 
 
-def test_a_receiver_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_that_does_not_respond_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "TIMEOUT_SECONDS", 0.2)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -46,7 +46,7 @@ def test_a_receiver_that_is_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> N
         post(f"http://127.0.0.1:{server.getsockname()[1]}/")
 
 
-def test_unreachable_receiver_is_an_error() -> None:
+def test_an_unreachable_receiver_means_not_delivered() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
     with pytest.raises(NotDelivered, match=r"cannot send to .*: ConnectionRefusedError"):
@@ -54,7 +54,7 @@ def test_unreachable_receiver_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_loopback_receiver_requires_permission(hook: Receiver, host: str) -> None:
+def test_a_loopback_receiver_requires_permission(hook: Receiver, host: str) -> None:
     with pytest.raises(NotDelivered, match="NotifyLoopback"):
         post(hook.url.replace("127.0.0.1", host), loopback=False)
     assert hook.got == []
@@ -72,7 +72,7 @@ def test_other_addresses_are_not_loopback(address: str) -> None:
     assert not webhook._is_loopback(address)
 
 
-def test_no_name_leads_to_the_metadata_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_resolves_to_the_metadata_service_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def metadata(*_: Any, **__: Any) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
 

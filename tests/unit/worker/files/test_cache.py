@@ -26,7 +26,7 @@ def a_file(data: bytes, **more: Any) -> Fetch:
     return Fetch(name="db", kind="predata", url="http://h/k?s3cret", **(known | more))
 
 
-def writing(data: bytes, log: list[bytes] | None = None) -> Callable[[BinaryIO], None]:
+def writes(data: bytes, log: list[bytes] | None = None) -> Callable[[BinaryIO], None]:
     def download(out: BinaryIO) -> None:
         if log is not None:
             log.append(data)
@@ -36,10 +36,10 @@ def writing(data: bytes, log: list[bytes] | None = None) -> Callable[[BinaryIO],
 
 
 def never(_: BinaryIO) -> None:
-    raise AssertionError("it is there already")
+    raise AssertionError("the file is already in the cache")
 
 
-def kept(root: Path) -> set[bytes]:
+def entries(root: Path) -> set[bytes]:
     return {path.read_bytes() for path in root.iterdir() if not path.suffix}
 
 
@@ -50,7 +50,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_file_is_downloaded_once_and_is_read_only(root: Path, tmp_path: Path) -> None:
     cache, file = Cache(root, 100), a_file(b"hello")
-    assert cache.get(file, tmp_path / "a", writing(b"hello")) == tmp_path / "a"
+    assert cache.get(file, tmp_path / "a", writes(b"hello")) == tmp_path / "a"
     Cache(root, 100).get(file, tmp_path / "b", never)
     for name in "ab":
         assert (tmp_path / name).read_bytes() == b"hello"
@@ -85,10 +85,10 @@ def test_a_file_without_a_key_cannot_be_cached(root: Path, tmp_path: Path) -> No
 def test_wrong_content_is_not_cached(root: Path, tmp_path: Path, wrong: bytes) -> None:
     cache = Cache(root, 100)
     with pytest.raises(TransferError, match="predata 'db' is not cached"):
-        cache.get(a_file(b"hello"), tmp_path / "a", writing(wrong))
-    assert kept(root) == set()
+        cache.get(a_file(b"hello"), tmp_path / "a", writes(wrong))
+    assert entries(root) == set()
     assert not (tmp_path / "a").exists()
-    cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    cache.get(a_file(b"hello"), tmp_path / "a", writes(b"hello"))
     assert (tmp_path / "a").read_bytes() == b"hello"
 
 
@@ -101,7 +101,7 @@ def test_a_failed_download_leaves_nothing_and_is_repeated(root: Path, tmp_path: 
     with pytest.raises(TransferError, match="broke"):
         cache.get(a_file(b"hello"), tmp_path / "a", broken)
     assert [path for path in root.iterdir() if path.suffix != ".lock"] == []
-    cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    cache.get(a_file(b"hello"), tmp_path / "a", writes(b"hello"))
     assert (tmp_path / "a").read_bytes() == b"hello"
 
 
@@ -110,17 +110,17 @@ def test_an_entry_left_by_a_crash_is_not_used(root: Path, tmp_path: Path, left: 
     file = a_file(b"hello")
     root.mkdir()
     (root / left.format(key=file.sha256)).write_bytes(b"he")
-    Cache(root, 100).get(file, tmp_path / "a", writing(b"hello"))
+    Cache(root, 100).get(file, tmp_path / "a", writes(b"hello"))
     assert (tmp_path / "a").read_bytes() == b"hello"
-    assert kept(root) == {b"hello"}
+    assert entries(root) == {b"hello"}
 
 
 def test_an_entry_that_a_task_changed_is_downloaded_again(root: Path, tmp_path: Path) -> None:
     cache, file = Cache(root, 100), a_file(b"hello")
-    cache.get(file, tmp_path / "a", writing(b"hello"))
+    cache.get(file, tmp_path / "a", writes(b"hello"))
     (tmp_path / "a").chmod(0o644)
-    (tmp_path / "a").write_bytes(b"spoilt")
-    cache.get(file, tmp_path / "b", writing(b"hello"))
+    (tmp_path / "a").write_bytes(b"changed")
+    cache.get(file, tmp_path / "b", writes(b"hello"))
     assert (tmp_path / "b").read_bytes() == b"hello"
 
 
@@ -131,7 +131,7 @@ def test_concurrent_tasks_share_one_download(root: Path, tmp_path: Path) -> None
 
     def slow(out: BinaryIO) -> None:
         log.append(out)
-        assert paused.wait(30)  # somebody else came, and had to wait
+        assert paused.wait(30)  # until another task waits for this download
         out.write(b"hello")
 
     def pause(seconds: float) -> None:
@@ -147,10 +147,10 @@ def test_concurrent_tasks_share_one_download(root: Path, tmp_path: Path) -> None
     assert len(log) == 1
 
 
-def _in_a_process(root: Path, target: Path, log: Path) -> None:
+def _get_in_process(root: Path, target: Path, log: Path) -> None:
     def download(out: BinaryIO) -> None:
-        with log.open("a") as told:
-            told.write("fetched\n")
+        with log.open("a") as file:
+            file.write("fetched\n")
         out.write(b"hello")
 
     Cache(root, 100).get(a_file(b"hello"), target, download)
@@ -160,7 +160,7 @@ def test_concurrent_processes_share_one_download(root: Path, tmp_path: Path) -> 
     spawn = multiprocessing.get_context("spawn")
     log = tmp_path / "log"
     processes = [
-        spawn.Process(target=_in_a_process, args=(root, tmp_path / str(number), log)) for number in range(3)
+        spawn.Process(target=_get_in_process, args=(root, tmp_path / str(number), log)) for number in range(3)
     ]
     for one in processes:
         one.start()
@@ -187,8 +187,8 @@ def test_waiting_for_another_download_can_be_interrupted(root: Path, tmp_path: P
 
 
 def use(cache: Cache, folder: Path, data: bytes, *, keep: bool = False) -> None:
-    """A task that reads a file and is gone."""
-    path = cache.get(a_file(data), folder / f"task-{len(data)}-{data[:1].decode()}", writing(data))
+    """Read a file as a task does, and remove it unless `keep`."""
+    path = cache.get(a_file(data), folder / f"task-{len(data)}-{data[:1].decode()}", writes(data))
     assert path.read_bytes() == data
     if not keep:
         path.unlink()
@@ -200,7 +200,7 @@ def test_the_least_recently_used_entry_is_removed_first(root: Path, tmp_path: Pa
         use(cache, tmp_path, bytes([letter]) * 10)
     use(cache, tmp_path, b"a" * 10)
     use(cache, tmp_path, b"d" * 10)
-    assert kept(root) == {letter * 10 for letter in (b"a", b"c", b"d")}
+    assert entries(root) == {letter * 10 for letter in (b"a", b"c", b"d")}
 
 
 def test_entries_in_use_are_kept(root: Path, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_entries_in_use_are_kept(root: Path, tmp_path: Path) -> None:
     use(cache, tmp_path, b"a" * 10, keep=True)
     use(cache, tmp_path, b"b" * 10)
     use(cache, tmp_path, b"c" * 10)
-    assert kept(root) == {b"a" * 10, b"c" * 10}
+    assert entries(root) == {b"a" * 10, b"c" * 10}
 
 
 def test_entries_being_downloaded_are_kept(root: Path, tmp_path: Path) -> None:
@@ -226,17 +226,17 @@ def test_entries_being_downloaded_are_kept(root: Path, tmp_path: Path) -> None:
 
 def test_a_task_keeps_its_file_when_the_folder_of_the_cache_is_removed(root: Path, tmp_path: Path) -> None:
     cache = Cache(root, 100)
-    cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    cache.get(a_file(b"hello"), tmp_path / "a", writes(b"hello"))
     for path in root.iterdir():
         path.unlink()
     assert (tmp_path / "a").read_bytes() == b"hello"
-    cache.get(a_file(b"hello"), tmp_path / "b", writing(b"hello"))
+    cache.get(a_file(b"hello"), tmp_path / "b", writes(b"hello"))
     assert (tmp_path / "b").read_bytes() == b"hello"
 
 
 @settings(deadline=None, max_examples=40)
 @given(uses=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 15)), max_size=15))
-def test_the_limit_holds_and_the_latest_stay_whatever_is_used(uses: list[tuple[str, int]]) -> None:
+def test_the_cache_holds_the_most_recently_used_entries_within_its_limit(uses: list[tuple[str, int]]) -> None:
     latest: list[bytes] = []
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "cache")
@@ -250,27 +250,27 @@ def test_the_limit_holds_and_the_latest_stay_whatever_is_used(uses: list[tuple[s
                 while len(b"".join(latest)) + size > 30:
                     del latest[0]
             latest.append(data)
-            assert kept(root) == set(latest)
+            assert entries(root) == set(latest)
 
 
-def test_many_tasks_and_little_room(root: Path, tmp_path: Path) -> None:
-    """Concurrent tasks read exactly the files that they requested while entries are added and removed."""
+def test_concurrent_tasks_read_correct_files_from_a_small_cache(root: Path, tmp_path: Path) -> None:
+    """Entries are added and removed while the tasks read."""
 
     def task(number: int) -> bool:
         data = bytes([97 + number % 7]) * 10
-        path = cache.get(a_file(data), tmp_path / str(number), writing(data))
-        right = path.read_bytes() == data
+        path = cache.get(a_file(data), tmp_path / str(number), writes(data))
+        correct = path.read_bytes() == data
         path.unlink()
-        return right
+        return correct
 
     cache = Cache(root, 25)
     with ThreadPoolExecutor(6) as pool:
         assert all(pool.map(task, range(120)))
     cache.trim()
-    assert sum(len(data) for data in kept(root)) <= 25
+    assert sum(len(data) for data in entries(root)) <= 25
 
 
-def test_where_no_link_can_be_made_the_file_is_copied(
+def test_a_file_is_copied_if_it_cannot_be_linked(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def link(*_: Any) -> None:
@@ -278,7 +278,7 @@ def test_where_no_link_can_be_made_the_file_is_copied(
 
     monkeypatch.setattr(os, "link", link)
     cache = Cache(root, 100)
-    path = cache.get(a_file(b"hello"), tmp_path / "a", writing(b"hello"))
+    path = cache.get(a_file(b"hello"), tmp_path / "a", writes(b"hello"))
     assert path.read_bytes() == b"hello"
     assert path.stat().st_nlink == 1
     assert path.stat().st_mode & 0o777 == 0o444
@@ -286,6 +286,6 @@ def test_where_no_link_can_be_made_the_file_is_copied(
     assert path.read_bytes() == b"hello"
 
 
-def test_other_troubles_with_links_are_not_hidden(root: Path, tmp_path: Path) -> None:
+def test_other_link_errors_are_raised(root: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        Cache(root, 100).get(a_file(b"hello"), tmp_path / "none/a", writing(b"hello"))
+        Cache(root, 100).get(a_file(b"hello"), tmp_path / "none/a", writes(b"hello"))

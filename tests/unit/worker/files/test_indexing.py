@@ -1,4 +1,4 @@
-"""Counting lines and records of files, however they are read."""
+"""Counting of lines and records, for any size of the pieces read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may lie in a work folder, and which of it is an output."""
+"""Paths in a work folder, and the selection of outputs."""
 
 import json
 import os
@@ -29,7 +29,7 @@ NAMES = st.lists(WORDS, min_size=1, max_size=5).map("/".join)
 
 
 @given(NAMES)
-def test_no_name_leads_out(name: str) -> None:
+def test_a_target_is_always_inside_the_folder(name: str) -> None:
     with tempfile.TemporaryDirectory() as top:
         folder, outside = Path(top, "work"), Path(top, "outside")
         folder.mkdir()
@@ -47,7 +47,7 @@ def test_no_name_leads_out(name: str) -> None:
         assert sorted(each.name for each in Path(top).iterdir()) == ["outside", "work"]
 
 
-def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+def test_files_and_folders_do_not_replace_each_other(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     (tmp_path / "d").mkdir()
     with pytest.raises(TransferError, match="'a' is not a folder"):
@@ -56,7 +56,7 @@ def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
         target(tmp_path, "d")
 
 
-def test_links_inside_are_followed_and_links_out_are_refused(tmp_path: Path) -> None:
+def test_symlinks_inside_the_folder_are_followed_and_others_are_rejected(tmp_path: Path) -> None:
     work, secret = tmp_path / "work", tmp_path / "secret"
     (work / "sub").mkdir(parents=True)
     secret.mkdir()
@@ -71,13 +71,12 @@ def test_links_inside_are_followed_and_links_out_are_refused(tmp_path: Path) -> 
     for name in ("out", "outdir/key", "outdir/none", "self"):
         with pytest.raises(UnsafePath, match="link out of the work folder"):
             open_inside(work, name)
-    with pytest.raises(
-        UnsafePath, match=r"^output 'outdir' is not allowed"
-    ):  # what lies behind it is not told
+    # The message must not reveal the names of files outside of the folder.
+    with pytest.raises(UnsafePath, match=r"^output 'outdir' is not allowed"):
         select_outputs([File(name="outdir/*")], work)
 
 
-def test_links_in_a_circle(tmp_path: Path) -> None:
+def test_a_symlink_loop_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(TransferError, match="'a'"):
@@ -103,7 +102,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_patterns(tmp_path: Path) -> None:
+def test_patterns_match_files_in_order(tmp_path: Path) -> None:
     for name in ("part-2.csv", "part-1.csv", "other.txt", "odd[1].txt"):
         (tmp_path / name).write_text("x")
     (tmp_path / "part-d.csv").mkdir()
@@ -118,7 +117,7 @@ def names(folder: Path, *files: dict[str, Any]) -> list[tuple[str, str]]:
     return [(output.path, output.name) for output in found]
 
 
-def test_which_outputs_are_stored_under_which_name(tmp_path: Path) -> None:
+def test_outputs_are_stored_under_their_upload_name(tmp_path: Path) -> None:
     for name in ("a", "b", "empty"):
         (tmp_path / name).write_text("" if name == "empty" else name)
     assert names(tmp_path, {"name": "a", "uploadName": "z/a"}, {"name": "b"}) == [("a", "z/a"), ("b", "b")]
@@ -127,7 +126,7 @@ def test_which_outputs_are_stored_under_which_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ([{"name": "none"}], "output 'none' is missing"),
         ([{"name": "none-*"}], "output 'none-*' is missing"),
@@ -144,14 +143,14 @@ def test_which_outputs_are_stored_under_which_name(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_outputs_are_rejected_with_a_reason(
-    tmp_path: Path, files: list[dict[str, Any]], said: str
+    tmp_path: Path, files: list[dict[str, Any]], message: str
 ) -> None:
     for name in ("a", "b", "empty"):
         (tmp_path / name).write_text("" if name == "empty" else name)
     (tmp_path / "dangling").symlink_to("nowhere")
     with pytest.raises(TransferError) as raised:
         names(tmp_path, *files)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_attributes_are_read(tmp_path: Path) -> None:
@@ -162,7 +161,7 @@ def test_attributes_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "'a.attr' is missing"),
         ("{", "is not JSON"),
@@ -172,7 +171,7 @@ def test_attributes_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_attributes_are_rejected_with_a_reason(
-    tmp_path: Path, content: str | None, said: str
+    tmp_path: Path, content: str | None, message: str
 ) -> None:
     (tmp_path / "a").write_text("x")
     if content is not None:
@@ -180,10 +179,10 @@ def test_invalid_attributes_are_rejected_with_a_reason(
     with pytest.raises(TransferError) as raised:
         select_outputs([File(name="a", attrfile="a.attr")], tmp_path)
     assert str(raised.value).startswith("the attrfile of output 'a': 'a.attr'")
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_a_missing_file_has_an_exception_of_its_own(tmp_path: Path) -> None:
+def test_a_missing_file_raises_missing_file(tmp_path: Path) -> None:
     with pytest.raises(MissingFile):
         open_inside(tmp_path, "none/at/all")
 
@@ -199,7 +198,7 @@ def test_outputs_that_exceed_a_report_are_rejected_before_the_upload(tmp_path: P
 
 
 @pytest.mark.parametrize("name", [b"f\xff", b"f\x01", b"f\n"])
-def test_invalid_names_are_rejected_and_can_be_printed(tmp_path: Path, name: bytes) -> None:
+def test_invalid_names_are_rejected_with_a_printable_message(tmp_path: Path, name: bytes) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).touch()
     with pytest.raises(TransferError, match="must not contain control characters") as raised:
         select_outputs([File(name="f*")], tmp_path)
@@ -207,7 +206,7 @@ def test_invalid_names_are_rejected_and_can_be_printed(tmp_path: Path, name: byt
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("./x", "must not contain './' or '//', or end with '/'"),
         ("a//b", "must not contain './' or '//', or end with '/'"),
@@ -217,19 +216,19 @@ def test_invalid_names_are_rejected_and_can_be_printed(tmp_path: Path, name: byt
     ],
 )
 @pytest.mark.parametrize("field", ["name", "uploadName", "attrfile"])
-def test_a_file_has_one_name_only(field: str, name: str, said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_names_that_are_not_canonical_are_rejected(field: str, name: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         File.model_validate({"name": "fine", field: name})
 
 
 @given(st.text("ab[]*?.", min_size=1).filter(lambda name: not name_fault(name)))
-def test_a_name_always_fits_itself(name: str) -> None:
+def test_a_name_always_matches_itself(name: str) -> None:
     assert fits(name, name)
 
 
 def test_a_pattern_matches_outputs_but_not_unchanged_inputs(tmp_path: Path) -> None:
     for name in ("in.txt", "edited.txt"):
-        (tmp_path / name).write_text("brought")
+        (tmp_path / name).write_text("downloaded")
     inputs = {name: file_state(tmp_path / name) for name in ("in.txt", "edited.txt")}
     with pytest.raises(MissingFile, match=r"output '\*.txt' is missing"):
         select_outputs([File(name="*.txt")], tmp_path, inputs)

@@ -1,4 +1,4 @@
-"""What a task tells while it runs and when it ends: progress and output."""
+"""Progress and output that a task writes, and the limits of a worker."""
 
 import json
 import threading
@@ -33,7 +33,7 @@ def run(lease: Lease, runtime: Runtime, **more: Any) -> Result:
 
 
 @pytest.mark.parametrize("value", [{"rows": 12, "name": "é"}, [1, 2.5, None], "text", 0, False])
-def test_json_that_a_task_writes_is_its_output(runtime: Runtime, value: Any) -> None:
+def test_the_json_written_by_a_task_is_its_output(runtime: Runtime, value: Any) -> None:
     text = json.dumps(value)
     result = run(
         a_lease(content='printf "%s" "$V" > "$SHARDMILL_OUTPUT"; echo said', environ={"V": text}), runtime
@@ -43,7 +43,7 @@ def test_json_that_a_task_writes_is_its_output(runtime: Runtime, value: Any) -> 
 
 
 @pytest.mark.parametrize("content", [":", ": > $SHARDMILL_OUTPUT", "echo null > $SHARDMILL_OUTPUT"])
-def test_no_output_is_none(runtime: Runtime, content: str) -> None:
+def test_a_missing_empty_or_null_output_is_none(runtime: Runtime, content: str) -> None:
     result = run(a_lease(content=content), runtime)
     assert (result.outcome, result.output) == ("success", None)
 
@@ -66,13 +66,15 @@ def test_no_output_is_none(runtime: Runtime, content: str) -> None:
         ("ln -s /etc/hostname $SHARDMILL_OUTPUT", "cannot read the output in $SHARDMILL_OUTPUT: "),
     ],
 )
-def test_an_output_that_cannot_be_kept_fails_the_attempt(runtime: Runtime, content: str, reason: str) -> None:
+def test_an_output_that_cannot_be_stored_fails_the_attempt(
+    runtime: Runtime, content: str, reason: str
+) -> None:
     result = run(a_lease(content=content), runtime)
     assert (result.outcome, result.output, result.exit_code) == ("failed", None, 0)
     assert (result.reason or "").startswith(reason)
 
 
-def test_a_task_that_failed_has_no_output(runtime: Runtime) -> None:
+def test_a_failed_task_has_no_output(runtime: Runtime) -> None:
     result = run(a_lease(content="echo '{' > $SHARDMILL_OUTPUT; exit 3"), runtime)
     assert (result.outcome, result.reason, result.output) == ("failed", "exit code 3", None)
 
@@ -80,7 +82,7 @@ def test_a_task_that_failed_has_no_output(runtime: Runtime) -> None:
 @given(
     st.binary(max_size=200) | st.sampled_from([b'"\\ud800"', b"[" * 9999, b"[" * 40 + b"]" * 40, b"9" * 99])
 )
-def test_whatever_is_taken_for_an_output_can_be_sent(data: bytes) -> None:
+def test_any_accepted_output_can_be_serialised(data: bytes) -> None:
     try:
         value = parse_output(data)
     except BadOutput:
@@ -100,7 +102,7 @@ def test_the_size_limit_applies_to_the_compact_form_of_an_output(text: str) -> N
             parse_output(json.dumps([value]).encode() + b" " * 10)
 
 
-def test_a_document_written_for_people_is_an_output() -> None:
+def test_indentation_does_not_count_towards_the_size_limit() -> None:
     rows = [{"name": f"row {number}", "at": number} for number in range(2_000)]
     written = json.dumps(rows, indent=8).encode()
     assert len(written) > MAX_OUTPUT_BYTES
@@ -156,7 +158,7 @@ def test_the_return_value_of_a_python_function_is_its_output(
         ("50 a\x1b[2Jb", 50, "a [2Jb"),
     ],
 )
-def test_a_line_of_progress(line: str, percent: float | None, message: str | None) -> None:
+def test_a_progress_line_is_parsed(line: str, percent: float | None, message: str | None) -> None:
     assert parse_progress(line) == TaskProgress(percent=percent, message=message)
 
 
@@ -166,12 +168,12 @@ def test_a_line_without_progress_is_ignored(line: str) -> None:
 
 
 @given(st.text(max_size=500))
-def test_no_line_is_too_odd(line: str) -> None:
+def test_any_progress_line_is_parsed_or_ignored(line: str) -> None:
     found = parse_progress(line)
     assert found is None or len(found.message or "") <= 200
 
 
-def test_the_last_whole_line_counts(tmp_path: Path) -> None:
+def test_the_last_complete_line_is_the_progress(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     assert read_progress(path) is None
     path.write_text("10 a")
@@ -184,18 +186,18 @@ def test_the_last_whole_line_counts(tmp_path: Path) -> None:
     assert read_progress(path) == TaskProgress(percent=50, message="\N{REPLACEMENT CHARACTER}")
 
 
-def test_progress_is_seen_while_the_task_runs(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_available_while_the_task_runs(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
     live, stop = LiveStatus(), threading.Event()
     seen: list[TaskProgress] = []
 
-    def look() -> None:
+    def watch() -> None:
         while live.progress is None:
             time.sleep(0.01)
         seen.append(live.progress)
         stop.set()
 
-    threading.Thread(target=look, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
     execute(a_lease(content="echo 42 half way > $SHARDMILL_PROGRESS; sleep 60"), runtime, stop, live=live)
     assert seen == [TaskProgress(percent=42, message="half way")]
 
@@ -203,7 +205,7 @@ def test_progress_is_seen_while_the_task_runs(runtime: Runtime, monkeypatch: pyt
 # Limits
 
 
-def test_above_the_load_a_task_is_rejected(
+def test_a_task_is_rejected_above_the_maximum_load(
     runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (7.23, 1.0, 1.0))
@@ -214,7 +216,7 @@ def test_above_the_load_a_task_is_rejected(
     assert run(lease, replace(runtime, limits=Limits(max_load=7.5))).outcome == "success"
 
 
-def test_with_too_little_disk_a_task_is_rejected(runtime: Runtime) -> None:
+def test_a_task_is_rejected_if_the_disk_is_too_full(runtime: Runtime) -> None:
     result = run(a_lease(content=":"), replace(runtime, limits=Limits(min_disk_mb=10**9)))
     assert result.outcome == "rejected"
     assert (result.reason or "").endswith(
@@ -223,7 +225,7 @@ def test_with_too_little_disk_a_task_is_rejected(runtime: Runtime) -> None:
     assert run(a_lease(content=":"), replace(runtime, limits=Limits(min_disk_mb=0))).outcome == "success"
 
 
-def test_limits_do_not_touch_tasks_that_do_nothing(runtime: Runtime) -> None:
+def test_limits_do_not_apply_to_noop_tasks(runtime: Runtime) -> None:
     result = run(a_lease("noop"), replace(runtime, limits=Limits(max_load=-1, min_disk_mb=10**9)))
     assert result.outcome == "success"
     assert not runtime.root.exists()

@@ -1,4 +1,4 @@
-"""One task on a worker: real programs in real processes."""
+"""Execution of one task: real programs in real processes."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def pids_in(folder: Path) -> list[int]:
     return [int(text) for text in (folder / "pids").read_text().split()]
 
 
-# How a task ends
+# Outcome
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def pids_in(folder: Path) -> list[int]:
         ("no-such-program-anywhere", "failed", 127, "exit code 127"),
     ],
 )
-def test_the_exit_code_decides(
+def test_the_exit_code_decides_the_outcome(
     runtime: Runtime, content: str, outcome: str, exit_code: int, reason: str | None
 ) -> None:
     result = run(a_lease(content=content), runtime)
@@ -56,7 +56,7 @@ def test_the_exit_code_decides(
     assert result.start_time <= result.end_time
 
 
-def test_a_noop_is_done_without_a_process_or_a_folder(runtime: Runtime) -> None:
+def test_a_noop_succeeds_without_a_process_or_a_folder(runtime: Runtime) -> None:
     result = run(a_lease("noop"), runtime)
     assert result.outcome == "success"
     assert not runtime.root.exists()
@@ -75,34 +75,32 @@ def test_a_noop_is_done_without_a_process_or_a_folder(runtime: Runtime) -> None:
         ),
     ],
 )
-def test_a_task_that_cannot_be_understood_is_not_tried_again(
-    runtime: Runtime, lease: Lease, reason: str
-) -> None:
+def test_an_invalid_task_fails_permanently(runtime: Runtime, lease: Lease, reason: str) -> None:
     result = run(lease, runtime)
     assert (result.outcome, result.reason) == ("failed-permanent", reason)
 
 
-def test_a_program_that_is_not_there(runtime: Runtime) -> None:
+def test_a_missing_program_fails_the_task(runtime: Runtime) -> None:
     result = run(a_command("no-such-program-anywhere"), runtime)
     assert (result.outcome, result.exit_code) == ("failed", None)
     assert result.reason == "program 'no-such-program-anywhere' not found"
 
 
-def test_a_program_that_may_not_be_executed(runtime: Runtime, tmp_path: Path) -> None:
+def test_a_program_that_is_not_executable_fails_the_task(runtime: Runtime, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("echo hi")
     result = run(a_command(str(plain)), runtime)
     assert (result.outcome, result.reason) == ("failed", f"program '{plain}' is not executable")
 
 
-def test_an_impossible_environment_is_a_failure_with_a_reason(runtime: Runtime) -> None:
+def test_an_invalid_environment_fails_the_task_with_a_reason(runtime: Runtime) -> None:
     result = run(a_lease(content="exit 0", environ={"A": "x\0y"}), runtime)
     assert result.outcome == "failed"
     assert result.reason is not None
     assert result.reason.startswith("cannot start program '/bin/sh': ")
 
 
-def test_a_work_folder_that_cannot_be_made_is_a_failure_with_a_reason(tmp_path: Path) -> None:
+def test_a_work_folder_that_cannot_be_created_fails_the_task_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     result = run(a_lease(content="exit 0"), Runtime(tmp_path / "file" / "work"))
     assert result.outcome == "failed"
@@ -113,17 +111,17 @@ def test_a_work_folder_that_cannot_be_made_is_a_failure_with_a_reason(tmp_path: 
 # The command
 
 
-def test_args_are_split_into_words_and_no_shell_sees_them(runtime: Runtime) -> None:
+def test_args_are_split_into_words_without_a_shell(runtime: Runtime) -> None:
     result = run(a_command("printf", args="'<%s>' 'a b' $HOME \"*\" ; echo no"), runtime)
     assert result.stdout == "<a b><$HOME><*><;><echo><no>"
 
 
-def test_args_as_an_array_stay_as_they_are(runtime: Runtime) -> None:
+def test_args_as_an_array_are_passed_unchanged(runtime: Runtime) -> None:
     result = run(a_command("printf", argsArray=["<%s>", "a b", "'c'", ""]), runtime)
     assert result.stdout == "<a b><'c'><>"
 
 
-def test_another_shell_can_be_set(runtime: Runtime, tmp_path: Path) -> None:
+def test_the_shell_is_configurable(runtime: Runtime, tmp_path: Path) -> None:
     shell = tmp_path / "my-shell"
     shell.write_text('#!/bin/sh\necho "mine: $1 $2"\n')
     shell.chmod(shell.stat().st_mode | stat.S_IXUSR)
@@ -131,10 +129,10 @@ def test_another_shell_can_be_set(runtime: Runtime, tmp_path: Path) -> None:
     assert result.stdout == "mine: -c whatever\n"
 
 
-# Its surroundings
+# Environment and work folder
 
 
-def test_the_environment_has_a_few_inherited_variables_and_those_of_the_task(
+def test_the_environment_has_an_allow_list_of_inherited_variables_and_those_of_the_task(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHARDMILL_TOKEN", "the worker's own")
@@ -153,7 +151,7 @@ def test_stdin_is_empty(runtime: Runtime) -> None:
     assert run(a_lease(content="cat; echo done"), runtime).stdout == "done\n"
 
 
-def test_each_task_has_an_empty_folder_of_its_own_which_is_removed(runtime: Runtime) -> None:
+def test_each_task_gets_its_own_empty_folder_which_is_removed_afterwards(runtime: Runtime) -> None:
     lease = a_lease(content="pwd; ls -A | wc -l; mkdir -p a/b; touch a/b/c; chmod 000 a/b; chmod 000 a")
     first, second = run(lease, runtime), run(lease, runtime)
     here, files = (first.stdout or "").split()
@@ -163,7 +161,7 @@ def test_each_task_has_an_empty_folder_of_its_own_which_is_removed(runtime: Runt
     assert list(runtime.root.iterdir()) == []
 
 
-def test_links_out_of_the_folder_are_removed_and_not_followed(runtime: Runtime, tmp_path: Path) -> None:
+def test_symlinks_out_of_the_folder_are_removed_but_not_followed(runtime: Runtime, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").write_text("kept")
@@ -179,10 +177,10 @@ def test_the_folder_is_kept_on_request(runtime: Runtime) -> None:
     assert (folder / "stdout").read_text() == "said\n"
 
 
-# Its time
+# Timeouts and stops
 
 
-def test_a_task_whose_time_is_over_ends_with_all_its_processes(runtime: Runtime, tmp_path: Path) -> None:
+def test_all_processes_of_a_timed_out_task_are_ended(runtime: Runtime, tmp_path: Path) -> None:
     content = f"sleep 60 & echo $$ $! > {tmp_path}/pids; wait"
     result = run(a_lease(content=content, timeoutSeconds=1), runtime)
     assert (result.outcome, result.reason) == ("failed", "timed-out")
@@ -267,7 +265,7 @@ def test_a_python_function_gets_the_task(runtime: Runtime, tmp_path: Path) -> No
         ("class main:\n    pass", "success", 0),
     ],
 )
-def test_how_a_python_function_ends(
+def test_the_return_value_or_exception_of_a_python_function_decides_the_outcome(
     runtime: Runtime, tmp_path: Path, body: str, outcome: str, exit_code: int
 ) -> None:
     (tmp_path / "job.py").write_text(body)
@@ -279,28 +277,28 @@ def test_how_a_python_function_ends(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "error"),
     [
         ("nowhere.to.be:found", "module 'nowhere' not found on this worker"),
         ("json:nothing", "module 'json' has no 'nothing'"),
         ("sys:version", "'sys:version' is not a function"),
     ],
 )
-def test_a_python_function_that_is_not_there(runtime: Runtime, content: str, said: str) -> None:
+def test_a_missing_python_function_fails_the_task(runtime: Runtime, content: str, error: str) -> None:
     result = run(a_lease("python", content), runtime)
     assert (result.outcome, result.exit_code) == ("failed", 2)
-    assert result.stderr == f"{said}\n"
+    assert result.stderr == f"{error}\n"
 
 
-def test_a_python_task_sees_no_module_of_the_worker(runtime: Runtime) -> None:
+def test_a_python_task_cannot_import_modules_of_the_worker(runtime: Runtime) -> None:
     result = run(a_lease("python", "execute:execute"), runtime)
     assert result.stderr == "module 'execute' not found on this worker\n"
 
 
-# What it writes
+# Logs
 
 
-class Kept:
+class LogStore:
     """A log store in memory."""
 
     def __init__(self, fail: bool = False) -> None:
@@ -309,36 +307,36 @@ class Kept:
 
     def store(self, lease: Lease, stream: Stream, part: Part) -> None:
         if self.fail:
-            raise LogsNotStored("S3 is away")
+            raise LogsNotStored("S3 is unavailable")
         self.streams[stream] = sum(len(data) for _, data in part)
 
 
-def test_short_output_is_in_the_result_and_nowhere_else(runtime: Runtime) -> None:
-    kept = Kept()
-    result = run(a_lease(content="printf '%4096s' x; echo err >&2"), replace(runtime, logs=kept))
+def test_short_logs_are_only_in_the_result(runtime: Runtime) -> None:
+    store = LogStore()
+    result = run(a_lease(content="printf '%4096s' x; echo err >&2"), replace(runtime, logs=store))
     assert result.stdout == "x".rjust(4096)
     assert result.stderr == "err\n"
-    assert kept.streams == {}
+    assert store.streams == {}
 
 
-def test_a_long_log_is_uploaded_and_its_end_is_in_the_result(runtime: Runtime) -> None:
-    kept = Kept()
+def test_a_long_log_is_uploaded_and_its_tail_is_in_the_result(runtime: Runtime) -> None:
+    store = LogStore()
     content = "head -c 3000000 /dev/zero | tr '\\0' a; echo; echo end"
-    result = run(a_lease(content=content), replace(runtime, logs=kept))
+    result = run(a_lease(content=content), replace(runtime, logs=store))
     assert result.stdout == "a" * 4091 + "\nend\n"
-    assert kept.streams == {"stdout": 3_000_005}
+    assert store.streams == {"stdout": 3_000_005}
 
 
-def test_a_store_that_fails_does_not_change_how_the_task_ended(runtime: Runtime) -> None:
-    result = run(a_lease(content="printf '%5000s' x"), replace(runtime, logs=Kept(fail=True)))
+def test_a_failed_log_upload_does_not_change_the_outcome(runtime: Runtime) -> None:
+    result = run(a_lease(content="printf '%5000s' x"), replace(runtime, logs=LogStore(fail=True)))
     assert result.outcome == "success"
 
 
-def test_output_that_is_no_utf_8_is_replaced(runtime: Runtime) -> None:
+def test_bytes_that_are_not_utf_8_are_replaced(runtime: Runtime) -> None:
     result = run(a_lease(content="printf 'a\\377b\\303'"), runtime)
     assert result.stdout == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
 
 
-def test_no_output_is_no_text(runtime: Runtime) -> None:
+def test_empty_logs_are_none(runtime: Runtime) -> None:
     result = run(a_lease(content=":"), runtime)
     assert (result.stdout, result.stderr) == (None, None)

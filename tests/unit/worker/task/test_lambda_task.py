@@ -1,4 +1,4 @@
-"""lambda tasks: a function that is invoked over the real API of Lambda, on loopback."""
+"""Lambda tasks: functions invoked over the Lambda API on loopback."""
 
 import threading
 import time
@@ -63,10 +63,10 @@ def run(content: Any, tmp_path: Path, **more: Any) -> Result:
 
 
 @pytest.mark.usefixtures("aws")
-def test_a_function_gets_the_task_and_its_answer_is_the_output(handlers: Handlers, tmp_path: Path) -> None:
+def test_a_function_gets_the_task_and_its_response_is_the_output(handlers: Handlers, tmp_path: Path) -> None:
     content = {"function": "echo", "payload": {"deep": [1]}}
-    given = {"params": {"day": "x"}, "pack": {"start": 1, "end": 9}, "dataTime": "2020-01-21T00:00:00Z"}
-    result = run(content, tmp_path, **given)
+    fields = {"params": {"day": "x"}, "pack": {"start": 1, "end": 9}, "dataTime": "2020-01-21T00:00:00Z"}
+    result = run(content, tmp_path, **fields)
     assert (result.outcome, result.stdout, result.output) == ("success", '{"index": 7}', {"index": 7})
     assert handlers.events == [
         {
@@ -93,7 +93,7 @@ def test_a_function_gets_the_task_and_its_answer_is_the_output(handlers: Handler
     [
         ("echo", "success", None),
         ("fail", "failed", "function fail failed: ValueError: no such day"),
-        ("nobody", "failed-permanent", "function nobody: An error occurred (ResourceNotFoundException)"),
+        ("missing", "failed-permanent", "function missing: An error occurred (ResourceNotFoundException)"),
         (
             "no name!",
             "failed-permanent",
@@ -111,7 +111,7 @@ def test_the_response_decides_the_outcome(
 
 
 @pytest.mark.usefixtures("aws")
-def test_a_large_answer_is_stdout_but_no_output(tmp_path: Path) -> None:
+def test_a_large_response_is_in_stdout_but_is_not_an_output(tmp_path: Path) -> None:
     result = run("big", tmp_path)
     assert (result.outcome, result.output) == ("success", None)
     assert (result.stdout or "").endswith('xxx"')
@@ -119,20 +119,20 @@ def test_a_large_answer_is_stdout_but_no_output(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize(
-    ("missing", "said"), [("AWS_ACCESS_KEY_ID", "credentials"), ("AWS_DEFAULT_REGION", "region")]
+    ("missing", "word"), [("AWS_ACCESS_KEY_ID", "credentials"), ("AWS_DEFAULT_REGION", "region")]
 )
-def test_without_access_to_aws_it_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, said: str
+def test_a_task_is_rejected_without_credentials_or_region(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, word: str
 ) -> None:
     monkeypatch.delenv(missing)
     result = run("echo", tmp_path)
     assert result.outcome == "rejected"
     assert (result.reason or "").startswith("this worker cannot invoke Lambda functions: ")
-    assert said in (result.reason or "").lower()
+    assert word in (result.reason or "").lower()
 
 
 @pytest.mark.usefixtures("aws")
-def test_a_function_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
+def test_a_slow_function_times_out(tmp_path: Path) -> None:
     assert run("slow", tmp_path, timeoutSeconds=1).reason == "timed-out"
 
 
@@ -151,7 +151,9 @@ def test_a_stopped_task_does_not_wait_for_its_function(handlers: Handlers, tmp_p
     assert list((tmp_path / "work").iterdir()) == []
 
 
-def test_lambda_is_unreachable(aws: LambdaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_lambda_endpoint_fails_the_task(
+    aws: LambdaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", "http://127.0.0.1:1")
     result = run("echo", tmp_path)
     assert result.outcome == "failed"

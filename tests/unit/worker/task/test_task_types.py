@@ -1,4 +1,4 @@
-"""Types of tasks: their programs are real where they are here, else stand-ins that record their calls."""
+"""Task types: with the real programs where installed, otherwise with stand-ins that record their calls."""
 
 import json
 import shutil
@@ -31,22 +31,22 @@ def run(lease: Lease, runtime: Runtime, **more: Any) -> Result:
     return execute(lease, runtime, threading.Event(), **more)
 
 
-def once_there(path: Path) -> threading.Event:
-    """Set when there is something in such a file."""
+def set_when_written(path: Path) -> threading.Event:
+    """Return an event that is set as soon as the file is not empty."""
     stop = threading.Event()
 
-    def look() -> None:
+    def watch() -> None:
         while not (path.exists() and path.stat().st_size):
             time.sleep(0.02)
         stop.set()
 
-    threading.Thread(target=look, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
     return stop
 
 
 # java
 
-needs_java = pytest.mark.skipif(not shutil.which("javac"), reason="no java here")
+needs_java = pytest.mark.skipif(not shutil.which("javac"), reason="java is not installed")
 MAIN = """
 package acme;
 public class Main {
@@ -80,7 +80,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_java
 @pytest.mark.parametrize(
-    ("content", "said", "exit_code"),
+    ("content", "stdout", "exit_code"),
     [
         ("HERE/app.jar --x 'a b'", "--x|a b null 7\n", 0),
         ("-Dwho=me -cp HERE/classes acme.Main bad", "bad me 7\n", 42),
@@ -88,23 +88,23 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"mainClass": "acme.Main", "classpath": ["/nowhere", "HERE/*"], "args": ["1"]}, "1 null 7\n", 0),
     ],
 )
-def test_java_runs_jars_and_classes(
-    runtime: Runtime, classes: Path, content: Any, said: str, exit_code: int
+def test_java_runs_a_jar_or_a_class(
+    runtime: Runtime, classes: Path, content: Any, stdout: str, exit_code: int
 ) -> None:
     content = json.loads(json.dumps(content).replace("HERE", str(classes)))
     result = run(a_lease("java", content, environ={"SHARDMILL_SHARD_INDEX": "7"}), runtime)
-    assert (result.stdout, result.exit_code) == (said, exit_code)
+    assert (result.stdout, result.exit_code) == (stdout, exit_code)
     assert result.outcome == ("success" if exit_code == 0 else "failed-permanent")
 
 
 # hive and hadoop
 
-Making = Callable[..., tuple[Runtime, StandIn]]
+MakeStandIn = Callable[..., tuple[Runtime, StandIn]]
 
 
 @pytest.fixture
-def having(runtime: Runtime, tmp_path: Path) -> Making:
-    """A workshop with a stand-in for one program."""
+def with_stand_in(runtime: Runtime, tmp_path: Path) -> MakeStandIn:
+    """Return a function that creates a runtime with a stand-in for one program."""
 
     def make(name: str, does: str = "") -> tuple[Runtime, StandIn]:
         program = stand_in(tmp_path / "bin", name, does)
@@ -124,14 +124,14 @@ def having(runtime: Runtime, tmp_path: Path) -> Making:
         ),
     ],
 )
-def test_hive_gets_the_query(having: Making, content: Any, words: list[str]) -> None:
-    runtime, hive = having("hive")
+def test_hive_gets_the_query_as_arguments(with_stand_in: MakeStandIn, content: Any, words: list[str]) -> None:
+    runtime, hive = with_stand_in("hive")
     assert run(a_lease("hive", content), runtime).outcome == "success"
     assert hive.words == [words]
 
 
-def test_hive_gets_a_long_query_by_file(having: Making) -> None:
-    runtime, hive = having("hive", "print(len(open(sys.argv[2]).read()))")
+def test_hive_gets_a_long_query_as_a_file(with_stand_in: MakeStandIn) -> None:
+    runtime, hive = with_stand_in("hive", "print(len(open(sys.argv[2]).read()))")
     assert run(a_lease("hive", "select 1 -- " + "x" * 200_000), runtime).stdout == "200012\n"
     assert hive.words[0][0] == "-f"
 
@@ -143,18 +143,18 @@ def test_hive_gets_a_long_query_by_file(having: Making) -> None:
         ({"jar": "wc.jar", "mainClass": "Count", "args": ["/in"]}, ["jar", "wc.jar", "Count", "/in"]),
     ],
 )
-def test_mapreduce_is_hadoop_jar(having: Making, content: Any, words: list[str]) -> None:
-    runtime, hadoop = having("hadoop", "sys.exit(3)")
+def test_mapreduce_runs_hadoop_jar(with_stand_in: MakeStandIn, content: Any, words: list[str]) -> None:
+    runtime, hadoop = with_stand_in("hadoop", "sys.exit(3)")
     assert run(a_lease("mapreduce", content), runtime).exit_code == 3
     assert hadoop.words == [words]
 
 
-def test_hadoop_finds_its_settings_and_nothing_else_of_the_worker(
-    having: Making, monkeypatch: pytest.MonkeyPatch
+def test_hadoop_inherits_its_own_settings_but_not_those_of_the_worker(
+    with_stand_in: MakeStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the worker's own")
-    runtime, hadoop = having("hadoop")
+    runtime, hadoop = with_stand_in("hadoop")
     run(a_lease("mapreduce", "a.jar", environ={"day": "1"}), runtime)
     (call,) = hadoop.calls
     assert (call["environ"]["HADOOP_CONF_DIR"], call["environ"]["day"]) == ("/etc/hadoop", "1")
@@ -164,7 +164,7 @@ def test_hadoop_finds_its_settings_and_nothing_else_of_the_worker(
 @pytest.mark.parametrize(
     ("type", "name"), [("java", "java"), ("hive", "hive"), ("mapreduce", "hadoop"), ("docker", "docker")]
 )
-def test_a_program_that_is_not_here_is_a_rejection_that_names_it(
+def test_a_task_is_rejected_if_its_program_is_not_installed(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch, type: str, name: str
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -211,9 +211,9 @@ def option(words: list[str], name: str) -> list[str]:
     ],
 )
 def test_docker_runs_an_image_with_the_work_folder_mounted(
-    having: Making, lease: Lease, last: list[str]
+    with_stand_in: MakeStandIn, lease: Lease, last: list[str]
 ) -> None:
-    runtime, docker = having("docker", DOCKER.format(run="pass"))
+    runtime, docker = with_stand_in("docker", DOCKER.format(run="pass"))
     result = run(lease, runtime)
     assert (result.outcome, result.stdout) == ("success", "ran\n")
     (words,) = docker.words
@@ -227,13 +227,13 @@ def test_docker_runs_an_image_with_the_work_folder_mounted(
 
 DOCKER_INFO = """
 if sys.argv[1] == "info":
-    print({said!r})
+    print({stdout!r})
     sys.exit({code})
 """
 
 
 @pytest.mark.parametrize(
-    ("uid", "said", "code", "asked", "user"),
+    ("uid", "stdout", "code", "info_calls", "user"),
     [
         (0, "", 0, 0, []),
         (1234, "  seccomp\n  cgroupns", 0, 1, ["1234:99"]),
@@ -244,28 +244,28 @@ if sys.argv[1] == "info":
         (1234, "  rootless", 1, 2, ["1234:99"]),
     ],
 )
-def test_the_worker_can_remove_files_of_a_container(
-    having: Making,
+def test_a_container_runs_as_the_worker_unless_root_or_rootless(
+    with_stand_in: MakeStandIn,
     monkeypatch: pytest.MonkeyPatch,
     uid: int,
-    said: str,
+    stdout: str,
     code: int,
-    asked: int,
+    info_calls: int,
     user: list[str],
 ) -> None:
-    """As the worker's user, unless that is root or a stranger inside; an engine is asked till it answers."""
-    runtime, docker = having("docker", DOCKER_INFO.format(said=said, code=code))
+    """The worker can then remove the container's files; `docker info` is repeated until it succeeds."""
+    runtime, docker = with_stand_in("docker", DOCKER_INFO.format(stdout=stdout, code=code))
     monkeypatch.setattr("os.geteuid", lambda: uid)
     monkeypatch.setattr("os.getegid", lambda: 99)
     for _ in range(2):
         assert run(a_lease("docker", "alpine"), runtime).outcome == "success"
     assert [option(words, "--user") for words in docker.words if words[0] == "run"] == [user, user]
-    assert sum(words[0] == "info" for words in docker.words) == asked
+    assert sum(words[0] == "info" for words in docker.words) == info_calls
 
 
-def test_values_reach_the_container_but_not_the_command_line(having: Making) -> None:
+def test_environment_values_are_not_on_the_docker_command_line(with_stand_in: MakeStandIn) -> None:
     show = "print(open(sys.argv[sys.argv.index('--env-file') + 1]).read())"
-    runtime, docker = having("docker", DOCKER.format(run=show))
+    runtime, docker = with_stand_in("docker", DOCKER.format(run=show))
     environ = {"TOKEN": "s3cret\nline", "DOCKER_HOST": "tcp://evil", "PATH": "/container/bin", "day": "1"}
     result = run(a_lease("docker", "alpine", environ=environ), runtime)
     (call,) = docker.calls
@@ -279,50 +279,50 @@ def test_values_reach_the_container_but_not_the_command_line(having: Making) -> 
     assert (result.stdout or "").split() == ["ran", "DOCKER_HOST=tcp://evil", "PATH=/container/bin"]
 
 
-def test_a_container_is_removed_when_its_task_is_stopped(having: Making) -> None:
-    runtime, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
-    result = execute(a_lease("docker", "alpine"), runtime, once_there(docker.calls_path))
+def test_a_container_is_removed_when_its_task_is_stopped(with_stand_in: MakeStandIn) -> None:
+    runtime, docker = with_stand_in("docker", DOCKER.format(run="time.sleep(60)"))
+    result = execute(a_lease("docker", "alpine"), runtime, set_when_written(docker.calls_path))
     assert result.reason == "discarded"
     (ran, removed) = docker.words
     assert removed == ["rm", "--force", ran[3]]
 
 
-def test_a_container_is_removed_when_its_time_is_over(having: Making) -> None:
-    runtime, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+def test_a_container_is_removed_when_its_task_times_out(with_stand_in: MakeStandIn) -> None:
+    runtime, docker = with_stand_in("docker", DOCKER.format(run="time.sleep(60)"))
     assert run(a_lease("docker", "alpine"), runtime, limit_seconds=0.5).reason == "timed-out"
     assert docker.words[-1][:2] == ["rm", "--force"]
 
 
-def test_containers_are_removed_when_the_worker_is_killed(having: Making) -> None:
-    runtime, docker = having("docker", DOCKER.format(run="time.sleep(60)"))
+def test_containers_are_removed_when_the_worker_is_killed(with_stand_in: MakeStandIn) -> None:
+    runtime, docker = with_stand_in("docker", DOCKER.format(run="time.sleep(60)"))
     ended: list[Result] = []
     thread = threading.Thread(target=lambda: ended.append(run(a_lease("docker", "alpine"), runtime)))
     thread.start()
-    once_there(docker.calls_path).wait(20)
+    set_when_written(docker.calls_path).wait(20)
     process.kill_all()
     thread.join(20)
     assert ended[0].reason == "killed by signal 9"
     assert ["rm", "--force", docker.words[0][3]] in docker.words
 
 
-def test_the_exit_code_of_a_container_decides_the_outcome(having: Making) -> None:
+def test_the_exit_code_of_a_container_decides_the_outcome(with_stand_in: MakeStandIn) -> None:
     for code, outcome in ((42, "failed-permanent"), (75, "rejected"), (125, "failed"), (7, "failed")):
-        runtime, _ = having("docker", DOCKER.format(run=f"sys.exit({code})"))
+        runtime, _ = with_stand_in("docker", DOCKER.format(run=f"sys.exit({code})"))
         result = run(a_lease("docker", "alpine"), runtime)
         assert (result.outcome, result.exit_code) == (outcome, code)
 
 
-def test_no_engine_is_a_rejection(having: Making) -> None:
-    away = "sys.exit('Cannot connect to the daemon') if sys.argv[1] == 'version' else sys.exit(125)"
-    runtime, docker = having("docker", away)
+def test_a_task_is_rejected_if_the_docker_engine_does_not_respond(with_stand_in: MakeStandIn) -> None:
+    no_daemon = "sys.exit('Cannot connect to the daemon') if sys.argv[1] == 'version' else sys.exit(125)"
+    runtime, docker = with_stand_in("docker", no_daemon)
     result = run(a_lease("docker", "alpine"), runtime)
     assert result.outcome == "rejected"
     assert result.reason == "the docker engine of this worker does not respond: Cannot connect to the daemon"
     assert [words[0] for words in docker.words] == ["run", "version"]
 
 
-@pytest.mark.skipif(not shutil.which("docker"), reason="no docker here")
-def test_the_real_docker_without_an_engine(
+@pytest.mark.skipif(not shutil.which("docker"), reason="docker is not installed")
+def test_a_task_is_rejected_by_the_real_docker_without_an_engine(
     runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
@@ -331,8 +331,8 @@ def test_the_real_docker_without_an_engine(
     assert (result.reason or "").startswith("the docker engine of this worker does not respond: ")
 
 
-def test_variables_in_the_env_file_must_be_a_single_line(having: Making) -> None:
-    runtime, docker = having("docker")
+def test_variables_of_the_env_file_must_be_a_single_line(with_stand_in: MakeStandIn) -> None:
+    runtime, docker = with_stand_in("docker")
     result = run(a_lease("docker", "alpine", environ={"PATH": "a\nb"}), runtime)
     assert (result.outcome, result.reason) == (
         "failed-permanent",
@@ -341,21 +341,21 @@ def test_variables_in_the_env_file_must_be_a_single_line(having: Making) -> None
     assert not docker.calls_path.exists()
 
 
-# What a session leaves
+# Process groups
 
 
-def test_groups_that_a_program_makes_end_with_it(runtime: Runtime, tmp_path: Path) -> None:
-    """`timeout` makes a group of its own, and so does a shell with job control."""
+def test_process_groups_created_by_a_program_are_ended(runtime: Runtime, tmp_path: Path) -> None:
+    """`timeout` creates its own group, as does a shell with job control."""
     pid = tmp_path / "pid"
     content = (
         f"timeout 60 sh -c 'echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.05; done'; echo"
     )
-    result = execute(a_lease(content=content), runtime, once_there(pid))
+    result = execute(a_lease(content=content), runtime, set_when_written(pid))
     assert result.reason == "discarded"
     assert gone(int(pid.read_text()))
 
 
-def test_jobs_left_in_other_groups_end_with_the_task(runtime: Runtime, tmp_path: Path) -> None:
+def test_background_jobs_in_other_groups_end_with_the_task(runtime: Runtime, tmp_path: Path) -> None:
     result = run(a_lease(content=f"set -m; sleep 60 & echo $! > {tmp_path}/pid"), runtime)
     assert result.outcome == "success"
     assert gone(int((tmp_path / "pid").read_text()))

@@ -1,4 +1,4 @@
-"""executeUser: whose rights a task has, with and without --switch-user."""
+"""executeUser: the user that a task runs as, with and without --switch-user."""
 
 import os
 import pwd
@@ -25,7 +25,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch use
 
 @pytest.fixture
 def runtime() -> Iterator[Runtime]:
-    """Where another user may go, unlike pytest's own folders."""
+    """A work folder that other users can access, unlike pytest's own folders."""
     root = Path(tempfile.mkdtemp(prefix="shardmill-test-"))
     yield Runtime(root / "work", kill_seconds=0.3)
     shutil.rmtree(root)
@@ -42,23 +42,23 @@ def run(lease: Lease, runtime: Runtime) -> Result:
 
 
 @pytest.mark.parametrize("switch", [False, True])
-def test_the_workers_own_user_needs_no_switch(runtime: Runtime, switch: bool) -> None:
+def test_a_task_of_the_workers_own_user_runs_without_a_switch(runtime: Runtime, switch: bool) -> None:
     lease = a_lease(content="echo $SHARDMILL_EXECUTE_USER $(id -un)", executeUser=OWN)
     result = run(lease, replace(runtime, switch_user=switch))
     assert (result.outcome, result.stdout) == ("success", f"{OWN} {OWN}\n")
 
 
-def test_a_worker_that_may_not_switch_refuses_other_users(runtime: Runtime, tmp_path: Path) -> None:
-    result = run(a_lease(content=f"touch {tmp_path}/ran", executeUser="somebody"), runtime)
+def test_a_worker_without_switch_user_rejects_tasks_of_other_users(runtime: Runtime, tmp_path: Path) -> None:
+    result = run(a_lease(content=f"touch {tmp_path}/ran", executeUser="alice"), runtime)
     assert result.outcome == "rejected"
     assert result.reason == (
-        f"the task must run as user 'somebody', but this worker runs as {OWN!r}: "
+        f"the task must run as user 'alice', but this worker runs as {OWN!r}: "
         "start a worker with --switch-user to run it"
     )
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_user_that_is_not_here(runtime: Runtime) -> None:
+def test_a_task_of_an_unknown_user_is_rejected(runtime: Runtime) -> None:
     result = run(a_lease(content=":", executeUser="no-such-user"), replace(runtime, switch_user=True))
     assert (result.outcome, result.reason) == (
         "rejected",
@@ -66,9 +66,11 @@ def test_a_user_that_is_not_here(runtime: Runtime) -> None:
     )
 
 
-def test_switching_without_the_right_to(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    me = pwd.getpwnam("nobody")
-    monkeypatch.setattr(os, "geteuid", lambda: me.pw_uid)
+def test_a_worker_that_is_not_root_cannot_switch_users(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = pwd.getpwnam("nobody")
+    monkeypatch.setattr(os, "geteuid", lambda: nobody.pw_uid)
     result = run(a_lease(content=":", executeUser="root"), replace(runtime, switch_user=True))
     assert (result.outcome, result.reason) == (
         "rejected",
@@ -77,20 +79,20 @@ def test_switching_without_the_right_to(runtime: Runtime, monkeypatch: pytest.Mo
 
 
 @as_root
-def test_a_switched_task_has_that_users_rights_home_and_folders(open_runtime: Runtime) -> None:
+def test_a_switched_task_has_the_permissions_home_and_folders_of_its_user(open_runtime: Runtime) -> None:
     nobody = pwd.getpwnam("nobody")
     content = """
         echo $(id -un) $(id -gn) $HOME $USER $LOGNAME
         touch made && echo '{"by": "nobody"}' > $SHARDMILL_OUTPUT && cat $SHARDMILL_PARAMS_FILE
         ls .. >/dev/null 2>&1 || echo private
-        (echo x > ../stdout2) 2>/dev/null || echo kept out
+        (echo x > ../stdout2) 2>/dev/null || echo no access
     """
     lease = a_lease(content=content, executeUser="nobody", params={"day": "x"})
     result = run(lease, open_runtime)
     assert result.stderr is None
     first, *rest = (result.stdout or "").splitlines()
     assert first.split() == ["nobody", *first.split()[1:2], nobody.pw_dir, "nobody", "nobody"]
-    assert rest == ['{"day": "x"}private', "kept out"]
+    assert rest == ['{"day": "x"}private', "no access"]
     assert (result.outcome, result.output) == ("success", {"by": "nobody"})
     assert list(open_runtime.root.iterdir()) == []
 
@@ -111,7 +113,7 @@ def test_a_long_script_can_be_read_by_its_user(open_runtime: Runtime) -> None:
 
 
 @as_root
-def test_a_link_in_the_place_of_the_output_is_not_followed(open_runtime: Runtime, tmp_path: Path) -> None:
+def test_a_symlink_in_place_of_the_output_is_not_followed(open_runtime: Runtime, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text('"s3cret"')
     lease = a_lease(content=f"ln -s {secret} $SHARDMILL_OUTPUT", executeUser="nobody")
@@ -121,7 +123,7 @@ def test_a_link_in_the_place_of_the_output_is_not_followed(open_runtime: Runtime
 
 
 @as_root
-def test_a_switched_task_is_stopped_as_any_other(open_runtime: Runtime) -> None:
+def test_a_switched_task_is_stopped_at_its_timeout(open_runtime: Runtime) -> None:
     result = execute(
         a_lease(content="sleep 60", executeUser="nobody"), open_runtime, threading.Event(), limit_seconds=0.3
     )
@@ -129,7 +131,7 @@ def test_a_switched_task_is_stopped_as_any_other(open_runtime: Runtime) -> None:
 
 
 @as_root
-def test_a_container_gets_the_user_and_docker_stays_the_workers(
+def test_the_container_runs_as_the_user_and_docker_as_the_worker(
     open_runtime: Runtime, tmp_path: Path
 ) -> None:
     docker = stand_in(tmp_path / "bin", "docker", "print(os.getuid())")

@@ -1,4 +1,4 @@
-"""The folder of a task: nothing of it stays, and nothing outside of it changes."""
+"""The folder of a task: it is removed completely, and nothing outside of it changes."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from support.fakes.leases import a_lease
 from support.processes import gone
 from support.worker_log import actions
 
-NASTY = """
+HOSTILE = """
     mkdir -p deep/er/est && touch deep/er/est/file
     ln -s {outside} link; ln -s {outside}/kept deep/link; ln -s /nowhere dangling
     ln -s {outside} ../link
@@ -32,7 +32,7 @@ def tree(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_a_nasty_task_leaves_nothing_and_touches_nothing(
+def test_the_folder_of_a_hostile_task_is_removed_without_side_effects(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     outside = tmp_path / "outside"
@@ -41,7 +41,7 @@ def test_a_nasty_task_leaves_nothing_and_touches_nothing(
     (outside / "kept").chmod(0o640)
     before = tree(tmp_path)
     runtime = Runtime(tmp_path / "work", kill_seconds=0.3)
-    content = textwrap.dedent(NASTY.format(outside=outside, pids=tmp_path / "pids"))
+    content = textwrap.dedent(HOSTILE.format(outside=outside, pids=tmp_path / "pids"))
     with caplog.at_level(logging.WARNING):
         result = execute(a_lease(content=content), runtime, threading.Event())
     assert (result.outcome, result.stderr) == ("success", None)
@@ -53,9 +53,9 @@ def test_a_nasty_task_leaves_nothing_and_touches_nothing(
     assert "folder-remove-failed" not in actions(caplog)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user whose rights can be taken")
-def test_rights_that_a_task_took_from_its_worker_are_taken_back(tmp_path: Path) -> None:
-    """Root may remove anything; this is how it goes for everybody else."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch to an unprivileged user")
+def test_folders_without_permissions_are_removed(tmp_path: Path) -> None:
+    """Root can remove anything, so the test runs as another user."""
     script = f"""
         import os, sys, tempfile
         from pathlib import Path

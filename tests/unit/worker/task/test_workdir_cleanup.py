@@ -1,4 +1,4 @@
-"""The folders of workers: a dead one's is cleared away with what it ran, a live one's never."""
+"""Cleanup of worker folders: those of dead workers are removed with their processes, others are kept."""
 
 import json
 import os
@@ -41,12 +41,12 @@ def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-Starting = Callable[..., "subprocess.Popen[bytes]"]
+StartWorker = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Starting]:
-    """A worker in a process of its own, which runs one task."""
+def start(tmp_path: Path) -> Iterator[StartWorker]:
+    """Return a function that starts a worker process, which runs one task."""
 
     def start(content: str, type: str = "shell", docker: str = "docker", keep: bool = False) -> object:
         program = WORKER.format(path=sys.path, content=content, type=type, docker=docker, keep=keep)
@@ -65,11 +65,11 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
-def endless(pid: Path) -> str:
+def endless_script(pid: Path) -> str:
     return f"echo $$ > {pid}.new; mv {pid}.new {pid}; while :; do sleep 0.05; done"
 
 
-def test_create_worker_dir_is_gone_with_its_worker(temp: Path) -> None:
+def test_the_folder_of_a_worker_is_removed_when_it_ends(temp: Path) -> None:
     with workdir.create_worker_dir(keep=False) as root:
         (root / "made").mkdir()
         assert [root] == list(temp.iterdir())
@@ -77,9 +77,9 @@ def test_create_worker_dir_is_gone_with_its_worker(temp: Path) -> None:
 
 
 def test_folders_and_programs_of_a_killed_worker_are_removed(
-    temp: Path, tmp_path: Path, start: Starting
+    temp: Path, tmp_path: Path, start: StartWorker
 ) -> None:
-    worker = start(endless(tmp_path / "pid"))
+    worker = start(endless_script(tmp_path / "pid"))
     task = pid_in(tmp_path / "pid")
     [root] = temp.iterdir()
     workdir.remove_stale_dirs()
@@ -93,7 +93,7 @@ def test_folders_and_programs_of_a_killed_worker_are_removed(
         assert gone(task)
 
 
-def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: Starting) -> None:
+def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: StartWorker) -> None:
     calls = tmp_path / "bin"
     calls.mkdir()
     docker = stand_in(calls, "docker", "import time\nif sys.argv[1] == 'run': time.sleep(60)")
@@ -106,7 +106,9 @@ def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: Starti
     _await(lambda: ["rm", "--force", docker.words[0][3]] in docker.words)
 
 
-def test_work_that_was_to_be_kept_is_kept(temp: Path, tmp_path: Path, start: Starting) -> None:
+def test_folders_of_a_worker_started_with_keep_are_kept(
+    temp: Path, tmp_path: Path, start: StartWorker
+) -> None:
     start("touch made", keep=True).wait(20)
     workdir.remove_stale_dirs()
     assert [path.name for path in temp.rglob("made")] == ["made"]
@@ -125,9 +127,9 @@ def test_folders_that_may_belong_to_a_live_worker_are_kept(temp: Path) -> None:
     assert sorted(temp.rglob("*")) == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_the_folder_of_another_user_is_left_alone(temp: Path) -> None:
-    root = temp / "shardmill-worker-theirs"
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner of a folder")
+def test_folders_of_other_users_are_kept(temp: Path) -> None:
+    root = temp / "shardmill-worker-other-user"
     root.mkdir()
     (root / "lock").touch()
     os.chown(root, 65534, 65534)
@@ -148,16 +150,16 @@ def test_an_invalid_record_is_logged_and_skipped(
     assert [action for action in actions(caplog) if "orphan" in action] == ["orphan-end-failed"]
 
 
-def test_another_process_with_the_same_id_is_not_ended(tmp_path: Path) -> None:
-    with child_process(["sleep", "60"], start_new_session=True) as innocent:
+def test_a_process_that_reuses_the_pid_is_not_killed(tmp_path: Path) -> None:
+    with child_process(["sleep", "60"], start_new_session=True) as other:
         for birth in ("12345 an-old-boot", None):
             record = tmp_path / "session.json"
-            record.write_text(json.dumps([innocent.pid, birth]))
+            record.write_text(json.dumps([other.pid, birth]))
             process.end_orphan(record)
-            assert innocent.poll() is None
-        record.write_text(json.dumps([innocent.pid, process._fingerprint(innocent.pid)]))
+            assert other.poll() is None
+        record.write_text(json.dumps([other.pid, process._fingerprint(other.pid)]))
         process.end_orphan(record)
-        assert innocent.wait(10) == -signal.SIGKILL
+        assert other.wait(10) == -signal.SIGKILL
 
 
 def _await(predicate: Callable[[], object]) -> None:

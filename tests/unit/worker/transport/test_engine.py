@@ -1,4 +1,4 @@
-"""Errors of the engine and of AWS, as a worker with an IAM role sees them."""
+"""Errors of the engine and of AWS, translated into the errors of a transport."""
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
@@ -32,11 +32,11 @@ def translated(error: Exception) -> TransportError:
     ],
 )
 def test_a_transient_error_is_retried_by_the_worker(error: Exception) -> None:
-    """`Unreachable` is what every call of a worker retries; anything else would end its thread."""
+    """A worker retries `Unreachable`; any other error would end its thread."""
     assert type(translated(error)) is Unreachable
 
 
-def test_a_use_case_that_was_too_contended_is_retried_though_it_is_also_a_refusal() -> None:
+def test_an_engine_error_that_is_also_transient_is_retried() -> None:
     class Both(MillError, Transient):
         pass
 
@@ -44,7 +44,7 @@ def test_a_use_case_that_was_too_contended_is_retried_though_it_is_also_a_refusa
 
 
 @pytest.mark.parametrize("kind", [StaleSession, WorkerNotFound])
-def test_the_end_of_the_session_is_known(kind: type[MillError]) -> None:
+def test_errors_about_the_session_are_stale(kind: type[MillError]) -> None:
     assert type(translated(kind("gone"))) is Stale
 
 
@@ -55,6 +55,6 @@ def test_other_errors_of_the_engine_are_refusals_with_their_code() -> None:
     assert (refused.code, refused.detail) == (error.code, "no")
 
 
-def test_a_defect_is_not_hidden() -> None:
+def test_unexpected_exceptions_are_not_translated() -> None:
     with pytest.raises(KeyError), translate_errors():
         raise KeyError("x")

@@ -1,4 +1,4 @@
-"""A worker over HTTP: what it sends, and what it makes of the answers."""
+"""The HTTP transport of a worker: requests, and how it interprets responses."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ WORKER = {
     "somethingNew": 1,
 }
 
-Answer = Callable[[httpx.Request], httpx.Response]
+Responder = Callable[[httpx.Request], httpx.Response]
 
 
 def problem(status: int, code: str, detail: str = "because") -> httpx.Response:
@@ -43,17 +43,17 @@ class Server:
 
     def __init__(self) -> None:
         self.requests: list[httpx.Request] = []
-        self.answers: dict[str, Any] = {"/v1/workers": WORKER}
-        client = httpx.Client(transport=httpx.MockTransport(self._answer))
+        self.responses: dict[str, Any] = {"/v1/workers": WORKER}
+        client = httpx.Client(transport=httpx.MockTransport(self._respond))
         self.transport = HttpTransport("http://mill.test/stage/", "s3cret", client=client)
         self.transport.register(Registration(name="w", groups=["default"]))
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def _respond(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
-        answer = self.answers[request.url.path.removeprefix("/stage")]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+        response = self.responses[request.url.path.removeprefix("/stage")]
+        if isinstance(response, Exception):
+            raise response
+        return response if isinstance(response, httpx.Response) else httpx.Response(200, json=response)
 
     @property
     def sent(self) -> Any:
@@ -84,14 +84,14 @@ def test_every_request_carries_the_token(server: Server) -> None:
 
 def test_lease_requests_name_the_session(server: Server) -> None:
     lease = a_lease("noop")
-    server.answers["/v1/work:lease"] = {"items": [lease.model_dump(mode="json")]}
+    server.responses["/v1/work:lease"] = {"items": [lease.model_dump(mode="json")]}
     assert server.transport.lease(4, 20) == [lease]
     assert server.sent == {"workerId": "abc", "session": 3, "max": 4, "waitSeconds": 20}
 
 
 def test_results_are_reported(server: Server) -> None:
     item = {"taskId": f"{JOB}_0_7", "attempt": 1, "status": "ok", "state": "READY"}
-    server.answers["/v1/work:report"] = {"items": [item]}
+    server.responses["/v1/work:report"] = {"items": [item]}
     [reported] = server.transport.report([a_result()])
     assert reported.status == "ok"
     assert server.sent == {
@@ -110,7 +110,7 @@ def test_results_are_reported(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "said"),
+    ("status", "code", "expected"),
     [
         (409, "stale-attempt", "stale-attempt"),
         (409, "foreign-attempt", "foreign-attempt"),
@@ -118,22 +118,22 @@ def test_results_are_reported(server: Server) -> None:
         (404, "task-not-found", "unknown-task"),
     ],
 )
-def test_late_results_get_their_status(server: Server, status: int, code: str, said: str) -> None:
-    server.answers["/v1/work:report"] = problem(status, code)
-    assert [reported.status for reported in server.transport.report([a_result()])] == [said]
+def test_refused_results_get_a_status(server: Server, status: int, code: str, expected: str) -> None:
+    server.responses["/v1/work:report"] = problem(status, code)
+    assert [reported.status for reported in server.transport.report([a_result()])] == [expected]
 
 
-def test_permanent_refusals_of_a_report_have_their_code(server: Server) -> None:
-    server.answers["/v1/work:report"] = problem(413, "output-too-large")
+def test_a_permanently_refused_report_has_its_code(server: Server) -> None:
+    server.responses["/v1/work:report"] = problem(413, "output-too-large")
     with pytest.raises(Refused) as caught:
         server.transport.report([a_result()])
     assert caught.value.code in PERMANENT_CODES
 
 
 def test_heartbeats_name_the_held_tasks(server: Server) -> None:
-    server.answers["/v1/workers/abc:heartbeat"] = {"drop": ["x"], "status": 3, "heartbeatSeconds": 7}
-    answer = server.transport.heartbeat([HeldTask(task_id="x", attempt=2, run=1)], offline=True)
-    assert (answer.drop, answer.heartbeat_seconds) == (["x"], 7)
+    server.responses["/v1/workers/abc:heartbeat"] = {"drop": ["x"], "status": 3, "heartbeatSeconds": 7}
+    response = server.transport.heartbeat([HeldTask(task_id="x", attempt=2, run=1)], offline=True)
+    assert (response.drop, response.heartbeat_seconds) == (["x"], 7)
     assert server.sent == {
         "session": 3,
         "work": [{"taskId": "x", "attempt": 2, "run": 1}],
@@ -142,7 +142,7 @@ def test_heartbeats_name_the_held_tasks(server: Server) -> None:
 
 
 def test_tasks_are_handed_back(server: Server) -> None:
-    server.answers["/v1/work:release"] = {"items": [f"{JOB}_0_7"]}
+    server.responses["/v1/work:release"] = {"items": [f"{JOB}_0_7"]}
     server.transport.hand_back([a_lease()])
     assert server.sent == {
         "workerId": "abc",
@@ -151,7 +151,7 @@ def test_tasks_are_handed_back(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "message"),
+    ("response", "error", "message"),
     [
         (
             httpx.ConnectError("connection refused"),
@@ -170,9 +170,9 @@ def test_tasks_are_handed_back(server: Server) -> None:
     ],
 )
 def test_errors_are_unreachable_refused_or_stale(
-    server: Server, answer: Any, error: type[TransportError], message: str
+    server: Server, response: Any, error: type[TransportError], message: str
 ) -> None:
-    server.answers["/v1/work:lease"] = answer
+    server.responses["/v1/work:lease"] = response
     with pytest.raises(error) as caught:
         server.transport.lease(1, 0)
     assert type(caught.value) is error
@@ -180,7 +180,7 @@ def test_errors_are_unreachable_refused_or_stale(
 
 
 def test_a_refusal_keeps_its_code(server: Server) -> None:
-    server.answers["/v1/workers"] = problem(404, "group-not-found")
+    server.responses["/v1/workers"] = problem(404, "group-not-found")
     with pytest.raises(Refused) as caught:
         server.transport.register(Registration(name="w", groups=["x"]))
     assert caught.value.code == "group-not-found"
@@ -189,17 +189,17 @@ def test_a_refusal_keeps_its_code(server: Server) -> None:
 # Logs
 
 
-def test_long_logs_go_to_presigned_addresses_without_the_token(server: Server, tmp_path: Path) -> None:
+def test_logs_are_uploaded_to_presigned_urls_without_the_token(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "stdout"
     path.write_bytes(b"abcdefg")
-    server.answers["/v1/work:urls"] = {
+    server.responses["/v1/work:urls"] = {
         "items": [{"chunk": n, "url": f"http://s3.test/chunk{n}?signed"} for n in range(3)]
     }
-    server.answers |= {f"/chunk{n}": {} for n in range(3)}
+    server.responses |= {f"/chunk{n}": {} for n in range(3)}
     with patch.object(logs, "CHUNK_BYTES", 3):
         server.transport.logs.store(a_lease(), "stdout", Part(path, 0, 7))
-    asked, *puts = server.requests[1:]
-    assert json.loads(asked.content) == {
+    urls_request, *puts = server.requests[1:]
+    assert json.loads(urls_request.content) == {
         "workerId": "abc",
         "taskId": f"{JOB}_0_7",
         "attempt": 1,
@@ -215,17 +215,17 @@ def test_long_logs_go_to_presigned_addresses_without_the_token(server: Server, t
     assert not any("authorization" in put.headers for put in puts)
 
 
-def test_later_chunks_ask_for_their_own_numbers(server: Server, tmp_path: Path) -> None:
+def test_later_chunks_request_urls_by_their_numbers(server: Server, tmp_path: Path) -> None:
     path = tmp_path / "stdout"
     path.write_bytes(b"abcdefg")
-    server.answers["/v1/work:urls"] = {
+    server.responses["/v1/work:urls"] = {
         "items": [{"chunk": n, "url": f"http://s3.test/chunk{n}?signed"} for n in (4, 5)]
     }
-    server.answers |= {f"/chunk{n}": {} for n in (4, 5)}
+    server.responses |= {f"/chunk{n}": {} for n in (4, 5)}
     with patch.object(logs, "CHUNK_BYTES", 3):
         server.transport.logs.store(a_lease(), "stdout", Part(path, 2, 7, first=4))
-    asked, *puts = server.requests[1:]
-    assert (json.loads(asked.content)["first"], json.loads(asked.content)["chunks"]) == (4, 2)
+    urls_request, *puts = server.requests[1:]
+    assert (json.loads(urls_request.content)["first"], json.loads(urls_request.content)["chunks"]) == (4, 2)
     assert [(put.url.path, put.content) for put in puts] == [("/chunk4", b"cde"), ("/chunk5", b"fg")]
 
 
@@ -236,15 +236,15 @@ def test_later_chunks_ask_for_their_own_numbers(server: Server, tmp_path: Path) 
         (problem(409, "stale-attempt"), {}),
         ({"items": []}, {}),
         ({"items": [{"chunk": 0, "url": "http://s3.test/chunk0"}]}, httpx.Response(403)),
-        ({"items": [{"chunk": 0, "url": "http://s3.test/chunk0"}]}, httpx.ConnectError("away")),
+        ({"items": [{"chunk": 0, "url": "http://s3.test/chunk0"}]}, httpx.ConnectError("connection refused")),
     ],
 )
-def test_any_failed_upload_of_a_log_is_logs_not_stored(
+def test_any_failed_log_upload_raises_logs_not_stored(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, urls: Any, put: Any
 ) -> None:
     monkeypatch.setattr(base, "BRIEF_BACKOFF", Backoff(4, 0.001, 0.001))
     path = tmp_path / "stdout"
     path.write_bytes(b"abc")
-    server.answers |= {"/v1/work:urls": urls, "/chunk0": put}
+    server.responses |= {"/v1/work:urls": urls, "/chunk0": put}
     with pytest.raises(LogsNotStored):
         server.transport.logs.store(a_lease(), "stdout", Part(path, 0, 3))

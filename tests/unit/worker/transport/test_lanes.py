@@ -13,16 +13,16 @@ from shardmill.worker.transport.lanes import SETTLE_SECONDS, Lane, Lanes
 HIGH, NORMAL, LOW = (Lane(url, level, 30) for level, url in enumerate(("high", "normal", "low")))
 
 
-class SomeQueues:
-    """Queues in memory, which wait as SQS does."""
+class FakeQueues:
+    """In-memory queues with the long polling of SQS."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.messages: dict[str, list[Message]] = {"high": [], "normal": [], "low": []}
         self.in_flight: dict[str, int] = dict.fromkeys(self.messages, 0)
         self.most_in_flight = 0
-        self.asked: list[tuple[str, int]] = []
-        self.shown: list[str] = []
+        self.receives: list[tuple[str, int]] = []
+        self.released: list[str] = []
         self.broken: set[str] = set()
         self.closed = False
 
@@ -33,7 +33,7 @@ class SomeQueues:
 
     def receive(self, url: str, *, most: int, wait: int, hide: int) -> list[Message]:
         with self.changed:
-            self.asked.append((url, most))
+            self.receives.append((url, most))
             if url in self.broken:
                 raise ConnectionError(f"{url} is broken")
             self.in_flight[url] += 1
@@ -48,7 +48,7 @@ class SomeQueues:
         with self.changed:
             for message, seconds in pairs:
                 assert seconds == 0
-                self.shown.append(message.id)
+                self.released.append(message.id)
                 self.messages[message.queue].append(message)
             self.changed.notify_all()
 
@@ -63,18 +63,18 @@ class SomeQueues:
 
 
 @pytest.fixture
-def queues() -> SomeQueues:
-    return SomeQueues()
+def queues() -> FakeQueues:
+    return FakeQueues()
 
 
 @pytest.fixture
-def lanes(queues: SomeQueues) -> Iterator[Lanes]:
-    made = Lanes(cast(Queues, queues))
-    made.serve([HIGH, NORMAL, LOW])
-    yield made
-    made.close()
+def lanes(queues: FakeQueues) -> Iterator[Lanes]:
+    lanes_ = Lanes(cast(Queues, queues))
+    lanes_.serve([HIGH, NORMAL, LOW])
+    yield lanes_
+    lanes_.close()
     queues.close()
-    made.join(5)
+    lanes_.join(5)
 
 
 def ids(messages: Iterable[Message]) -> list[str]:
@@ -82,28 +82,28 @@ def ids(messages: Iterable[Message]) -> list[str]:
 
 
 def in_background(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Start a call in a thread; the answer is a function that waits for it."""
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(call()))
+    """Start a call in a thread; return a function that waits for its result."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(call()))
     thread.start()
 
-    def answer() -> Any:
+    def result() -> Any:
         thread.join(5)
-        return answers[0]
+        return results[0]
 
-    return answer
+    return result
 
 
-def test_lanes_are_polled_only_while_receiving(queues: SomeQueues, lanes: Lanes) -> None:
+def test_lanes_are_polled_only_while_receiving(queues: FakeQueues, lanes: Lanes) -> None:
     time.sleep(SETTLE_SECONDS)
-    assert queues.asked == []
+    assert queues.receives == []
 
 
-def test_an_idle_worker_waits_on_every_lane_at_once(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.receive(4, 20))
+def test_an_idle_worker_waits_on_every_lane_at_once(queues: FakeQueues, lanes: Lanes) -> None:
+    receive = in_background(lambda: lanes.receive(4, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("low", "l1")
-    assert ids(taken()) == ["l1"]
+    assert ids(receive()) == ["l1"]
     assert queues.most_in_flight == 1
 
 
@@ -111,69 +111,69 @@ def test_receive_returns_nothing_after_the_wait_time(lanes: Lanes) -> None:
     assert lanes.receive(4, 1) == []
 
 
-def test_higher_lanes_go_first(queues: SomeQueues, lanes: Lanes) -> None:
+def test_higher_lanes_are_received_first(queues: FakeQueues, lanes: Lanes) -> None:
     queues.send("low", "l1")
     queues.send("normal", "n1", "n2")
     queues.send("high", "h1")
     assert [ids(lanes.receive(1, 5)) for _ in range(4)] == [["h1"], ["n1"], ["n2"], ["l1"]]
 
 
-def test_a_lower_lane_is_not_polled_while_a_higher_one_has_messages(queues: SomeQueues, lanes: Lanes) -> None:
+def test_a_lower_lane_is_not_polled_while_a_higher_one_has_messages(queues: FakeQueues, lanes: Lanes) -> None:
     queues.send("normal", *map(str, range(50)))
     queues.send("low", "l1")
     for _ in range(5):
         assert len(lanes.receive(10, 5)) == 10
-    assert "low" not in dict(queues.asked)
-    assert queues.shown == []
+    assert "low" not in dict(queues.receives)
+    assert queues.released == []
 
 
-def test_no_more_messages_are_requested_than_there_is_room_for(queues: SomeQueues, lanes: Lanes) -> None:
+def test_no_more_messages_are_requested_than_there_is_room_for(queues: FakeQueues, lanes: Lanes) -> None:
     queues.send("high", *map(str, range(5)))
     assert len(lanes.receive(3, 5)) == 3
-    assert queues.asked[0] == ("high", 3)
+    assert queues.receives[0] == ("high", 3)
 
 
-def test_messages_that_arrive_later_are_released_at_once(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.receive(1, 20))
+def test_messages_that_arrive_later_are_released_at_once(queues: FakeQueues, lanes: Lanes) -> None:
+    receive = in_background(lambda: lanes.receive(1, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("normal", "n1")
-    assert ids(taken()) == ["n1"]
+    assert ids(receive()) == ["n1"]
     queues.send("low", "l1")
     queues.send("high", "h1")
     with queues.changed:
-        assert queues.changed.wait_for(lambda: sorted(queues.shown) == ["h1", "l1"], 5)
+        assert queues.changed.wait_for(lambda: sorted(queues.released) == ["h1", "l1"], 5)
     assert [ids(lanes.receive(1, 5)) for _ in range(2)] == [["h1"], ["l1"]]
 
 
-def test_surplus_messages_are_released_at_once(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.receive(5, 20))
+def test_surplus_messages_are_released_at_once(queues: FakeQueues, lanes: Lanes) -> None:
+    receive = in_background(lambda: lanes.receive(5, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("high", "h1")
-    assert ids(taken()) == ["h1"]
-    taken = in_background(lambda: lanes.receive(2, 20))
+    assert ids(receive()) == ["h1"]
+    receive = in_background(lambda: lanes.receive(2, 20))
     queues.await_polls("high", "normal", "low")
     queues.send("low", "l1", "l2", "l3", "l4")
-    assert ids(taken()) == ["l1", "l2"]
-    assert queues.shown == ["l3", "l4"]
+    assert ids(receive()) == ["l1", "l2"]
+    assert queues.released == ["l3", "l4"]
 
 
-def test_closing_ends_a_receive_and_releases_later_messages(queues: SomeQueues, lanes: Lanes) -> None:
-    taken = in_background(lambda: lanes.receive(1, 20))
+def test_closing_ends_a_receive_and_releases_later_messages(queues: FakeQueues, lanes: Lanes) -> None:
+    receive = in_background(lambda: lanes.receive(1, 20))
     queues.await_polls("high", "normal", "low")
     lanes.close()
-    assert taken() == []
+    assert receive() == []
     queues.send("normal", "n1")
     with queues.changed:
-        assert queues.changed.wait_for(lambda: queues.shown == ["n1"], 5)
+        assert queues.changed.wait_for(lambda: queues.released == ["n1"], 5)
 
 
-def test_a_broken_lane_does_not_stop_the_others(queues: SomeQueues, lanes: Lanes) -> None:
+def test_a_broken_lane_does_not_stop_the_others(queues: FakeQueues, lanes: Lanes) -> None:
     queues.broken = {"high"}
     queues.send("normal", "n1")
     assert ids(lanes.receive(1, 5)) == ["n1"]
 
 
-def test_receive_raises_if_all_lanes_fail_and_can_be_retried(queues: SomeQueues, lanes: Lanes) -> None:
+def test_receive_raises_if_all_lanes_fail_and_can_be_retried(queues: FakeQueues, lanes: Lanes) -> None:
     queues.broken = {"high", "normal", "low"}
     with pytest.raises(ConnectionError):
         lanes.receive(1, 5)
@@ -182,13 +182,13 @@ def test_receive_raises_if_all_lanes_fail_and_can_be_retried(queues: SomeQueues,
     assert ids(lanes.receive(1, 5)) == ["l1"]
 
 
-def test_lanes_come_and_go(queues: SomeQueues, lanes: Lanes) -> None:
+def test_lanes_can_be_added_and_removed(queues: FakeQueues, lanes: Lanes) -> None:
     lanes.serve([NORMAL])
-    taken = in_background(lambda: lanes.receive(1, 5))
+    receive = in_background(lambda: lanes.receive(1, 5))
     queues.await_polls("normal")
-    assert dict(queues.asked) == {"normal": 1}
+    assert dict(queues.receives) == {"normal": 1}
     queues.send("normal", "n1")
-    assert ids(taken()) == ["n1"]
+    assert ids(receive()) == ["n1"]
     lanes.serve([LOW, NORMAL])
     queues.send("low", "l1")
     assert ids(lanes.receive(1, 5)) == ["l1"]
