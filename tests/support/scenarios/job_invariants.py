@@ -10,13 +10,14 @@ from shardmill.model.blocks import Shard, block_count, block_size
 from shardmill.model.history import Change
 from shardmill.model.states import JOB_MOVES, STEP_MOVES, JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
-from support.scenarios.race import Race, block_key
+from support.scenarios.race import Race
+from support.scenarios.race_environment import block_key
 
 Ends = dict[tuple[int, int, int], Shard]
 
 
-class Laws:
-    """Checks a race after each event, and records what must not change."""
+class JobInvariants:
+    """Checks a race after each event, and records values that must not change."""
 
     def __init__(self, race: Race) -> None:
         self.race = race
@@ -33,19 +34,19 @@ class Laws:
         for key, row in rows.items():
             if not key[0].startswith("JOB#") or row.get("kind") in ("gate", "end"):
                 continue
-            told = row.get("history", [])
+            texts = row.get("history", [])
             before = self.histories.get(key, [])
-            assert told[: len(before)] == before, f"the history of {key} was rewritten"
-            self.histories[key] = told
-            changes = [Change.decode(text) for text in told]
+            assert texts[: len(before)] == before, f"the history of {key} was rewritten"
+            self.histories[key] = texts
+            changes = [Change.decode(text) for text in texts]
             states = [each.state for each in changes if not each.reason.startswith("changed ")]
-            if not told:
-                assert "kept_from" in row or row["state"] in ("WAITING", "SKIPPED"), f"{key} tells nothing"
+            if not texts:
+                assert "kept_from" in row or row["state"] in ("WAITING", "SKIPPED"), f"{key} has no history"
                 continue
-            assert states[-1] == row["state"], f"{key} is {row['state']}, its history says {states}"
+            assert states[-1] == row["state"], f"{key} is {row['state']}, its history is {states}"
             for old, new in pairwise(states if key[1] == "job" else ["WAITING", *states]):
                 legal: Any = JOB_MOVES[JobState(old)] if key[1] == "job" else STEP_MOVES[StepState(old)]
-                assert new in legal, f"{key}: {old} -> {new} is no legal move: {states}"
+                assert new in legal, f"{key}: {old} -> {new} is not a legal move: {states}"
 
     def _check_ends(self, rows: dict[tuple[str, str], dict[str, Any]]) -> None:
         """A task ends once in a run."""
@@ -63,8 +64,8 @@ class Laws:
                 assert purged or found.get(place) == shard, f"{place} was {shard}, is {found.get(place)}"
         self.ends |= found
 
-    def check_rest(self) -> None:
-        """Check the final state: nothing runs any more."""
+    def check_final_state(self) -> None:
+        """Check a Job of which nothing runs any more."""
         job = self.race.job()
         rows = self.race.rows()
         if not job or job.purge:
@@ -76,43 +77,47 @@ class Laws:
             if not step.kept_from:
                 self._check_counts(rows, step)
         self._check_end(job.state)
-        self._check_telling(job)
+        self._check_published_history(job)
         assert not self.race.messages(), f"messages are left: {self.race.messages()}"
         live = [
-            each.name for each in self.race.machines_by_step.executions.values() if each.status == "RUNNING"
+            each.name for each in self.race.state_machines.executions.values() if each.status == "RUNNING"
         ]
         assert not live, f"executions are left: {live}"
 
     def _check_counts(self, rows: dict[tuple[str, str], dict[str, Any]], step: StepRow) -> None:
         states = [shard.state for shard in tasks(rows, step).values()]
         success, failed = states.count(TaskState.SUCCESS), states.count(TaskState.FAILED)
-        told = (step.success, step.failed, step.killed)
+        counts = (step.success, step.failed, step.killed)
         if step.state is StepState.KILLED:
-            told = (step.success, step.failed, step.total - step.success - step.failed)
-        assert told == (success, failed, step.total - success - failed), (
-            f"step {step.name} of run {step.run}, {step.state}, says {told} of {states}"
+            counts = (step.success, step.failed, step.total - step.success - step.failed)
+        assert counts == (success, failed, step.total - success - failed), (
+            f"step {step.name} of run {step.run}, {step.state}, counts {counts} for {states}"
         )
-        assert not step.open, f"step {step.name} of run {step.run} has ended with open blocks"
+        assert not step.open, f"step {step.name} of run {step.run} ended with open blocks"
 
-    def _check_telling(self, job: JobRow) -> None:
+    def _check_published_history(self, job: JobRow) -> None:
         """The published history lists the moves of each row in their order."""
-        told = history(self.race.mill, job)
+        published = history(self.race.mill, job)
         rows: dict[tuple[str | None, int], list[str]] = {
             (None, run): job.history for run in range(1, job.run + 1)
         }
         rows |= {(step.name, step.run): step.history for step in self.race.steps().values()}
         for (name, run), texts in rows.items():
-            made = [change.state for change in map(Change.decode, texts) if change.run == run]
-            shown = [each.state for each in told if (each.step_name, each.run) == (name, run)]
-            assert shown == made, f"{name or 'the Job'} in run {run} made {made}, people are told {shown}"
+            expected = [change.state for change in map(Change.decode, texts) if change.run == run]
+            shown = [each.state for each in published if (each.step_name, each.run) == (name, run)]
+            assert shown == expected, (
+                f"{name or 'the Job'} in run {run} made the moves {expected}, the history shows {shown}"
+            )
 
     def _check_end(self, state: JobState) -> None:
-        """The end state of a Job follows from its steps."""
+        """A Job succeeds only if its steps do, unless its state was forced."""
         job = self.race.job()
         assert job is not None
         if job.state is JobState.SUCCESS and not any("forced" in text for text in job.history):
-            spoiled = [step.name for step in self.race.nodes() if step.state in ("FAILED", "KILLED")]
-            assert not spoiled, f"a Job whose steps {spoiled} did not succeed is {state}"
+            unsuccessful = [
+                step.name for step in self.race.current_steps() if step.state in ("FAILED", "KILLED")
+            ]
+            assert not unsuccessful, f"the Job is {state}, but its steps {unsuccessful} did not succeed"
 
 
 def tasks(rows: dict[tuple[str, str], dict[str, Any]], step: StepRow) -> dict[int, Shard]:
