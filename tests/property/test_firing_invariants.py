@@ -23,20 +23,20 @@ RULES = st.fixed_dictionaries(
 GAPS = st.lists(st.integers(-40_000, 80_000), min_size=1, max_size=12)  # seconds from tick to tick
 
 
-def a_schedule(**document: Any) -> Schedule:
+def make_schedule(**document: Any) -> Schedule:
     return Schedule.model_validate(
         {"jobName": "j", "scheduleId": "s", "timezone": "Europe/Berlin", **document}, by_alias=True
     )
 
 
-def played(schedule: Schedule, gaps: list[int]) -> tuple[list[tuple[Decision, int]], int]:
-    """What was decided at which tick, and the latest tick."""
-    table, now, furthest = schedule.timetable, BEGIN, BEGIN
+def run_ticks(schedule: Schedule, gaps: list[int]) -> tuple[list[tuple[Decision, int]], int]:
+    """Return each decision with the time of its tick, and the time of the latest tick."""
+    table, now, latest_tick = schedule.timetable, BEGIN, BEGIN
     first = next_time(table, BEGIN)
     decisions = []
     for gap in gaps:
         now += gap * 1000
-        furthest = max(furthest, now)
+        latest_tick = max(latest_tick, now)
         for _ in range(5_000):
             if first is None or first > now:
                 break
@@ -44,33 +44,35 @@ def played(schedule: Schedule, gaps: list[int]) -> tuple[list[tuple[Decision, in
             decisions.append((decision, now))
             assert decision.next is None or decision.next > first
             first = decision.next
-    return decisions, furthest
+    return decisions, latest_tick
 
 
 @settings(max_examples=150, deadline=None)
 @given(times=TIMES, rules=RULES, gaps=GAPS)
-def test_every_time_is_decided_once_and_in_order(times: Any, rules: Any, gaps: list[int]) -> None:
-    schedule = a_schedule(**times, **rules)
-    decisions, furthest = played(schedule, gaps)
-    everything = [to_ms(each) for each in schedule.timetable.times(from_ms(BEGIN + 1), from_ms(furthest + 1))]
+def test_each_time_is_fired_or_skipped_once_and_in_order(times: Any, rules: Any, gaps: list[int]) -> None:
+    schedule = make_schedule(**times, **rules)
+    decisions, latest_tick = run_ticks(schedule, gaps)
+    expected = [
+        to_ms(each) for each in schedule.timetable.times(from_ms(BEGIN + 1), from_ms(latest_tick + 1))
+    ]
     fired = [decision.fire for decision, _ in decisions if decision.fire is not None]
     skipped = [
         time
         for decision, _ in decisions
         if decision.skipped
-        for time in everything
+        for time in expected
         if decision.skipped[0] <= time <= decision.skipped[1]
     ]
-    assert sorted([*fired, *skipped]) == everything
+    assert sorted([*fired, *skipped]) == expected
     assert fired == sorted(set(fired))
 
 
 @settings(max_examples=150, deadline=None)
 @given(times=TIMES, rules=RULES, gaps=GAPS)
-def test_what_is_fired_is_what_the_rules_allow(times: Any, rules: Any, gaps: list[int]) -> None:
-    schedule = a_schedule(**times, **rules)
+def test_firings_obey_catch_up_and_max_lateness(times: Any, rules: Any, gaps: list[int]) -> None:
+    schedule = make_schedule(**times, **rules)
     lateness = schedule.max_lateness_seconds
-    for decision, now in played(schedule, gaps)[0]:
+    for decision, now in run_ticks(schedule, gaps)[0]:
         if decision.fire is None:
             continue
         late = now - decision.fire
@@ -85,9 +87,9 @@ def test_what_is_fired_is_what_the_rules_allow(times: Any, rules: Any, gaps: lis
 
 @settings(deadline=None)
 @given(times=TIMES, start=st.integers(0, 10**6), length=st.integers(0, 4 * 10**6))
-def test_the_latest_time_is_the_last_of_all(times: Any, start: int, length: int) -> None:
-    table = a_schedule(**times).timetable
+def test_latest_returns_the_last_time_of_the_interval(times: Any, start: int, length: int) -> None:
+    table = make_schedule(**times).timetable
     begin = from_ms(BEGIN) + timedelta(seconds=start)
     end = begin + timedelta(seconds=length)
-    every = list(table.times(begin, end + timedelta(milliseconds=1)))
-    assert latest(table, to_ms(begin), to_ms(end)) == (to_ms(every[-1]) if every else None)
+    times_between = list(table.times(begin, end + timedelta(milliseconds=1)))
+    assert latest(table, to_ms(begin), to_ms(end)) == (to_ms(times_between[-1]) if times_between else None)

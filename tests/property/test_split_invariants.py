@@ -26,13 +26,13 @@ from shardmill.model.split import (
     separated_by,
 )
 
-laws = settings(max_examples=200, deadline=None)
+many_examples = settings(max_examples=200, deadline=None)
 GIGABYTE = 1_000_000_000
 
 
 @dataclass
-class Meter:
-    """Reads an object, and counts."""
+class CountingReader:
+    """Reads an object and records the length of each read."""
 
     content: Callable[[int, int], bytes]
     lengths: list[int] = field(default_factory=list)
@@ -65,23 +65,27 @@ class Example:
     def longest(self) -> int:
         return max(map(len, self.records), default=0)
 
-    def first(self, position: int) -> int:
+    def first_boundary(self, position: int) -> int:
         return next(each for each in self.boundaries if each >= position)
 
-    def meter(self) -> Meter:
+    def reader(self) -> CountingReader:
         data = self.data
-        return Meter(lambda offset, length: data[offset : offset + length])
+        return CountingReader(lambda offset, length: data[offset : offset + length])
 
 
-def unended(records: list[bytes]) -> list[bytes]:
-    """The same, with no newline at the very end."""
+def without_final_newline(records: list[bytes]) -> list[bytes]:
+    """Remove the newline at the end of the last record."""
     *others, last = records
     return [each for each in (*others, last.removesuffix(b"\n").removesuffix(b"\r")) if each]
 
 
-def either_end(kind: Kind, records: st.SearchStrategy[list[bytes]]) -> st.SearchStrategy[Example]:
+def with_or_without_final_newline(
+    kind: Kind, records: st.SearchStrategy[list[bytes]]
+) -> st.SearchStrategy[Example]:
     return st.builds(
-        lambda each, cut: Example(kind, unended(each) if cut and each else each), records, st.booleans()
+        lambda each, cut: Example(kind, without_final_newline(each) if cut and each else each),
+        records,
+        st.booleans(),
     )
 
 
@@ -111,8 +115,8 @@ def fasta(draw: st.DrawFn) -> bytes:
 def fastq(draw: st.DrawFn) -> bytes:
     end = draw(newlines)
     sequence = draw(letters)
-    nasty = draw(st.sampled_from([b"@", b"+", b"@+", b"+@", b"I", b"@@ACGT+", b"!~"]))
-    quality = (nasty * len(sequence))[: len(sequence)]
+    symbols = draw(st.sampled_from([b"@", b"+", b"@+", b"+@", b"I", b"@@ACGT+", b"!~"]))
+    quality = (symbols * len(sequence))[: len(sequence)]
     name = draw(words)
     return end.join([b"@" + name, sequence, b"+" + draw(st.sampled_from([b"", name])), quality, b""])
 
@@ -126,18 +130,18 @@ def separated(draw: st.DrawFn) -> Example:
     )
     records = draw(st.lists(record, max_size=8))
     tail = b"".join(draw(st.lists(body, max_size=3)))
-    whole = [each for each in (*records, tail) if each]
+    every = [each for each in (*records, tail) if each]
     ended = draw(st.booleans())
-    return Example(separated_by(text), whole if ended or not whole else unended(whole))
+    return Example(separated_by(text), every if ended or not every else without_final_newline(every))
 
 
-by_line = either_end(LINE, st.lists(lines(), max_size=40))
+by_line = with_or_without_final_newline(LINE, st.lists(lines(), max_size=40))
 by_fasta = st.builds(
     lambda example, before: Example(FASTA, [*([before] if before else []), *example.records]),
-    either_end(FASTA, st.lists(fasta(), max_size=12)),
+    with_or_without_final_newline(FASTA, st.lists(fasta(), max_size=12)),
     st.sampled_from([b"", b"", b"\n", b"; a comment\n", b"text > before\r\n"]),
 )
-by_fastq = either_end(FASTQ, st.lists(fastq(), max_size=12))
+by_fastq = with_or_without_final_newline(FASTQ, st.lists(fastq(), max_size=12))
 by_byte = st.binary(max_size=200).map(lambda data: Example(BYTES, [bytes([each]) for each in data]))
 patterned = st.one_of(by_line, by_fasta, separated())
 examples = st.one_of(patterned, by_fastq, by_byte)
@@ -145,60 +149,60 @@ windows = st.one_of(st.integers(1, 6), st.integers(1, 40), st.just(65_536))
 parts_of = st.integers(1, 30)
 
 
-@laws
+@many_examples
 @given(examples, parts_of, windows, st.integers(1, 8))
-def test_the_parts_are_whole_records_and_together_the_object(
+def test_parts_are_whole_records_and_add_up_to_the_object(
     example: Example, parts: int, window: int, threads: int
 ) -> None:
     data = example.data
-    found = cuts(example.meter(), len(data), parts, example.kind, threads=threads, window=window)
+    found = cuts(example.reader(), len(data), parts, example.kind, threads=threads, window=window)
     places = nominal(len(data), parts)
-    assert found == [0, *(example.first(place) for place in places), len(data)]
+    assert found == [0, *(example.first_boundary(place) for place in places), len(data)]
     assert b"".join(data[begin:end] for begin, end in pairwise(found)) == data
-    kept = distinct(found)
-    assert b"".join(data[begin:end] for begin, end in pairwise(kept)) == data
-    assert set(kept) == set(found)
-    assert kept == [0, 0] or len(set(kept)) == len(kept)
+    bounds = distinct(found)
+    assert b"".join(data[begin:end] for begin, end in pairwise(bounds)) == data
+    assert set(bounds) == set(found)
+    assert bounds == [0, 0] or len(set(bounds)) == len(bounds)
 
 
-@laws
+@many_examples
 @given(examples, st.data(), windows)
-def test_a_cut_is_the_first_boundary_from_anywhere(
+def test_a_cut_is_the_next_boundary_from_any_position(
     example: Example, data: st.DataObject, window: int
 ) -> None:
-    read, size = example.meter(), len(example.data)
+    read, size = example.reader(), len(example.data)
     start = data.draw(st.integers(0, size))
     for position in range(start, min(size, start + 60) + 1):
-        assert find_cut(read, size, position, example.kind, window=window) == example.first(position)
+        assert find_cut(read, size, position, example.kind, window=window) == example.first_boundary(position)
 
 
-@laws
+@many_examples
 @given(by_fastq.filter(lambda example: example.records != []), st.integers(0, 300))
-def test_four_line_fastq_is_recognised_by_any_part_of_its_beginning(example: Example, seen: int) -> None:
+def test_fastq_is_recognised_from_a_prefix_of_any_length(example: Example, seen: int) -> None:
     assert record_kind(example.data[: seen + 1], None) == FASTQ
     assert record_kind(example.data[:seen], "fastq") == FASTQ
 
 
-@laws
+@many_examples
 @given(patterned, parts_of, windows)
-def test_cuts_read_each_byte_once_at_most_and_little_of_it(example: Example, parts: int, window: int) -> None:
-    meter = example.meter()
+def test_cuts_read_each_byte_at_most_once_and_few_in_total(example: Example, parts: int, window: int) -> None:
+    reader = example.reader()
     size = len(example.data)
-    cuts(meter, size, parts, example.kind, window=window)
+    cuts(reader, size, parts, example.kind, window=window)
     context = 1 + example.kind.before
-    assert sum(meter.lengths) <= size + parts * context
-    assert sum(meter.lengths) <= parts * (window + context + 2 * example.longest)
-    assert len(meter.lengths) <= parts * (1 + (example.longest // window + 1).bit_length())
+    assert sum(reader.lengths) <= size + parts * context
+    assert sum(reader.lengths) <= parts * (window + context + 2 * example.longest)
+    assert len(reader.lengths) <= parts * (1 + (example.longest // window + 1).bit_length())
 
 
-@laws
+@many_examples
 @given(by_fastq, parts_of, windows)
-def test_fastq_reads_no_more_than_two_records_a_cut_show(example: Example, parts: int, window: int) -> None:
-    meter = example.meter()
-    cuts(meter, len(example.data), parts, FASTQ, window=window)
+def test_fastq_cuts_read_about_two_records_each(example: Example, parts: int, window: int) -> None:
+    reader = example.reader()
+    cuts(reader, len(example.data), parts, FASTQ, window=window)
     needed = 2 * example.longest + 2
-    assert sum(meter.lengths) <= parts * (window + 2 * needed)
-    assert len(meter.lengths) <= parts * (1 + (needed // window + 1).bit_length())
+    assert sum(reader.lengths) <= parts * (window + 2 * needed)
+    assert len(reader.lengths) <= parts * (1 + (needed // window + 1).bit_length())
 
 
 @settings(max_examples=30, deadline=None)
@@ -208,10 +212,10 @@ def test_fastq_reads_no_more_than_two_records_a_cut_show(example: Example, parts
     st.integers(16, 512),
     st.sampled_from(["line", "fasta", "fastq", "separator"]),
 )
-def test_a_record_longer_than_many_parts_is_read_a_few_times_at_most(
+def test_a_record_longer_than_several_parts_is_read_a_limited_number_of_times(
     length: int, parts: int, window: int, name: str
 ) -> None:
-    # Of FASTQ, cuts before each of the four lines read 2, 4, 3 and 3 records; to find the lines takes 2 more.
+    # FASTQ: cuts before each of the four lines read 2, 4, 3 and 3 records, finding the lines takes 2 more.
     giant = {
         "line": (LINE, b"x" * length + b"\n", 1),
         "fasta": (FASTA, b">giant\n" + b"ACGTACGTA\n" * (length // 10), 1),
@@ -221,20 +225,20 @@ def test_a_record_longer_than_many_parts_is_read_a_few_times_at_most(
     kind, record, times = giant[name]
     example = Example(kind, [record] * 8)
     size = len(example.data)
-    meter = example.meter()
-    found = cuts(meter, size, parts, kind, window=window)
-    assert found == [0, *(example.first(place) for place in nominal(size, parts)), size]
-    assert sum(meter.lengths) <= times * size + parts * 2 * window
-    single = example.meter()
+    reader = example.reader()
+    found = cuts(reader, size, parts, kind, window=window)
+    assert found == [0, *(example.first_boundary(place) for place in nominal(size, parts)), size]
+    assert sum(reader.lengths) <= times * size + parts * 2 * window
+    single = example.reader()
     assert find_cut(single, size, 1, kind, window=window) == len(record)
     shown = (2 if kind == FASTQ else 1) * len(record)
     assert sum(single.lengths) <= 2 * shown + 2 * window
     assert len(single.lengths) <= 2 + (shown // window).bit_length()
 
 
-@laws
+@many_examples
 @given(st.integers(0, 10**15), st.integers(1, 200))
-def test_nominal_parts_differ_by_a_byte_and_the_larger_come_first(size: int, parts: int) -> None:
+def test_nominal_parts_differ_by_at_most_a_byte_and_larger_ones_come_first(size: int, parts: int) -> None:
     sizes = [end - begin for begin, end in pairwise([0, *nominal(size, parts), size])]
     assert len(sizes) == parts
     assert sum(sizes) == size
@@ -242,13 +246,15 @@ def test_nominal_parts_differ_by_a_byte_and_the_larger_come_first(size: int, par
     assert sizes[0] - sizes[-1] <= 1
 
 
-@laws
+@many_examples
 @given(
     st.integers(0, 10**12),
     st.none() | st.integers(1, 10**6),
     st.none() | st.integers(1, 10**9),
 )
-def test_the_number_of_parts(size: int, totalwork: int | None, limit: int | None) -> None:
+def test_part_count_is_the_smallest_that_meets_both_limits(
+    size: int, totalwork: int | None, limit: int | None
+) -> None:
     count = part_count(size, totalwork=totalwork, max_part_bytes=limit)
     assert 1 <= count <= max(1, size)
     assert count >= min(size, totalwork or 1)
@@ -258,7 +264,7 @@ def test_the_number_of_parts(size: int, totalwork: int | None, limit: int | None
 
 
 WIDTH = 100
-VAST = {
+GENERATED = {
     LINE: b"%099d\n",
     FASTA: b">%038d\n" + b"ACGTACGTACGTACGTACGTACGTACGTA\n" * 2,
     FASTQ: b"@%018d\n" + b"GATTACA" * 5 + b"GAT\n+\n" + b"@+" * 19 + b"\n",
@@ -266,34 +272,34 @@ VAST = {
 }
 
 
-def vast(template: bytes, size: int) -> Meter:
-    """An object of any size that is made where it is read: record after record of a hundred bytes."""
+def generated_object(template: bytes, size: int) -> CountingReader:
+    """An object of any size with records of a hundred bytes, generated as it is read."""
     assert len(template % 0) == WIDTH
 
     def content(offset: int, length: int) -> bytes:
         end = min(size, offset + length)
         first = offset // WIDTH
-        made = b"".join(template % number for number in range(first, -(-end // WIDTH)))
-        return made[offset - first * WIDTH : end - first * WIDTH]
+        records = b"".join(template % number for number in range(first, -(-end // WIDTH)))
+        return records[offset - first * WIDTH : end - first * WIDTH]
 
-    return Meter(content)
+    return CountingReader(content)
 
 
-@pytest.mark.parametrize("kind", VAST, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", GENERATED, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("parts", [2, 16, 101])
-def test_reads_grow_with_the_parts_and_not_with_the_size(kind: Kind, parts: int) -> None:
+def test_the_number_of_reads_depends_on_the_parts_and_not_on_the_size(kind: Kind, parts: int) -> None:
     window = 16_384
     for size in (GIGABYTE // 100, 10 * GIGABYTE, 1_000 * GIGABYTE):
-        meter = vast(VAST[kind], size)
-        found = cuts(meter, size, parts, kind, window=window)
+        reader = generated_object(GENERATED[kind], size)
+        found = cuts(reader, size, parts, kind, window=window)
         assert found == [0, *(-(-place // WIDTH) * WIDTH for place in nominal(size, parts)), size]
-        assert len(meter.lengths) == parts - 1
-        assert max(meter.lengths) <= window + 1 + kind.before
+        assert len(reader.lengths) == parts - 1
+        assert max(reader.lengths) <= window + 1 + kind.before
 
 
-def test_ten_gigabytes_in_a_thousand_parts_cost_less_than_a_percent() -> None:
-    meter = vast(VAST[LINE], 10 * GIGABYTE)
-    found = cuts(meter, 10 * GIGABYTE, 1_000, LINE)
+def test_a_split_in_a_thousand_parts_reads_less_than_one_percent() -> None:
+    reader = generated_object(GENERATED[LINE], 10 * GIGABYTE)
+    found = cuts(reader, 10 * GIGABYTE, 1_000, LINE)
     assert len(distinct(found)) == 1_001
-    assert len(meter.lengths) == 999
-    assert sum(meter.lengths) < 10 * GIGABYTE / 100
+    assert len(reader.lengths) == 999
+    assert sum(reader.lengths) < 10 * GIGABYTE / 100

@@ -87,8 +87,8 @@ def matches(sim: CronSim, wall: datetime) -> bool:
     )
 
 
-def walked(cron: str, zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
-    """The times of an expression, by looking at the wall clock every minute."""
+def times_by_wall_clock(cron: str, zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
+    """The times of an expression, found by checking the wall clock every minute."""
     sim = CronSim(cron, EPOCH)
     fixed = not cron.split()[1].startswith("*")
     shown = (start - timedelta(hours=30)).astimezone(zone).replace(tzinfo=None)
@@ -107,24 +107,24 @@ def walked(cron: str, zone: ZoneInfo, start: datetime, end: datetime) -> Iterato
 
 @quick
 @given(tables, moments)
-def test_times_go_up_and_are_what_after_says(table: Timetable, start: datetime) -> None:
-    each = iterate(table, start, 8)
-    assert all(one < other for one, other in pairwise([start, *each]))
-    assert all(found.tzinfo is UTC for found in each)
-    end = each[-1] if each else start + timedelta(days=1)
-    assert list(table.times(start + timedelta(microseconds=1), end)) == each[:-1]
-    assert list(table.times(start + timedelta(microseconds=1), end + timedelta(microseconds=1))) == each
+def test_times_increase_and_agree_with_after(table: Timetable, start: datetime) -> None:
+    found = iterate(table, start, 8)
+    assert all(one < other for one, other in pairwise([start, *found]))
+    assert all(each.tzinfo is UTC for each in found)
+    end = found[-1] if found else start + timedelta(days=1)
+    assert list(table.times(start + timedelta(microseconds=1), end)) == found[:-1]
+    assert list(table.times(start + timedelta(microseconds=1), end + timedelta(microseconds=1))) == found
 
 
 @quick
 @given(tables, st.dates(date(1975, 1, 1), date(2120, 1, 1)), st.integers(0, 400))
-def test_days_only_leave_out(table: Timetable, first: date, length: int) -> None:
+def test_start_and_end_dates_only_remove_times(table: Timetable, first: date, length: int) -> None:
     last = first + timedelta(days=length)
     plain = replace(table, start_date=None)
-    # a first day also moves what every so many seconds are counted from
+    # a start date also moves the time from which everySeconds counts
     limited = replace(plain, start_date=None if table.every_seconds else first, end_date=last)
-    dawn = datetime(first.year, first.month, first.day, tzinfo=UTC) - timedelta(days=2)
-    for found in islice(limited.times(dawn, dawn + timedelta(days=500)), 5):
+    begin = datetime(first.year, first.month, first.day, tzinfo=UTC) - timedelta(days=2)
+    for found in islice(limited.times(begin, begin + timedelta(days=500)), 5):
         assert limited.local(found).date() <= last
         assert table.every_seconds or limited.local(found).date() >= first
         assert next(plain.times(found, found + timedelta(microseconds=1))) == found
@@ -132,13 +132,11 @@ def test_days_only_leave_out(table: Timetable, first: date, length: int) -> None
 
 @quick
 @given(expressions, st.sampled_from(sorted(CHANGES)), st.data())
-def test_around_clock_changes_it_is_what_the_wall_clock_shows(
-    cron: str, zone: str, data: st.DataObject
-) -> None:
+def test_cron_follows_the_wall_clock_around_clock_changes(cron: str, zone: str, data: st.DataObject) -> None:
     change = datetime.fromisoformat(data.draw(st.sampled_from(CHANGES[zone]))).replace(tzinfo=UTC)
     start = change + data.draw(st.integers(-300, 60)) * MINUTE
     end = start + data.draw(st.integers(1, 400)) * MINUTE
-    expected = list(walked(cron, ZoneInfo(zone), start, end))
+    expected = list(times_by_wall_clock(cron, ZoneInfo(zone), start, end))
     assert list(Timetable(cron=cron, timezone=zone).times(start, end)) == expected
 
 
@@ -159,7 +157,7 @@ def test_a_wildcard_hour_matches_on_the_wall_clock(
 @given(
     st.integers(0, 59), st.integers(0, 23), st.dates(date(1975, 1, 1), date(2060, 1, 1)), st.integers(0, 30)
 )
-def test_a_fixed_hour_fires_once_on_every_day(minute: int, hour: int, first: date, length: int) -> None:
+def test_a_fixed_hour_fires_once_a_day(minute: int, hour: int, first: date, length: int) -> None:
     every = [first + timedelta(days=number) for number in range(length + 1)]
     for zone in ZONES:
         table = Timetable(
@@ -171,14 +169,14 @@ def test_a_fixed_hour_fires_once_on_every_day(minute: int, hour: int, first: dat
 
 @quick
 @given(expressions, moments)
-def test_what_is_taken_means_the_same_to_cronsim(cron: str, start: datetime) -> None:
+def test_accepted_expressions_agree_with_cronsim(cron: str, start: datetime) -> None:
     sim = CronSim(cron, start)
     assert iterate(Timetable(cron=cron), start, 5) == [next(sim) for _ in range(5)]
 
 
 @quick
 @given(st.text(st.sampled_from("0123456789*/,-#?@LWHR \tmonjan{}é"), max_size=30))
-def test_any_text_is_refused_or_fires(text: str) -> None:
+def test_any_text_is_rejected_or_fires(text: str) -> None:
     fault = cron_fault(text)
     if fault is None:
         assert Timetable(cron=text).after(datetime(2024, 1, 1, tzinfo=UTC)) is not None
