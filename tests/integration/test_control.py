@@ -1,4 +1,4 @@
-"""Suspend, resume and kill, concurrently with workers, ends and each other."""
+"""Suspend, resume and kill, also concurrently with workers and with each other."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ME = Actor("me")
 def act(
     runner: JobRunner, action: str, body: Any = None, trigger: str = "t1", status: int = 200
 ) -> dict[str, Any]:
-    answer = runner.cloud.http("POST", f"/v1/jobs/play/{trigger}:{action}", body)
-    assert answer.status == status, answer
-    told: dict[str, Any] = answer.json
-    return told
+    response = runner.cloud.http("POST", f"/v1/jobs/play/{trigger}:{action}", body)
+    assert response.status == status, response
+    result: dict[str, Any] = response.json
+    return result
 
 
 def counts(runner: JobRunner, step: int = 0) -> dict[str, int]:
@@ -34,8 +34,8 @@ def counts(runner: JobRunner, step: int = 0) -> dict[str, int]:
     return found
 
 
-def left_over(runner: JobRunner) -> list[str]:
-    """The messages that could still start something, once workers know what has changed."""
+def leasable_tasks(runner: JobRunner) -> list[str]:
+    """Lease what is still queued, after cached steps have expired."""
     runner.later(3)
     return [lease.task_id for lease in runner.worker.take()]
 
@@ -45,21 +45,21 @@ def test_a_resumed_job_continues_where_it_was_suspended(runner: JobRunner) -> No
     runner.submit()
     held = runner.take(10)
     runner.worker.report(held[:4])
-    told = act(runner, "suspend", {"reason": "wrong data"})
-    assert (told["state"], told["notes"]) == ("SUSPENDED", "suspended by admin: wrong data")
+    result = act(runner, "suspend", {"reason": "wrong data"})
+    assert (result["state"], result["notes"]) == ("SUSPENDED", "suspended by admin: wrong data")
     assert runner.states() == {"a": "SUSPENDED", "b": "WAITING"}
     assert counts(runner) == {"SUCCESS": 4, "RUNNING": 6, "SUSPENDED": 10}
     assert sorted(runner.worker.beat(held[4:])) == sorted(lease.task_id for lease in held[4:])
     runner.worker.report(held[4:], "failed", reason="discarded")
     assert counts(runner) == {"SUCCESS": 4, "SUSPENDED": 16}
-    assert left_over(runner) == []
+    assert leasable_tasks(runner) == []
     assert act(runner, "resume")["state"] == "RUNNING"
     job = runner.run()
     assert (job["state"], counts(runner), counts(runner, 1)) == ("SUCCESS", {"SUCCESS": 20}, {"SUCCESS": 1})
     assert all(task["failed"] == 0 for task in runner.step_tasks("a"))
 
 
-def test_running_tasks_may_finish(runner: JobRunner) -> None:
+def test_a_suspension_with_let_finish_accepts_results_of_running_tasks(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(2)
@@ -71,7 +71,7 @@ def test_running_tasks_may_finish(runner: JobRunner) -> None:
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_step_closes_while_suspended_and_the_next_waits_for_the_resume(
+def test_a_step_closes_while_suspended_and_its_dependent_starts_after_resume(
     runner: JobRunner,
 ) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
@@ -87,7 +87,7 @@ def test_a_step_closes_while_suspended_and_the_next_waits_for_the_resume(
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_job_that_ends_while_it_is_suspended_ends_when_it_is_resumed(runner: JobRunner) -> None:
+def test_a_suspended_job_whose_steps_have_ended_ends_when_resumed(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     held = runner.take(1)
@@ -133,13 +133,13 @@ def test_a_suspended_job_releases_its_slot_and_waits_for_another(runner: JobRunn
     assert runner.run(trigger="t1")["state"] == "SUCCESS"
 
 
-def test_an_ended_job_is_not_suspended_and_says_how_it_ended(runner: JobRunner) -> None:
+def test_actions_on_an_ended_job_are_rejected_with_its_state(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.run()
     for action in ("suspend", "resume", "kill"):
-        told = act(runner, action, status=409)
-        assert (told["code"], "SUCCESS" in told["detail"]) == ("job-ended", True)
+        result = act(runner, action, status=409)
+        assert (result["code"], "SUCCESS" in result["detail"]) == ("job-ended", True)
 
 
 @pytest.mark.parametrize("nth", range(1, 5))
@@ -173,7 +173,7 @@ def test_concurrent_suspend_and_resume_end_in_one_state(runner: JobRunner) -> No
     assert job is not None
     now = runner.worker.clock()
 
-    def one(number: int) -> None:
+    def suspend_or_resume(number: int) -> None:
         present = runner.mill.jobs.get(job.id)
         assert present is not None
         if number % 2:
@@ -182,7 +182,7 @@ def test_concurrent_suspend_and_resume_end_in_one_state(runner: JobRunner) -> No
             suspend.suspend(runner.mill, present, ME, "", now, let_finish=False)
 
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(one, range(12)))
+        list(pool.map(suspend_or_resume, range(12)))
     runner.tick(minutes=3)
     present = runner.mill.jobs.get(job.id)
     assert present is not None
@@ -198,13 +198,13 @@ def test_a_killed_job_ends_at_once_and_leaves_no_messages(runner: JobRunner) -> 
     runner.submit()
     held = runner.take(3)
     runner.worker.report(held[:1])
-    told = act(runner, "kill", {"reason": "enough"})
-    assert (told["state"], told["notes"]) == ("KILLED", "killed by admin: enough")
+    result = act(runner, "kill", {"reason": "enough"})
+    assert (result["state"], result["notes"]) == ("KILLED", "killed by admin: enough")
     assert runner.states() == {"a": "KILLED", "b": "KILLED"}
     assert counts(runner) == {"SUCCESS": 1, "KILLED": 19}
     assert sorted(runner.worker.beat(held[1:])) == sorted(lease.task_id for lease in held[1:])
     assert {each.status for each in runner.worker.report(held[1:])} == {"stale-attempt"}
-    assert left_over(runner) == []
+    assert leasable_tasks(runner) == []
     assert counts(runner) == {"SUCCESS": 1, "KILLED": 19}
     assert runner.cloud.executions(status="RUNNING") == []
     assert runner.cloud.settle() == [e["executionArn"] for e in runner.cloud.executions(status="ABORTED")]
@@ -228,7 +228,7 @@ def test_the_tick_completes_an_interrupted_kill(runner: JobRunner, nth: int, how
     assert (runner.job()["state"], runner.states()) == ("KILLED", {"a": "KILLED", "b": "KILLED"})
     assert [step["counts"] for step in runner.job()["steps"]] == [{"KILLED": 3}, {"KILLED": 1}]
     assert runner.worker.beat(held) == [held[0].task_id]
-    assert left_over(runner) == []
+    assert leasable_tasks(runner) == []
     runner.cloud.run_until(lambda: not runner.cloud.executions(status="RUNNING"))
 
 
@@ -245,7 +245,7 @@ def test_a_killed_step_skips_only_its_dependents(runner: JobRunner) -> None:
     assert "killed by admin" in job["notes"]
 
 
-def test_a_step_that_waits_can_be_killed(runner: JobRunner) -> None:
+def test_a_waiting_step_can_be_killed(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"])
@@ -254,12 +254,12 @@ def test_a_step_that_waits_can_be_killed(runner: JobRunner) -> None:
     assert runner.states() == {"a": "SUCCESS", "b": "KILLED"}
 
 
-@pytest.mark.parametrize(("action", "wish"), [("kill", {}), ("force", {"state": "SUCCESS"})])
-def test_a_phase_does_not_end_while_an_earlier_step_runs(runner: JobRunner, action: str, wish: Any) -> None:
+@pytest.mark.parametrize(("action", "fields"), [("kill", {}), ("force", {"state": "SUCCESS"})])
+def test_a_phase_does_not_end_while_an_earlier_step_runs(runner: JobRunner, action: str, fields: Any) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "phase": 1})
     runner.submit()
     [held] = runner.take(1)
-    act(runner, action, {"stepName": "b", **wish})
+    act(runner, action, {"stepName": "b", **fields})
     runner.tick(2)
     assert runner.states()["c"] == "WAITING"
     assert not runner.ended()
@@ -269,7 +269,7 @@ def test_a_phase_does_not_end_while_an_earlier_step_runs(runner: JobRunner, acti
 
 
 @pytest.mark.parametrize("leased", [True, False])
-def test_one_task_is_killed(runner: JobRunner, leased: bool) -> None:
+def test_a_single_task_can_be_killed(runner: JobRunner, leased: bool) -> None:
     runner.define(
         {"stepName": "a", "sharding": 3, "maxTaskCount": 3 if leased else 1, "toleratedFailures": 1}
     )
@@ -284,7 +284,7 @@ def test_one_task_is_killed(runner: JobRunner, leased: bool) -> None:
     assert (job["state"], counts(runner)) == ("FAILED", {"SUCCESS": 2, "KILLED": 1})
 
 
-def test_nonsense_is_refused(runner: JobRunner) -> None:
+def test_invalid_requests_are_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
@@ -295,7 +295,7 @@ def test_nonsense_is_refused(runner: JobRunner) -> None:
     assert act(runner, "suspend", trigger="none", status=404)["code"] == "job-not-found"
 
 
-def test_the_history_names_who_and_why(runner: JobRunner) -> None:
+def test_the_history_records_actor_and_reason(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     held = runner.take(1)

@@ -1,4 +1,4 @@
-"""Races that tests/property found; each has a test of its own."""
+"""Regression tests for races that the property tests found."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Begin = Callable[[dict[str, Any]], Race]
 def begin(cloud: Cloud) -> Iterator[Begin]:
     with race_factory(cloud) as start:
 
-        def settled(document: dict[str, Any]) -> Race:
+        def begin_and_settle(document: dict[str, Any]) -> Race:
             race = start(document)
             race.perform(RUN_EXECUTIONS)
             return race
 
-        yield settled
+        yield begin_and_settle
 
 
 def states(race: Race) -> dict[str, StepState]:
@@ -60,7 +60,7 @@ def test_a_job_does_not_end_before_a_step_whose_dependent_was_ended_early(begin:
 
 
 @pytest.mark.parametrize("action", ["kill_step", "force_step"])
-def test_a_phase_does_not_begin_before_a_step_whose_dependent_was_ended_early(
+def test_a_phase_does_not_start_before_a_step_whose_dependent_was_ended_early(
     begin: Begin, action: str
 ) -> None:
     race = begin(PHASES)
@@ -72,7 +72,7 @@ def test_a_phase_does_not_begin_before_a_step_whose_dependent_was_ended_early(
     assert states(race)["late"] is StepState.SUCCESS
 
 
-def test_a_rerun_keeps_the_order_of_phases_around_a_kept_step(begin: Begin) -> None:
+def test_a_rerun_keeps_the_phase_order_around_a_step_that_is_not_repeated(begin: Begin) -> None:
     race = begin(PHASES)
     race.perform(("force_step", 1, 0))
     for _ in ("a", "late"):
@@ -88,7 +88,7 @@ def test_a_rerun_keeps_the_order_of_phases_around_a_kept_step(begin: Begin) -> N
 
 
 def test_a_rejected_rerun_leaves_a_suspended_job_unchanged(begin: Begin) -> None:
-    """Between its look at the Job and its first write, somebody has the Job go on."""
+    """The Job is resumed after the rerun has read it and before the rerun writes."""
     race = begin(CHAIN)
     race.perform(("suspend", 0, 0))
     result = race.run_event(Event(0, ("rerun", 0, 0), PlannedInterruption("after", 3, ("resume", 0, 0))))
@@ -98,7 +98,7 @@ def test_a_rejected_rerun_leaves_a_suspended_job_unchanged(begin: Begin) -> None
     assert state(race) is JobState.SUCCESS
 
 
-def test_a_rerun_of_a_suspended_job_that_breaks_off_leaves_a_killed_one(begin: Begin) -> None:
+def test_an_interrupted_rerun_of_a_suspended_job_leaves_the_job_killed(begin: Begin) -> None:
     race = begin(CHAIN)
     race.perform(("suspend", 0, 0))
     assert race.run_event(Event(0, ("rerun", 0, 0), PlannedInterruption("crash", 5))) == "crashed"
@@ -109,7 +109,7 @@ def test_a_rerun_of_a_suspended_job_that_breaks_off_leaves_a_killed_one(begin: B
 
 @pytest.mark.parametrize("nth", range(3, 8))
 def test_a_rerun_completes_an_earlier_kill(begin: Begin, nth: int) -> None:
-    """A kill broke off: nothing of the run that it ended may go on beside the next."""
+    """After an interrupted kill, no task of the killed run executes alongside the next run."""
     race = begin(CHAIN)
     race.run_event(Event(0, ("kill", 0, 0), PlannedInterruption("crash", nth)))
     race.perform(("rerun", 0, 1))
@@ -121,7 +121,7 @@ def test_a_rerun_completes_an_earlier_kill(begin: Begin, nth: int) -> None:
 
 @pytest.mark.parametrize("action", ["kill", "kill_step", "force_step"])
 def test_a_worker_that_acknowledged_a_kill_leases_no_task_of_the_job(begin: Begin, action: str) -> None:
-    """It may remember the step from before the kill; the state machine has not swept it yet."""
+    """The worker's process may still cache the step, and the state machine has not stopped it yet."""
     race = begin(CHAIN)
     race.perform(("lease", 0, 0))
     race.perform((action, 0, 0))
@@ -131,7 +131,7 @@ def test_a_worker_that_acknowledged_a_kill_leases_no_task_of_the_job(begin: Begi
 
 @pytest.mark.parametrize("action", ["kill", "force_step"])
 def test_no_worker_leases_untouched_tasks_of_an_ended_step(begin: Begin, action: str) -> None:
-    """Of the second block nobody touched a task; its message is there, and a worker remembers the step."""
+    """No task of the second block was leased; its message is still queued and the step is still cached."""
     race = begin({"steps": [{"stepName": "a", "sharding": 65}]})
     for _ in range(16):
         race.perform(("lease", 0, 3))
@@ -143,25 +143,27 @@ def test_no_worker_leases_untouched_tasks_of_an_ended_step(begin: Begin, action:
 
 
 def test_state_changes_are_listed_in_the_order_of_their_writes(begin: Begin) -> None:
-    """Between a suspension's look at the clock and its write, somebody suspends and resumes."""
+    """Another suspend and resume happen between a suspension's clock read and its write."""
     race = begin(CHAIN)
 
-    def both() -> None:
+    def suspend_and_resume() -> None:
         race.clock.ms += 5
         race.interrupter.act(lambda: [race.perform(("suspend", 0, 0)), race.perform(("resume", 0, 0))])
 
-    race.interrupter.act(lambda: race.perform(("suspend", 0, 0)), Interruption("before", 3, both))
+    race.interrupter.act(
+        lambda: race.perform(("suspend", 0, 0)), Interruption("before", 3, suspend_and_resume)
+    )
     job = race.job()
     assert job is not None
-    made = [Change.decode(text).state for text in job.history]
-    assert made[-3:] == ["SUSPENDED", "QUEUED", "SUSPENDED"]
-    assert [each.state for each in history(race.mill, job) if each.step_name is None] == made
+    recorded = [Change.decode(text).state for text in job.history]
+    assert recorded[-3:] == ["SUSPENDED", "QUEUED", "SUSPENDED"]
+    assert [each.state for each in history(race.mill, job) if each.step_name is None] == recorded
 
 
 @pytest.mark.parametrize("nth", range(3, 8))
 @pytest.mark.parametrize("first", ["kill", "delete"])
-def test_a_deletion_finishes_the_kill_before_it(begin: Begin, first: str, nth: int) -> None:
-    """A kill broke off: nothing of a deleted Job may be leased."""
+def test_a_deletion_completes_an_interrupted_kill(begin: Begin, first: str, nth: int) -> None:
+    """After an interrupted kill, no task of the deleted Job is leased."""
     race = begin(CHAIN)
     race.run_event(Event(0, (first, 0, 0), PlannedInterruption("crash", nth)))
     race.perform(("delete", 0, 0))

@@ -1,4 +1,4 @@
-"""Deletion of Jobs, on request and by age, and explain."""
+"""Deletion of Jobs on request and by retention, and the explain view."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from support.scenarios.job_runner import JobRunner, fail_shards
 from support.scenarios.schedule_clock import ScheduleClock, at
 
 
-def remove(runner: JobRunner, trigger: str = "t1", query: str = "", status: int = 204) -> None:
-    answer = runner.cloud.http("DELETE", f"/v1/jobs/play/{trigger}{query}")
-    assert answer.status == status, answer
+def delete_job(runner: JobRunner, trigger: str = "t1", query: str = "", status: int = 204) -> None:
+    response = runner.cloud.http("DELETE", f"/v1/jobs/play/{trigger}{query}")
+    assert response.status == status, response
 
 
 def rows_of(runner: JobRunner, job_id: str) -> list[str]:
-    """Every row that has to do with a Job; a scan, which only a test may do."""
+    """Scan the table for all rows whose key contains the Job's id."""
     pages = runner.cloud.clients.dynamodb.get_paginator("scan").paginate(TableName=runner.cloud.table)
     keys = [f"{item['pk']['S']} {item['sk']['S']}" for page in pages for item in page["Items"]]
     return [key for key in keys if job_id in key]
 
 
-def test_a_deleted_job_is_gone_from_lists_and_its_name_is_free(runner: JobRunner) -> None:
+def test_a_deleted_job_is_not_listed_and_its_trigger_can_be_reused(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     first = runner.submit()
     runner.run()
-    remove(runner)
+    delete_job(runner)
     assert runner.cloud.http("GET", "/v1/jobs").json["items"] == []
     assert runner.cloud.http("GET", "/v1/jobs?jobName=play").json["items"] == []
     assert runner.cloud.http("GET", "/v1/jobs/play/t1").status == 404
-    [gone] = runner.cloud.http("GET", "/v1/jobs?state=DELETED").json["items"]
-    assert gone["id"] == first["id"]
-    again = runner.submit(params={"other": 1})
-    assert again["id"] != first["id"]
+    [deleted] = runner.cloud.http("GET", "/v1/jobs?state=DELETED").json["items"]
+    assert deleted["id"] == first["id"]
+    second = runner.submit(params={"other": 1})
+    assert second["id"] != first["id"]
     assert runner.run()["state"] == "SUCCESS"
-    remove(runner, "t2", status=404)
+    delete_job(runner, "t2", status=404)
 
 
-def test_a_job_that_runs_is_killed_first(runner: JobRunner) -> None:
+def test_deleting_a_running_job_kills_it(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     held = runner.take(1)
-    remove(runner)
+    delete_job(runner)
     assert runner.worker.beat(held) == [held[0].task_id]
     assert runner.cloud.executions(status="RUNNING") == []
 
 
-@pytest.mark.parametrize("at_once", [1, 1_000])
-def test_a_full_delete_leaves_no_rows_or_files(runner: JobRunner, at_once: int) -> None:
+@pytest.mark.parametrize("batch_size", [1, 1_000])
+def test_a_full_delete_leaves_no_rows_or_files(runner: JobRunner, batch_size: int) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
     job = runner.submit()
     runner.run(fail_shards(1, step="a"))
@@ -58,15 +58,15 @@ def test_a_full_delete_leaves_no_rows_or_files(runner: JobRunner, at_once: int) 
     key = f"logs/{job['id']}/1/0/0/1/stdout/000000"
     runner.cloud.clients.s3.put_object(Bucket=runner.cloud.bucket, Key=key, Body=b"x")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delete, "PURGE_BATCH", at_once)
-        remove(runner, query="?full=true")
+        patch.setattr(delete, "PURGE_BATCH", batch_size)
+        delete_job(runner, query="?full=true")
         for minute in range(2, 30):
             runner.tick(minutes=minute)
     assert rows_of(runner, job["id"]) == []
     assert runner.cloud.clients.s3.list_objects_v2(Bucket=runner.cloud.bucket)["KeyCount"] == 0
 
 
-def test_jobs_expire_with_their_retention(runner: JobRunner) -> None:
+def test_jobs_are_deleted_after_their_retention(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, retentionDays=30)
     job = runner.submit()
     runner.run()
@@ -77,13 +77,13 @@ def test_jobs_expire_with_their_retention(runner: JobRunner) -> None:
     assert rows_of(runner, job["id"]) == []
 
 
-def why(runner: JobRunner, trigger: str = "t1", name: str = "play") -> str:
-    answer = runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}:explain")
-    assert answer.status == 200, answer
-    return "\n".join(answer.json["sentences"])
+def explain(runner: JobRunner, trigger: str = "t1", name: str = "play") -> str:
+    response = runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}:explain")
+    assert response.status == 200, response
+    return "\n".join(response.json["sentences"])
 
 
-def test_why_a_job_is_not_finished(runner: JobRunner) -> None:
+def test_explain_describes_running_and_waiting_steps(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "a", "sharding": 3, "failedRetries": 2, "failedInterval": 600},
         {"stepName": "b", "dependentStep": "a"},
@@ -91,33 +91,33 @@ def test_why_a_job_is_not_finished(runner: JobRunner) -> None:
     runner.submit()
     held = runner.take(2)
     runner.worker.report(held[:1], "failed", stderr="no\nsuch file")
-    told = why(runner)
-    assert "Step a is RUNNING: 0 of 3 tasks have ended, running: 1, waiting: 2." in told
-    assert f"Tasks of step a waiting for a retry: 1; the first is {held[0].task_id}" in told
-    assert f"{held[1].task_id} has been running longest" in told
-    assert "Step b waits for a." in told
+    explanation = explain(runner)
+    assert "Step a is RUNNING: 0 of 3 tasks have ended, running: 1, waiting: 2." in explanation
+    assert f"Tasks of step a waiting for a retry: 1; the first is {held[0].task_id}" in explanation
+    assert f"{held[1].task_id} has been running longest" in explanation
+    assert "Step b waits for a." in explanation
 
 
-def test_explain_says_why_no_worker_runs_a_task(runner: JobRunner) -> None:
+def test_explain_names_a_group_without_a_live_worker(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/lonely", {})
     runner.define({"stepName": "a"}, workerGroup="lonely")
     runner.submit()
-    runner.cloud.run_until(lambda: "group lonely has no live worker" in why(runner))
+    runner.cloud.run_until(lambda: "group lonely has no live worker" in explain(runner))
 
 
-def test_why_it_waits_or_was_suspended(runner: JobRunner) -> None:
+def test_explain_names_the_slot_holder_and_the_reason_of_a_suspension(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
     runner.submit("t1")
     runner.cloud.run_until(lambda: runner.job("t1")["state"] == "QUEUED")
     runner.submit("t2")
     runner.cloud.run_until(lambda: runner.job("t2")["state"] == "WAITING")
-    assert "waits for a free slot: the concurrency of play is 1" in why(runner, "t2")
-    assert "play/t1 is QUEUED and holds a slot" in why(runner, "t2")
+    assert "waits for a free slot: the concurrency of play is 1" in explain(runner, "t2")
+    assert "play/t1 is QUEUED and holds a slot" in explain(runner, "t2")
     runner.cloud.http("POST", "/v1/jobs/play/t1:suspend", {"reason": "lunch"})
-    assert "suspended by admin: lunch" in why(runner)
+    assert "suspended by admin: lunch" in explain(runner)
 
 
-def test_why_it_failed(runner: JobRunner) -> None:
+def test_explain_shows_the_first_failure_and_its_stderr(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 3})
     runner.submit()
 
@@ -128,18 +128,18 @@ def test_why_it_failed(runner: JobRunner) -> None:
     report("success")
     report("success")
     runner.run()
-    told = why(runner)
-    assert "play/t1 is FAILED." in told
-    assert "The first task that failed is" in told
-    assert told.endswith("one\ntwo\nthe disk is full")
+    explanation = explain(runner)
+    assert "play/t1 is FAILED." in explanation
+    assert "The first task that failed is" in explanation
+    assert explanation.endswith("one\ntwo\nthe disk is full")
 
 
-def test_why_it_waits_for_others(runner: JobRunner) -> None:
+def test_explain_names_the_dependencies_of_a_waiting_job(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, dependencies=["other"])
     runner.submit(dataTime="2026-01-01T00:00:00Z")
-    assert why(runner) == "play/t1 waits for other of 2026-01-01T00:00:00Z."
+    assert explain(runner) == "play/t1 waits for other of 2026-01-01T00:00:00Z."
     runner.define({"stepName": "a"}, name="done")
     ScheduleClock(runner).save("2026-01-01 00:00", "done", cron="0 1 * * *")
     runner.cloud.tick(at("2026-01-01 01:00"))
     runner.run(trigger="20260101T010000Z-s", name="done")
-    assert "done/20260101T010000Z-s succeeded at" in why(runner, "20260101T010000Z-s", "done")
+    assert "done/20260101T010000Z-s succeeded at" in explain(runner, "20260101T010000Z-s", "done")

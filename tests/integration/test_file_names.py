@@ -1,4 +1,4 @@
-"""File names, keys and ownership: no task reads or writes a file that is not its own."""
+"""File names and object keys: a task cannot access files of other tasks or Jobs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def step(name: str, *after: str, **more: Any) -> dict[str, Any]:
     return {"stepName": name, "content": "x", "dependentSteps": list(after), **more}
 
 
-def test_a_task_never_reads_the_file_of_another_task_for_its_own(
+def test_a_task_does_not_read_the_file_of_a_task_with_another_index(
     runner: JobRunner, file_worker: FileWorker
 ) -> None:
-    """The second task of `a` failed, which is tolerated: the second of `b` has no input then."""
+    """The second task of `a` fails, which is tolerated, so the second task of `b` has no input."""
     runner.define(
         step("a", sharding=2, outputs=[{"name": "out"}], toleratedFailures=1),
         step("b", sharding=2, inputs=[{"name": "out", "origin": "a"}]),
@@ -27,13 +27,15 @@ def test_a_task_never_reads_the_file_of_another_task_for_its_own(
         if lease.sharding.index:
             runner.worker.report([lease], "failed-permanent")
         else:
-            file_worker.end(lease, {"out": b"of the first"})
+            file_worker.end(lease, {"out": b"of task 0"})
     first, second = sorted(runner.take(2), key=lambda lease: lease.sharding.index)
-    assert file_worker.fetch(first) == {"out": b"of the first"}
+    assert file_worker.fetch(first) == {"out": b"of task 0"}
     assert file_worker.ask(second, 409, prepare=True)["detail"] == "step 'a' produced no file 'out'"
 
 
-def test_tasks_share_a_file_that_one_of_as_many_made(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_all_tasks_can_read_a_file_that_only_one_task_produced(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
     runner.define(
         step("a", sharding=2, outputs=[{"name": "part-{{ shard.index }}"}]),
         step("b", sharding=2, inputs=[{"name": "part-0", "origin": "a"}]),
@@ -55,25 +57,25 @@ def test_names_with_special_characters_are_accepted(
     )
     runner.submit()
     [lease] = runner.take(1)
-    file_worker.end(lease, {name: b"odd"})
+    file_worker.end(lease, {name: b"content"})
     [lease] = runner.take(1)
-    assert file_worker.fetch(lease) == {name: b"odd"}
+    assert file_worker.fetch(lease) == {name: b"content"}
     assert [file["name"] for file in file_worker.listed()] == [name]
 
 
 @pytest.mark.parametrize(
     "key",
     [
-        "files/{own}/../somebody/else",
-        "files/./somebody/else",
-        "./files/somebody/else",
-        "/files/somebody/else",
-        "//logs/somebody/else",
-        "files//somebody/else",
-        "data/../files/somebody/else",
+        "files/{own}/../other-job/file",
+        "files/./other-job/file",
+        "./files/other-job/file",
+        "/files/other-job/file",
+        "//logs/other-job/file",
+        "files//other-job/file",
+        "data/../files/other-job/file",
     ],
 )
-def test_no_spelling_of_a_key_leads_to_another_job(
+def test_no_form_of_a_key_gives_access_to_another_job(
     runner: JobRunner, file_worker: FileWorker, key: str
 ) -> None:
     where = {"bucket": file_worker.bucket, "key": key.replace("{own}", "{{ job.id }}")}

@@ -1,4 +1,4 @@
-"""Files of steps: their sources, who may access them, and which attempts count."""
+"""Files of steps: sources, access control, and the attempt whose files are used."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAKE = step(
 )
 
 
-def made(runner: JobRunner, file_worker: FileWorker) -> None:
-    """Three tasks of a step `make` have stored a part each, and a log of the same name."""
+def run_make_step(runner: JobRunner, file_worker: FileWorker) -> None:
+    """Complete the three tasks of step `make`; each stores its own part and a file named `log`."""
     for lease in runner.take(3):
         number = lease.sharding.index
         assert lease.prepare
@@ -31,7 +31,7 @@ def made(runner: JobRunner, file_worker: FileWorker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "found"),
+    ("inputs", "expected"),
     [
         ([{"name": "part-1.csv"}], {"part-1.csv": b"1\n"}),
         ([{"name": "part-*.csv"}], {f"part-{n}.csv": b"%d\n" % n for n in range(3)}),
@@ -41,19 +41,21 @@ def made(runner: JobRunner, file_worker: FileWorker) -> None:
         ([{"name": "other", "optional": True}], {}),
     ],
 )
-def test_a_step_reads_outputs_of_its_origin(
-    runner: JobRunner, file_worker: FileWorker, inputs: Any, found: Any
+def test_a_step_reads_the_outputs_of_its_origin_step(
+    runner: JobRunner, file_worker: FileWorker, inputs: Any, expected: Any
 ) -> None:
     runner.define(MAKE, step("next", inputs=[{"origin": "make", **each} for each in inputs]))
     runner.submit()
-    made(runner, file_worker)
-    [lease] = runner.take(1)  # it waits for its origin without saying so
-    assert file_worker.fetch(lease) == found
+    run_make_step(runner, file_worker)
+    [lease] = runner.take(1)  # the origin is an implicit dependency
+    assert file_worker.fetch(lease) == expected
     runner.worker.report([lease])
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_task_reads_the_file_of_the_same_task(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_a_task_reads_the_file_of_the_task_with_the_same_index(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
     out = [{"name": "out"}]
     runner.define(
         step("a", sharding=4, outputs=out), step("b", sharding=4, inputs=[{"name": "out", "origin": "a"}])
@@ -66,7 +68,7 @@ def test_a_task_reads_the_file_of_the_same_task(runner: JobRunner, file_worker: 
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
         ({"name": "none.csv"}, "produced no file 'none.csv'"),
         ({"name": "x-*"}, "produced no file 'x-*'"),
@@ -76,19 +78,19 @@ def test_a_task_reads_the_file_of_the_same_task(runner: JobRunner, file_worker: 
         ),
     ],
 )
-def test_a_missing_or_ambiguous_input_fails_with_a_note(
-    runner: JobRunner, file_worker: FileWorker, file: Any, said: str
+def test_a_missing_or_ambiguous_input_is_rejected_with_a_reason(
+    runner: JobRunner, file_worker: FileWorker, file: Any, message: str
 ) -> None:
     runner.define(MAKE, step("next", inputs=[{"origin": "make", **file}]))
     runner.submit()
-    made(runner, file_worker)
+    run_make_step(runner, file_worker)
     [lease] = runner.take(1)
-    refused = file_worker.ask(lease, 409, prepare=True)
-    assert refused["code"] == "file-unavailable"
-    assert said in refused["detail"]
+    rejected = file_worker.ask(lease, 409, prepare=True)
+    assert rejected["code"] == "file-unavailable"
+    assert message in rejected["detail"]
 
 
-def test_only_the_attempt_that_counts_is_seen(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_only_files_of_the_successful_attempt_are_listed(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(step("make", outputs=[{"name": "out"}], failedRetries=1, failedInterval=0))
     runner.submit()
     [first] = runner.take(1)
@@ -108,22 +110,22 @@ def test_only_the_attempt_that_counts_is_seen(runner: JobRunner, file_worker: Fi
     assert [each["name"] for each in runner.task("make", 0)["files"]] == ["out"]
 
 
-def test_a_worker_gets_urls_only_for_tasks_that_it_holds(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_a_worker_gets_urls_only_for_tasks_it_holds(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(step("make", sharding=2, outputs=[{"name": "out"}]))
     runner.submit()
-    [mine, late] = runner.take(2)
+    [held, reported] = runner.take(2)
     other = ManualWorker(runner.mill, "other")
-    wish: dict[str, Any] = {"store": [{"name": "out", "size": 1, "md5s": md5s(b"x")}]}
-    assert file_worker.ask(mine, 409, worker=other.row.id, **wish)["code"] == "stale-attempt"
-    runner.worker.report([late])
-    assert file_worker.ask(late, 409, **wish)["code"] == "stale-attempt"
-    strange = [{"name": "passwd", "size": 1, "md5s": md5s(b"x")}]
-    assert file_worker.ask(mine, 403, store=strange)["code"] == "file-forbidden"
-    out = [{"name": "../out", "size": 1, "md5s": md5s(b"x")}]
-    assert file_worker.ask(mine, 422, store=out)["faults"][0]["pointer"] == "/store/0/name"
-    few = [{"name": "out", "size": 2 * PART_BYTES, "md5s": md5s(b"x")}]
-    assert "needs 2 md5s" in file_worker.ask(mine, 409, store=few)["detail"]
-    assert file_worker.ask(mine, 422)["faults"][0]["message"].startswith("needs exactly one of")
+    body: dict[str, Any] = {"store": [{"name": "out", "size": 1, "md5s": md5s(b"x")}]}
+    assert file_worker.ask(held, 409, worker=other.row.id, **body)["code"] == "stale-attempt"
+    runner.worker.report([reported])
+    assert file_worker.ask(reported, 409, **body)["code"] == "stale-attempt"
+    undeclared = [{"name": "passwd", "size": 1, "md5s": md5s(b"x")}]
+    assert file_worker.ask(held, 403, store=undeclared)["code"] == "file-forbidden"
+    outside = [{"name": "../out", "size": 1, "md5s": md5s(b"x")}]
+    assert file_worker.ask(held, 422, store=outside)["faults"][0]["pointer"] == "/store/0/name"
+    too_few_md5s = [{"name": "out", "size": 2 * PART_BYTES, "md5s": md5s(b"x")}]
+    assert "needs 2 md5s" in file_worker.ask(held, 409, store=too_few_md5s)["detail"]
+    assert file_worker.ask(held, 422)["faults"][0]["message"].startswith("needs exactly one of")
 
 
 def test_a_large_output_is_a_resumable_multipart_upload(runner: JobRunner, file_worker: FileWorker) -> None:
@@ -131,33 +133,33 @@ def test_a_large_output_is_a_resumable_multipart_upload(runner: JobRunner, file_
     runner.submit()
     [lease] = runner.take(1)
     size = PART_BYTES + 10
-    wish = [{"name": "named", "size": size, "md5s": [md5s(b"a")[0], md5s(b"b")[0]]}]
-    answers = [file_worker.ask(lease, store=wish)["stored"][0] for _ in range(2)]
-    assert answers[0]["uploadId"] == answers[1]["uploadId"]
-    key = place(answers[0]["urls"][0])
+    body = [{"name": "named", "size": size, "md5s": [md5s(b"a")[0], md5s(b"b")[0]]}]
+    responses = [file_worker.ask(lease, store=body)["stored"][0] for _ in range(2)]
+    assert responses[0]["uploadId"] == responses[1]["uploadId"]
+    key = place(responses[0]["urls"][0])
     etags = [
         file_worker.s3.upload_part(
-            **key, UploadId=answers[0]["uploadId"], PartNumber=number, Body=b"x" * 6_000_000
+            **key, UploadId=responses[0]["uploadId"], PartNumber=number, Body=b"x" * 6_000_000
         )["ETag"]
         for number in (1, 2)
     ]
-    done = {"name": "named", "uploadId": answers[0]["uploadId"], "etags": etags}
-    for _ in range(2):  # the answer to the first may be lost
+    done = {"name": "named", "uploadId": responses[0]["uploadId"], "etags": etags}
+    for _ in range(2):  # a worker repeats the call if the response is lost
         file_worker.ask(lease, complete=done)
     assert file_worker.s3.head_object(**key)["ContentLength"] == 12_000_000
     assert key["Key"].endswith(f"/{lease.attempt}/named")
 
 
-def test_a_job_reads_objects_but_not_those_of_other_jobs(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_a_job_cannot_read_objects_of_other_jobs(runner: JobRunner, file_worker: FileWorker) -> None:
     file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/mine.txt", Body=b"mine")
     for area in ("files", "logs", "uploads"):
-        file_worker.s3.put_object(Bucket=file_worker.bucket, Key=f"{area}/somebody/else", Body=b"secret")
+        file_worker.s3.put_object(Bucket=file_worker.bucket, Key=f"{area}/other-job/file", Body=b"secret")
     where = {"bucket": "{{ params.bucket }}", "key": "{{ params.key }}"}
     runner.define(
         step("read", inputs=[{"name": "in", "s3": where}]), params={"bucket": file_worker.bucket, "key": ""}
     )
     for number, key in enumerate(
-        ["data/mine.txt", "files/somebody/else", "logs/somebody/else", "uploads/somebody/else"]
+        ["data/mine.txt", "files/other-job/file", "logs/other-job/file", "uploads/other-job/file"]
     ):
         runner.submit(f"t{number}", params={"key": key})
         [lease] = runner.take(1)
@@ -167,7 +169,7 @@ def test_a_job_reads_objects_but_not_those_of_other_jobs(runner: JobRunner, file
             assert file_worker.ask(lease, 403, prepare=True)["code"] == "file-forbidden"
 
 
-def test_a_plain_address_is_the_workers_to_judge(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_a_plain_url_is_passed_to_the_worker_unchecked(runner: JobRunner, file_worker: FileWorker) -> None:
     file = {"name": "in", "url": "https://example.com/{{ params.day }}.csv", "size": 7}
     runner.define(step("read", inputs=[file]), params={"day": "monday"})
     runner.submit()
@@ -176,7 +178,7 @@ def test_a_plain_address_is_the_workers_to_judge(runner: JobRunner, file_worker:
     assert (fetch["url"], fetch["plain"], fetch["size"]) == ("https://example.com/monday.csv", True, 7)
 
 
-def test_reference_data_is_identified_by_its_etag(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_predata_is_identified_by_its_etag(runner: JobRunner, file_worker: FileWorker) -> None:
     file_worker.s3.put_object(Bucket=file_worker.bucket, Key="ref", Body=b"reference")
     runner.define(step("read", predata=[{"name": "ref", "s3": {"bucket": file_worker.bucket, "key": "ref"}}]))
     runner.submit()
@@ -187,27 +189,27 @@ def test_reference_data_is_identified_by_its_etag(runner: JobRunner, file_worker
 
 
 def upload(runner: JobRunner, file_worker: FileWorker, data: bytes, **headers: str) -> dict[str, Any]:
-    wish = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    answer = runner.cloud.http("POST", "/v1/uploads", wish)
-    assert answer.status == 200, answer.json
-    if not answer.json["present"]:
-        file_worker.s3.put_object(**place(answer.json["url"]), Body=data)
-    told: dict[str, Any] = answer.json
-    return told
+    body = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    response = runner.cloud.http("POST", "/v1/uploads", body)
+    assert response.status == 200, response.json
+    if not response.json["present"]:
+        file_worker.s3.put_object(**place(response.json["url"]), Body=data)
+    result: dict[str, Any] = response.json
+    return result
 
 
 def test_files_are_uploaded_with_a_job(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(step("read", inputs=[{"name": "in.txt"}, {"name": "more", "optional": True}]))
-    told = upload(runner, file_worker, b"hello")
-    assert not told["present"]
+    uploaded = upload(runner, file_worker, b"hello")
+    assert not uploaded["present"]
     assert upload(runner, file_worker, b"hello")["present"]
-    files = [{"name": "in.txt", "upload": told["upload"], "size": 5}]
+    files = [{"name": "in.txt", "upload": uploaded["upload"], "size": 5}]
     job = runner.submit(files=files)
-    again = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
-    assert (again.status, again.json["id"]) == (200, job["id"])
+    repeated = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
+    assert (repeated.status, repeated.json["id"]) == (200, job["id"])
     file_worker.s3.delete_object(
-        Bucket=file_worker.bucket, Key=f"uploads/{told['upload']}"
-    )  # the Job has its own
+        Bucket=file_worker.bucket, Key=f"uploads/{uploaded['upload']}"
+    )  # the Job keeps its own copy
     [lease] = runner.take(1)
     assert file_worker.fetch(lease) == {"in.txt": b"hello"}
     runner.worker.report([lease], "failed-permanent")
@@ -218,34 +220,34 @@ def test_files_are_uploaded_with_a_job(runner: JobRunner, file_worker: FileWorke
     assert file_worker.fetch(lease) == {"in.txt": b"hello"}
 
 
-def test_files_that_cannot_be_taken_change_nothing(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_invalid_files_are_rejected_and_no_job_is_created(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(step("read", inputs=[{"name": "in.txt"}]))
 
-    def refused(files: list[dict[str, Any]]) -> list[tuple[str, str]]:
-        answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
-        assert answer.status == 422, answer.json
-        return [(each["pointer"], each["code"]) for each in answer.json["faults"]]
+    def faults_of(files: list[dict[str, Any]]) -> list[tuple[str, str]]:
+        response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
+        assert response.status == 422, response.json
+        return [(each["pointer"], each["code"]) for each in response.json["faults"]]
 
-    told = upload(runner, file_worker, b"hello")
-    fine = {"name": "in.txt", "upload": told["upload"], "size": 5}
-    assert refused([]) == [("/files", "missing-file")]
-    assert refused([{**fine, "size": 6}]) == [("/files/0/size", "bad-value")]
-    assert refused([fine, {**fine, "name": "other"}]) == [("/files/1/name", "unknown-file")]
-    assert refused([fine, fine]) == [("/files/1/name", "duplicate-file")]
-    foreign = "0" * 16 + told["upload"][16:]
-    assert refused([{**fine, "upload": foreign}]) == [("/files/0/upload", "unknown-upload")]
-    assert refused([{**fine, "upload": "../x"}]) == [("/files/0/upload", "bad-value")]
+    uploaded = upload(runner, file_worker, b"hello")
+    valid = {"name": "in.txt", "upload": uploaded["upload"], "size": 5}
+    assert faults_of([]) == [("/files", "missing-file")]
+    assert faults_of([{**valid, "size": 6}]) == [("/files/0/size", "bad-value")]
+    assert faults_of([valid, {**valid, "name": "other"}]) == [("/files/1/name", "unknown-file")]
+    assert faults_of([valid, valid]) == [("/files/1/name", "duplicate-file")]
+    unknown = "0" * 16 + uploaded["upload"][16:]
+    assert faults_of([{**valid, "upload": unknown}]) == [("/files/0/upload", "unknown-upload")]
+    assert faults_of([{**valid, "upload": "../x"}]) == [("/files/0/upload", "bad-value")]
     assert runner.cloud.http("GET", "/v1/jobs").json["items"] == []
 
 
-def test_a_name_outside_the_working_directory_is_rejected_even_from_a_value(
+def test_a_file_name_outside_the_working_directory_is_rejected_after_rendering(
     runner: JobRunner, file_worker: FileWorker
 ) -> None:
     runner.define(step("make", outputs=[{"name": "{{ params.name }}"}]), params={"name": "fine"})
-    answer = runner.cloud.http(
+    response = runner.cloud.http(
         "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"name": "../x"}}
     )
-    assert (answer.status, answer.json["faults"][0]["code"]) == (422, "bad-template")
+    assert (response.status, response.json["faults"][0]["code"]) == (422, "bad-template")
     runner.define(step("make", items=["/etc/passwd"], outputs=[{"name": "{{ item }}"}]))
     runner.submit()
     [lease] = runner.take(1)
@@ -261,7 +263,7 @@ def test_a_task_that_cannot_be_rendered_fails_with_a_reason(runner: JobRunner) -
     assert "{{ item.name }} has no value here" in leases[1].fault
 
 
-def test_a_kept_task_keeps_its_files(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_a_rerun_keeps_the_files_of_tasks_that_succeeded(runner: JobRunner, file_worker: FileWorker) -> None:
     runner.define(MAKE, step("next", inputs=[{"name": "part-*.csv", "origin": "make"}]))
     runner.submit()
     for lease in runner.take(3):
@@ -272,8 +274,8 @@ def test_a_kept_task_keeps_its_files(runner: JobRunner, file_worker: FileWorker)
             file_worker.end(lease, {f"part-{number}.csv": b"old %d" % number})
     runner.run()
     assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
-    [again] = runner.take(1)
-    file_worker.end(again, {"part-1.csv": b"new 1"})
+    [retried] = runner.take(1)
+    file_worker.end(retried, {"part-1.csv": b"new 1"})
     [lease] = runner.take(1)
     assert file_worker.fetch(lease) == {
         "part-0.csv": b"old 0",
@@ -285,7 +287,7 @@ def test_a_kept_task_keeps_its_files(runner: JobRunner, file_worker: FileWorker)
     assert [(each["index"], each["run"]) for each in file_worker.listed()] == [(0, 1), (1, 2), (2, 1)]
 
 
-def test_files_are_listed_page_by_page_and_go_with_the_job(
+def test_files_are_listed_in_pages_and_deleted_with_the_job(
     runner: JobRunner, file_worker: FileWorker
 ) -> None:
     runner.define(MAKE, step("other", outputs=[{"name": "x"}]))
@@ -296,16 +298,16 @@ def test_files_are_listed_page_by_page_and_go_with_the_job(
             lease, {"x": b"x"} if lease.step_name == "other" else {f"part-{number}.csv": b"c", "log": b"l"}
         )
     runner.run()
-    everything = [(each["stepName"], each["index"], each["name"]) for each in file_worker.listed(limit=2)]
+    listed = [(each["stepName"], each["index"], each["name"]) for each in file_worker.listed(limit=2)]
     logs = [("make", n, name) for n in range(3) for name in (f"part-{n}.csv", "log")]
-    assert everything == [*logs, ("other", 0, "x")]
+    assert listed == [*logs, ("other", 0, "x")]
     assert [each["name"] for each in file_worker.listed(step="other")] == ["x"]
     assert [each["index"] for each in file_worker.listed(name="log", limit=1)] == [0, 1, 2]
     assert runner.cloud.http("GET", "/v1/jobs/play/t1/files?cursor=nonsense").status == 422
     job_id = runner.job()["id"]
     assert runner.cloud.http("DELETE", "/v1/jobs/play/t1?full=true").status == 204
-    left = file_worker.s3.list_objects_v2(Bucket=file_worker.bucket, Prefix=f"files/{job_id}/")
-    assert left["KeyCount"] == 0
+    remaining = file_worker.s3.list_objects_v2(Bucket=file_worker.bucket, Prefix=f"files/{job_id}/")
+    assert remaining["KeyCount"] == 0
 
 
 def test_secrets_are_resolved_for_the_lease_holder_and_not_stored(
@@ -332,9 +334,9 @@ def test_secrets_are_resolved_for_the_lease_holder_and_not_stored(
     assert "from-ssm" not in str(rows)
     assert "from-manager" not in str(rows)
     ssm.delete_parameter(Name="/shardmill/key")
-    refused = file_worker.ask(lease, 409, prepare=True)
-    assert refused["code"] == "file-unavailable"
-    assert "ssm:/shardmill/key cannot be read: ParameterNotFound" in refused["detail"]
+    rejected = file_worker.ask(lease, 409, prepare=True)
+    assert rejected["code"] == "file-unavailable"
+    assert "ssm:/shardmill/key cannot be read: ParameterNotFound" in rejected["detail"]
 
 
 @pytest.mark.parametrize(
@@ -348,9 +350,9 @@ def test_secrets_are_resolved_for_the_lease_holder_and_not_stored(
         ({"inputs": [{"name": "x", "origin": "a"}]}, "/steps/0/inputs/0/origin"),
     ],
 )
-def test_nonsense_is_refused_when_the_definition_is_saved(
+def test_invalid_file_declarations_are_rejected_when_the_definition_is_saved(
     runner: JobRunner, files: Any, pointer: str
 ) -> None:
-    answer = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [{"stepName": "a", **files}]})
-    assert answer.status == 422
-    assert pointer in [each["pointer"] for each in answer.json["faults"]]
+    response = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [{"stepName": "a", **files}]})
+    assert response.status == 422
+    assert pointer in [each["pointer"] for each in response.json["faults"]]

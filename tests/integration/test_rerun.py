@@ -1,4 +1,4 @@
-"""Reruns of failed tasks, of all, of given steps and tasks; earlier runs stay readable."""
+"""Reruns of failed tasks, of all tasks, and of selected steps or tasks."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ CHAIN = (
 
 
 def act(runner: JobRunner, action: str, body: Any = None, status: int = 200) -> dict[str, Any]:
-    answer = runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}", body)
-    assert answer.status == status, answer
-    told: dict[str, Any] = answer.json
-    return told
+    response = runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}", body)
+    assert response.status == status, response
+    result: dict[str, Any] = response.json
+    return result
 
 
 def attempts(runner: JobRunner, step: str) -> list[int]:
     return [task["attempt"] for task in runner.step_tasks(step)]
 
 
-def failed(runner: JobRunner) -> dict[str, Any]:
-    """A Job of which the tasks 3 and 69 of the second step failed."""
+def run_failing_job(runner: JobRunner) -> dict[str, Any]:
+    """Run a Job in which tasks 3 and 69 of step `b` fail."""
     runner.define(*CHAIN)
     runner.submit()
     job = runner.run(fail_shards(3, 69, step="b"))
@@ -41,22 +41,22 @@ def failed(runner: JobRunner) -> dict[str, Any]:
     return job
 
 
-def ran(runner: JobRunner) -> list[tuple[str, int]]:
-    """The tasks that were leased since this was last asked."""
+def take_leased(runner: JobRunner) -> list[tuple[str, int]]:
+    """Return the tasks leased since the previous call."""
     tasks = sorted((lease.step_name, lease.sharding.index) for lease in runner.leased)
     runner.leased = []
     return tasks
 
 
-def test_only_failed_tasks_run_again(runner: JobRunner) -> None:
-    failed(runner)
-    ran(runner)
-    told = act(runner, "rerun", {"reason": "fixed it"})
-    assert (told["state"], told["run"]) == ("INIT", 2)
+def test_a_rerun_repeats_only_failed_tasks_by_default(runner: JobRunner) -> None:
+    run_failing_job(runner)
+    take_leased(runner)
+    result = act(runner, "rerun", {"reason": "fixed it"})
+    assert (result["state"], result["run"]) == ("INIT", 2)
     job = runner.run()
     assert job["state"] == "SUCCESS"
     assert runner.states() == {"a": "SUCCESS", "b": "SUCCESS", "c": "SUCCESS", "last": "SUCCESS"}
-    assert ran(runner) == [("b", 3), ("b", 69), ("c", 0)]
+    assert take_leased(runner) == [("b", 3), ("b", 69), ("c", 0)]
     assert [step["counts"] for step in job["steps"]] == [
         {"SUCCESS": 3},
         {"SUCCESS": 70},
@@ -72,7 +72,7 @@ def test_only_failed_tasks_run_again(runner: JobRunner) -> None:
 
 
 def test_earlier_runs_stay_readable(runner: JobRunner) -> None:
-    failed(runner)
+    run_failing_job(runner)
     act(runner, "rerun")
     runner.run()
     old = runner.cloud.http("GET", "/v1/jobs/play/t1?run=1").json
@@ -83,48 +83,48 @@ def test_earlier_runs_stay_readable(runner: JobRunner) -> None:
     assert runner.cloud.http("GET", "/v1/jobs/play/t1?run=3").status == 404
 
 
-def test_everything_runs_again(runner: JobRunner) -> None:
-    failed(runner)
-    ran(runner)
+def test_a_rerun_of_all_repeats_every_task(runner: JobRunner) -> None:
+    run_failing_job(runner)
+    take_leased(runner)
     act(runner, "rerun", {"scope": "all"})
     assert runner.run()["state"] == "SUCCESS"
-    assert len(ran(runner)) == 75
+    assert len(take_leased(runner)) == 75
     assert set(attempts(runner, "b")) == {2}
 
 
-def test_named_tasks_run_again_and_succeeded_dependents_are_kept(runner: JobRunner) -> None:
+def test_a_rerun_of_named_tasks_keeps_succeeded_dependents(runner: JobRunner) -> None:
     runner.define(*CHAIN)
     runner.submit()
     runner.run()
-    ran(runner)
+    take_leased(runner)
     act(runner, "rerun", {"steps": ["b"], "shards": [1, 68]})
     assert runner.run()["state"] == "SUCCESS"
-    assert ran(runner) == [("b", 1), ("b", 68)]
+    assert take_leased(runner) == [("b", 1), ("b", 68)]
     assert runner.job()["steps"][1]["counts"] == {"SUCCESS": 70}
 
 
-def test_a_named_step_runs_again_with_the_steps_that_it_skipped(runner: JobRunner) -> None:
-    failed(runner)
-    ran(runner)
+def test_a_rerun_of_a_named_step_also_runs_failed_and_skipped_dependents(runner: JobRunner) -> None:
+    run_failing_job(runner)
+    take_leased(runner)
     act(runner, "rerun", {"steps": ["a"]})
     job = runner.run()
     assert job["state"] == "SUCCESS"
-    assert ran(runner) == [("a", 0), ("a", 1), ("a", 2), ("b", 3), ("b", 69), ("c", 0)]
+    assert take_leased(runner) == [("a", 0), ("a", 1), ("a", 2), ("b", 3), ("b", 69), ("c", 0)]
 
 
-def test_recompute_runs_a_step_and_everything_below_it(runner: JobRunner) -> None:
+def test_recompute_repeats_a_step_and_all_its_dependents(runner: JobRunner) -> None:
     runner.define(*CHAIN)
     runner.submit()
     runner.run()
-    ran(runner)
+    take_leased(runner)
     act(runner, "recompute", {"stepName": "b"})
     assert runner.run()["state"] == "SUCCESS"
-    assert {name for name, _ in ran(runner)} == {"b", "c"}
+    assert {name for name, _ in take_leased(runner)} == {"b", "c"}
     assert act(runner, "recompute", {"stepName": "x"}, status=404)["code"] == "step-not-found"
 
 
-def test_a_rerun_can_fail_and_be_run_again(runner: JobRunner) -> None:
-    failed(runner)
+def test_a_failed_rerun_can_be_repeated(runner: JobRunner) -> None:
+    run_failing_job(runner)
     act(runner, "rerun")
     assert runner.run(fail_shards(3, step="b"))["state"] == "FAILED"
     act(runner, "rerun")
@@ -133,20 +133,20 @@ def test_a_rerun_can_fail_and_be_run_again(runner: JobRunner) -> None:
     assert runner.task("a", 0)["state"] == "SUCCESS"
 
 
-def test_a_killed_job_goes_on_where_it_was_killed(runner: JobRunner) -> None:
+def test_a_rerun_of_a_killed_job_repeats_only_unfinished_tasks(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 20}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(10)
     runner.worker.report(held[:4])
     act(runner, "kill")
-    ran(runner)
+    take_leased(runner)
     act(runner, "rerun")
     assert runner.run()["state"] == "SUCCESS"
-    assert len(ran(runner)) == 17
+    assert len(take_leased(runner)) == 17
     assert {each.status for each in runner.worker.report(held[4:])} == {"stale-attempt"}
 
 
-def test_a_suspended_job_can_be_run_again(runner: JobRunner) -> None:
+def test_a_suspended_job_can_be_rerun(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 3})
     runner.submit()
     held = runner.take(2)
@@ -157,7 +157,7 @@ def test_a_suspended_job_can_be_run_again(runner: JobRunner) -> None:
     assert (job["state"], job["run"], job["steps"][0]["counts"]) == ("SUCCESS", 2, {"SUCCESS": 3})
 
 
-def test_a_job_that_failed_and_was_suspended_is_resumed_where_it_failed(runner: JobRunner) -> None:
+def test_resuming_a_job_suspended_by_a_failure_reruns_what_failed(runner: JobRunner) -> None:
     runner.define(*CHAIN, onFailure="suspend")
     runner.submit()
     assert runner.run(fail_shards(3, step="b"))["state"] == "SUSPENDED"
@@ -166,7 +166,7 @@ def test_a_job_that_failed_and_was_suspended_is_resumed_where_it_failed(runner: 
     assert {lease.step_name for lease in runner.leased if lease.run == 2} == {"b", "c"}
 
 
-def test_a_job_that_runs_is_not_run_again(runner: JobRunner) -> None:
+def test_a_rerun_is_rejected_while_a_job_runs_or_if_nothing_failed(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     assert act(runner, "rerun", status=409)["code"] == "job-not-ended"
@@ -175,19 +175,19 @@ def test_a_job_that_runs_is_not_run_again(runner: JobRunner) -> None:
 
 
 def test_concurrent_reruns_create_one_run(runner: JobRunner) -> None:
-    failed(runner)
+    run_failing_job(runner)
     job = runner.mill.jobs.find("play", "t1")
     assert job is not None
 
-    def again(_: int) -> JobRow | None:
+    def rerun_once(_: int) -> JobRow | None:
         try:
             return rerun.rerun(runner.mill, job, rerun.Scope(), Actor("me"), "", runner.worker.clock())
         except JobNotEnded:
             return None
 
     with ThreadPoolExecutor(6) as pool:
-        made = [each for each in pool.map(again, range(6)) if each]
-    assert [each.run for each in made] == [2]
+        created = [each for each in pool.map(rerun_once, range(6)) if each]
+    assert [each.run for each in created] == [2]
     assert runner.run()["state"] == "SUCCESS"
     assert len(runner.cloud.executions("job")) == 2
 
@@ -195,7 +195,7 @@ def test_concurrent_reruns_create_one_run(runner: JobRunner) -> None:
 def test_a_repeated_plan_does_not_reset_progress(runner: JobRunner) -> None:
     from shardmill.engine.jobs.plan import plan
 
-    failed(runner)
+    run_failing_job(runner)
     act(runner, "rerun")
     runner.cloud.run_until(lambda: runner.states().get("b") == "READY")
     held = runner.take(2)
@@ -207,18 +207,18 @@ def test_a_repeated_plan_does_not_reset_progress(runner: JobRunner) -> None:
     assert runner.job()["steps"][1]["counts"] == {"SUCCESS": 70}
 
 
-def test_the_history_has_every_run(runner: JobRunner) -> None:
-    failed(runner)
+def test_the_history_contains_every_run(runner: JobRunner) -> None:
+    run_failing_job(runner)
     act(runner, "rerun", {"reason": "fixed it"})
     runner.run()
     items = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
-    [again] = [each for each in items if each["state"] == "INIT" and each["reason"] == "fixed it"]
-    assert again["actor"] == "admin"
+    [entry] = [each for each in items if each["state"] == "INIT" and each["reason"] == "fixed it"]
+    assert entry["actor"] == "admin"
     assert {each["run"] for each in items if each["stepName"] == "b"} == {1, 2}
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("body", "code"),
     [
         ({"scope": "all", "steps": ["a"]}, "both-spellings"),
         ({"shards": [1]}, "missing-field"),
@@ -227,10 +227,10 @@ def test_the_history_has_every_run(runner: JobRunner) -> None:
     ],
     ids=str,
 )
-def test_nonsense_is_refused(runner: JobRunner, wish: Any, code: str) -> None:
+def test_invalid_requests_are_rejected(runner: JobRunner, body: Any, code: str) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
-    assert [each["code"] for each in act(runner, "rerun", wish, status=422)["faults"]] == [code]
+    assert [each["code"] for each in act(runner, "rerun", body, status=422)["faults"]] == [code]
 
 
 def test_a_rerun_reaches_tasks_beyond_the_window_without_the_tick(runner: JobRunner) -> None:
@@ -243,7 +243,7 @@ def test_a_rerun_reaches_tasks_beyond_the_window_without_the_tick(runner: JobRun
 
 
 @pytest.mark.parametrize("end", [":kill", ":force"])
-def test_a_suspended_job_that_was_ended_can_run_again(runner: JobRunner, end: str) -> None:
+def test_a_suspended_job_that_was_killed_or_forced_can_be_rerun(runner: JobRunner, end: str) -> None:
     runner.define({"stepName": "a", "sharding": 2})
     runner.submit()
     held = runner.take(1)

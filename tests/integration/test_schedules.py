@@ -1,4 +1,4 @@
-"""Schedules: each time fires once, with the overlap and catch-up rules of the schedule."""
+"""Schedules: each due time fires once, according to the overlap and catch-up settings."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -34,7 +34,7 @@ def test_a_due_time_starts_one_job(schedules: ScheduleClock) -> None:
     assert schedules.next() == "2026-01-02 04:30"
 
 
-def test_the_rule_of_each_minute_fires_them(schedules: ScheduleClock) -> None:
+def test_the_minute_rule_fires_schedules(schedules: ScheduleClock) -> None:
     schedules.save(
         "2026-01-01 00:00", at="2026-01-01T10:00:00Z", triggerFormat="run-%Y%m%d", timezone="Asia/Tokyo"
     )
@@ -43,7 +43,7 @@ def test_the_rule_of_each_minute_fires_them(schedules: ScheduleClock) -> None:
     assert schedules.next() is None
 
 
-def test_concurrent_ticks_start_each_time_once(schedules: ScheduleClock) -> None:
+def test_concurrent_ticks_fire_each_time_once(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", everySeconds=600, catchUp="all")
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(schedules.tick, ["2026-01-01 01:00"] * 8))
@@ -90,7 +90,7 @@ def test_concurrent_ticks_start_each_time_once(schedules: ScheduleClock) -> None
     ids=str,
 )
 @pytest.mark.parametrize("how", ["downtime", "pause"])
-def test_catching_up(
+def test_missed_times_follow_the_catch_up_setting(
     schedules: ScheduleClock, rules: dict[str, Any], outcomes: list[tuple[str, str]], how: str
 ) -> None:
     schedule = {"cron": "0 */6 * * *", **rules}
@@ -105,7 +105,7 @@ def test_catching_up(
     assert schedules.tick("2026-01-02 03:01")["fired"] == 0
 
 
-def test_on_time_means_within_two_minutes(schedules: ScheduleClock) -> None:
+def test_a_time_up_to_two_minutes_old_is_not_missed(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", everySeconds=30, catchUp="none")
     schedules.tick("2026-01-01 00:04")
     assert schedules.outcomes() == [
@@ -114,7 +114,7 @@ def test_on_time_means_within_two_minutes(schedules: ScheduleClock) -> None:
     ]
 
 
-def test_a_clock_that_jumps_fires_nothing_twice(schedules: ScheduleClock) -> None:
+def test_a_clock_that_jumps_back_fires_no_time_twice(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
     for now in ("2026-01-01 03:00", "2026-01-01 01:00", "2026-01-01 02:30", "2026-01-01 03:00"):
         schedules.tick(now)
@@ -122,7 +122,7 @@ def test_a_clock_that_jumps_fires_nothing_twice(schedules: ScheduleClock) -> Non
     assert [outcome for _, outcome in schedules.outcomes()] == ["started"] * 3
 
 
-def test_a_long_backlog_is_worked_off_by_several_ticks(schedules: ScheduleClock) -> None:
+def test_a_long_backlog_is_processed_by_several_ticks(schedules: ScheduleClock) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fire, "MAX_TIMES_PER_BATCH", 4)
         schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
@@ -130,7 +130,7 @@ def test_a_long_backlog_is_worked_off_by_several_ticks(schedules: ScheduleClock)
     assert fired == [4, 4, 2, 0]
 
 
-def test_a_schedule_restarts_only_if_its_times_change(
+def test_saving_a_schedule_resets_its_next_time_only_if_its_times_change(
     schedules: ScheduleClock,
 ) -> None:
     schedules.save("2026-01-01 00:00", cron="0 6 * * *", catchUp="all")
@@ -140,7 +140,7 @@ def test_a_schedule_restarts_only_if_its_times_change(
     assert schedules.next() == "2026-01-02 07:00"
 
 
-def test_overlap_allow(schedules: ScheduleClock) -> None:
+def test_overlap_allow_runs_jobs_concurrently(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="allow")
     schedules.tick("2026-01-01 01:00")
     schedules.tick("2026-01-01 02:00")
@@ -156,11 +156,11 @@ def test_a_skipped_overlap_is_recorded_and_published(schedules: ScheduleClock) -
     schedules.tick("2026-01-01 03:00")
     assert [outcome for _, outcome in schedules.outcomes()] == ["started", "skipped", "started"]
     assert "20260101T010000Z-s" in schedules.history()[1]["reason"]
-    [told] = [e for e in schedules.runner.cloud.published() if e["detail-type"] == "Schedule Skipped"]
-    assert (told["detail"]["time"], told["detail"]["outcome"]) == ("2026-01-01T02:00:00+00:00", "skipped")
+    [event] = [e for e in schedules.runner.cloud.published() if e["detail-type"] == "Schedule Skipped"]
+    assert (event["detail"]["time"], event["detail"]["outcome"]) == ("2026-01-01T02:00:00+00:00", "skipped")
 
 
-def test_overlap_queue_starts_each_when_the_one_before_has_ended(schedules: ScheduleClock) -> None:
+def test_overlap_queue_starts_each_job_after_the_previous_one_ends(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="queue")
     for hour in (1, 2, 3):
         schedules.tick(f"2026-01-01 0{hour}:00")
@@ -178,7 +178,7 @@ def test_overlap_queue_starts_each_when_the_one_before_has_ended(schedules: Sche
     assert schedules.end("2026-01-01 03:00")["state"] == "SUCCESS"
 
 
-def test_overlap_queue_and_concurrency_together(runner: JobRunner) -> None:
+def test_overlap_queue_respects_the_concurrency_limit(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
     schedules = ScheduleClock(runner)
     schedules.save("2026-01-01 00:00", schedule_id="x", cron="0 * * * *", overlap="queue")
@@ -197,7 +197,7 @@ def test_overlap_queue_and_concurrency_together(runner: JobRunner) -> None:
         assert schedules.end(time)["state"] == "SUCCESS"
 
 
-def test_overlap_replace_kills_the_one_before(schedules: ScheduleClock) -> None:
+def test_overlap_replace_kills_the_previous_job(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 * * * *", overlap="replace")
     schedules.tick("2026-01-01 01:00")
     [held] = schedules.runner.take(1)
@@ -216,7 +216,7 @@ def test_overlap_replace_kills_the_one_before(schedules: ScheduleClock) -> None:
     assert schedules.runner.job(old["trigger"])["steps"][0]["counts"] == {"KILLED": 1}
 
 
-def test_a_trigger_that_exists_moves_the_schedule_on(schedules: ScheduleClock) -> None:
+def test_an_existing_trigger_is_recorded_and_the_schedule_continues(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 * * * *", triggerFormat="%Y%m%d")
     schedules.runner.submit("20260101")
     schedules.tick("2026-01-01 01:00")
@@ -235,8 +235,8 @@ def test_a_job_that_cannot_run_is_recorded_as_refused(schedules: ScheduleClock) 
     assert schedules.next() == "2026-01-01 02:00"
 
 
-def test_many_that_are_due_together_are_handed_on(runner: JobRunner) -> None:
-    """The tick itself fires the first chunk; the rest goes through the queue, to a few functions."""
+def test_schedules_beyond_the_first_chunk_are_fired_through_the_queue(runner: JobRunner) -> None:
+    """The tick fires the first chunk itself and queues the other chunks."""
     runner.define({"stepName": "a"})
     schedules = ScheduleClock(runner)
     for number in range(23):
@@ -277,22 +277,22 @@ def test_many_that_are_due_together_are_handed_on(runner: JobRunner) -> None:
     ],
     ids=str,
 )
-def test_bad_schedules_are_refused_each_with_its_code(
+def test_invalid_schedules_are_rejected_with_a_specific_code(
     schedules: ScheduleClock, document: dict[str, Any], code: str, pointer: str
 ) -> None:
-    answer = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", document)
-    assert (answer.status, answer.json["code"]) == (422, code), answer
-    assert [fault["pointer"] for fault in answer.json["faults"]] == [pointer]
+    response = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", document)
+    assert (response.status, response.json["code"]) == (422, code), response
+    assert [fault["pointer"] for fault in response.json["faults"]] == [pointer]
     assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s").status == 404
 
 
-def test_saved_read_listed_switched_and_deleted(schedules: ScheduleClock) -> None:
+def test_schedules_are_saved_read_listed_disabled_and_deleted(schedules: ScheduleClock) -> None:
     http = schedules.runner.cloud.http
-    made = http("PUT", "/v1/schedules/play/nightly", {"cron": "@daily", "timezone": "Europe/Berlin"})
-    assert (made.status, made.headers["etag"], made.json["version"]) == (201, '"v1"', 1)
-    assert (made.json["status"], made.json["updateUser"]) == (1, "admin")
-    again = http("PUT", "/v1/schedules/play/nightly", made.json | {"status": 0})
-    assert (again.status, again.json["status"], again.json["nextTime"]) == (200, 0, None)
+    created = http("PUT", "/v1/schedules/play/nightly", {"cron": "@daily", "timezone": "Europe/Berlin"})
+    assert (created.status, created.headers["etag"], created.json["version"]) == (201, '"v1"', 1)
+    assert (created.json["status"], created.json["updateUser"]) == (1, "admin")
+    updated = http("PUT", "/v1/schedules/play/nightly", created.json | {"status": 0})
+    assert (updated.status, updated.json["status"], updated.json["nextTime"]) == (200, 0, None)
     stale = http("PUT", "/v1/schedules/play/nightly", {"cron": "@daily"}, headers={"If-Match": '"v1"'})
     assert (stale.status, stale.json["code"]) == (412, "precondition-failed")
     http("PUT", "/v1/schedules/play/early", {"cron": "0 1 * * *"})
@@ -304,18 +304,20 @@ def test_saved_read_listed_switched_and_deleted(schedules: ScheduleClock) -> Non
         "early",
         "nightly",
     ]
-    refused = http("DELETE", "/v1/definitions/play")
-    assert (refused.status, refused.json["code"]) == (409, "definition-in-use")
-    assert "early, nightly" in refused.json["detail"]
+    rejected = http("DELETE", "/v1/definitions/play")
+    assert (rejected.status, rejected.json["code"]) == (409, "definition-in-use")
+    assert "early, nightly" in rejected.json["detail"]
     assert http("DELETE", "/v1/schedules/play/nightly").status == 204
     assert http("GET", "/v1/schedules/play/nightly").json["code"] == "schedule-not-found"
     assert http("PUT", "/v1/schedules/nothing/s", {"cron": "@daily"}).json["code"] == "definition-not-found"
 
 
-def test_the_coming_times(schedules: ScheduleClock) -> None:
+def test_upcoming_times_are_listed_in_utc_and_local_time(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="30 2 * * *", timezone="Europe/Berlin", status=0)
-    answer = schedules.runner.cloud.http("GET", "/v1/schedules/play/s/next?count=3&from=2026-03-28T00:00:00Z")
-    assert answer.json["items"] == [
+    response = schedules.runner.cloud.http(
+        "GET", "/v1/schedules/play/s/next?count=3&from=2026-03-28T00:00:00Z"
+    )
+    assert response.json["items"] == [
         {"utc": "2026-03-28T01:30:00.000Z", "local": "2026-03-28T02:30:00+01:00"},
         {"utc": "2026-03-29T01:00:00.000Z", "local": "2026-03-29T03:00:00+02:00"},
         {"utc": "2026-03-30T00:30:00.000Z", "local": "2026-03-30T02:30:00+02:00"},
@@ -323,13 +325,13 @@ def test_the_coming_times(schedules: ScheduleClock) -> None:
     assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s/next?count=0").status == 422
 
 
-def test_manual_fires_start_a_job(schedules: ScheduleClock) -> None:
+def test_a_manual_fire_starts_a_job_unless_it_overlaps(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip", params={"x": 1, "y": 1})
     http = schedules.runner.cloud.http
-    wish = {"dataTime": "2026-05-05T00:00:00Z", "params": {"y": 2}}
-    fired = http("POST", "/v1/schedules/play/s:fire", wish)
+    body = {"dataTime": "2026-05-05T00:00:00Z", "params": {"y": 2}}
+    fired = http("POST", "/v1/schedules/play/s:fire", body)
     assert (fired.status, fired.json["params"], fired.json["submitUser"]) == (202, {"x": 1, "y": 2}, "admin")
-    assert http("POST", "/v1/schedules/play/s:fire", wish).status == 200
+    assert http("POST", "/v1/schedules/play/s:fire", body).status == 200
     blocked = http("POST", "/v1/schedules/play/s:fire")
     assert (blocked.status, blocked.json["code"]) == (409, "overlap")
     assert schedules.outcomes() == [("2026-05-05 00:00", "started")]
@@ -348,7 +350,7 @@ def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> No
     schedules.runner.define(A, name=name, dependencies=list(parents), **job)
 
 
-def test_a_recreated_schedule_is_not_the_deleted_one(schedules: ScheduleClock) -> None:
+def test_a_stale_update_does_not_change_a_recreated_schedule(schedules: ScheduleClock) -> None:
     define(schedules, "play")
     schedules.save("2026-01-01 00:00", cron="0 1 * * *")
     old = schedules.mill.schedules.get("play", "s")
@@ -363,7 +365,7 @@ def test_a_recreated_schedule_is_not_the_deleted_one(schedules: ScheduleClock) -
     assert schedules.next() == "2026-01-01 05:30"
 
 
-def test_a_due_time_is_fired_after_a_change_of_the_schedule(schedules: ScheduleClock) -> None:
+def test_a_due_time_fires_after_the_schedule_is_changed(schedules: ScheduleClock) -> None:
     define(schedules, "play")
     schedules.save("2026-01-01 00:00", cron="0 1 * * *", endDate="2026-02-01")
     schedules.save("2026-01-01 01:00:20", cron="0 1 * * *", endDate="2026-03-01")
@@ -378,8 +380,8 @@ def test_the_tick_fires_schedules_while_the_queue_is_unavailable(schedules: Sche
     with pytest.MonkeyPatch.context() as patch, Faults() as faults:
         patch.setattr(due, "CHUNK", 1)
         faults.fail("sqs", "SendMessageBatch", how="before", times=9)
-        told = schedules.tick("2026-01-01 01:00")
-        assert (len(schedules.jobs()), told["failed"]) == (1, 1)
+        result = schedules.tick("2026-01-01 01:00")
+        assert (len(schedules.jobs()), result["failed"]) == (1, 1)
         faults.clear_faults()
         for minute in (1, 2):
             schedules.tick(f"2026-01-01 01:0{minute}")
@@ -387,11 +389,11 @@ def test_the_tick_fires_schedules_while_the_queue_is_unavailable(schedules: Sche
     assert len(schedules.jobs()) == 3
 
 
-def test_large_schedules_are_rejected_and_histories_stay_small(schedules: ScheduleClock) -> None:
+def test_large_schedules_are_rejected_and_histories_are_truncated(schedules: ScheduleClock) -> None:
     define(schedules, "play")
     large = {"cron": "* * * * *", "params": {"x": "y" * 70_000}}
-    answer = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", large)
-    assert (answer.status, answer.json["code"]) == (413, "schedule-too-large")
+    response = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", large)
+    assert (response.status, response.json["code"]) == (413, "schedule-too-large")
     schedules.runner.define({"stepName": "a", "workerGroup": "w" * 60})
     schedules.save("2026-01-01 00:00", cron="* * * * *", catchUp="all")
     with pytest.MonkeyPatch.context() as patch:
@@ -411,9 +413,9 @@ def test_shortened_triggers_stay_distinct(schedules: ScheduleClock) -> None:
 @pytest.mark.parametrize("form", ["%Y%m%e", "%k", "%Y%m%d%z", "%Y-%Z", "%H:%M"])
 def test_formats_that_yield_invalid_triggers_are_rejected(schedules: ScheduleClock, form: str) -> None:
     define(schedules, "play")
-    wish = {"cron": "@daily", "triggerFormat": form, "timezone": "Asia/Dubai"}
+    body = {"cron": "@daily", "triggerFormat": form, "timezone": "Asia/Dubai"}
     assert (
-        schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", wish).json["code"] == "bad-trigger-format"
+        schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", body).json["code"] == "bad-trigger-format"
     )
 
 
@@ -422,16 +424,16 @@ def test_a_definition_with_a_schedule_or_child_is_not_deleted(
 ) -> None:
     define(schedules, "play")
     define(schedules, "parent")
-    real = definitions._check_unused
+    check_unused = definitions._check_unused
 
-    def meanwhile(mill: Any, name: str) -> None:
-        real(mill, name)
+    def check_then_save(mill: Any, name: str) -> None:
+        check_unused(mill, name)
         if name == "play":
             schedules.save("2026-01-01 00:00", cron="@daily")
         else:
             define(schedules, "child", "parent")
 
-    monkeypatch.setattr(definitions, "_check_unused", meanwhile)
+    monkeypatch.setattr(definitions, "_check_unused", check_then_save)
     for name in ("play", "parent"):
         with pytest.raises(DefinitionInUse):
             definitions.delete(schedules.mill, name)
@@ -442,7 +444,7 @@ def test_a_definition_with_a_schedule_or_child_is_not_deleted(
         schedules.save("2026-01-01 00:00", cron="@daily")
 
 
-def test_contention_is_answered_with_busy(schedules: ScheduleClock, monkeypatch: Any) -> None:
+def test_contention_returns_busy(schedules: ScheduleClock, monkeypatch: Any) -> None:
     from shardmill.store.table import Contended, Table
 
     define(schedules, "play")
@@ -451,13 +453,13 @@ def test_contention_is_answered_with_busy(schedules: ScheduleClock, monkeypatch:
         raise Contended
 
     monkeypatch.setattr(Table, "transact", contended)
-    answer = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", {"cron": "@daily"})
-    assert (answer.status, answer.json["code"]) == (503, Busy.code)
+    response = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", {"cron": "@daily"})
+    assert (response.status, response.json["code"]) == (503, Busy.code)
 
 
-def test_times_at_the_end_of_the_calendar_are_rejected(schedules: ScheduleClock) -> None:
+def test_a_time_beyond_the_supported_calendar_is_rejected(schedules: ScheduleClock) -> None:
     define(schedules, "play")
     schedules.save("2026-01-01 00:00", cron="@daily", timezone="Asia/Tokyo", triggerFormat="%Y%m%d")
-    wish = {"dataTime": "9999-12-31T23:59:59Z"}
-    answer = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", wish)
-    assert (answer.status, answer.json["code"]) == (422, "bad-time")
+    body = {"dataTime": "9999-12-31T23:59:59Z"}
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", body)
+    assert (response.status, response.json["code"]) == (422, "bad-time")

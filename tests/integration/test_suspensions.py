@@ -1,4 +1,4 @@
-"""Suspension of a definition, a worker group or everything."""
+"""Suspension of a definition, a worker group or all groups."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from support.scenarios.worker_api import register
 def test_a_suspended_definition_starts_no_new_jobs_and_running_jobs_continue(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 2})
     runner.submit("t1")
-    for _ in range(2):  # the same again changes nothing
-        told = runner.post("/v1/definitions/play:suspend", {"reason": "a bad source"})
-        assert told["suspended"].endswith(": a bad source")
-    refused = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t2"})
-    assert (refused.status, refused.json["code"]) == (409, "definition-suspended")
-    assert "a bad source" in refused.json["detail"]
-    again = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1"})
-    assert again.status == 200
+    for _ in range(2):  # repeating it changes nothing
+        result = runner.post("/v1/definitions/play:suspend", {"reason": "a bad source"})
+        assert result["suspended"].endswith(": a bad source")
+    rejected = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t2"})
+    assert (rejected.status, rejected.json["code"]) == (409, "definition-suspended")
+    assert "a bad source" in rejected.json["detail"]
+    repeated = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1"})
+    assert repeated.status == 200
     assert runner.run()["state"] == "SUCCESS"
-    runner.define({"stepName": "a"})  # a new version is as suspended as the old one
+    runner.define({"stepName": "a"})  # a new version stays suspended
     [listed] = runner.cloud.http("GET", "/v1/definitions").json["items"]
     assert listed["suspended"]
     assert runner.cloud.http("GET", "/v1/definitions/play").json["suspended"]
@@ -32,14 +32,14 @@ def test_a_suspended_definition_starts_no_new_jobs_and_running_jobs_continue(run
     assert runner.run(trigger="t2")["state"] == "SUCCESS"
 
 
-def test_a_definition_that_is_not_there_cannot_be_suspended(runner: JobRunner) -> None:
+def test_an_unknown_definition_cannot_be_suspended_or_resumed(runner: JobRunner) -> None:
     assert runner.post("/v1/definitions/nope:suspend", status=404)["code"] == "definition-not-found"
     runner.define({"stepName": "a"})
     runner.post("/v1/definitions/play:suspend")
     assert runner.cloud.http("DELETE", "/v1/definitions/play").status == 204
     assert runner.post("/v1/definitions/play:resume", status=404)["code"] == "definition-not-found"
     runner.define({"stepName": "a"})
-    runner.submit()  # one that is made anew begins anew
+    runner.submit()  # a recreated definition is not suspended
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_definition_that_is_not_there_cannot_be_suspended(runner: JobRunner) -
         ("all", ["started", "started", "started"]),
     ],
 )
-def test_schedules_follow_their_catch_up_when_it_is_resumed(
+def test_schedules_catch_up_when_their_definition_is_resumed(
     runner: JobRunner, catch_up: str, outcomes: list[str]
 ) -> None:
     runner.define({"stepName": "a"})
@@ -65,7 +65,7 @@ def test_schedules_follow_their_catch_up_when_it_is_resumed(
     assert [outcome for _, outcome in schedules.outcomes()] == outcomes
 
 
-def test_resuming_a_child_recovers_the_end_of_its_parent(runner: JobRunner) -> None:
+def test_resuming_a_child_definition_starts_the_child_of_an_ended_parent(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.define({"stepName": "a"}, name="child", dependencies=[{"jobName": "play"}])
     runner.post("/v1/definitions/child:suspend")
@@ -79,12 +79,12 @@ def test_resuming_a_child_recovers_the_end_of_its_parent(runner: JobRunner) -> N
     assert child["dataTime"] == "2026-01-01T00:00:00.000Z"
 
 
-def test_tasks_of_a_suspended_group_wait_and_its_running_ones_end(runner: JobRunner) -> None:
+def test_tasks_of_a_suspended_group_wait_and_running_tasks_finish(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 4})
     runner.submit()
     held = runner.take(1)
-    told = runner.post("/v1/groups/default:suspend", {"reason": "maintenance"})
-    assert told["suspended"].endswith(": maintenance")
+    result = runner.post("/v1/groups/default:suspend", {"reason": "maintenance"})
+    assert result["suspended"].endswith(": maintenance")
     for _ in range(3):
         assert runner.worker.take() == []
     runner.worker.report(held)
@@ -99,16 +99,16 @@ def test_tasks_of_a_suspended_group_wait_and_its_running_ones_end(runner: JobRun
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_a_worker_whose_groups_are_all_suspended_is_told_to_pause(runner: JobRunner) -> None:
+def test_a_worker_whose_groups_are_all_suspended_is_suspended(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/other", {})
     worker = register(runner, groups=["default", "other"])
     for name in ("default", "other"):
         assert not _beat(runner, worker)["suspended"]
         runner.post(f"/v1/groups/{name}:suspend")
     assert _beat(runner, worker)["suspended"]
-    refused = runner.post("/v1/work:lease", {"workerId": worker["id"]}, status=409)
-    assert refused["code"] == "worker-suspended"
-    assert "group default was suspended by" in refused["detail"]
+    rejected = runner.post("/v1/work:lease", {"workerId": worker["id"]}, status=409)
+    assert rejected["code"] == "worker-suspended"
+    assert "group default was suspended by" in rejected["detail"]
     runner.post("/v1/groups/other:resume")
     assert not _beat(runner, worker)["suspended"]
     assert runner.post("/v1/work:lease", {"workerId": worker["id"]})["items"] == []
@@ -116,8 +116,8 @@ def test_a_worker_whose_groups_are_all_suspended_is_told_to_pause(runner: JobRun
 
 def _beat(runner: JobRunner, worker: dict[str, Any]) -> dict[str, Any]:
     path = f"/v1/workers/{worker['id']}:heartbeat"
-    told: dict[str, Any] = runner.post(path, {"session": worker["session"]})
-    return told
+    result: dict[str, Any] = runner.post(path, {"session": worker["session"]})
+    return result
 
 
 def test_a_step_of_two_groups_continues_in_the_active_group(runner: JobRunner) -> None:
@@ -129,7 +129,7 @@ def test_a_step_of_two_groups_continues_in_the_active_group(runner: JobRunner) -
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_suspending_everything_includes_later_groups(runner: JobRunner) -> None:
+def test_suspending_all_groups_includes_groups_created_later(runner: JobRunner) -> None:
     runner.post("/v1/groups:suspend", {"reason": "fire drill"}, status=204)
     runner.cloud.http("PUT", "/v1/groups/later", {})
     runner.define({"stepName": "a", "workerGroup": "later"})
@@ -154,7 +154,7 @@ def test_suspending_everything_includes_later_groups(runner: JobRunner) -> None:
     runner.cloud.run_until(lambda: runner.ended(name="quick"), 30, meanwhile=runner.cloud.serve_lambda_lanes)
 
 
-def test_a_group_that_is_not_there_cannot_be_suspended(runner: JobRunner) -> None:
+def test_an_unknown_group_cannot_be_suspended(runner: JobRunner) -> None:
     assert runner.post("/v1/groups/nope:suspend", status=404)["code"] == "group-not-found"
 
 
@@ -180,9 +180,9 @@ def test_a_heartbeat_names_the_suspended_group(runner: JobRunner) -> None:
     worker = register(runner)
     beat = {"session": worker["session"]}
     runner.post("/v1/groups/default:suspend", {"reason": "maintenance"})
-    told = runner.post(f"/v1/workers/{worker['id']}:heartbeat", beat)
-    assert "group default was suspended by" in told["notes"]
-    assert "workers resume" not in told["notes"]
+    result = runner.post(f"/v1/workers/{worker['id']}:heartbeat", beat)
+    assert "group default was suspended by" in result["notes"]
+    assert "workers resume" not in result["notes"]
     runner.post("/v1/groups/default:resume")
     assert runner.post(f"/v1/workers/{worker['id']}:heartbeat", beat)["notes"] is None
 
