@@ -14,10 +14,10 @@ STEP = {"steps": [{"stepName": "a"}]}
 def test_definitions_have_versions_and_etags(cloud: Cloud) -> None:
     first = cloud.http("PUT", "/v1/definitions/d", STEP)
     assert (first.status, first.json["version"], first.headers["etag"]) == (201, 1, '"v1"')
-    again = cloud.http("PUT", "/v1/definitions/d", STEP, headers={"If-Match": '"v1"'})
-    assert (again.status, again.json["version"]) == (200, 2)
-    late = cloud.http("PUT", "/v1/definitions/d", STEP, headers={"If-Match": '"v1"'})
-    assert (late.status, late.json["code"]) == (412, "precondition-failed")
+    updated = cloud.http("PUT", "/v1/definitions/d", STEP, headers={"If-Match": '"v1"'})
+    assert (updated.status, updated.json["version"]) == (200, 2)
+    stale = cloud.http("PUT", "/v1/definitions/d", STEP, headers={"If-Match": '"v1"'})
+    assert (stale.status, stale.json["code"]) == (412, "precondition-failed")
     new = cloud.http("PUT", "/v1/definitions/d", STEP, headers={"If-None-Match": "*"})
     assert new.status == 412
     versions = cloud.http("GET", "/v1/definitions/d/versions").json["items"]
@@ -28,7 +28,7 @@ def test_definitions_have_versions_and_etags(cloud: Cloud) -> None:
     assert cloud.http("PUT", "/v1/definitions/d", STEP).json["version"] == 3
 
 
-def test_both_spellings_are_returned_in_one_form(cloud: Cloud) -> None:
+def test_both_definition_formats_are_returned_in_the_same_form(cloud: Cloud) -> None:
     old = {
         "steps": [
             {"stepName": "a", "stepType": "SHARD", "shardConf": {"shard": 12, "startShardId": 0}},
@@ -59,15 +59,15 @@ def test_validation_reports_all_faults_and_changes_nothing(cloud: Cloud) -> None
             {"stepName": "t", "sharding": 2, "stepType": "SHARD", "shardConf": {"shard": 2}},
         ],
     }
-    answer = cloud.http("POST", "/v1/definitions:validate", document)
-    assert (answer.status, answer.json["valid"]) == (200, False)
-    pointers = {fault["pointer"] for fault in answer.json["faults"]}
+    response = cloud.http("POST", "/v1/definitions:validate", document)
+    assert (response.status, response.json["valid"]) == (200, False)
+    pointers = {fault["pointer"] for fault in response.json["faults"]}
     assert {"/extra", "/steps/2/stepName", "/steps/2/sharding", "/steps/3/stepName"} <= pointers
-    messages = " ".join(fault["message"] for fault in answer.json["faults"])
-    for words in ("a -> b -> a", "ghost", "nobody"):
-        assert words in messages
-    refused = cloud.http("PUT", "/v1/definitions/bad", document)
-    assert (refused.status, refused.json["code"]) == (422, "invalid-definition")
+    messages = " ".join(fault["message"] for fault in response.json["faults"])
+    for text in ("a -> b -> a", "ghost", "nobody"):
+        assert text in messages
+    rejected = cloud.http("PUT", "/v1/definitions/bad", document)
+    assert (rejected.status, rejected.json["code"]) == (422, "invalid-definition")
     assert cloud.http("GET", "/v1/definitions").json["items"] == []
 
 
@@ -82,12 +82,12 @@ def test_validation_reports_all_faults_and_changes_nothing(cloud: Cloud) -> None
         ("POST", "/v1/health"),
     ],
 )
-def test_without_a_valid_token_nothing_is_readable(
+def test_requests_without_a_valid_token_are_rejected(
     cloud: Cloud, method: str, path: str, token: str | None
 ) -> None:
-    answer = cloud.http(method, path, {} if method != "GET" else None, token=token)
-    assert (answer.status, answer.json["code"]) == (401, "unauthorized")
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = cloud.http(method, path, {} if method != "GET" else None, token=token)
+    assert (response.status, response.json["code"]) == (401, "unauthorized")
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 def test_public_routes_need_no_token(cloud: Cloud) -> None:
@@ -110,12 +110,12 @@ def test_public_routes_need_no_token(cloud: Cloud) -> None:
         (b"{}", {"content-type": "text/plain"}, 415, "unsupported-media-type"),
     ],
 )
-def test_unreadable_bodies(
+def test_unreadable_bodies_are_rejected(
     cloud: Cloud, body: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
-    answer = cloud.http("POST", "/v1/jobs", body, headers=headers)
-    assert (answer.status, answer.json["code"]) == (status, code)
-    assert answer.headers["content-type"] == "application/problem+json"
+    response = cloud.http("POST", "/v1/jobs", body, headers=headers)
+    assert (response.status, response.json["code"]) == (status, code)
+    assert response.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,11 @@ def test_unreadable_bodies(
         ("POST", "/openapi.json", "GET"),
     ],
 )
-def test_wrong_methods_name_the_right_ones(cloud: Cloud, method: str, path: str, allowed: str) -> None:
-    answer = cloud.http(method, path, {} if method != "GET" else None)
-    assert (answer.status, answer.json["code"], answer.headers["allow"]) == (
+def test_a_method_not_allowed_response_lists_the_allowed_methods(
+    cloud: Cloud, method: str, path: str, allowed: str
+) -> None:
+    response = cloud.http(method, path, {} if method != "GET" else None)
+    assert (response.status, response.json["code"], response.headers["allow"]) == (
         405,
         "method-not-allowed",
         allowed,
@@ -138,9 +140,9 @@ def test_wrong_methods_name_the_right_ones(cloud: Cloud, method: str, path: str,
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/jobs/a/b/c", "/v1/definitions/a/b/c"])
-def test_unknown_paths(cloud: Cloud, path: str) -> None:
-    answer = cloud.http("GET", path)
-    assert (answer.status, answer.json["code"]) == (404, "no-such-path")
+def test_unknown_paths_are_not_found(cloud: Cloud, path: str) -> None:
+    response = cloud.http("GET", path)
+    assert (response.status, response.json["code"]) == (404, "no-such-path")
 
 
 @pytest.mark.parametrize(
@@ -152,9 +154,9 @@ def test_unknown_paths(cloud: Cloud, path: str) -> None:
         ("/v1/workers/nobody", "worker-not-found"),
     ],
 )
-def test_unknown_things(cloud: Cloud, path: str, code: str) -> None:
-    answer = cloud.http("GET", path)
-    assert (answer.status, answer.json["code"]) == (404, code)
+def test_unknown_resources_have_a_specific_code(cloud: Cloud, path: str, code: str) -> None:
+    response = cloud.http("GET", path)
+    assert (response.status, response.json["code"]) == (404, code)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +168,10 @@ def test_unknown_things(cloud: Cloud, path: str, code: str) -> None:
         ("/v1/jobs?cursor=!!", "/cursor"),
     ],
 )
-def test_bad_queries_name_the_field(cloud: Cloud, path: str, pointer: str) -> None:
-    answer = cloud.http("GET", path)
-    assert (answer.status, answer.json["code"]) == (422, "invalid-request")
-    assert [fault["pointer"] for fault in answer.json["faults"]] == [pointer]
+def test_invalid_query_parameters_are_reported_with_a_pointer(cloud: Cloud, path: str, pointer: str) -> None:
+    response = cloud.http("GET", path)
+    assert (response.status, response.json["code"]) == (422, "invalid-request")
+    assert [fault["pointer"] for fault in response.json["faults"]] == [pointer]
 
 
 def _pages(cloud: Cloud, path: str, limit: int) -> list[Any]:
@@ -211,8 +213,8 @@ def test_pages_contain_each_item_once(runner: JobRunner, limit: int) -> None:
 
 
 def test_groups_are_created_changed_and_deleted_with_their_queues(runner: JobRunner) -> None:
-    made = runner.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 30})
-    assert (made.status, made.json["kind"], made.json["leaseSeconds"]) == (201, "pull", 30)
+    created = runner.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 30})
+    assert (created.status, created.json["kind"], created.json["leaseSeconds"]) == (201, "pull", 30)
     row = runner.mill.groups.get("g1")
     assert row is not None
     assert len(row.queues) == 3
@@ -223,14 +225,14 @@ def test_groups_are_created_changed_and_deleted_with_their_queues(runner: JobRun
     assert runner.cloud.http("PUT", "/v1/groups/1bad", {}).status == 422
     assert runner.cloud.http("DELETE", "/v1/groups/g1").status == 204
     assert runner.cloud.http("GET", "/v1/groups/g1").status == 404
-    again = runner.cloud.http("PUT", "/v1/groups/g1", {})
-    assert again.status == 201
+    recreated = runner.cloud.http("PUT", "/v1/groups/g1", {})
+    assert recreated.status == 201
     newer = runner.mill.groups.get("g1")
     assert newer is not None
     assert not set(newer.queues) & set(row.queues)
 
 
-def test_the_worker_protocol_over_http(runner: JobRunner) -> None:
+def test_a_worker_registers_leases_beats_and_reports_over_http(runner: JobRunner) -> None:
     http = runner.cloud.http
     worker = http("POST", "/v1/workers", {"name": "w1", "groups": ["default"], "slots": 2}).json
     assert worker["status"] == 3

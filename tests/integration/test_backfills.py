@@ -19,96 +19,100 @@ def schedules(runner: JobRunner) -> ScheduleClock:
     return schedules
 
 
-def begin(schedules: ScheduleClock, **request: Any) -> dict[str, Any]:
-    answer = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", {**RANGE, **request})
-    assert answer.status == 202, answer
-    assert answer.headers["location"] == f"/v1/schedules/play/s/backfills/{answer.json['number']}"
-    begun: dict[str, Any] = answer.json
-    return begun
+def start_backfill(schedules: ScheduleClock, **request: Any) -> dict[str, Any]:
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", {**RANGE, **request})
+    assert response.status == 202, response
+    assert response.headers["location"] == f"/v1/schedules/play/s/backfills/{response.json['number']}"
+    started: dict[str, Any] = response.json
+    return started
 
 
-def look(schedules: ScheduleClock, number: int = 1) -> dict[str, Any]:
+def read_backfill(schedules: ScheduleClock, number: int = 1) -> dict[str, Any]:
     shown: dict[str, Any] = schedules.runner.cloud.http(
         "GET", f"/v1/schedules/play/s/backfills/{number}"
     ).json
     return shown
 
 
-def work_off(schedules: ScheduleClock, number: int = 1, judge: Any = fail_shards()) -> dict[str, Any]:
-    most = look(schedules, number)["parallel"]
+def run_backfill(schedules: ScheduleClock, number: int = 1, judge: Any = fail_shards()) -> dict[str, Any]:
+    limit = read_backfill(schedules, number)["parallel"]
 
-    def go_on() -> None:
-        assert look(schedules, number)["running"] <= most
+    def work() -> None:
+        assert read_backfill(schedules, number)["running"] <= limit
         schedules.runner.work(judge)
         schedules.runner.cloud.deliver_job_ends()
 
-    schedules.runner.cloud.run_until(lambda: look(schedules, number)["state"] == "DONE", 60, meanwhile=go_on)
-    return look(schedules, number)
+    schedules.runner.cloud.run_until(
+        lambda: read_backfill(schedules, number)["state"] == "DONE", 60, meanwhile=work
+    )
+    return read_backfill(schedules, number)
 
 
-def numbers(shown: dict[str, Any]) -> tuple[int, ...]:
+def counts(shown: dict[str, Any]) -> tuple[int, ...]:
     return tuple(shown[name] for name in ("total", "waiting", "running", "success", "failed", "skipped"))
 
 
 def test_each_time_of_a_range_gets_one_job(schedules: ScheduleClock) -> None:
-    begun = begin(schedules, parallel=2)
-    assert (begun["state"], numbers(begun)) == ("RUNNING", (5, 3, 2, 0, 0, 0))
-    assert numbers(work_off(schedules)) == (5, 0, 0, 5, 0, 0)
+    started = start_backfill(schedules, parallel=2)
+    assert (started["state"], counts(started)) == ("RUNNING", (5, 3, 2, 0, 0, 0))
+    assert counts(run_backfill(schedules)) == (5, 0, 0, 5, 0, 0)
     assert schedules.jobs() == [f"2026-01-0{day} 03:00" for day in range(1, 6)]
     job = schedules.runner.job("20260101T030000Z-s")
     assert (job["params"], job["scheduleId"]) == ({"x": 1}, "s")
     assert schedules.next() == "2026-02-01 03:00"
 
 
-def test_newest_first_and_succeeded_times_are_skipped(schedules: ScheduleClock) -> None:
+def test_a_descending_backfill_starts_with_the_newest_time_and_skips_succeeded_times(
+    schedules: ScheduleClock,
+) -> None:
     schedules.runner.submit("20260103T030000Z-s", dataTime="2026-01-03T03:00:00Z")
     schedules.runner.run(trigger="20260103T030000Z-s")
-    begin(schedules, order="desc")
+    start_backfill(schedules, order="desc")
     assert schedules.state("2026-01-05 03:00") in ("INIT", "QUEUED")
-    assert numbers(work_off(schedules)) == (5, 0, 0, 4, 0, 1)
+    assert counts(run_backfill(schedules)) == (5, 0, 0, 4, 0, 1)
 
 
-def test_force_runs_succeeded_times_again_under_another_trigger(schedules: ScheduleClock) -> None:
-    begin(schedules)
-    work_off(schedules)
-    begin(schedules, force=True, to="2026-01-03T00:00:00Z")
-    assert numbers(work_off(schedules, 2)) == (2, 0, 0, 2, 0, 0)
+def test_a_forced_backfill_repeats_succeeded_times_with_a_new_trigger(schedules: ScheduleClock) -> None:
+    start_backfill(schedules)
+    run_backfill(schedules)
+    start_backfill(schedules, force=True, to="2026-01-03T00:00:00Z")
+    assert counts(run_backfill(schedules, 2)) == (2, 0, 0, 2, 0, 0)
     assert schedules.runner.job("20260101T030000Z-s-b2")["state"] == "SUCCESS"
 
 
-def test_failed_times_run_again(schedules: ScheduleClock) -> None:
-    begin(schedules, to="2026-01-03T00:00:00Z")
-    shown = work_off(schedules, judge=fail_shards(0))
-    assert numbers(shown) == (2, 0, 0, 0, 2, 0)
+def test_a_second_backfill_repeats_failed_times(schedules: ScheduleClock) -> None:
+    start_backfill(schedules, to="2026-01-03T00:00:00Z")
+    shown = run_backfill(schedules, judge=fail_shards(0))
+    assert counts(shown) == (2, 0, 0, 0, 2, 0)
     assert shown["notes"] == "last failure: 20260102T030000Z-s (FAILED)"
-    begin(schedules, to="2026-01-03T00:00:00Z")
-    assert numbers(work_off(schedules, 2)) == (2, 0, 0, 2, 0, 0)
+    start_backfill(schedules, to="2026-01-03T00:00:00Z")
+    assert counts(run_backfill(schedules, 2)) == (2, 0, 0, 2, 0, 0)
 
 
-def test_it_can_be_stopped(schedules: ScheduleClock) -> None:
-    begin(schedules)
+def test_a_backfill_can_be_stopped(schedules: ScheduleClock) -> None:
+    start_backfill(schedules)
     stopped = schedules.runner.cloud.http("POST", "/v1/schedules/play/s/backfills/1:stop").json
     assert (stopped["state"], stopped["notes"], stopped["waiting"]) == ("STOPPED", "stopped by admin", 0)
     schedules.end("2026-01-01 03:00")
     schedules.runner.cloud.deliver_job_ends()
-    assert numbers(look(schedules)) == (5, 0, 0, 1, 0, 0)
+    assert counts(read_backfill(schedules)) == (5, 0, 0, 1, 0, 0)
     assert schedules.jobs() == ["2026-01-01 03:00"]
 
 
-def test_separate_dates_and_times(schedules: ScheduleClock) -> None:
-    wish = {"times": ["2026-01-01", "20260103", "2026-01-05T03:00:00Z"], "parallel": 3}
-    answer = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", wish)
-    assert answer.json["total"] == 3
-    work_off(schedules)
+def test_a_backfill_accepts_a_list_of_dates_and_times(schedules: ScheduleClock) -> None:
+    body = {"times": ["2026-01-01", "20260103", "2026-01-05T03:00:00Z"], "parallel": 3}
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", body)
+    assert response.json["total"] == 3
+    run_backfill(schedules)
     assert schedules.jobs() == ["2026-01-01 03:00", "2026-01-03 03:00", "2026-01-05 03:00"]
 
 
 def test_the_tick_continues_a_stalled_backfill(schedules: ScheduleClock) -> None:
-    begin(schedules, to="2026-01-03T00:00:00Z")
+    start_backfill(schedules, to="2026-01-03T00:00:00Z")
     schedules.end("2026-01-01 03:00")
-    schedules.runner.cloud.published()  # and nobody is told
+    schedules.runner.cloud.published()  # discard the event
     schedules.runner.tick(minutes=2)
-    assert numbers(look(schedules)) == (2, 0, 1, 1, 0, 0)
+    assert counts(read_backfill(schedules)) == (2, 0, 1, 1, 0, 0)
 
 
 def test_concurrent_continuations_start_each_job_once(schedules: ScheduleClock) -> None:
@@ -116,13 +120,13 @@ def test_concurrent_continuations_start_each_job_once(schedules: ScheduleClock) 
 
     from shardmill.aws.clock import new_id
 
-    begin(schedules, parallel=2)
+    start_backfill(schedules, parallel=2)
     for day in (1, 2):
         schedules.end(f"2026-01-0{day} 03:00")
     now = schedules.runner.worker.clock()
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda _: backfill.advance(schedules.mill, ("play", "s", 1), now, new_id), range(6)))
-    assert numbers(look(schedules)) == (5, 1, 2, 2, 0, 0)
+    assert counts(read_backfill(schedules)) == (5, 1, 2, 2, 0, 0)
     assert schedules.jobs() == [f"2026-01-0{day} 03:00" for day in range(1, 5)]
 
 
@@ -144,13 +148,15 @@ def test_concurrent_continuations_start_each_job_once(schedules: ScheduleClock) 
     ],
     ids=str,
 )
-def test_bad_backfills_are_refused(schedules: ScheduleClock, request_: dict[str, Any], code: str) -> None:
-    answer = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", request_)
-    assert (answer.status, {each["code"] for each in answer.json["faults"]}) == (422, {code})
+def test_invalid_backfills_are_rejected(
+    schedules: ScheduleClock, request_: dict[str, Any], code: str
+) -> None:
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", request_)
+    assert (response.status, {each["code"] for each in response.json["faults"]}) == (422, {code})
     assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s/backfills").json["items"] == []
 
 
-def test_an_unknown_backfill(schedules: ScheduleClock) -> None:
+def test_an_unknown_backfill_is_not_found(schedules: ScheduleClock) -> None:
     assert (
         schedules.runner.cloud.http("GET", "/v1/schedules/play/s/backfills/7").json["code"]
         == "backfill-not-found"
@@ -167,8 +173,8 @@ def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> No
 def test_a_backfill_of_times_that_share_a_trigger_ends(schedules: ScheduleClock) -> None:
     define(schedules, "play")
     schedules.save("2026-02-01 00:00", cron="0 * * * *", triggerFormat="%Y%m%d")
-    wish = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z", "parallel": 3}
-    assert schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", wish).status == 202
+    body = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z", "parallel": 3}
+    assert schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", body).status == 202
     path = "/v1/schedules/play/s/backfills/1"
 
     def work() -> None:
@@ -185,23 +191,23 @@ def test_a_backfill_of_times_that_share_a_trigger_ends(schedules: ScheduleClock)
 def test_dates_of_a_backfill_are_in_the_schedules_time_zone(schedules: ScheduleClock) -> None:
     define(schedules, "play")
     schedules.save("2026-02-01 00:00", cron="30 0 * * *", timezone="Europe/Berlin")
-    for number, wish in enumerate(({"from": "2026-01-01", "to": "2026-01-02"}, {"times": ["2026-01-01"]}), 1):
-        answer = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", wish)
-        assert answer.json["total"] == 1, answer
-        kept = schedules.mill.schedules.backfill("play", "s", number)
-        assert kept is not None
-        assert kept.times == [ms("2025-12-31 23:30")]
+    for number, body in enumerate(({"from": "2026-01-01", "to": "2026-01-02"}, {"times": ["2026-01-01"]}), 1):
+        response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", body)
+        assert response.json["total"] == 1, response
+        stored = schedules.mill.schedules.backfill("play", "s", number)
+        assert stored is not None
+        assert stored.times == [ms("2025-12-31 23:30")]
 
 
-def test_a_backfill_notes_that_it_waits_only_while_it_waits(runner: JobRunner) -> None:
+def test_the_note_of_a_waiting_backfill_is_cleared_when_it_continues(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     schedules = ScheduleClock(runner)
     schedules.save("2026-01-01 00:00", cron="0 * * * *")
     runner.post("/v1/definitions/play:suspend")
     span = {"from": "2025-12-01T00:00:00Z", "to": "2025-12-01T02:00:00Z"}
-    begun = runner.post("/v1/schedules/play/s:backfill", span, status=202)
-    assert (begun["state"], begun["notes"]) == ("RUNNING", "waits until its definition is resumed")
+    started = runner.post("/v1/schedules/play/s:backfill", span, status=202)
+    assert (started["state"], started["notes"]) == ("RUNNING", "waits until its definition is resumed")
     runner.post("/v1/definitions/play:resume")
     runner.tick(2)
-    [going] = runner.cloud.http("GET", "/v1/schedules/play/s/backfills").json["items"]
-    assert (going["running"], going["notes"]) == (1, "")
+    [listed] = runner.cloud.http("GET", "/v1/schedules/play/s/backfills").json["items"]
+    assert (listed["running"], listed["notes"]) == (1, "")

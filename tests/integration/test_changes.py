@@ -1,4 +1,4 @@
-"""Changes of a running Job: leased tasks keep their settings, all others get the new ones."""
+"""Changes of a running Job: leased tasks keep their settings, later leases use the new ones."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from support.scenarios.manual_worker import ManualWorker
 ME = Actor("me")
 
 
-def change(runner: JobRunner, status: int = 200, *, action: str = "change", **wish: Any) -> Any:
-    answer = runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}", wish)
-    assert answer.status == status, answer
-    return answer.json
+def change(runner: JobRunner, status: int = 200, *, action: str = "change", **fields: Any) -> Any:
+    response = runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}", fields)
+    assert response.status == status, response
+    return response.json
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_waiting_tasks_move_to_another_group(runner: JobRunner, other: ManualWor
     assert "changed workerGroups to other: more memory" in [each["reason"] for each in history]
 
 
-def test_one_step_is_changed_and_the_others_are_not(runner: JobRunner, other: ManualWorker) -> None:
+def test_a_change_of_one_step_does_not_affect_the_others(runner: JobRunner, other: ManualWorker) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     change(runner, stepName="b", workerGroups=["other"], failedRetries=4, timeoutSeconds=60, priority=11)
@@ -71,13 +71,13 @@ def test_a_window_grows_and_shrinks(runner: JobRunner) -> None:
     change(runner, maxTaskCount=3)
     runner.later(6)
     runner.worker.report(held)
-    alive = runner.take(3)
+    leased = runner.take(3)
     assert runner.worker.take() == []
-    runner.worker.report(alive)
+    runner.worker.report(leased)
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_retries_are_given_to_a_job_that_fails(runner: JobRunner) -> None:
+def test_added_retries_apply_to_tasks_that_fail_later(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 2, "failedInterval": 0})
     runner.submit()
     held = runner.take(2)
@@ -95,7 +95,7 @@ def test_a_shorter_time_limit_applies_to_later_leases(runner: JobRunner) -> None
     [held] = runner.take(1)
     assert held.timeout_seconds == 600
     change(runner, timeoutSeconds=5)
-    runner.later(60)  # longer than the new limit, and seen: the attempt still has the time it was promised
+    runner.later(60)  # longer than the new limit; the running attempt keeps the old one
     assert runner.worker.beat([held]) == []
     runner.worker.report([held])
     [second] = runner.take(1)
@@ -130,7 +130,7 @@ def test_a_later_change_of_all_steps_overrides_one_of_a_step(runner: JobRunner) 
     assert [runner.row(index).spec["failedRetries"] for index in (0, 1)] == [3, 2]
 
 
-def test_nonsense_changes_nothing(runner: JobRunner) -> None:
+def test_invalid_changes_are_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     assert change(runner, 422)["code"] == "invalid-request"
@@ -144,7 +144,7 @@ def test_nonsense_changes_nothing(runner: JobRunner) -> None:
 
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("call", range(4))
-def test_a_change_that_was_broken_off_is_finished_by_the_tick(
+def test_the_tick_completes_an_interrupted_change(
     runner: JobRunner, faults: Faults, call: int, how: How
 ) -> None:
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
@@ -203,9 +203,9 @@ def test_the_later_of_two_concurrent_changes_applies(runner: JobRunner) -> None:
     runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
     job = runner.mill.jobs.find("play", "t1")
     assert job
-    wish = {"": {"failed_retries": 1}}
-    told: dict[str, Any] = {"priority": 1, "groups": job.groups, "now": 1, "actor": "me", "reason": ""}
-    slow = runner.mill.jobs.change(job, changes=wish, **told)
+    overrides = {"": {"failed_retries": 1}}
+    common: dict[str, Any] = {"priority": 1, "groups": job.groups, "now": 1, "actor": "me", "reason": ""}
+    slow = runner.mill.jobs.change(job, changes=overrides, **common)
     assert slow
     runner.post("/v1/jobs/play/t1:change", {"failedRetries": 2})
     changes.apply_changes(runner.mill, slow, runner.worker.clock())
@@ -218,10 +218,10 @@ def test_a_retry_after_a_change_does_not_wait_for_the_lease(runner: JobRunner) -
     held = runner.take(1)
     runner.post("/v1/jobs/play/t1:change", {"priority": 20})
     runner.later(3)
-    assert runner.worker.take() == []  # its new message is hidden for as long as the lease holds
+    assert runner.worker.take() == []  # its new message stays hidden until the lease ends
     runner.worker.report(held, "failed")
-    [again] = runner.take(1)
-    assert again.attempt == 2
+    [retried] = runner.take(1)
+    assert retried.attempt == 2
 
 
 def _giants(runner: JobRunner, name: str) -> int:
@@ -248,5 +248,5 @@ def test_a_giant_step_is_registered_in_the_group_it_moves_to(runner: JobRunner) 
 def test_a_change_of_a_step_without_a_name_is_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
-    refused = runner.post("/v1/jobs/play/t1:change", {"stepName": "", "priority": 3}, status=422)
-    assert refused["faults"][0]["pointer"] == "/stepName"
+    rejected = runner.post("/v1/jobs/play/t1:change", {"stepName": "", "priority": 3}, status=422)
+    assert rejected["faults"][0]["pointer"] == "/stepName"

@@ -43,7 +43,7 @@ def suspended_by_failure(runner: JobRunner) -> None:
 
 
 def waiting_for_a_parent(runner: JobRunner) -> None:
-    runner.define(STEP, deadlineSeconds=90, dependencies=["nobody"])
+    runner.define(STEP, deadlineSeconds=90, dependencies=["missing"])
     runner.submit(dataTime="2026-01-01T00:00:00Z")
 
 
@@ -63,46 +63,48 @@ def late_events(runner: JobRunner, trigger: str = "t1") -> list[dict[str, Any]]:
     return [detail for detail in events if detail["trigger"] == trigger]
 
 
-def why(runner: JobRunner) -> str:
+def explain(runner: JobRunner) -> str:
     return " ".join(runner.cloud.http("GET", "/v1/jobs/play/t1:explain").json["sentences"])
 
 
-def marks(runner: JobRunner) -> list[dict[str, Any]]:
+def late_entries(runner: JobRunner) -> list[dict[str, Any]]:
     items = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
     return [each for each in items if each["reason"].startswith("late: ")]
 
 
-@pytest.mark.parametrize("put", STATES, ids=lambda put: put.__name__)
-def test_the_first_tick_after_it_notices(runner: JobRunner, put: Callable[[JobRunner], None]) -> None:
-    put(runner)
+@pytest.mark.parametrize("enter_state", STATES, ids=lambda enter_state: enter_state.__name__)
+def test_the_first_tick_after_the_deadline_marks_the_job_late(
+    runner: JobRunner, enter_state: Callable[[JobRunner], None]
+) -> None:
+    enter_state(runner)
     before = runner.job()
     created = datetime.fromisoformat(before["createTime"])
     assert datetime.fromisoformat(before["deadline"]) == created + timedelta(seconds=90)
     runner.cloud.tick(created + timedelta(seconds=89))
     assert runner.job()["late"] is False
-    assert "Its deadline is 20" in why(runner)
+    assert "Its deadline is 20" in explain(runner)
     runner.cloud.tick(created + timedelta(seconds=91))
     job = runner.job()
     assert (job["late"], job["state"]) == (True, before["state"])
-    assert "It is late" in why(runner)
+    assert "It is late" in explain(runner)
     [event] = late_events(runner)
     assert (event["jobId"], event["state"]) == (job["id"], job["state"])
     assert datetime.fromisoformat(event["deadline"]) == datetime.fromisoformat(job["deadline"])
-    [mark] = marks(runner)
-    assert (mark["actor"], mark["state"]) == ("shardmill", job["state"])
+    [entry] = late_entries(runner)
+    assert (entry["actor"], entry["state"]) == ("shardmill", job["state"])
     runner.cloud.tick(created + timedelta(minutes=5))
-    assert (late_events(runner), len(marks(runner))) == ([], 1)
+    assert (late_events(runner), len(late_entries(runner))) == ([], 1)
 
 
-@pytest.mark.parametrize("put", STATES, ids=lambda put: put.__name__)
-def test_kill_ends_it(runner: JobRunner, put: Callable[[JobRunner], None]) -> None:
+@pytest.mark.parametrize("enter_state", STATES, ids=lambda enter_state: enter_state.__name__)
+def test_on_deadline_kill_ends_the_job(runner: JobRunner, enter_state: Callable[[JobRunner], None]) -> None:
     define = runner.define
 
-    def and_kill(*steps: dict[str, Any], **job: Any) -> None:
+    def define_with_kill(*steps: dict[str, Any], **job: Any) -> None:
         define(*steps, **job, onDeadline="kill")
 
-    runner.define = and_kill  # type: ignore[method-assign]
-    put(runner)
+    runner.define = define_with_kill  # type: ignore[method-assign]
+    enter_state(runner)
     runner.tick(3)
     job = runner.job()
     assert (job["state"], job["late"]) == ("KILLED", True)
@@ -116,28 +118,30 @@ def _iso(text: str) -> str:
     return datetime.fromisoformat(text).isoformat()
 
 
-def test_a_job_in_time_is_not_late(runner: JobRunner) -> None:
+def test_a_job_that_ends_before_its_deadline_is_not_late(runner: JobRunner) -> None:
     runner.define(STEP, deadlineSeconds=90, onDeadline="kill")
     runner.submit()
     runner.run()
     runner.tick(3)
     job = runner.job()
     assert (job["state"], job["late"]) == ("SUCCESS", False)
-    assert (late_events(runner), marks(runner)) == ([], [])
-    assert "deadline" not in why(runner)
+    assert (late_events(runner), late_entries(runner)) == ([], [])
+    assert "deadline" not in explain(runner)
     assert next(runner.mill.deadlines.due(10**14, limit=1), None) is None
 
 
 @pytest.mark.parametrize(("after", "late"), [(0, False), (1, True)])
-def test_an_end_between_the_deadline_and_the_tick(runner: JobRunner, after: int, late: bool) -> None:
+def test_a_job_that_ended_before_the_tick_is_late_if_it_ended_after_its_deadline(
+    runner: JobRunner, after: int, late: bool
+) -> None:
     waiting_for_a_parent(runner)
     job = runner.mill.jobs.find("play", "t1")
     assert job is not None
     assert job.deadline is not None
-    force_job(runner.mill, job, JobState.SUCCESS, Actor("somebody"), "", job.deadline + after)
+    force_job(runner.mill, job, JobState.SUCCESS, Actor("operator"), "", job.deadline + after)
     runner.tick(3)
     assert runner.job()["late"] is late
-    assert len(late_events(runner)) == len(marks(runner)) == late
+    assert len(late_events(runner)) == len(late_entries(runner)) == late
 
 
 def test_a_rerun_has_its_own_deadline(runner: JobRunner) -> None:
@@ -146,9 +150,9 @@ def test_a_rerun_has_its_own_deadline(runner: JobRunner) -> None:
     runner.tick(3)
     assert runner.job()["state"] == "KILLED"
     assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
-    again = runner.job()
-    assert (again["run"], again["late"]) == (2, False)
-    assert again["deadline"] > first["deadline"]
+    second = runner.job()
+    assert (second["run"], second["late"]) == (2, False)
+    assert second["deadline"] > first["deadline"]
     runner.tick(1)
     assert runner.job()["late"] is False
     runner.cloud.published()
@@ -157,7 +161,7 @@ def test_a_rerun_has_its_own_deadline(runner: JobRunner) -> None:
     assert [event["run"] for event in late_events(runner)] == [2]
 
 
-def test_a_job_that_is_gone_has_no_deadline(runner: JobRunner) -> None:
+def test_a_deleted_job_has_no_deadline(runner: JobRunner) -> None:
     runner.define(STEP, deadlineSeconds=90)
     runner.submit()
     runner.run()
@@ -171,20 +175,20 @@ def test_an_expired_deadline_is_handled_when_a_call_fails(how: How) -> None:
     for run in everywhere_once([how], only=lambda call: call.operation != "Query"):
         with run, moto_cloud() as cloud:
             runner = JobRunner(cloud)
-            runner.define(STEP, deadlineSeconds=90, onDeadline="kill", dependencies=["nobody"])
+            runner.define(STEP, deadlineSeconds=90, onDeadline="kill", dependencies=["missing"])
             runner.submit(dataTime="2026-01-01T00:00:00Z")
-            with run.armed(), suppress(FunctionError):  # a tick that dies
+            with run.armed(), suppress(FunctionError):  # the tick may fail
                 runner.tick(2)
             for minutes in (3, 4, 5):
                 runner.tick(minutes)
             job = runner.job()
-            assert (job["state"], job["late"], len(marks(runner))) == ("KILLED", True, 1)
+            assert (job["state"], job["late"], len(late_entries(runner))) == ("KILLED", True, 1)
             kinds = [e["detail-type"] for e in cloud.published()]
             assert {"Job Late", JOB_ENDED} <= set(kinds)
             assert next(runner.mill.deadlines.due(10**14, limit=1), None) is None
 
 
-def test_a_scheduled_job_counts_from_its_data_time(schedules: ScheduleClock) -> None:
+def test_the_deadline_of_a_scheduled_job_counts_from_its_data_time(schedules: ScheduleClock) -> None:
     schedules.runner.define(STEP, deadlineSeconds=600)
     schedules.save("2026-01-01 00:00", cron="0 4 * * *", catchUp="latest")
     schedules.tick("2026-01-01 04:07")
@@ -193,7 +197,7 @@ def test_a_scheduled_job_counts_from_its_data_time(schedules: ScheduleClock) -> 
     assert schedules.job("2026-01-01 04:00").late is True
 
 
-def test_a_time_of_day_is_of_the_schedule_s_zone(schedules: ScheduleClock) -> None:
+def test_a_deadline_time_is_in_the_time_zone_of_the_schedule(schedules: ScheduleClock) -> None:
     schedules.runner.define(STEP, deadlineTime="06:30")
     schedules.save("2026-01-01 00:00", cron="0 4 * * *", timezone="Asia/Tokyo")
     schedules.tick("2026-01-01 19:00")
@@ -201,7 +205,7 @@ def test_a_time_of_day_is_of_the_schedule_s_zone(schedules: ScheduleClock) -> No
     assert schedules.tick("2026-01-01 21:30")["late"] == 1
 
 
-def test_the_earlier_of_both_counts(schedules: ScheduleClock) -> None:
+def test_the_earlier_of_two_deadlines_applies(schedules: ScheduleClock) -> None:
     schedules.runner.define(STEP, deadlineTime="06:30", deadlineSeconds=3600)
     schedules.save("2026-01-01 00:00", cron="0 4,6 * * *", overlap="allow")
     schedules.tick("2026-01-01 04:00")
@@ -215,13 +219,13 @@ def test_deadlines_of_manual_and_backfilled_jobs_count_from_their_start(schedule
     runner = schedules.runner
     runner.define(STEP, deadlineSeconds=600, deadlineTime="06:30")
     schedules.save("2026-01-01 00:00", cron="0 4 * * *")
-    answer = runner.cloud.http("POST", "/v1/schedules/play/s:fire", {"dataTime": "2025-01-01T04:00:00Z"})
-    job = answer.json
+    response = runner.cloud.http("POST", "/v1/schedules/play/s:fire", {"dataTime": "2025-01-01T04:00:00Z"})
+    job = response.json
     created = datetime.fromisoformat(job["createTime"])
     assert created < datetime.fromisoformat(job["deadline"]) <= created + timedelta(seconds=600)
 
 
-def test_a_time_of_day_says_nothing_of_a_job_without_a_schedule(runner: JobRunner) -> None:
+def test_a_deadline_time_is_ignored_for_a_job_without_a_schedule(runner: JobRunner) -> None:
     runner.define(STEP, deadlineTime="06:30")
     runner.submit()
     assert runner.job()["deadline"] is None

@@ -1,4 +1,4 @@
-"""The test support itself, on the real template with small functions and state machines."""
+"""The test support, checked on the real template with small functions and state machines."""
 
 import json
 import os
@@ -74,8 +74,8 @@ def handler(event, context):
     "setup": """
 import json, urllib.request
 def handler(event, context):
-    answer = json.dumps({"Status": "SUCCESS", "PhysicalResourceId": "setup"}).encode()
-    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], data=answer, method="PUT"))
+    response = json.dumps({"Status": "SUCCESS", "PhysicalResourceId": "setup"}).encode()
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], data=response, method="PUT"))
 """,
 }
 
@@ -176,7 +176,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stand_in(project: Path) -> Iterator[Cloud]:
+def small_cloud(project: Path) -> Iterator[Cloud]:
     with moto_cloud(project) as cloud:
         yield cloud
 
@@ -202,26 +202,26 @@ def _answer_token(cloud: Cloud, job: str) -> None:
             cloud.clients.stepfunctions.send_task_success(taskToken=token, output="{}")
 
 
-def test_the_table_is_the_template_s(stand_in: Cloud) -> None:
-    table = stand_in.clients.dynamodb.describe_table(TableName=stand_in.table)["Table"]
+def test_the_table_matches_the_template(small_cloud: Cloud) -> None:
+    table = small_cloud.clients.dynamodb.describe_table(TableName=small_cloud.table)["Table"]
     assert {key["AttributeName"] for key in table["KeySchema"]} == {"pk", "sk"}
     indexes = {index["IndexName"]: index["Projection"] for index in table["GlobalSecondaryIndexes"]}
     assert set(indexes) == {"list", "name", "state", "due"}
     assert indexes["due"]["ProjectionType"] == "KEYS_ONLY"
-    ttl = stand_in.clients.dynamodb.describe_time_to_live(TableName=stand_in.table)
+    ttl = small_cloud.clients.dynamodb.describe_time_to_live(TableName=small_cloud.table)
     assert ttl["TimeToLiveDescription"]["AttributeName"] == "ttl"
 
 
-def test_the_queues_are_the_template_s(stand_in: Cloud) -> None:
-    urls = stand_in.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
+def test_the_queues_match_the_template(small_cloud: Cloud) -> None:
+    urls = small_cloud.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
     assert [url.rsplit("/", 1)[-1] for url in urls] == [
         f"shardmill-test-lambda-{lane}" for lane in ("high", "normal", "low")
     ]
-    attributes = stand_in.clients.sqs.get_queue_attributes(QueueUrl=urls[0], AttributeNames=["All"])
+    attributes = small_cloud.clients.sqs.get_queue_attributes(QueueUrl=urls[0], AttributeNames=["All"])
     assert attributes["Attributes"]["VisibilityTimeout"] == "5400"
 
 
-def test_the_environment_is_there_and_goes_again(project: Path) -> None:
+def test_the_environment_is_set_and_removed_with_the_cloud(project: Path) -> None:
     with moto_cloud(project) as cloud:
         assert {name for name in os.environ if name.startswith("SHARDMILL_")} == _ENVIRONMENT
         assert os.environ["SHARDMILL_STACK"] == "shardmill-test"
@@ -231,11 +231,11 @@ def test_the_environment_is_there_and_goes_again(project: Path) -> None:
     assert "AWS_ENDPOINT_URL_LAMBDA" not in os.environ
 
 
-def test_requests_go_through_the_authorizer_and_the_routes(stand_in: Cloud) -> None:
-    answer = stand_in.http("PUT", "/v1/definitions/a%20b?x=1&x=2", {"k": "v"})
-    assert answer.status == 201
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json == {
+def test_requests_go_through_the_authorizer_and_the_routes(small_cloud: Cloud) -> None:
+    response = small_cloud.http("PUT", "/v1/definitions/a%20b?x=1&x=2", {"k": "v"})
+    assert response.status == 201
+    assert response.headers["content-type"] == "application/json"
+    assert response.json == {
         "route": "$default",
         "path": "/v1/definitions/a b",
         "actor": "admin",
@@ -244,61 +244,61 @@ def test_requests_go_through_the_authorizer_and_the_routes(stand_in: Cloud) -> N
         "base64": False,
         "name": "shardmill-test-api",
     }
-    assert stand_in.http("GET", "/v1/jobs", token="wrong").json["actor"] == ""
-    assert stand_in.http("GET", "/v1/health", token=None).json["actor"] is None
-    assert stand_in.http("POST", "/v1/work:lease", {}).json == {"route": "POST /v1/work:lease"}
-    assert stand_in.http("POST", "/v1/jobs", b"\xff\xfe").json["base64"] is True
-    assert stand_in.http("GET", "/v1/boom").status == 500
+    assert small_cloud.http("GET", "/v1/jobs", token="wrong").json["actor"] == ""
+    assert small_cloud.http("GET", "/v1/health", token=None).json["actor"] is None
+    assert small_cloud.http("POST", "/v1/work:lease", {}).json == {"route": "POST /v1/work:lease"}
+    assert small_cloud.http("POST", "/v1/jobs", b"\xff\xfe").json["base64"] is True
+    assert small_cloud.http("GET", "/v1/boom").status == 500
 
 
-def test_a_raising_handler_is_a_function_error(stand_in: Cloud) -> None:
+def test_an_exception_in_a_handler_becomes_a_function_error(small_cloud: Cloud) -> None:
     with pytest.raises(FunctionError, match="RuntimeError: no such luck"):
-        stand_in.invoke("orchestrate", {"action": "fail"})
+        small_cloud.invoke("orchestrate", {"action": "fail"})
 
 
-def test_an_execution_runs_the_real_thing(stand_in: Cloud) -> None:
-    arn = _start(stand_in, "step", "one")
-    token = stand_in.run_until(lambda: _token(stand_in, "one"))
-    stand_in.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
-    stand_in.wait_for_executions()
-    assert [e["status"] for e in stand_in.executions("step")] == ["SUCCEEDED"]
-    assert stand_in.transitions(arn) == 6
-    [event] = stand_in.published()
+def test_an_execution_calls_the_functions_and_publishes_its_event(small_cloud: Cloud) -> None:
+    arn = _start(small_cloud, "step", "one")
+    token = small_cloud.run_until(lambda: _token(small_cloud, "one"))
+    small_cloud.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
+    small_cloud.wait_for_executions()
+    assert [e["status"] for e in small_cloud.executions("step")] == ["SUCCEEDED"]
+    assert small_cloud.transitions(arn) == 6
+    [event] = small_cloud.published()
     assert event["detail-type"] == "Job ended"
-    assert stand_in.published() == []
+    assert small_cloud.published() == []
 
 
-def test_failed_executions_are_handled_once(stand_in: Cloud) -> None:
-    failed = _start(stand_in, "job", "unlucky")
-    aborted = _start(stand_in, "step", "stopped")
-    stand_in.run_until(lambda: _token(stand_in, "stopped"))
-    stand_in.clients.stepfunctions.stop_execution(executionArn=aborted)
-    stand_in.wait_for_executions()
-    assert stand_in.settle() == [failed, aborted]
-    assert stand_in.settle() == []
+def test_failed_executions_are_handled_once(small_cloud: Cloud) -> None:
+    failed = _start(small_cloud, "job", "unlucky")
+    aborted = _start(small_cloud, "step", "stopped")
+    small_cloud.run_until(lambda: _token(small_cloud, "stopped"))
+    small_cloud.clients.stepfunctions.stop_execution(executionArn=aborted)
+    small_cloud.wait_for_executions()
+    assert small_cloud.settle() == [failed, aborted]
+    assert small_cloud.settle() == []
     key = {"pk": {"S": "settled"}, "sk": {"S": "unlucky"}}
-    item = stand_in.clients.dynamodb.get_item(TableName=stand_in.table, Key=key)["Item"]
+    item = small_cloud.clients.dynamodb.get_item(TableName=small_cloud.table, Key=key)["Item"]
     assert item["status"] == {"S": "FAILED"}
 
 
-def test_the_tick_has_the_time_it_is_given(stand_in: Cloud) -> None:
-    assert stand_in.tick(datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)) == "2030-01-02T03:04:05Z"
+def test_the_tick_uses_the_given_time(small_cloud: Cloud) -> None:
+    assert small_cloud.tick(datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)) == "2030-01-02T03:04:05Z"
 
 
-def test_lambda_queues_keep_failed_messages(stand_in: Cloud) -> None:
-    url = stand_in.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")[1]
+def test_lambda_queues_keep_failed_messages(small_cloud: Cloud) -> None:
+    url = small_cloud.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")[1]
     for body in ("good", "bad", "good"):
-        stand_in.clients.sqs.send_message(QueueUrl=url, MessageBody=body)
-    assert stand_in.serve_lambda_lanes() == 2
-    left = stand_in.clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        small_cloud.clients.sqs.send_message(QueueUrl=url, MessageBody=body)
+    assert small_cloud.serve_lambda_lanes() == 2
+    left = small_cloud.clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert left["ApproximateNumberOfMessagesNotVisible"] == "1"
 
 
-def test_waiting_says_where_the_executions_stand(stand_in: Cloud) -> None:
-    _start(stand_in, "job", "unlucky")
-    stand_in.wait_for_executions()
+def test_a_timed_out_wait_describes_the_executions(small_cloud: Cloud) -> None:
+    _start(small_cloud, "job", "unlucky")
+    small_cloud.wait_for_executions()
     with pytest.raises(NeverHappened, match=r"unlucky FAILED RuntimeError.*no such luck"):
-        stand_in.run_until(lambda: False, timeout=0.05)
+        small_cloud.run_until(lambda: False, timeout=0.05)
 
 
 def test_a_cloud_leaves_no_execution_behind(project: Path) -> None:
@@ -317,22 +317,22 @@ def test_a_cloud_can_end_at_any_moment(project: Path, seconds: float) -> None:
         time.sleep(seconds)
 
 
-def test_many_concurrent_executions(stand_in: Cloud) -> None:
+def test_many_concurrent_executions(small_cloud: Cloud) -> None:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: _start(stand_in, "step", f"many-{n}"), range(10)))
+        list(pool.map(lambda n: _start(small_cloud, "step", f"many-{n}"), range(10)))
     for n in range(10):
-        token = stand_in.run_until(lambda n=n: _token(stand_in, f"many-{n}"))  # type: ignore[misc]
-        stand_in.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
-    stand_in.wait_for_executions()
-    assert {e["status"] for e in stand_in.executions()} == {"SUCCEEDED"}
+        token = small_cloud.run_until(lambda n=n: _token(small_cloud, f"many-{n}"))  # type: ignore[misc]
+        small_cloud.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
+    small_cloud.wait_for_executions()
+    assert {e["status"] for e in small_cloud.executions()} == {"SUCCEEDED"}
 
 
-def test_the_test_s_own_clients_are_not_counted(stand_in: Cloud) -> None:
+def test_calls_of_the_test_clients_are_not_counted(small_cloud: Cloud) -> None:
     with Faults() as faults:
-        _start(stand_in, "step", "counted")
-        token = stand_in.run_until(lambda: _token(stand_in, "counted"))
-        stand_in.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
-        stand_in.wait_for_executions()
+        _start(small_cloud, "step", "counted")
+        token = small_cloud.run_until(lambda: _token(small_cloud, "counted"))
+        small_cloud.clients.stepfunctions.send_task_success(taskToken=str(token), output="{}")
+        small_cloud.wait_for_executions()
     assert faults.meter.calls == {
         "lambda.Invoke": 4,
         "dynamodb.PutItem": 4,
@@ -345,8 +345,10 @@ def test_the_test_s_own_clients_are_not_counted(stand_in: Cloud) -> None:
     ("how", "name", "count"),
     [("after", None, 10), ("before", "lambda.Invoke", 4), ("crash", "dynamodb.PutItem", 4)],
 )
-def test_any_single_call_may_fail(project: Path, how: How, name: str | None, count: int) -> None:
-    """The stand-ins are repeatable, so whatever fails once, the execution succeeds."""
+def test_an_execution_succeeds_if_any_single_call_fails_once(
+    project: Path, how: How, name: str | None, count: int
+) -> None:
+    """The test functions are idempotent, so a retry always succeeds."""
     failed = 0
     for run in everywhere_once(hows=[how], only=lambda call: name in (None, call.name)):
         with run, moto_cloud(project) as cloud:
@@ -362,15 +364,17 @@ def test_any_single_call_may_fail(project: Path, how: How, name: str | None, cou
     assert failed == count
 
 
-def test_calls_of_state_machines_fail_with_the_errors_of_aws(stand_in: Cloud, faults: Faults) -> None:
+def test_failed_calls_of_state_machines_have_the_error_names_of_aws(
+    small_cloud: Cloud, faults: Faults
+) -> None:
     faults.fail("lambda", "Invoke", how="before", times=3)
-    arn = _start(stand_in, "step", "x")
-    stand_in.wait_for_executions()
-    described = stand_in.clients.stepfunctions.describe_execution(executionArn=arn)
+    arn = _start(small_cloud, "step", "x")
+    small_cloud.wait_for_executions()
+    described = small_cloud.clients.stepfunctions.describe_execution(executionArn=arn)
     assert described["error"] == "Lambda.SdkClientException"
 
 
-_TOO_MUCH = {
+_TOO_MUCH_STATE = {
     "StartAt": "Read",
     "States": {
         "Read": {
@@ -386,11 +390,11 @@ _TOO_MUCH = {
 
 
 def _end_of_too_much_state(project: Path) -> str:
-    """How an execution ends whose function answers more than 256 KB, and which catches all it can."""
+    """Return the end of an execution that catches States.ALL and whose function returns more than 256 KB."""
     handlers = load_handlers(project) | {"orchestrate": lambda event, context: "x" * 262_144}
     with moto_cloud(project, handlers) as cloud:
         stepfunctions = cloud.clients.stepfunctions
-        definition = json.dumps(_TOO_MUCH)
+        definition = json.dumps(_TOO_MUCH_STATE)
         machine = stepfunctions.create_state_machine(
             name="m", definition=definition, roleArn="arn:aws:iam::123456789012:role/r"
         )
@@ -402,7 +406,7 @@ def _end_of_too_much_state(project: Path) -> str:
         return f"{end['status']} {end.get('error')}"
 
 
-def test_too_much_state_fails_an_execution_despite_its_catchers(project: Path) -> None:
+def test_too_much_state_fails_an_execution_despite_its_catch_clause(project: Path) -> None:
     assert _end_of_too_much_state(project) == "FAILED States.DataLimitExceeded"
 
 
@@ -411,19 +415,19 @@ def test_moto_alone_still_catches_too_much_state(project: Path, monkeypatch: pyt
     assert _end_of_too_much_state(project) == "SUCCEEDED None", "drop the repair"
 
 
-def test_queues_can_be_shuffled(stand_in: Cloud) -> None:
-    url = stand_in.environment["SHARDMILL_DEAD_QUEUE"]
+def test_queues_can_be_shuffled(small_cloud: Cloud) -> None:
+    url = small_cloud.environment["SHARDMILL_DEAD_QUEUE"]
     for n in range(20):
-        stand_in.clients.sqs.send_message(QueueUrl=url, MessageBody=str(n))
+        small_cloud.clients.sqs.send_message(QueueUrl=url, MessageBody=str(n))
     shuffle_queues(Random(1))
     bodies = []
-    while messages := stand_in.clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
+    while messages := small_cloud.clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get(
         "Messages"
     ):
         bodies += [int(message["Body"]) for message in messages]
     assert bodies != sorted(bodies) == list(range(20))
 
 
-def test_the_admin_token_is_the_template_s_parameter(stand_in: Cloud) -> None:
-    assert stand_in.token == TOKEN
-    assert stand_in.http("GET", "/v1/jobs").json["actor"] == "admin"
+def test_the_admin_token_is_the_template_parameter(small_cloud: Cloud) -> None:
+    assert small_cloud.token == TOKEN
+    assert small_cloud.http("GET", "/v1/jobs").json["actor"] == "admin"

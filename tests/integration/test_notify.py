@@ -45,19 +45,19 @@ def webhook(hook: Receiver, *on: str, secret: str = SECRET) -> dict[str, Any]:
     return {"on": list(on) or EVERYTHING, "webhook": {"url": hook.url, "secret": secret}}
 
 
-def genuine(got: Got, secret: str = SECRET) -> bool:
-    """As docs/notify.md tells receivers to look."""
+def signature_is_valid(got: Got, secret: str = SECRET) -> bool:
+    """Verify the signature as docs/notify.md describes."""
     signed = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode() + got.body
-    wanted = base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
-    return hmac.compare_digest(got.headers["webhook-signature"], f"v1,{wanted}")
+    expected = base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
+    return hmac.compare_digest(got.headers["webhook-signature"], f"v1,{expected}")
 
 
 def serve(runner: JobRunner) -> int:
     return runner.cloud.serve_notify_queue()
 
 
-def later(runner: JobRunner) -> int:
-    """As if what is hidden had rested long enough."""
+def serve_hidden(runner: JobRunner) -> int:
+    """Make hidden messages visible and serve the queue."""
     [queue] = [
         each for each in sqs_backends[ACCOUNT][REGION].queues.values() if each.name.endswith("-notify")
     ]
@@ -72,7 +72,7 @@ def test_a_webhook_receives_a_failure(runner: JobRunner, hook: Receiver) -> None
     job = runner.run(fail_shards(0))
     serve(runner)
     [got] = hook.got
-    assert genuine(got)
+    assert signature_is_valid(got)
     assert got.headers["content-type"] == "application/cloudevents+json"
     assert got.headers["webhook-id"] == got.event["id"]
     assert abs(int(got.headers["webhook-timestamp"]) * 1000 - now_ms()) < 60_000
@@ -86,26 +86,26 @@ def test_a_webhook_receives_a_failure(runner: JobRunner, hook: Receiver) -> None
 
 def test_each_receiver_gets_only_the_events_it_subscribes_to(runner: JobRunner) -> None:
     with receiver() as bad, receiver() as good, receiver() as both:
-        notices = [webhook(bad, "failure"), webhook(good, "success"), webhook(both, "failure", "success")]
-        runner.define(STEP, notify=notices)
+        receivers = [webhook(bad, "failure"), webhook(good, "success"), webhook(both, "failure", "success")]
+        runner.define(STEP, notify=receivers)
         runner.submit("x")
         runner.run(fail_shards(0), trigger="x")
         runner.submit("y")
         runner.run(trigger="y")
         serve(runner)
-        heard = [[event["subject"] for event in each.events] for each in (bad, good, both)]
-    assert heard == [["play/x"], ["play/y"], ["play/x", "play/y"]]
+        received = [[event["subject"] for event in each.events] for each in (bad, good, both)]
+    assert received == [["play/x"], ["play/y"], ["play/x", "play/y"]]
 
 
-def test_suspension_lateness_and_kill(runner: JobRunner, hook: Receiver) -> None:
+def test_suspensions_lateness_and_kills_are_notified(runner: JobRunner, hook: Receiver) -> None:
     runner.define(STEP, notify=[webhook(hook)], deadlineSeconds=90, onDeadline="kill")
     runner.submit()
     for action in ("suspend", "resume", "suspend"):
         assert runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}").status == 200
     runner.tick(3)
     serve(runner)
-    told = [(event["type"].rsplit(".", 1)[1], event["data"]["state"]) for event in hook.events]
-    assert sorted(told) == [("ended", "KILLED"), ("late", "SUSPENDED"), *[("suspended", "SUSPENDED")] * 2]
+    received = [(event["type"].rsplit(".", 1)[1], event["data"]["state"]) for event in hook.events]
+    assert sorted(received) == [("ended", "KILLED"), ("late", "SUSPENDED"), *[("suspended", "SUSPENDED")] * 2]
     assert len({event["id"] for event in hook.events}) == 4
 
 
@@ -117,7 +117,7 @@ def test_a_job_without_receivers_sends_no_message(runner: JobRunner, hook: Recei
     assert serve(runner) == 0
 
 
-def test_an_event_of_another_stack_is_none_of_ours(runner: JobRunner, hook: Receiver) -> None:
+def test_events_of_another_stack_are_ignored(runner: JobRunner, hook: Receiver) -> None:
     runner.define(STEP, notify=[webhook(hook)])
     runner.submit()
     runner.run()
@@ -134,31 +134,35 @@ def test_an_event_of_another_stack_is_none_of_ours(runner: JobRunner, hook: Rece
 
 
 @pytest.mark.parametrize("status", [500, 404, 429, 301])
-def test_a_receiver_that_refuses_is_asked_again(runner: JobRunner, hook: Receiver, status: int) -> None:
-    with receiver() as fine:
-        hook.answers, hook.location = [status, status], fine.url.replace("hook", "elsewhere")
-        runner.define(STEP, notify=[webhook(hook), webhook(fine)])
+def test_a_failed_delivery_is_retried_without_affecting_other_receivers(
+    runner: JobRunner, hook: Receiver, status: int
+) -> None:
+    with receiver() as healthy:
+        hook.answers, hook.location = [status, status], healthy.url.replace("hook", "elsewhere")
+        runner.define(STEP, notify=[webhook(hook), webhook(healthy)])
         runner.submit()
         runner.run()
         serve(runner)
-        assert (len(hook.got), len(fine.got)) == (1, 1)
-        assert serve(runner) == 0  # it rests
-        later(runner)
-        assert later(runner) == 1
-        assert later(runner) == 0
-        assert (len(hook.got), [got.path for got in fine.got]) == (3, ["/hook"])
+        assert (len(hook.got), len(healthy.got)) == (1, 1)
+        assert serve(runner) == 0  # hidden until the next attempt
+        serve_hidden(runner)
+        assert serve_hidden(runner) == 1
+        assert serve_hidden(runner) == 0
+        assert (len(hook.got), [got.path for got in healthy.got]) == (3, ["/hook"])
     assert len({got.headers["webhook-id"] for got in hook.got}) == 1
     assert len({got.body for got in hook.got}) == 1
-    assert all(genuine(got) for got in hook.got)
+    assert all(signature_is_valid(got) for got in hook.got)
 
 
-def test_who_never_answers_is_given_up(runner: JobRunner, hook: Receiver) -> None:
+def test_a_delivery_that_keeps_failing_moves_to_the_dead_letter_queue(
+    runner: JobRunner, hook: Receiver
+) -> None:
     hook.answers = [500] * 100
     runner.define(STEP, notify=[webhook(hook)])
     runner.submit()
     runner.run()
     for _ in range(notify.MAX_ATTEMPTS + 3):
-        later(runner)
+        serve_hidden(runner)
     assert len(hook.got) == notify.MAX_ATTEMPTS
     url = runner.cloud.environment["SHARDMILL_NOTIFY_QUEUE"] + "-dead"
     [left] = runner.cloud.clients.sqs.receive_message(QueueUrl=url)["Messages"]
@@ -166,9 +170,9 @@ def test_who_never_answers_is_given_up(runner: JobRunner, hook: Receiver) -> Non
     assert SECRET not in left["Body"]
 
 
-def test_it_rests_for_longer_each_time() -> None:
-    waits = [notify.retry_delay_seconds(receives) for receives in range(1, notify.MAX_ATTEMPTS + 1)]
-    assert waits == [10, 20, 40, 80, 160, 320, 640, 900, 900, 900, 900, 0]
+def test_the_retry_delay_grows_with_each_attempt() -> None:
+    delays = [notify.retry_delay_seconds(receives) for receives in range(1, notify.MAX_ATTEMPTS + 1)]
+    assert delays == [10, 20, 40, 80, 160, 320, 640, 900, 900, 900, 900, 0]
 
 
 def test_a_topic_receives_events(runner: JobRunner, hook: Receiver) -> None:
@@ -181,17 +185,17 @@ def test_a_topic_receives_events(runner: JobRunner, hook: Receiver) -> None:
     runner.run(fail_shards(0))
     serve(runner)
     [message] = sqs.receive_message(QueueUrl=url)["Messages"]
-    told = json.loads(message["Body"])
-    assert told["Subject"] == "Job Ended: play/t1 is FAILED"
-    attributes = {name: each["Value"] for name, each in told["MessageAttributes"].items()}
+    published = json.loads(message["Body"])
+    assert published["Subject"] == "Job Ended: play/t1 is FAILED"
+    attributes = {name: each["Value"] for name, each in published["MessageAttributes"].items()}
     assert attributes == {"jobName": "play", "state": "FAILED", "kind": "failure"}
-    assert json.loads(told["Message"]) == hook.events[0]
+    assert json.loads(published["Message"]) == hook.events[0]
 
 
-def test_secrets_are_read_from_their_stores(runner: JobRunner, hook: Receiver) -> None:
-    ssm, vault = (boto3.client(name, region_name=REGION) for name in ("ssm", "secretsmanager"))
+def test_secrets_are_read_from_ssm_and_secrets_manager(runner: JobRunner, hook: Receiver) -> None:
+    ssm, secrets_manager = (boto3.client(name, region_name=REGION) for name in ("ssm", "secretsmanager"))
     ssm.put_parameter(Name="/shardmill/hook", Value="from ssm", Type="SecureString")
-    vault.create_secret(Name="shardmill/hook", SecretString="from the vault")
+    secrets_manager.create_secret(Name="shardmill/hook", SecretString="from secrets manager")
     references = ["ssm:/shardmill/hook", "secretsmanager:shardmill/hook"]
     runner.define(STEP, notify=[webhook(hook, secret=reference) for reference in references])
     runner.submit()
@@ -199,14 +203,17 @@ def test_secrets_are_read_from_their_stores(runner: JobRunner, hook: Receiver) -
     serve(runner)
     assert len(hook.got) == 2
     assert {
-        secret for got in hook.got for secret in ("from ssm", "from the vault") if genuine(got, secret)
+        secret
+        for got in hook.got
+        for secret in ("from ssm", "from secrets manager")
+        if signature_is_valid(got, secret)
     } == {
         "from ssm",
-        "from the vault",
+        "from secrets manager",
     }
 
 
-def test_a_secret_that_is_not_there_yet_is_waited_for(runner: JobRunner, hook: Receiver) -> None:
+def test_a_delivery_is_retried_until_its_secret_exists(runner: JobRunner, hook: Receiver) -> None:
     runner.define(STEP, notify=[webhook(hook, secret="ssm:/shardmill/later")])
     runner.submit()
     runner.run()
@@ -214,8 +221,8 @@ def test_a_secret_that_is_not_there_yet_is_waited_for(runner: JobRunner, hook: R
     assert hook.got == []
     ssm = boto3.client("ssm", region_name=REGION)
     ssm.put_parameter(Name="/shardmill/later", Value="now", Type="SecureString")
-    later(runner)
-    assert genuine(hook.got[0], "now")
+    serve_hidden(runner)
+    assert signature_is_valid(hook.got[0], "now")
 
 
 @pytest.mark.parametrize("reference", ["ssm:/no/such", "secretsmanager:no-such"])
@@ -244,15 +251,15 @@ def test_failed_deliveries_are_retried(runner: JobRunner, hook: Receiver, faults
     faults.fail("dynamodb", "GetItem", how="throttle")
     serve(runner)
     faults.fail("sqs", "SendMessageBatch", how="after")
-    later(runner)
+    serve_hidden(runner)
     faults.clear_faults()
-    while later(runner):
+    while serve_hidden(runner):
         pass
     assert len(hook.got) >= 2
     assert len({event["id"] for event in hook.events}) == 1
 
 
-def test_this_machine_is_forbidden_unless_the_stack_allows_it(hook: Receiver) -> None:
+def test_loopback_receivers_are_rejected_unless_the_stack_allows_them(hook: Receiver) -> None:
     with moto_cloud() as cloud:
         runner = JobRunner(cloud)
         runner.define(STEP, notify=[webhook(hook)])
@@ -273,7 +280,7 @@ def test_a_job_keeps_the_receivers_of_its_definition_version(runner: JobRunner, 
 
 
 def test_a_repeated_notification_has_the_same_time(runner: JobRunner) -> None:
-    """A mark of lateness in the meantime changes nothing of it."""
+    """A change of the Job between the two calls does not affect the event."""
     runner.define(STEP, notify=[{"sns": "arn:aws:sns:us-east-1:123456789012:x"}])
     runner.submit()
     runner.run()
@@ -289,7 +296,7 @@ def test_a_repeated_notification_has_the_same_time(runner: JobRunner) -> None:
 
 
 def test_clients_are_created_on_demand(runner: JobRunner) -> None:
-    """Few functions send notices: the others start without these clients."""
+    """Only a few functions send notifications; the others start without these clients."""
     assert clients.dynamodb.cache_info().currsize == 1  # type: ignore[attr-defined]
     for client in (clients.sns, clients.ssm, clients.secretsmanager):
         assert client.cache_info().currsize == 0

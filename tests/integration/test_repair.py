@@ -12,7 +12,7 @@ from support.fakes.lambda_server import FunctionError
 from support.scenarios.job_runner import JobRunner
 
 
-def test_a_job_that_could_not_be_started_is_started_by_the_tick(runner: JobRunner, faults: Faults) -> None:
+def test_the_tick_starts_a_job_whose_start_failed(runner: JobRunner, faults: Faults) -> None:
     runner.define({"stepName": "a"})
     fault = faults.fail("stepfunctions", "StartExecution", how="before")
     runner.submit()
@@ -23,7 +23,7 @@ def test_a_job_that_could_not_be_started_is_started_by_the_tick(runner: JobRunne
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_the_tick_leaves_ended_jobs_alone(runner: JobRunner) -> None:
+def test_the_tick_does_not_check_ended_jobs(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.run()
@@ -39,7 +39,7 @@ def test_the_tick_notifies_dependents_that_were_not_notified(runner: JobRunner) 
     assert [runner.tick(minutes=10)["looked"] for _ in range(2)] == [1, 0]
 
 
-def test_lost_messages_are_sent_again(runner: JobRunner) -> None:
+def test_the_tick_resends_lost_messages(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 30, "maxTaskCount": 8})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["state"] == "QUEUED" and runner.row(0).token)
@@ -56,7 +56,7 @@ def test_lost_messages_are_sent_again(runner: JobRunner) -> None:
     assert runner.row(0).gen == 2
 
 
-def test_a_token_that_was_not_returned_is_returned_by_the_tick(runner: JobRunner, faults: Faults) -> None:
+def test_the_tick_repeats_a_failed_send_task_success(runner: JobRunner, faults: Faults) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     held = runner.take(1)
@@ -93,7 +93,7 @@ def test_the_tick_finds_an_execution_whose_end_event_was_lost(runner: JobRunner)
     assert runner.job()["state"] == "FAILED"
 
 
-def test_a_job_that_cannot_be_planned_says_so(runner: JobRunner) -> None:
+def test_a_job_that_cannot_be_planned_fails_with_a_note(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     version = runner.mill.definitions.version("play", 1)
     assert version is not None
@@ -106,7 +106,9 @@ def test_a_job_that_cannot_be_planned_says_so(runner: JobRunner) -> None:
     assert "could not be planned" in job["notes"]
 
 
-def test_the_end_of_a_job_is_announced_even_if_the_bus_was_away(runner: JobRunner, faults: Faults) -> None:
+def test_the_tick_publishes_the_end_of_a_job_after_an_event_bus_outage(
+    runner: JobRunner, faults: Faults
+) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     faults.fail("events", "PutEvents", how="before", times=30)
@@ -121,7 +123,7 @@ def test_the_end_of_a_job_is_announced_even_if_the_bus_was_away(runner: JobRunne
     assert runner.cloud.published() == []
 
 
-def test_a_dead_worker_in_a_stopping_step_does_not_hold_it_up(runner: JobRunner) -> None:
+def test_a_stopping_step_ends_although_a_worker_is_lost(runner: JobRunner) -> None:
     runner.define({"stepName": "f", "sharding": 20, "failFast": True, "maxTaskCount": 5})
     runner.submit()
     held = runner.take(5)
@@ -142,7 +144,7 @@ def test_concurrent_ticks_repair_a_job_once(runner: JobRunner, faults: Faults) -
     assert not runner.mill.jobs.postpone(job_id, seen=seen, due=seen + 2)
 
 
-def test_throttling_everywhere_delays_but_loses_nothing(runner: JobRunner, faults: Faults) -> None:
+def test_a_job_succeeds_despite_random_throttling(runner: JobRunner, faults: Faults) -> None:
     runner.quick_group()
     runner.define(
         {"stepName": "a", "sharding": 25}, {"stepName": "b", "dependentStep": "a"}, workerGroup="quick"
@@ -151,9 +153,9 @@ def test_throttling_everywhere_delays_but_loses_nothing(runner: JobRunner, fault
     faults.sometimes(0.05, "throttle", service="dynamodb")
 
     def work() -> None:
-        for act in (runner.work, lambda: runner.tick(minutes=3)):
+        for action in (runner.work, lambda: runner.tick(minutes=3)):
             with suppress(ClientError, FunctionError):
-                act()
+                action()
 
     runner.cloud.run_until(lambda: runner.job()["state"] in ("SUCCESS", "FAILED"), 50, meanwhile=work)
     faults.clear_faults()
@@ -192,13 +194,13 @@ def test_an_interrupted_resend_is_completed_while_the_queue_is_busy(
     fault = faults.fail("sqs", "SendMessageBatch", how="before")
     runner.tick(minutes=3)
     assert fault.hits == 1
-    strange = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
-    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange, DelaySeconds=600)
+    foreign = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
+    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=foreign, DelaySeconds=600)
     runner.tick(minutes=5)
     assert runner.run()["state"] == "SUCCESS"
 
 
-def _die(*_: object) -> None:
+def _interrupt(*_: object) -> None:
     raise InterruptedError
 
 
@@ -210,7 +212,7 @@ def test_the_tick_closes_a_finished_block_whose_message_was_lost(
     held = runner.take(1)
     runner.cloud.run_until(lambda: runner.row(0).token)
     with monkeypatch.context() as patch:
-        patch.setattr(completion, "after_end", _die)
+        patch.setattr(completion, "after_end", _interrupt)
         with pytest.raises(InterruptedError):
             runner.worker.report(held)
     for queue in runner.mill.queues.of_stack(runner.mill.settings.stack):

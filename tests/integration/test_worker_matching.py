@@ -1,4 +1,4 @@
-"""Which worker runs what: bounces, skip lists, failures in a row, unmatched tasks, bound types."""
+"""Matching of tasks to workers: bounces, skip lists, consecutive failures, unmatched tasks, bound types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATOR = Actor("operator")
 COMMAND = {"stepName": "a", "command": {"name": "/opt/bin/blast", "args": "x"}}
 
 
-def opened(runner: JobRunner) -> None:
+def wait_until_open(runner: JobRunner) -> None:
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
 
 
@@ -28,7 +28,7 @@ def row_of(runner: JobRunner, worker: ManualWorker) -> WorkerRow:
 
 
 @pytest.mark.parametrize(
-    ("apps", "need", "fits"),
+    ("apps", "program", "expected"),
     [
         (["*"], "anything", True),
         (["blast"], "blast", True),
@@ -39,18 +39,18 @@ def row_of(runner: JobRunner, worker: ManualWorker) -> WorkerRow:
         ([], "noop", True),
     ],
 )
-def test_apps(apps: list[str], need: str, fits: bool) -> None:
-    assert matching.can_run(apps, need) is fits
+def test_a_worker_runs_programs_that_match_its_apps(apps: list[str], program: str, expected: bool) -> None:
+    assert matching.can_run(apps, program) is expected
 
 
-def test_a_bounce_waits_longer_each_time_and_a_minute_at_most() -> None:
+def test_the_bounce_delay_grows_up_to_one_minute() -> None:
     assert [matching.bounce_delay(n) for n in (1, 2, 3, 6, 7, 500)] == [1, 2, 4, 32, 60, 60]
 
 
-def test_a_worker_that_cannot_run_a_task_passes_it_on_uncounted(runner: JobRunner) -> None:
+def test_a_worker_that_cannot_run_a_task_returns_it_without_an_attempt(runner: JobRunner) -> None:
     runner.define(COMMAND)
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     wrong = ManualWorker(runner.mill, "wrong", apps=["fasta"])
     assert wrong.take() == []
     runner.cloud.run_until(
@@ -68,14 +68,14 @@ def test_a_task_without_a_capable_worker_is_reported_and_runs_when_one_registers
     wrong = ManualWorker(runner.mill, "wrong", apps=["fasta"])
     runner.define(COMMAND)
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     runner.mill.recent_workers.discard("default")
     assert wrong.take() == []
     [sentence] = runner.job()["waitingFor"]
     assert "no live worker of group default runs '/opt/bin/blast'" in sentence
     able = ManualWorker(runner.mill, "able", apps=["blast"])
     runner.cloud.run_until(lambda: runner.job()["waitingFor"] == [])
-    [held] = able.take()  # the bounced message is hidden: this one was sent for the newcomer
+    [held] = able.take()  # the bounced message is still hidden; registration sent a new one
     able.report([held])
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
@@ -83,7 +83,7 @@ def test_a_task_without_a_capable_worker_is_reported_and_runs_when_one_registers
 def test_a_resumed_worker_gets_waiting_tasks_at_once(runner: JobRunner) -> None:
     runner.define(COMMAND)
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     registry.suspend(runner.mill, runner.worker.row.id, OPERATOR, "lunch")
     wrong = ManualWorker(runner.mill, "wrong", apps=["fasta"])
     assert wrong.take() == []
@@ -91,34 +91,34 @@ def test_a_resumed_worker_gets_waiting_tasks_at_once(runner: JobRunner) -> None:
     assert len(runner.worker.take()) == 1
 
 
-def test_a_group_without_workers_is_shown(runner: JobRunner) -> None:
+def test_a_job_waiting_for_a_group_without_workers_names_the_group(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/empty", {})
     runner.define({"stepName": "a"}, workerGroup="empty")
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     assert runner.job()["waitingFor"] == ["step a: group empty has no live worker"]
 
 
-def test_a_failure_is_tried_again_by_another_worker(runner: JobRunner) -> None:
+def test_a_failed_task_is_retried_by_another_worker(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, failedRetries=2, failedInterval=0)
     runner.submit()
     other = ManualWorker(runner.mill, "other")
     runner.worker.report(runner.take(1), "failed")
     assert row_of(runner, runner.worker).skip == {runner.leased[0].task_id}
-    assert runner.worker.take() == []  # it bounces, because the other is alive
-    again: list[Any] = []
-    runner.cloud.run_until(lambda: again, meanwhile=lambda: again.extend(other.take()))
-    assert again[0].attempt == 2
+    assert runner.worker.take() == []  # it bounces while another worker is live
+    retried: list[Any] = []
+    runner.cloud.run_until(lambda: retried, meanwhile=lambda: retried.extend(other.take()))
+    assert retried[0].attempt == 2
 
 
-def test_a_failure_is_tried_again_by_the_same_worker_if_it_is_alone(runner: JobRunner) -> None:
+def test_a_failed_task_is_retried_by_the_same_worker_if_there_is_no_other(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, failedRetries=1, failedInterval=0)
     runner.submit()
     runner.worker.report(runner.take(1), "failed")
     assert [held.attempt for held in runner.take(1)] == [2]
 
 
-def test_five_failures_in_a_row_suspend_a_worker_and_say_so(runner: JobRunner) -> None:
+def test_five_consecutive_failures_suspend_a_worker_with_a_note(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 12}, failedRetries=0)
     runner.submit()
     held = runner.take(10)
@@ -131,16 +131,16 @@ def test_five_failures_in_a_row_suspend_a_worker_and_say_so(runner: JobRunner) -
     assert worker["activity"] == "suspended"
     assert "5 failures in a row" in worker["notes"]
     assert (worker["totalCompleted"], worker["totalFailed"], len(worker["skipWork"])) == (1, 9, 9)
-    asked = {"workerId": runner.worker.row.id, "max": 1}
-    refused = runner.cloud.http("POST", "/v1/work:lease", asked)
-    assert (refused.status, refused.json["code"]) == (409, "worker-suspended")
+    lease_request = {"workerId": runner.worker.row.id, "max": 1}
+    rejected = runner.cloud.http("POST", "/v1/work:lease", lease_request)
+    assert (rejected.status, rejected.json["code"]) == (409, "worker-suspended")
     assert "manual" in runner.job()["waitingFor"][0]
-    answer = runner.cloud.http("POST", f"/v1/workers/{runner.worker.row.id}:resume")
-    assert (answer.status, answer.json["activity"], answer.json["notes"]) == (200, "idle", "")
-    assert len(runner.cloud.http("POST", "/v1/work:lease", asked).json["items"]) == 1
+    response = runner.cloud.http("POST", f"/v1/workers/{runner.worker.row.id}:resume")
+    assert (response.status, response.json["activity"], response.json["notes"]) == (200, "idle", "")
+    assert len(runner.cloud.http("POST", "/v1/work:lease", lease_request).json["items"]) == 1
 
 
-def test_rejections_and_losses_do_not_tire_a_worker(runner: JobRunner) -> None:
+def test_rejected_tasks_do_not_count_as_failures_of_the_worker(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 8}, rejectInterval=0)
     runner.submit()
     runner.worker.report(runner.take(8), "rejected")
@@ -148,14 +148,14 @@ def test_rejections_and_losses_do_not_tire_a_worker(runner: JobRunner) -> None:
     assert row_of(runner, runner.worker).takes_tasks
 
 
-def test_a_new_process_is_forgiven_its_failures_but_not_the_operator(runner: JobRunner) -> None:
+def test_a_restart_clears_a_suspension_by_failures_but_not_one_by_an_operator(runner: JobRunner) -> None:
     runner.mill.workers.change(runner.worker.row.id, tired="too many failures", failures=5)
     assert not row_of(runner, runner.worker).takes_tasks
     assert ManualWorker(runner.mill, "manual").row.takes_tasks
     registry.suspend(runner.mill, runner.worker.row.id, OPERATOR, "broken disk")
-    again = ManualWorker(runner.mill, "manual").row
-    assert not again.takes_tasks
-    assert again.notes == "suspended by operator: broken disk"
+    restarted = ManualWorker(runner.mill, "manual").row
+    assert not restarted.takes_tasks
+    assert restarted.notes == "suspended by operator: broken disk"
 
 
 def test_a_rejected_task_fails_with_the_reasons_after_its_retries(runner: JobRunner) -> None:
@@ -186,24 +186,24 @@ def test_a_type_is_bound_to_a_group(runner: JobRunner) -> None:
     assert groups == {"bound": ["pythons"], "named": ["own"], "other": ["own"]}
 
 
-def test_a_step_of_several_groups_goes_where_workers_are(runner: JobRunner) -> None:
+def test_tasks_of_a_step_with_several_groups_run_in_the_group_with_live_workers(runner: JobRunner) -> None:
     for name in ("dead", "alive"):
         runner.cloud.http("PUT", f"/v1/groups/{name}", {})
     alive = ManualWorker(runner.mill, "alive", ["alive"])
     runner.define({"stepName": "a", "sharding": 6}, workerGroups=["dead", "alive"])
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     taken: list[Any] = []
     runner.cloud.run_until(lambda: len(taken) == 6, meanwhile=lambda: taken.extend(alive.take()))
 
 
-def test_tasks_in_the_queue_of_a_group_that_died_go_to_the_one_that_lives(runner: JobRunner) -> None:
+def test_tasks_queued_in_a_group_without_live_workers_move_to_another_group(runner: JobRunner) -> None:
     for name in ("one", "two"):
         runner.cloud.http("PUT", f"/v1/groups/{name}", {})
     one, two = (ManualWorker(runner.mill, name, [name]) for name in ("one", "two"))
     runner.define({"stepName": "a", "sharding": 6}, workerGroups=["one", "two"])
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     two.report(two.take())
     one.beat([], offline=True)
     clock = two.clock
@@ -213,35 +213,35 @@ def test_tasks_in_the_queue_of_a_group_that_died_go_to_the_one_that_lives(runner
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS", meanwhile=lambda: two.work())
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_new_worker_and_an_unmatched_note_never_miss_each_other(
-    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, late: bool
+@pytest.mark.parametrize("after_note", [False, True])
+def test_a_worker_that_registers_while_a_task_is_marked_unmatched_gets_the_task(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, after_note: bool
 ) -> None:
-    """The newcomer registers between the bouncer's look at the crew and its note, or just after the note."""
+    """The new worker registers just before or just after the task is marked unmatched."""
     registry.suspend(runner.mill, runner.worker.row.id, OPERATOR, "")
     wrong = ManualWorker(runner.mill, "wrong", apps=["fasta"])
     runner.define(COMMAND)
     runner.submit()
-    opened(runner)
-    newcomers: list[ManualWorker] = []
+    wait_until_open(runner)
+    registered: list[ManualWorker] = []
     note = runner.mill.groups.note_unmatched
 
-    def meanwhile(*given: Any, **named: Any) -> None:
-        if late:
+    def register_and_note(*given: Any, **named: Any) -> None:
+        if after_note:
             note(*given, **named)
-        newcomers.append(ManualWorker(runner.mill, "able", apps=["blast"]))
-        if not late:
+        registered.append(ManualWorker(runner.mill, "able", apps=["blast"]))
+        if not after_note:
             note(*given, **named)
 
-    monkeypatch.setattr(runner.mill.groups, "note_unmatched", meanwhile)
+    monkeypatch.setattr(runner.mill.groups, "note_unmatched", register_and_note)
     assert wrong.take() == []
-    [able] = newcomers
+    [able] = registered
     held: list[Any] = []
     runner.cloud.run_until(lambda: held, meanwhile=lambda: held.extend(able.take()))
     assert list(runner.mill.groups.unmatched("default")) == []
 
 
-def test_a_worker_has_one_membership_a_group_until_it_leaves(runner: JobRunner) -> None:
+def test_a_worker_has_one_membership_per_group_until_it_goes_offline(runner: JobRunner) -> None:
     registration = Registration(name="twice", groups=["default", "default"])
     for _ in range(2):
         row = registry.register(runner.mill, registration, runner.worker.clock())
@@ -261,20 +261,20 @@ def test_a_task_that_failed_in_one_group_moves_to_the_other(runner: JobRunner) -
     one, two = two_groups(runner)
     runner.define({"stepName": "a"}, workerGroups=["one", "two"], failedRetries=3, failedInterval=0)
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     first: list[Any] = []
     runner.cloud.run_until(lambda: first, meanwhile=lambda: first.extend(one.take() or two.take()))
     holder = one if runner.task("a", 0)["worker"] == one.row.id else two
     other = two if holder is one else one
     holder.report(first, "failed")
-    again: list[Any] = []
+    retried: list[Any] = []
 
     def work() -> None:
         assert holder.take() == []
-        again.extend(other.take())
+        retried.extend(other.take())
 
-    runner.cloud.run_until(lambda: again, meanwhile=work)
-    assert again[0].attempt == 2
+    runner.cloud.run_until(lambda: retried, meanwhile=work)
+    assert retried[0].attempt == 2
 
 
 def test_a_task_that_one_group_cannot_run_moves_to_the_other(runner: JobRunner) -> None:
@@ -282,7 +282,7 @@ def test_a_task_that_one_group_cannot_run_moves_to_the_other(runner: JobRunner) 
     one = ManualWorker(runner.mill, "one", ["one"], apps=["fasta"])
     runner.define(COMMAND, workerGroups=["one", "two"])
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     step = runner.row(0)
     group = runner.mill.groups.get("one")
     assert group is not None
@@ -297,5 +297,5 @@ def test_a_rejected_task_goes_to_another_worker(runner: JobRunner) -> None:
     other = ManualWorker(runner.mill, "other")
     runner.worker.report(runner.take(1), "rejected")
     assert runner.worker.take() == []
-    again: list[Any] = []
-    runner.cloud.run_until(lambda: again, meanwhile=lambda: again.extend(other.take()))
+    retried: list[Any] = []
+    runner.cloud.run_until(lambda: retried, meanwhile=lambda: retried.extend(other.take()))
