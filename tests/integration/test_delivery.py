@@ -62,34 +62,34 @@ def _message(runner: JobRunner, receipt: str):  # type: ignore[no-untyped-def]
     return Message(given.queue, given.handle, "")
 
 
-def test_a_stale_report_over_http_says_so(runner: JobRunner) -> None:
+def test_a_stale_report_over_http_is_rejected(runner: JobRunner) -> None:
     one_task(runner)
     [held] = runner.take(1)
     stale = {"taskId": held.task_id, "attempt": 7, "outcome": "success"}
-    answer = runner.cloud.http(
+    response = runner.cloud.http(
         "POST", "/v1/work:report", {"workerId": runner.worker.row.id, "results": [stale]}
     )
-    assert answer.status == 409
-    assert answer.json["code"] == "stale-attempt"
-    assert answer.json["items"][0]["status"] == "stale-attempt"
+    assert response.status == 409
+    assert response.json["code"] == "stale-attempt"
+    assert response.json["items"][0]["status"] == "stale-attempt"
 
 
 def test_a_report_without_a_receipt_counts(runner: JobRunner) -> None:
     one_task(runner)
     [held] = runner.take(1)
     result = {"taskId": held.task_id, "attempt": 1, "outcome": "success"}
-    answer = runner.cloud.http(
+    response = runner.cloud.http(
         "POST", "/v1/work:report", {"workerId": runner.worker.row.id, "results": [result]}
     )
-    assert (answer.status, answer.json["items"][0]["status"]) == (200, "ok")
+    assert (response.status, response.json["items"][0]["status"]) == (200, "ok")
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_another_worker_cannot_report_my_task(runner: JobRunner) -> None:
+def test_a_worker_cannot_report_a_task_of_another_worker(runner: JobRunner) -> None:
     one_task(runner)
     held = runner.take(1)
-    thief = ManualWorker(runner.mill, "thief")
-    assert [item.status for item in thief.report(held, stderr="mine now")] == ["foreign-attempt"]
+    other = ManualWorker(runner.mill, "other")
+    assert [item.status for item in other.report(held, stderr="not mine")] == ["foreign-attempt"]
     assert runner.task("a", 0)["state"] == "RUNNING"
     assert runner.task("a", 0)["stderr"] is None
 
@@ -110,38 +110,38 @@ def test_heartbeats_extend_a_lease(runner: JobRunner) -> None:
     runner.mill.queues.hide([(_message(runner, held[0].receipt), 0)])
     runner.later(61)
     runner.worker.beat(held)
-    rival = ManualWorker(runner.mill, "rival")
-    rival.clock = runner.worker.clock
-    assert rival.take() == []
+    other = ManualWorker(runner.mill, "other")
+    other.clock = runner.worker.clock
+    assert other.take() == []
     assert [item.status for item in runner.worker.report(held)] == ["ok"]
 
 
-def test_a_holder_that_lives_but_does_not_claim_the_task_has_lost_it(runner: JobRunner) -> None:
-    """The answer to its lease never reached it: it beats on, without the task."""
+def test_a_task_missing_from_the_heartbeats_of_its_worker_is_leased_again(runner: JobRunner) -> None:
+    """The response to the lease was lost, so the worker's heartbeats do not name the task."""
     one_task(runner)
     [held] = runner.take(1)
     runner.mill.queues.hide([(_message(runner, held.receipt), 0)])
     runner.later(61)
     runner.worker.beat([])
-    [again] = runner.worker.take()
-    assert (again.task_id, again.attempt) == (held.task_id, 2)
+    [second] = runner.worker.take()
+    assert (second.task_id, second.attempt) == (held.task_id, 2)
 
 
-def test_a_restarted_worker_does_not_keep_the_leases_of_its_former_life(runner: JobRunner) -> None:
+def test_a_restarted_worker_does_not_keep_the_leases_of_its_previous_session(runner: JobRunner) -> None:
     one_task(runner)
     [held] = runner.take(1)
     runner.mill.queues.hide([(_message(runner, held.receipt), 0)])
-    reborn = ManualWorker(runner.mill, "manual")
-    assert reborn.row.id == runner.worker.row.id
-    assert reborn.row.session == runner.worker.row.session + 1
+    restarted = ManualWorker(runner.mill, "manual")
+    assert restarted.row.id == runner.worker.row.id
+    assert restarted.row.session == runner.worker.row.session + 1
     later = runner.worker.clock() + 61_000
-    reborn.clock = lambda: later
-    [again] = reborn.take()
-    assert again.attempt == 2
-    assert reborn.beat([held]) == [held.task_id]
+    restarted.clock = lambda: later
+    [second] = restarted.take()
+    assert second.attempt == 2
+    assert restarted.beat([held]) == [held.task_id]
 
 
-def test_failures_are_retried_after_their_interval_and_then_final(runner: JobRunner) -> None:
+def test_a_failed_task_is_retried_after_its_interval_until_no_retries_are_left(runner: JobRunner) -> None:
     one_task(runner, failedRetries=1, failedInterval=30)
     held = runner.take(1)
     assert (
@@ -154,9 +154,9 @@ def test_failures_are_retried_after_their_interval_and_then_final(runner: JobRun
     assert runner.worker.take() == []
     runner.later(31)
     runner.mill.queues.hide([(_message(runner, held[0].receipt), 0)])
-    again = runner.cloud.run_until(runner.worker.take)
-    assert [lease.attempt for lease in again] == [2]
-    runner.worker.report(again, "failed", exit_code=4, reason="exit code 4")
+    retried = runner.cloud.run_until(runner.worker.take)
+    assert [lease.attempt for lease in retried] == [2]
+    runner.worker.report(retried, "failed", exit_code=4, reason="exit code 4")
     runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
     task = runner.task("a", 0)
     assert (task["state"], task["failed"], task["exitCode"]) == ("FAILED", 2, 4)
@@ -164,7 +164,7 @@ def test_failures_are_retried_after_their_interval_and_then_final(runner: JobRun
     assert "exit code 4" in runner.job()["notes"]
 
 
-def test_lost_tasks_are_bounded(runner: JobRunner) -> None:
+def test_a_task_that_is_lost_too_often_fails(runner: JobRunner) -> None:
     one_task(runner, lostRetries=1)
     [held] = runner.take(1)
     for minutes, expected in ((2, 2), (4, None)):
@@ -197,12 +197,12 @@ def test_unreadable_messages_go_to_the_dead_letter_queue(runner: JobRunner, body
     assert runner.mill.queues.empty(group.queues[1])
 
 
-def test_messages_of_an_older_generation_or_a_strange_step_die_quietly(runner: JobRunner) -> None:
+def test_messages_of_another_generation_or_an_unknown_step_are_deleted(runner: JobRunner) -> None:
     one_task(runner)
     held = runner.take(1)
     queue = _message(runner, held[0].receipt).queue
-    strange = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
-    for body in (_ticket(runner, gen=99), _ticket(runner, rank=5), strange):
+    unknown = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
+    for body in (_ticket(runner, gen=99), _ticket(runner, rank=5), unknown):
         runner.cloud.clients.sqs.send_message(QueueUrl=queue, MessageBody=body)
     assert runner.worker.take() == []
     runner.worker.report(held)
@@ -210,39 +210,39 @@ def test_messages_of_an_older_generation_or_a_strange_step_die_quietly(runner: J
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_a_returned_task_runs_elsewhere_and_counts_no_attempt(runner: JobRunner) -> None:
+def test_a_returned_task_is_leased_by_another_worker_without_a_failure(runner: JobRunner) -> None:
     one_task(runner)
     [held] = runner.take(1)
     given = HandedBack(task_id=held.task_id, attempt=held.attempt, receipt=held.receipt)
-    assert hand_back(runner.mill, "somebody", [given], runner.worker.clock()) == []
+    assert hand_back(runner.mill, "another-worker", [given], runner.worker.clock()) == []
     assert hand_back(runner.mill, runner.worker.row.id, [given], runner.worker.clock()) == [held.task_id]
     other = ManualWorker(runner.mill, "other")
-    [again] = other.take()
-    assert again.attempt == 2
+    [retried] = other.take()
+    assert retried.attempt == 2
     assert [item.status for item in runner.worker.report([held])] == ["stale-attempt"]
-    other.report([again])
+    other.report([retried])
     task = runner.task("a", 0)
     assert (task["state"], task["failed"]) == ("SUCCESS", 0)
 
 
-def test_many_workers_never_hold_one_task_together(runner: JobRunner) -> None:
+def test_concurrent_workers_lease_each_task_once(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 100})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).state == "READY")
-    crowd = [ManualWorker(runner.mill, f"worker-{n}") for n in range(6)]
+    workers = [ManualWorker(runner.mill, f"worker-{n}") for n in range(6)]
 
     def work(worker: ManualWorker) -> list[str]:
-        mine: list[str] = []
+        completed: list[str] = []
         idle = 0
         while idle < 5:
             leases = worker.take()
             idle = 0 if leases else idle + 1
-            mine += [lease.task_id for lease in leases]
+            completed += [lease.task_id for lease in leases]
             worker.report(leases)
-        return mine
+        return completed
 
     with ThreadPoolExecutor(6) as pool:
-        taken = [task for tasks in pool.map(work, crowd) for task in tasks]
+        taken = [task for tasks in pool.map(work, workers) for task in tasks]
     assert len(taken) == len(set(taken)) == 100
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
@@ -265,8 +265,8 @@ def test_leases_survive_a_throttled_delete(runner: JobRunner, faults: Faults) ->
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
     group = runner.mill.groups.get("default")
     assert group is not None
-    strange = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
-    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=strange)
+    unknown = '["00000000-0000-4000-8000-000000000000",1,0,1,0]'
+    runner.cloud.clients.sqs.send_message(QueueUrl=group.queues[1], MessageBody=unknown)
     fault = faults.fail("sqs", "DeleteMessageBatch", how="throttle")
     leases = runner.worker.take()
     assert (fault.hits, len(leases)) == (1, 3)
@@ -311,12 +311,12 @@ def test_tasks_of_an_expired_message_are_returned_by_a_new_message(runner: JobRu
     assert [each.attempt for each in runner.worker.take()] == [2]
 
 
-def test_void_messages_are_deleted_and_others_kept(runner: JobRunner) -> None:
+def test_void_messages_are_deleted_and_valid_ones_returned(runner: JobRunner) -> None:
     start_tasks(runner, 3)
     old = runner.worker.receive()
     assert runner.mill.jobs.raise_generation(runner.row(0)) is not None
     task_messages.send(runner.mill, runner.row(0), [1, 2], runner.worker.clock())
     new = runner.worker.receive()
-    meant = delete_void(runner.mill, [*old, *new], runner.worker.clock())
-    assert sorted(json.loads(message.body)[4] for message in meant) == [1, 2]
-    assert meant == new
+    valid = delete_void(runner.mill, [*old, *new], runner.worker.clock())
+    assert sorted(json.loads(message.body)[4] for message in valid) == [1, 2]
+    assert valid == new

@@ -27,7 +27,7 @@ def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> No
 def finish(
     schedules: ScheduleClock, name: str, trigger: str = "t1", *, judge: Any = None, **request: Any
 ) -> dict[str, Any]:
-    """Run a Job to its end and let the bus tell of it."""
+    """Run a Job to its end and deliver the event."""
     schedules.runner.submit(trigger, name, **request)
     job = schedules.runner.run(*([judge] if judge else []), trigger=trigger, name=name)
     schedules.runner.cloud.deliver_job_ends()
@@ -40,9 +40,9 @@ def listed(schedules: ScheduleClock, name: str) -> list[dict[str, Any]]:
 
 
 def waits_for(schedules: ScheduleClock, name: str, trigger: str) -> list[tuple[str, str | None, int]]:
-    answer = schedules.runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/dependencies")
-    assert answer.status == 200, answer
-    return [(each["preJob"], each["preTrigger"], each["preStatus"]) for each in answer.json["items"]]
+    response = schedules.runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/dependencies")
+    assert response.status == 200, response
+    return [(each["preJob"], each["preTrigger"], each["preStatus"]) for each in response.json["items"]]
 
 
 def test_a_parent_starts_its_child_of_the_same_data_time(schedules: ScheduleClock) -> None:
@@ -67,7 +67,7 @@ def test_a_chain_follows_a_manually_submitted_job(schedules: ScheduleClock) -> N
     assert len({job["dataTime"] for name in ("two", "three") for job in listed(schedules, name)}) == 1
 
 
-def test_with_two_parents_the_last_one_starts_the_child(schedules: ScheduleClock) -> None:
+def test_the_last_of_two_parents_starts_the_child(schedules: ScheduleClock) -> None:
     define(schedules, "left")
     define(schedules, "right")
     define(schedules, "child", "left", {"jobName": "right"})
@@ -124,7 +124,7 @@ def test_a_rerun_of_a_parent_starts_no_second_child(
         assert schedules.runner.run(trigger=child["trigger"], name="child")["run"] == 1
 
 
-def test_a_failed_parent_starts_nothing_and_shows_in_the_notes(schedules: ScheduleClock) -> None:
+def test_a_failed_parent_keeps_its_child_waiting_and_is_named_in_its_notes(schedules: ScheduleClock) -> None:
     define(schedules, "left")
     define(schedules, "right")
     define(schedules, "child", "left", "right")
@@ -135,7 +135,7 @@ def test_a_failed_parent_starts_nothing_and_shows_in_the_notes(schedules: Schedu
     assert (child["state"], child["notes"]) == ("WAITING", "waits for right/t1 (FAILED)")
 
 
-def test_a_child_with_a_schedule_waits_for_it_and_for_its_parents(schedules: ScheduleClock) -> None:
+def test_a_scheduled_child_waits_for_its_schedule_and_its_parents(schedules: ScheduleClock) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent")
     schedules.save("2026-01-04 12:00", "child", cron="0 0 * * *")
@@ -198,7 +198,9 @@ def test_skipped_firings_are_not_expected(schedules: ScheduleClock) -> None:
         ("last:2", "SSF", False),
     ],
 )
-def test_strategies(schedules: ScheduleClock, strategy: str, ends: str, is_met: bool) -> None:
+def test_each_strategy_decides_whether_a_dependency_is_met(
+    schedules: ScheduleClock, strategy: str, ends: str, is_met: bool
+) -> None:
     define(schedules, "parent")
     window = {"unit": "day", "from": 0, "to": 0}
     define(
@@ -224,7 +226,7 @@ def test_a_window_without_any_run_is_not_met(schedules: ScheduleClock) -> None:
     assert schedules.runner.run(trigger="c", name="child")["state"] == "SUCCESS"
 
 
-def test_waiting_ends_after_expired_seconds(schedules: ScheduleClock) -> None:
+def test_a_waiting_job_fails_after_expired_seconds(schedules: ScheduleClock) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent", expiredSeconds=600)
     schedules.runner.submit("c", "child", dataTime=DAY)
@@ -242,15 +244,13 @@ def test_the_tick_recovers_a_lost_event(schedules: ScheduleClock) -> None:
     define(schedules, "child", "parent")
     schedules.runner.submit("t1", "parent", dataTime=DAY)
     schedules.runner.run(trigger="t1", name="parent")
-    schedules.runner.cloud.published()  # and nobody is told
+    schedules.runner.cloud.published()  # discard the event
     assert listed(schedules, "child") == []
     schedules.runner.cloud.tick(at("2100-01-01 00:00"))
     assert [job["trigger"] for job in listed(schedules, "child")] == ["20260105T000000Z"]
 
 
-def test_a_child_that_was_written_but_not_started_is_started_by_the_tick(
-    schedules: ScheduleClock, faults: Faults
-) -> None:
+def test_the_tick_starts_a_child_whose_start_failed(schedules: ScheduleClock, faults: Faults) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent")
     schedules.runner.submit("t1", "parent", dataTime=DAY)
@@ -262,14 +262,14 @@ def test_a_child_that_was_written_but_not_started_is_started_by_the_tick(
     assert schedules.runner.run(trigger=child["trigger"], name="child")["state"] == "SUCCESS"
 
 
-def test_cycles_are_refused_with_their_names(schedules: ScheduleClock) -> None:
+def test_a_cycle_is_rejected_with_the_names_of_its_jobs(schedules: ScheduleClock) -> None:
     define(schedules, "a", "c")
     define(schedules, "b", "a")
-    refused = schedules.runner.cloud.http(
+    rejected = schedules.runner.cloud.http(
         "PUT", "/v1/definitions/c", {"steps": [A], "dependencies": ["x", "b"]}
     )
-    assert refused.status == 422
-    [fault] = refused.json["faults"]
+    assert rejected.status == 422
+    [fault] = rejected.json["faults"]
     assert (fault["code"], fault["pointer"]) == ("cyclic-jobs", "/dependencies/1/jobName")
     assert fault["message"] == "the dependencies form a cycle: c -> b -> a -> c"
     itself = schedules.runner.cloud.http("PUT", "/v1/definitions/d", {"steps": [A], "dependencies": ["d"]})
@@ -283,7 +283,7 @@ def test_cycles_are_refused_with_their_names(schedules: ScheduleClock) -> None:
     )
 
 
-def test_rivals_cannot_close_a_cycle_together(schedules: ScheduleClock) -> None:
+def test_concurrent_saves_cannot_create_a_cycle(schedules: ScheduleClock) -> None:
     names = ["a", "b", "c"]
 
     def save(at: int) -> int:
@@ -300,15 +300,15 @@ def test_a_definition_that_others_depend_on_is_not_deleted(schedules: ScheduleCl
     define(schedules, "b-child", "parent")
     define(schedules, "a-child", "parent")
     http = schedules.runner.cloud.http
-    refused = http("DELETE", "/v1/definitions/parent")
-    assert (refused.status, refused.json["code"]) == (409, "definition-in-use")
-    assert "a-child, b-child" in refused.json["detail"]
+    rejected = http("DELETE", "/v1/definitions/parent")
+    assert (rejected.status, rejected.json["code"]) == (409, "definition-in-use")
+    assert "a-child, b-child" in rejected.json["detail"]
     define(schedules, "a-child")
     assert http("DELETE", "/v1/definitions/b-child").status == 204
     assert http("DELETE", "/v1/definitions/parent").status == 204
 
 
-def test_the_graph_of_jobs(schedules: ScheduleClock) -> None:
+def test_the_dependency_graph_lists_jobs_and_edges(schedules: ScheduleClock) -> None:
     define(schedules, "child", "parent", "unknown")
     define(schedules, "parent")
     schedules.save("2026-01-01 00:00", "parent", cron="@daily")
@@ -338,28 +338,28 @@ def test_the_graph_of_jobs(schedules: ScheduleClock) -> None:
     ids=str,
 )
 def test_invalid_dependencies_are_rejected(schedules: ScheduleClock, dependency: Any, code: str) -> None:
-    answer = schedules.runner.cloud.http(
+    response = schedules.runner.cloud.http(
         "PUT", "/v1/definitions/c", {"steps": [A], "dependencies": [dependency]}
     )
-    assert (answer.status, [each["code"] for each in answer.json["faults"]]) == (422, [code])
+    assert (response.status, [each["code"] for each in response.json["faults"]]) == (422, [code])
 
 
-def test_a_job_that_waits_for_the_same_data_time_needs_one(schedules: ScheduleClock) -> None:
+def test_a_job_with_a_dependency_on_its_data_time_requires_a_data_time(schedules: ScheduleClock) -> None:
     define(schedules, "child", "parent")
-    answer = schedules.runner.cloud.http("POST", "/v1/jobs", {"jobName": "child", "trigger": "t"})
-    assert (answer.status, answer.json["faults"][0]["pointer"]) == (422, "/dataTime")
+    response = schedules.runner.cloud.http("POST", "/v1/jobs", {"jobName": "child", "trigger": "t"})
+    assert (response.status, response.json["faults"][0]["pointer"]) == (422, "/dataTime")
 
 
-def test_a_window_that_expects_too_many_runs_is_refused(schedules: ScheduleClock) -> None:
+def test_a_window_that_expects_too_many_runs_is_rejected(schedules: ScheduleClock) -> None:
     define(schedules, "often")
     define(schedules, "child", {"jobName": "often", "window": {"unit": "month", "from": 0, "to": 0}})
     schedules.save("2026-01-01 00:00", "often", everySeconds=60)
     request = {"jobName": "child", "trigger": "t", "dataTime": DAY}
-    answer = schedules.runner.cloud.http("POST", "/v1/jobs", request)
-    assert (answer.status, answer.json["faults"][0]["code"]) == (422, "window-too-wide")
+    response = schedules.runner.cloud.http("POST", "/v1/jobs", request)
+    assert (response.status, response.json["faults"][0]["code"]) == (422, "window-too-wide")
 
 
-def test_edges_go_when_they_are_not_needed(schedules: ScheduleClock) -> None:
+def test_wait_entries_are_deleted_when_the_child_starts(schedules: ScheduleClock) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent")
     finish(schedules, "parent", dataTime=DAY)
@@ -390,7 +390,7 @@ def test_times_missed_by_one_schedule_are_expected_of_no_other(schedules: Schedu
     assert ms("2026-01-01 06:00") not in expected(schedules, "daily", "d")
 
 
-def test_skipped_times_outlive_the_history(schedules: ScheduleClock) -> None:
+def test_skipped_times_are_kept_after_the_history_is_truncated(schedules: ScheduleClock) -> None:
     define(schedules, "parent")
     define(schedules, "child", {"jobName": "parent", "window": {"unit": "hour", "from": 0, "to": 0}})
     schedules.save("2026-01-01 00:00", "parent", everySeconds=20, overlap="skip", catchUp="all")
@@ -439,10 +439,10 @@ def test_an_event_reports_a_child_that_cannot_run(schedules: ScheduleClock) -> N
     define(schedules, "parent")
     define(schedules, "child", "parent", workerGroup="nowhere")
     finish(schedules, "parent", dataTime="2026-01-05T00:00:00Z")
-    [told] = [
+    [event] = [
         event for event in schedules.runner.cloud.published() if event["detail-type"] == "Child Refused"
     ]
-    assert (told["detail"]["jobName"], "nowhere" in told["detail"]["reason"]) == ("child", True)
+    assert (event["detail"]["jobName"], "nowhere" in event["detail"]["reason"]) == ("child", True)
 
 
 def test_children_differ_by_millisecond_and_trigger(schedules: ScheduleClock) -> None:

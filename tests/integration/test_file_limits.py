@@ -26,10 +26,10 @@ def test_only_a_declared_output_is_completed_and_only_with_its_parts(
     [lease] = runner.take(1)
     done = {"name": "other", "uploadId": "u", "etags": ["e"]}
     assert file_worker.ask(lease, 403, complete=done)["code"] == "file-forbidden"
-    wish = [{"name": "out", "size": PART_BYTES + 1, "md5s": [*md5s(b"a"), *md5s(b"b")]}]
-    upload = file_worker.ask(lease, store=wish)["stored"][0]["uploadId"]
-    refused = file_worker.ask(lease, 409, complete={"name": "out", "uploadId": upload, "etags": ["e", "f"]})
-    assert "cannot be joined (InvalidPart); store it again" in refused["detail"]
+    outputs = [{"name": "out", "size": PART_BYTES + 1, "md5s": [*md5s(b"a"), *md5s(b"b")]}]
+    upload = file_worker.ask(lease, store=outputs)["stored"][0]["uploadId"]
+    rejected = file_worker.ask(lease, 409, complete={"name": "out", "uploadId": upload, "etags": ["e", "f"]})
+    assert "cannot be joined (InvalidPart); store it again" in rejected["detail"]
 
 
 def test_too_many_outputs_are_rejected_and_the_task_can_still_end(
@@ -47,9 +47,9 @@ def test_too_many_outputs_are_rejected_and_the_task_can_still_end(
         "receipt": lease.receipt,
     }
     body = {"workerId": runner.worker.row.id, "results": [{**result, "files": files}]}
-    refused = runner.cloud.http("POST", "/v1/work:report", body)
-    assert (refused.status, refused.json["code"]) == (413, "output-too-large")
-    assert f"{MAX_STORED_BYTES} fit" in refused.json["faults"][0]["message"]
+    rejected = runner.cloud.http("POST", "/v1/work:report", body)
+    assert (rejected.status, rejected.json["code"]) == (413, "output-too-large")
+    assert f"{MAX_STORED_BYTES} fit" in rejected.json["faults"][0]["message"]
     few = files[: MAX_STORED_BYTES // 500]
     body = {"workerId": runner.worker.row.id, "results": [{**result, "files": few, "output": "y" * 60_000}]}
     assert runner.cloud.http("POST", "/v1/work:report", body).status == 200
@@ -92,10 +92,10 @@ def test_more_files_than_a_response_holds_are_rejected(
 
 def test_a_file_is_read_once_by_a_step(runner: JobRunner) -> None:
     files = {"inputs": [{"name": "x"}], "predata": [{"name": "x"}]}
-    answer = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [step("a", **files)]})
-    assert answer.status == 422
+    response = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [step("a", **files)]})
+    assert response.status == 422
     assert ("/steps/0/predata/0/name", "duplicate-file") in [
-        (each["pointer"], each["code"]) for each in answer.json["faults"]
+        (each["pointer"], each["code"]) for each in response.json["faults"]
     ]
 
 

@@ -8,11 +8,11 @@ from support.scenarios.job_runner import JobRunner, fail_shards
 
 
 def force(
-    runner: JobRunner, state: str, status: int = 200, trigger: str = "t1", name: str = "play", **wish: Any
+    runner: JobRunner, state: str, status: int = 200, trigger: str = "t1", name: str = "play", **fields: Any
 ) -> Any:
-    answer = runner.cloud.http("POST", f"/v1/jobs/{name}/{trigger}:force", {"state": state, **wish})
-    assert answer.status == status, answer
-    return answer.json
+    response = runner.cloud.http("POST", f"/v1/jobs/{name}/{trigger}:force", {"state": state, **fields})
+    assert response.status == status, response
+    return response.json
 
 
 def test_a_failed_job_forced_to_success_starts_its_children(runner: JobRunner) -> None:
@@ -22,8 +22,8 @@ def test_a_failed_job_forced_to_success_starts_its_children(runner: JobRunner) -
     runner.run(fail_shards(0), name="parent")
     runner.cloud.deliver_job_ends()
     assert runner.cloud.http("GET", "/v1/jobs?jobName=child").json["items"] == []
-    told = force(runner, "SUCCESS", name="parent", reason="checked by hand")
-    assert (told["state"], told["notes"]) == ("SUCCESS", "forced to SUCCESS by admin: checked by hand")
+    result = force(runner, "SUCCESS", name="parent", reason="checked by hand")
+    assert (result["state"], result["notes"]) == ("SUCCESS", "forced to SUCCESS by admin: checked by hand")
     runner.cloud.deliver_job_ends()
     assert runner.run(trigger="20260105T000000Z", name="child")["state"] == "SUCCESS"
 
@@ -73,14 +73,14 @@ def test_tasks_are_forced_one_by_one(runner: JobRunner) -> None:
     force(runner, "SUCCESS", stepName="a", index=held[1].sharding.index, reason="known")
     task = runner.task("a", held[1].sharding.index)
     assert (task["state"], task["attempts"][-1]["reason"]) == ("SUCCESS", "forced")
-    left = ({0, 1, 2} - {lease.sharding.index for lease in held}).pop()
-    force(runner, "SUCCESS", stepName="a", index=left)
+    unleased = ({0, 1, 2} - {lease.sharding.index for lease in held}).pop()
+    force(runner, "SUCCESS", stepName="a", index=unleased)
     assert runner.run()["state"] == "SUCCESS"
     assert runner.job()["steps"][0]["counts"] == {"SUCCESS": 3}
-    assert force(runner, "FAILED", 409, stepName="a", index=left)["code"] == "step-ended"
+    assert force(runner, "FAILED", 409, stepName="a", index=unleased)["code"] == "step-ended"
 
 
-def test_nonsense_is_refused(runner: JobRunner) -> None:
+def test_invalid_requests_are_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     assert force(runner, "KILLED", 422)["faults"][0]["pointer"] == "/state"

@@ -34,7 +34,7 @@ def test_an_emptied_set_is_removed_from_the_step_once(runner: JobRunner) -> None
     step = runner.row(0)
     assert len(step.open) == 2
     done = Shard(TaskState.SUCCESS, attempt=1, worker="w.1", time=1, span=2)
-    for _ in range(2):  # every block reports twice, as after a crash
+    for _ in range(2):  # every block is closed twice, as after a crash
         for number in range(257):
             size = block_size(step.total, number)
             completion.close_block(runner.mill, step, Block(number, size, dict.fromkeys(range(size), done)))
@@ -44,7 +44,7 @@ def test_an_emptied_set_is_removed_from_the_step_once(runner: JobRunner) -> None
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS", 20)
 
 
-def test_a_wide_phase_meets_in_one_gate(runner: JobRunner) -> None:
+def test_a_wide_phase_starts_after_all_steps_of_the_previous_one(runner: JobRunner) -> None:
     runner.define(
         *[{"stepName": f"a{n}"} for n in range(12)], *[{"stepName": f"b{n}", "phase": 1} for n in range(12)]
     )

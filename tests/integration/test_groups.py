@@ -20,39 +20,39 @@ def test_a_lambda_group_has_leases_as_long_as_the_function_timeout(runner: JobRu
     assert http("PUT", "/v1/groups/lambda", {}).json["leaseSeconds"] == 900
     assert http("PUT", "/v1/groups/l2", {"leaseSeconds": 60}).status == 422
     http("PUT", "/v1/groups/p", {"leaseSeconds": 600, "types": ["hive"]})
-    kept = http("PUT", "/v1/groups/p", {}).json
-    assert (kept["leaseSeconds"], kept["types"]) == (600, ["hive"])
+    updated = http("PUT", "/v1/groups/p", {}).json
+    assert (updated["leaseSeconds"], updated["types"]) == (600, ["hive"])
 
 
 def test_a_step_whose_group_was_deleted_fails(runner: JobRunner) -> None:
-    runner.cloud.http("PUT", "/v1/groups/gone", {})
-    runner.worker = ManualWorker(runner.mill, "gone", ["gone"])
-    runner.define({"stepName": "a", "sharding": 3}, workerGroup="gone")
+    runner.cloud.http("PUT", "/v1/groups/extra", {})
+    runner.worker = ManualWorker(runner.mill, "extra", ["extra"])
+    runner.define({"stepName": "a", "sharding": 3}, workerGroup="extra")
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
-    refused = runner.cloud.http("DELETE", "/v1/groups/gone")
-    assert (refused.status, refused.json["code"]) == (409, "group-in-use")
-    assert runner.cloud.http("DELETE", "/v1/groups/gone?force=true").status == 204
+    rejected = runner.cloud.http("DELETE", "/v1/groups/extra")
+    assert (rejected.status, rejected.json["code"]) == (409, "group-in-use")
+    assert runner.cloud.http("DELETE", "/v1/groups/extra?force=true").status == 204
     runner.tick(minutes=3)
     runner.cloud.run_until(lambda: runner.job()["state"] == "FAILED")
-    assert "gone" in runner.job()["notes"]
+    assert "extra" in runner.job()["notes"]
 
 
 def test_reports_of_tasks_of_a_deleted_group_are_accepted(runner: JobRunner) -> None:
-    runner.cloud.http("PUT", "/v1/groups/gone", {})
-    runner.worker = ManualWorker(runner.mill, "gone", ["gone"])
-    runner.define({"stepName": "a", "sharding": 5, "maxTaskCount": 1}, workerGroup="gone")
+    runner.cloud.http("PUT", "/v1/groups/extra", {})
+    runner.worker = ManualWorker(runner.mill, "extra", ["extra"])
+    runner.define({"stepName": "a", "sharding": 5, "maxTaskCount": 1}, workerGroup="extra")
     runner.submit()
     held = runner.take(1)
-    runner.mill.groups.delete("gone")  # and not its queues: moto cannot bear messages of a queue that is gone
-    runner.mill.recent_groups.discard("gone")
+    runner.mill.groups.delete("extra")  # keep its queues: moto fails for messages of a deleted queue
+    runner.mill.recent_groups.discard("extra")
     assert [each.status for each in runner.worker.report(held)] == ["ok"]
     runner.tick(minutes=3)
     assert [each.status for each in runner.worker.report(held)] == ["already"]
     assert runner.job()["state"] == "FAILED"
 
 
-def opened(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
+def wait_until_open(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
     runner.cloud.run_until(lambda: runner.job(trigger, name)["steps"] and runner.row(0, trigger, name).token)
 
 
@@ -63,10 +63,10 @@ def test_messages_left_in_a_group_without_workers_are_moved(runner: JobRunner) -
     clock = ga.clock
     runner.define({"stepName": "a", "sharding": 12, "maxTaskCount": 4}, workerGroups=["ga", "gb"])
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     minutes = 3
 
-    def pass_time(worker: ManualWorker) -> None:
+    def advance(worker: ManualWorker) -> None:
         nonlocal minutes
         ahead = minutes * 60_000
         worker.clock = lambda: clock() + ahead
@@ -74,14 +74,14 @@ def test_messages_left_in_a_group_without_workers_are_moved(runner: JobRunner) -
         runner.tick(minutes=minutes)
         minutes += 3
 
-    pass_time(ga)
+    advance(ga)
     gb = ManualWorker(runner.mill, "gb", ["gb"])
     gb.beat([])
     ga.report(ga.take(2))
     gb.beat([], offline=True)
 
     def work() -> None:
-        pass_time(ga)
+        advance(ga)
         ga.report(ga.take())
 
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS", 40, meanwhile=work)

@@ -28,11 +28,11 @@ def pages_of(cloud: Cloud, path: str) -> list[dict[str, Any]]:
     cursor = ""
     while True:
         joint = "&" if "?" in path else "?"
-        answer = cloud.http("GET", f"{path}{joint}cursor={cursor}" if cursor else path)
-        assert answer.status == 200, answer
-        assert len(json.dumps(answer.text)) < LAMBDA_ANSWER_BYTES
-        found.append(answer.json)
-        cursor = answer.json["cursor"]
+        response = cloud.http("GET", f"{path}{joint}cursor={cursor}" if cursor else path)
+        assert response.status == 200, response
+        assert len(json.dumps(response.text)) < LAMBDA_ANSWER_BYTES
+        found.append(response.json)
+        cursor = response.json["cursor"]
         if cursor is None:
             return found
 
@@ -41,8 +41,8 @@ def items_of(cloud: Cloud, path: str) -> list[Any]:
     return [item for page in pages_of(cloud, path) for item in page["items"]]
 
 
-def opened(runner: JobRunner, **step: Any) -> None:
-    """A Job of one step `a` whose execution waits for its tasks."""
+def start_step(runner: JobRunner, **step: Any) -> None:
+    """Start a Job of one step `a` and wait until its execution waits for the tasks."""
     runner.define({"stepName": "a", **step})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token, 30)
@@ -50,7 +50,7 @@ def opened(runner: JobRunner, **step: Any) -> None:
 
 def test_large_items_make_short_pages(runner: JobRunner) -> None:
     nasty = ('"\\\n\N{SNOWMAN}\N{GRINNING FACE}' * 40_000)[:100_000]
-    opened(runner, sharding=100, params={"text": nasty})
+    start_step(runner, sharding=100, params={"text": nasty})
     found = pages_of(runner.cloud, f"{TASKS}?limit=100")
     assert [task["rank"] for page in found for task in page["items"]] == list(range(100))
     assert len(found) > 2
@@ -86,15 +86,15 @@ def test_every_list_is_paged_by_bytes_and_contains_each_item_once(
             assert len(sizes) == 1 or sum(sizes) <= most
 
 
-def test_a_list_of_large_definitions_is_light(cloud: Cloud, faults: Faults) -> None:
+def test_a_list_of_large_definitions_omits_their_steps(cloud: Cloud, faults: Faults) -> None:
     step = {"stepName": "a", "type": "shell", "content": "x" * 900_000}
     for name in ("a", "b", "c"):
         saved = cloud.http("PUT", f"/v1/definitions/{name}", {"steps": [step], "appName": "finance"})
         assert saved.status == 201
-    answer = cloud.http("GET", "/v1/definitions")
-    assert [item["jobName"] for item in answer.json["items"]] == ["a", "b", "c"]
-    assert len(answer.text) < 2_000
-    first = answer.json["items"][0]
+    response = cloud.http("GET", "/v1/definitions")
+    assert [item["jobName"] for item in response.json["items"]] == ["a", "b", "c"]
+    assert len(response.text) < 2_000
+    first = response.json["items"][0]
     assert (first["version"], first["stepCount"], first["appName"]) == (1, 1, "finance")
     assert "steps" not in first
 
@@ -130,17 +130,17 @@ def test_a_cursor_belongs_to_its_list_and_its_filters(runner: JobRunner) -> None
     cursors = {path: runner.cloud.http("GET", path).json["cursor"] for path in lists}
     for path in lists:
         for origin, cursor in cursors.items():
-            answer = runner.cloud.http("GET", f"{path}&cursor={cursor}")
+            response = runner.cloud.http("GET", f"{path}&cursor={cursor}")
             if origin == path:
-                assert answer.status == 200
-                assert len(answer.json["items"]) == 1
+                assert response.status == 200
+                assert len(response.json["items"]) == 1
             else:
-                assert (answer.status, answer.json["code"]) == (422, "invalid-request")
-                assert [fault["code"] for fault in answer.json["faults"]] == ["bad-cursor"]
+                assert (response.status, response.json["code"]) == (422, "invalid-request")
+                assert [fault["code"] for fault in response.json["faults"]] == ["bad-cursor"]
 
 
-def test_a_limit_may_change_from_page_to_page(runner: JobRunner) -> None:
-    opened(runner, sharding=5)
+def test_the_limit_can_change_between_pages(runner: JobRunner) -> None:
+    start_step(runner, sharding=5)
     first = runner.cloud.http("GET", f"{TASKS}?limit=2").json
     rest = runner.cloud.http("GET", f"{TASKS}?limit=50&cursor={first['cursor']}").json
     assert [task["rank"] for task in rest["items"]] == [2, 3, 4]
@@ -152,7 +152,7 @@ def test_a_selective_filter_reads_a_limited_number_of_rows(
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_TASKS_SCANNED", 2 * BLOCK_SIZE)
     monkeypatch.setattr(jobs, "BLOCKS_PER_QUERY", 2)
-    opened(runner, sharding=8 * BLOCK_SIZE, maxTaskCount=1)
+    start_step(runner, sharding=8 * BLOCK_SIZE, maxTaskCount=1)
     failed = 5 * BLOCK_SIZE + 1
     runner.mill.shards.change(runner.row(0), 5, {failed: None}, {failed: DONE.evolve(state=TaskState.FAILED)})
     faults.meter.reset()
@@ -162,7 +162,7 @@ def test_a_selective_filter_reads_a_limited_number_of_rows(
     assert faults.meter.calls["dynamodb.BatchGetItem"] <= 2 * len(found)
 
 
-def test_jobs_of_a_user_are_looked_for_so_long_and_no_longer(
+def test_a_search_for_jobs_of_a_user_reads_a_limited_number_of_jobs_per_page(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_JOBS_SCANNED", 2)
@@ -177,16 +177,16 @@ def test_jobs_of_a_user_are_looked_for_so_long_and_no_longer(
 
 
 def close_set(runner: JobRunner, number: int) -> None:
-    """All of a set's blocks end, in the totals alone: nothing can be known of them from their rows."""
+    """Close all blocks of a set in its totals only, without writing the rows of the blocks."""
     step, ends = runner.row(0), {"success": SET_SIZE * BLOCK_SIZE}
     key = keys.block_set(step.job_id, step.run, step.index, number)
     Table(runner.cloud.clients.dynamodb, runner.cloud.table).update(Update(key).remove("open").add(**ends))
     runner.mill.jobs.close_block(step, str(number), ends)
 
 
-def test_closed_blocks_are_known_by_their_totals(runner: JobRunner, faults: Faults) -> None:
+def test_closed_blocks_are_counted_from_their_totals(runner: JobRunner, faults: Faults) -> None:
     total = 3 * SET_SIZE * BLOCK_SIZE + 1
-    opened(runner, sharding=total, maxTaskCount=10)
+    start_step(runner, sharding=total, maxTaskCount=10)
     close_set(runner, 0)
     block = Block(SET_SIZE, BLOCK_SIZE, dict.fromkeys(range(BLOCK_SIZE), DONE))
     completion.close_block(runner.mill, runner.row(0), block)
@@ -199,7 +199,7 @@ def test_closed_blocks_are_known_by_their_totals(runner: JobRunner, faults: Faul
 
 
 def test_a_set_that_ended_in_other_states_is_not_read(runner: JobRunner, faults: Faults) -> None:
-    opened(runner, sharding=SET_SIZE * BLOCK_SIZE + 1, maxTaskCount=10)
+    start_step(runner, sharding=SET_SIZE * BLOCK_SIZE + 1, maxTaskCount=10)
     close_set(runner, 0)
     faults.meter.reset()
     found = pages_of(runner.cloud, f"{TASKS}?state=READY")
@@ -210,7 +210,7 @@ def test_a_set_that_ended_in_other_states_is_not_read(runner: JobRunner, faults:
 
 @pytest.mark.parametrize("sharding", [1, 70, 20 * BLOCK_SIZE + 3])
 def test_counts_agree_with_the_tasks_at_every_moment(runner: JobRunner, sharding: int) -> None:
-    opened(runner, sharding=sharding, toleratedFailures="100%", maxTaskCount=30)
+    start_step(runner, sharding=sharding, toleratedFailures="100%", maxTaskCount=30)
 
     def agree() -> None:
         tasks = items_of(runner.cloud, f"{TASKS}?limit=1000")
@@ -231,7 +231,7 @@ def test_counts_agree_with_the_tasks_at_every_moment(runner: JobRunner, sharding
 
 
 def test_counts_of_a_step_that_is_being_stopped(runner: JobRunner) -> None:
-    opened(runner, sharding=130, failFast=True, maxTaskCount=10)
+    start_step(runner, sharding=130, failFast=True, maxTaskCount=10)
     held = runner.take(10)
     runner.worker.report(held[:1], "failed-permanent")
     runner.cloud.run_until(

@@ -36,7 +36,7 @@ def test_a_log_can_be_read_while_its_task_runs(
 ) -> None:
     monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
     monkeypatch.setattr(log_stream, "PIECE_SECONDS", 0.05)
-    runner.cloud.http("PUT", "/v1/groups/default", {"leaseSeconds": 10})  # so that it beats often
+    runner.cloud.http("PUT", "/v1/groups/default", {"leaseSeconds": 10})  # for frequent heartbeats
     go = tmp_path / "go"
     wait = f"until [ -e {go}.1 ]; do sleep 0.05; done"
     content = f"echo one; {wait}; printf 'tw\\303'; {wait.replace('.1', '.2')}; printf '\\266\\nend'"
@@ -57,7 +57,7 @@ def test_a_log_can_be_read_while_its_task_runs(
         assert read_all(runner, offset)[0] == whole
 
 
-def test_a_log_of_very_many_pieces_is_read_page_by_page(
+def test_a_log_of_many_chunks_is_read_in_pages(
     runner: JobRunner, transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MOST_CHUNKS", 3)

@@ -75,12 +75,12 @@ def test_concurrent_manual_fires_with_skip_start_one_job(schedules: ScheduleCloc
     define(schedules, "play")
     schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip")
 
-    def hand(day: int) -> int:
-        wish = {"dataTime": f"2026-05-0{day}T00:00:00Z"}
-        return schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", wish).status
+    def fire_manually(day: int) -> int:
+        body = {"dataTime": f"2026-05-0{day}T00:00:00Z"}
+        return schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", body).status
 
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(hand, range(1, 5))) == [202, 409, 409, 409]
+        assert sorted(pool.map(fire_manually, range(1, 5))) == [202, 409, 409, 409]
 
 
 def test_the_tick_retries_a_failed_start_of_a_replacement(schedules: ScheduleClock) -> None:

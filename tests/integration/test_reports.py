@@ -35,8 +35,8 @@ def test_invalid_receipts_change_nothing(runner: JobRunner, entry: Any) -> None:
             },
         ),
     ):
-        answer = runner.cloud.http("POST", path, body)
-        assert answer.status in (200, 409), answer.json
+        response = runner.cloud.http("POST", path, body)
+        assert response.status in (200, 409), response.json
     assert runner.task("a", 0)["state"] == "RUNNING"
 
 
@@ -80,10 +80,10 @@ def test_a_forged_receipt_of_another_worker_is_rejected(runner: JobRunner) -> No
     for attempt in (1, 7):
         forged = Shard(TaskState.RUNNING, attempt=attempt, worker=f"{thief['id']}.1", time=1)
         receipt = Receipt(1, "https://nowhere", "x", forged).encode()
-        answer = report(
+        response = report(
             runner, thief, [{**task, "attempt": attempt}], receipt=receipt, output={"evil": 1}, stderr="mine"
         )
-        assert answer.status == 409
+        assert response.status == 409
     assert runner.task("a", 0) == before
 
 
@@ -91,8 +91,8 @@ def test_a_repeated_result_in_one_report_is_answered_as_already_known(runner: Jo
     start_tasks(runner, 1)
     me = register(runner)
     [task] = lease(runner, me)
-    answer = report(runner, me, [task, task], output=[1])
-    assert (answer.status, answer.json["items"][0]["status"]) == (200, "ok")
+    response = report(runner, me, [task, task], output=[1])
+    assert (response.status, response.json["items"][0]["status"]) == (200, "ok")
 
 
 def test_a_result_that_contradicts_an_earlier_one_changes_nothing(runner: JobRunner) -> None:

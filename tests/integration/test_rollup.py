@@ -11,7 +11,7 @@ from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner, fail_shards
 
 
-def test_chain_runs_in_order(runner: JobRunner) -> None:
+def test_a_chain_runs_in_order(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "dependentStep": "b"}
     )
@@ -23,7 +23,7 @@ def test_chain_runs_in_order(runner: JobRunner) -> None:
     assert job["remainTasks"] == 0
 
 
-def test_a_diamond_joins_once(runner: JobRunner) -> None:
+def test_the_last_step_of_a_diamond_runs_once(runner: JobRunner) -> None:
     runner.define(
         {"stepName": "a"},
         {"stepName": "b", "sharding": 3, "dependentStep": "a"},
@@ -38,7 +38,7 @@ def test_a_diamond_joins_once(runner: JobRunner) -> None:
     assert order[-1] == "d"
 
 
-def test_wide_step_runs_every_shard_once(runner: JobRunner) -> None:
+def test_a_wide_step_runs_every_shard_once(runner: JobRunner) -> None:
     runner.define({"stepName": "wide", "sharding": 150})
     runner.submit()
     job = runner.run()
@@ -109,7 +109,7 @@ def test_a_phase_waits_for_all_steps_of_the_earlier_phase(runner: JobRunner) -> 
     assert order[-2:] == ["clean", "last"]
 
 
-def test_pack_gives_each_task_its_range(runner: JobRunner) -> None:
+def test_each_packed_task_gets_its_range(runner: JobRunner) -> None:
     runner.define({"stepName": "p", "stepType": "PACK", "packConf": {"size": 4, "start": 10, "end": 19}})
     runner.submit()
     assert runner.run()["state"] == "SUCCESS"
@@ -117,7 +117,7 @@ def test_pack_gives_each_task_its_range(runner: JobRunner) -> None:
     assert packs == [(10, 13), (14, 17), (18, 19)]
 
 
-def test_start_shard_id_counts_from_there(runner: JobRunner) -> None:
+def test_shard_indexes_start_at_start_shard_id(runner: JobRunner) -> None:
     runner.define({"stepName": "s", "stepType": "SHARD", "shardConf": {"shard": 3, "startShardId": 1}})
     runner.submit()
     runner.run()
@@ -162,7 +162,7 @@ def test_a_step_stopped_before_it_waits_is_completed_by_the_next_heartbeat(runne
     runner.define({"stepName": "f", "sharding": 100, "failFast": True, "maxTaskCount": 10})
     runner.submit()
     held = runner.take(10)
-    runner.mill.jobs.stop_step(runner.row(0), notes="told to stop early")
+    runner.mill.jobs.stop_step(runner.row(0), notes="stopped early")
     runner.cloud.run_until(lambda: runner.row(0).token)
     assert not runner.row(0).swept
     assert sorted(runner.worker.beat(held)) == sorted(lease.task_id for lease in held)
@@ -181,8 +181,8 @@ def test_on_failure_suspend_keeps_the_job_for_repair(runner: JobRunner) -> None:
     assert job["notes"]
 
 
-def test_window_is_exact(runner: JobRunner) -> None:
-    """Never more than maxTaskCount tasks of a step are alive, and the end of one brings the next."""
+def test_the_number_of_leased_tasks_does_not_exceed_max_task_count(runner: JobRunner) -> None:
+    """At most maxTaskCount tasks of a step are leased, and the end of one releases the next."""
     runner.define({"stepName": "w", "sharding": 30, "maxTaskCount": 4})
     runner.submit()
     seen: list[int] = []
@@ -196,7 +196,7 @@ def test_window_is_exact(runner: JobRunner) -> None:
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def test_transitions_stay_within_their_budget(runner: JobRunner) -> None:
+def test_the_number_of_state_transitions_stays_within_its_budget(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     runner.run()
@@ -213,8 +213,8 @@ def test_the_ends_of_steps_and_of_the_job_are_published(runner: JobRunner) -> No
     runner.submit()
     job = runner.run(fail_shards(0, step="a"))
     events = [event for event in runner.cloud.published() if event["source"] == "shardmill"]
-    told = [(e["detail-type"], e["detail"].get("stepName"), e["detail"]["state"]) for e in events]
-    assert told == [
+    published = [(e["detail-type"], e["detail"].get("stepName"), e["detail"]["state"]) for e in events]
+    assert published == [
         ("Step Ended", "a", "FAILED"),
         ("Step Ended", "b", "SKIPPED"),
         ("Job Ended", None, "FAILED"),
@@ -224,7 +224,7 @@ def test_the_ends_of_steps_and_of_the_job_are_published(runner: JobRunner) -> No
 
 
 def test_releasing_a_step_twice_visits_each_step_once(runner: JobRunner, faults: Faults) -> None:
-    """Layers of four steps, each depending on all of the layer before: a repeat must not go every path."""
+    """Each layer of four steps depends on the whole previous layer; a repeat must not walk every path."""
     layers: list[dict[str, Any]] = [{"stepName": "root"}]
     before = ["root"]
     for depth in range(4):

@@ -26,7 +26,7 @@ from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 
 
-def opened(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
+def wait_until_open(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
     runner.cloud.run_until(lambda: runner.job(trigger, name)["steps"] and runner.row(0, trigger, name).token)
 
 
@@ -34,18 +34,18 @@ def test_a_job_of_high_priority_gets_the_next_free_slot(runner: JobRunner) -> No
     runner.define({"stepName": "a", "sharding": 60}, name="many", priority=1)
     runner.define({"stepName": "a"}, name="urgent", priority=10)
     runner.submit(name="many")
-    opened(runner, "many")
+    wait_until_open(runner, "many")
     runner.submit(name="urgent")
-    opened(runner, "urgent")
+    wait_until_open(runner, "urgent")
     assert [held.job_name for held in runner.worker.take(1)][:1] == ["urgent"]
 
 
 def test_the_priority_of_a_queued_job_can_change(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 30}, {"stepName": "b", "dependentStep": "a"})
     runner.submit("first")
-    opened(runner, trigger="first")
+    wait_until_open(runner, trigger="first")
     runner.submit("second")
-    opened(runner, trigger="second")
+    wait_until_open(runner, trigger="second")
     answer = runner.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": 12})
     assert (answer.status, answer.json["priority"]) == (200, 12)
     assert [step["priority"] for step in runner.job("second")["steps"]] == [12, 12]
@@ -65,7 +65,7 @@ def test_the_priority_of_a_queued_job_can_change(runner: JobRunner) -> None:
 def test_an_interrupted_priority_change_is_completed(runner: JobRunner, faults: Faults) -> None:
     runner.define({"stepName": "a", "sharding": 25})
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     faults.fail("sqs", "SendMessageBatch", nth=2, how="throttle")
     runner.cloud.http("POST", "/v1/jobs/play/t1:priority", {"priority": 12})
     assert runner.row(0).resend
@@ -74,7 +74,7 @@ def test_an_interrupted_priority_change_is_completed(runner: JobRunner, faults: 
 
 
 def drain_until(runner: JobRunner, name: str) -> int:
-    """Work until a job has ended; how many tasks of others were taken meanwhile."""
+    """Work until a Job ends and return the number of tasks of other Jobs leased in the meantime."""
     others = 0
 
     def work() -> None:
@@ -89,24 +89,25 @@ def drain_until(runner: JobRunner, name: str) -> int:
 
 @pytest.fixture
 def least_window(monkeypatch: pytest.MonkeyPatch) -> int:
-    """As if 8 tasks were many: moto is too slow for thousands."""
+    """Lower the limit to 8 tasks, because moto is too slow for thousands."""
     monkeypatch.setattr(fair_share, "LEAST_WINDOW", 8)
     return 8
 
 
-def test_a_small_job_does_not_wait_for_a_giant_one(
+def test_a_small_job_does_not_wait_for_a_giant_job(
     runner: JobRunner, least_window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner.mill.recent_steps, "_keep_ms", -1)  # or the old messages are good for 2 s more
+    # a cached step would accept old messages for 2 s
+    monkeypatch.setattr(runner.mill.recent_steps, "_keep_ms", -1)
     runner.define({"stepName": "a", "sharding": 120}, name="giant")
     runner.define({"stepName": "a", "sharding": 10}, name="small")
     runner.submit(name="giant")
-    opened(runner, "giant")
+    wait_until_open(runner, "giant")
     runner.worker.report(runner.take(20))
     runner.submit(name="small")
-    opened(runner, "small")
-    waited_for = drain_until(runner, "small")
-    assert waited_for <= 2 * least_window
+    wait_until_open(runner, "small")
+    leased_before = drain_until(runner, "small")
+    assert leased_before <= 2 * least_window
     assert runner.row(0, name="giant").window == least_window
     assert runner.run(name="giant", timeout=50)["steps"][0]["counts"] == {"SUCCESS": 120}
     group = runner.mill.groups.get("default")
@@ -119,7 +120,7 @@ def test_two_giants_share_a_group(runner: JobRunner) -> None:
     for name in ("one", "two"):
         runner.define({"stepName": "a", "sharding": 120}, name=name)
         runner.submit(name=name)
-        opened(runner, name)
+        wait_until_open(runner, name)
     taken: list[Lease] = []
 
     def work() -> None:
@@ -140,7 +141,7 @@ def test_max_task_count_holds_while_jobs_share(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 2}, name="small")
     for name in ("giant", "small"):
         runner.submit(name=name)
-        opened(runner, name)
+        wait_until_open(runner, name)
     held = [each for _ in range(5) for each in runner.worker.take()]
     assert Counter(each.job_name for each in held) == {"giant": 3, "small": 2}
 
@@ -174,7 +175,7 @@ def test_a_step_sends_exactly_the_tasks_in_its_window(data: st.DataObject) -> No
     total = data.draw(st.integers(1, 400))
     size = data.draw(st.integers(1, total))
     ended = data.draw(st.sets(st.integers(0, total - 1)))
-    if data.draw(st.booleans()):  # mostly in order, as in life
+    if data.draw(st.booleans()):  # tasks usually end in order
         ended = set(range(data.draw(st.integers(0, total)))) | {rank for rank in ended if rank % 7 == 0}
     step, blocks = a_step(total, size, ended)
     lines = [[rank for rank in range(line, total, size) if rank not in ended] for line in range(size)]
@@ -225,7 +226,7 @@ def test_a_slot_is_released_when_a_call_fails_at_the_end_of_a_job(
     minutes = count(2, 2)
 
     def work() -> None:
-        with suppress(FunctionError):  # a tick that dies
+        with suppress(FunctionError):  # the tick may fail
             runner.tick(next(minutes))
         runner.worker.work()
 
@@ -234,7 +235,7 @@ def test_a_slot_is_released_when_a_call_fails_at_the_end_of_a_job(
     assert fault.hits == 1
 
 
-def test_the_tick_takes_slots_from_jobs_that_are_over(runner: JobRunner) -> None:
+def test_the_tick_releases_slots_of_jobs_that_no_longer_exist(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
     runner.mill.slots.take("play", "00000000-0000-4000-8000-000000000000", most=1)
     runner.submit("one")
@@ -243,36 +244,35 @@ def test_the_tick_takes_slots_from_jobs_that_are_over(runner: JobRunner) -> None
     assert runner.run(trigger="one")["state"] == "SUCCESS"
 
 
-def test_a_job_that_ends_between_the_try_and_the_note_starts_the_waiting_one(
+def test_a_slot_released_before_the_waiter_is_recorded_starts_the_waiting_job(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
     runner.submit("one")
     runner.cloud.run_until(lambda: states(runner) == ["QUEUED"])
-    note = runner.mill.slots.add_waiter
+    add_waiter = runner.mill.slots.add_waiter
     ended: list[Any] = []
 
-    def meanwhile(job_name: str, jid: int, job_id: str) -> None:
+    def release_then_add(job_name: str, jid: int, job_id: str) -> None:
         holder = runner.mill.jobs.find("play", "one")
         assert holder is not None
         concurrency.release_slot(runner.mill, holder, runner.worker.clock())
         ended.append(holder)
-        note(job_name, jid, job_id)
+        add_waiter(job_name, jid, job_id)
 
-    monkeypatch.setattr(runner.mill.slots, "add_waiter", meanwhile)
+    monkeypatch.setattr(runner.mill.slots, "add_waiter", release_then_add)
     runner.submit("two")
     runner.cloud.run_until(lambda: ended and states(runner)[1] == "QUEUED")
 
 
-def test_hands_of_another_group_are_not_asked(runner: JobRunner) -> None:
-    """A giant in one group does not shrink for a job of another."""
+def test_a_giant_job_keeps_its_window_for_a_job_of_another_group(runner: JobRunner) -> None:
     runner.cloud.http("PUT", "/v1/groups/other", {})
     ManualWorker(runner.mill, "other", ["other"])
     runner.define({"stepName": "a", "sharding": 200}, name="giant")
     runner.define({"stepName": "a"}, name="small", workerGroup="other")
     for name in ("giant", "small"):
         runner.submit(name=name)
-        opened(runner, name)
+        wait_until_open(runner, name)
     assert runner.row(0, name="giant").window == 200
 
 
@@ -328,7 +328,7 @@ def test_a_priority_changed_before_the_plan_applies(
 
     monkeypatch.setattr(runner.mill.jobs, "add_steps", change_first)
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     assert (runner.job()["priority"], runner.row(0).priority) == (10, 10)
     assert runner.run()["state"] == "SUCCESS"
 
@@ -337,17 +337,17 @@ def test_a_giant_step_is_registered_after_a_failed_attempt(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.define({"stepName": "a", "sharding": 90})
-    note, tries = runner.mill.groups.add_giant, []
+    add_giant, tries = runner.mill.groups.add_giant, []
 
     def fails_once(*given: Any) -> None:
         tries.append(given)
         if len(tries) == 1:
             raise ConnectionError
-        note(*given)
+        add_giant(*given)
 
     monkeypatch.setattr(runner.mill.groups, "add_giant", fails_once)
     runner.submit()
-    opened(runner)
+    wait_until_open(runner)
     group = runner.mill.groups.get("default")
     assert group is not None
     assert len(group.giants) == 1
@@ -361,7 +361,7 @@ def test_a_shrunk_window_grows_with_the_number_of_workers(
     runner.define({"stepName": "a"}, name="small")
     for name in ("giant", "small"):
         runner.submit(name=name)
-        opened(runner, name)
+        wait_until_open(runner, name)
     assert runner.row(0, name="giant").window == 8
     worker = registry.register(
         runner.mill,

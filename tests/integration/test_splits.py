@@ -37,7 +37,7 @@ def define(
 
 
 def parts(runner: JobRunner, file_worker: FileWorker, name: str = "in.txt") -> list[bytes]:
-    """What each task of the step reads, in their order."""
+    """Return what each task of the step reads, in order of index."""
     runner.cloud.run_until(lambda: runner.states().get("a") in ("READY", "FAILED"), 10)
     leases = runner.take(runner.step("a")["totalWork"])
     found = {lease.sharding.index: file_worker.fetch(lease)[name] for lease in leases}
@@ -56,7 +56,7 @@ def parts(runner: JobRunner, file_worker: FileWorker, name: str = "in.txt") -> l
         (b"", {"index": "line"}, 4, b"", b""),
     ],
 )
-def test_the_parts_are_whole_records_and_make_the_input(
+def test_parts_consist_of_whole_records_and_add_up_to_the_input(
     runner: JobRunner,
     file_worker: FileWorker,
     data: bytes,
@@ -74,7 +74,7 @@ def test_the_parts_are_whole_records_and_make_the_input(
     assert runner.run()["state"] == "SUCCESS"
 
 
-def test_the_size_of_parts_says_how_many_there_are(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_the_part_size_determines_the_number_of_parts(runner: JobRunner, file_worker: FileWorker) -> None:
     data = b"0123456789abcde\n" * (200_000)
     define(runner, file_worker, data, {"index": "line", "maxPartSizeMb": 1})
     found = parts(runner, file_worker)
@@ -82,7 +82,7 @@ def test_the_size_of_parts_says_how_many_there_are(runner: JobRunner, file_worke
     assert b"".join(found) == data
 
 
-def test_few_small_reads_find_the_cuts_and_each_task_reads_its_part_only(
+def test_splitting_needs_few_small_reads_and_each_task_reads_only_its_part(
     runner: JobRunner, file_worker: FileWorker, faults: Faults
 ) -> None:
     data = LINES * 100
@@ -121,12 +121,12 @@ def test_a_rerun_reads_the_same_parts(runner: JobRunner, file_worker: FileWorker
     runner.worker.report([leases[2]], "failed-permanent")
     assert runner.run()["state"] == "FAILED"
     assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
-    [again] = runner.take(1)
-    assert file_worker.fetch(again) == before[2]
+    [retried] = runner.take(1)
+    assert file_worker.fetch(retried) == before[2]
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "partition", "said"),
+    ("data", "name", "partition", "message"),
     [
         (gzip.compress(LINES, mtime=0), "in.txt", {"index": "line"}, "gzip"),
         (LINES, "in.gz", {"index": "line"}, "gzip"),
@@ -141,18 +141,18 @@ def test_an_input_that_cannot_be_split_fails_the_step_with_a_reason(
     data: bytes | None,
     name: str,
     partition: Any,
-    said: str | None,
+    message: str | None,
 ) -> None:
     define(runner, file_worker, data, partition, name=name, sharding=3)
-    if said is None:
+    if message is None:
         assert len(parts(runner, file_worker)) == 3
         return
     job = runner.run()
     assert job["state"] == "FAILED"
-    assert said in job["steps"][0]["notes"]
+    assert message in job["steps"][0]["notes"]
 
 
-def test_an_address_is_not_split(runner: JobRunner) -> None:
+def test_a_plain_url_cannot_be_split(runner: JobRunner) -> None:
     step = {"stepName": "a", "content": "x", "inputs": [{"name": "i", "url": "https://example.com/x"}]}
     runner.define({**step, "partition": {"input": "i"}, "sharding": 2})
     runner.submit()
@@ -214,16 +214,18 @@ def test_the_number_of_parts_may_be_a_template(runner: JobRunner, file_worker: F
     assert runner.step("a")["totalWork"] == 5
 
 
-def test_cuts_of_one_object_are_never_used_for_another(runner: JobRunner, file_worker: FileWorker) -> None:
-    """Two open the same step, and between their looks the object is changed: the one that is late loses."""
+def test_a_changed_object_does_not_change_the_cuts_of_an_open_step(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
+    """A second opening of the step after the object has changed does not replace the stored cuts."""
     runner.define(split_step(file_worker, NUMBERS, sharding=4), params={"day": "d"})
     runner.submit()
     runner.cloud.run_until(lambda: runner.states().get("a") == "READY", 10)
     row = runner.row(0)
     before = row.context["split"]
     file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/in", Body=b"x\n" + NUMBERS * 2)
-    late = runner.row(0)
-    parts, cuts = store_cuts(runner.mill, late, StepDefine.model_validate(late.spec), 4)
+    second = runner.row(0)
+    parts, cuts = store_cuts(runner.mill, second, StepDefine.model_validate(second.spec), 4)
     assert parts == 4
     assert cuts["cuts"] != before["cuts"]
     leases = sorted(runner.take(4), key=lambda lease: lease.sharding.index)
@@ -235,10 +237,10 @@ def test_cuts_of_one_object_are_never_used_for_another(runner: JobRunner, file_w
 def test_an_object_without_read_permission_fails_the_step_with_a_note(
     runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    def refuse(**_: Any) -> None:
+    def deny(**_: Any) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, call)
 
-    monkeypatch.setattr(clients.s3(), call, refuse)
+    monkeypatch.setattr(clients.s3(), call, deny)
     runner.define(split_step(file_worker, NUMBERS, sharding=4), params={"day": "d"})
     runner.submit()
     runner.cloud.run_until(lambda: runner.ended(), 10)
@@ -251,8 +253,8 @@ def test_an_invalid_bucket_fails_the_step_with_a_note(runner: JobRunner, file_wo
     runner.define(step("a", inputs=[{"name": "x", "s3": where}]))
     runner.submit()
     [lease] = runner.take(1)
-    refused = file_worker.ask(lease, 409, prepare=True)
-    assert (refused["code"], refused["detail"]) == (
+    rejected = file_worker.ask(lease, 409, prepare=True)
+    assert (rejected["code"], rejected["detail"]) == (
         "file-unavailable",
         "'no/../bucket' is not a valid bucket name",
     )

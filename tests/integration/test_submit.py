@@ -1,4 +1,4 @@
-"""One Job for each jobName and trigger, however it is submitted and how often."""
+"""Submission: one Job per jobName and trigger, also for repeated and concurrent requests."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -18,34 +18,34 @@ from support.scenarios.job_runner import JobRunner
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
 
 
-def test_fifty_simultaneous_requests_make_one_job_and_one_execution(
+def test_fifty_concurrent_requests_create_one_job_and_one_execution(
     runner: JobRunner, faults: Faults
 ) -> None:
     runner.define({"stepName": "a"})
     request = {"jobName": "play", "trigger": "t1", "params": {"x": 1}}
 
-    def ask(_: int) -> Submitted:
-        return submit(runner.mill, request, Actor("somebody"), now=runner.worker.clock(), new_id=new_id)
+    def submit_once(_: int) -> Submitted:
+        return submit(runner.mill, request, Actor("user"), now=runner.worker.clock(), new_id=new_id)
 
     with ThreadPoolExecutor(25) as pool:
-        answers = list(pool.map(ask, range(50)))
-    assert sum(answer.new for answer in answers) == 1
-    assert len({answer.job.id for answer in answers}) == 1
+        results = list(pool.map(submit_once, range(50)))
+    assert sum(response.new for response in results) == 1
+    assert len({response.job.id for response in results}) == 1
     assert len(runner.cloud.executions("job")) == 1
     assert [job["trigger"] for job in runner.cloud.http("GET", "/v1/jobs").json["items"]] == ["t1"]
 
 
-def test_the_same_request_gives_the_same_job_and_other_content_is_refused(runner: JobRunner) -> None:
+def test_a_repeated_request_returns_the_same_job_and_different_content_is_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "params": {"p": 1}})
     first = runner.cloud.http(
         "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"a": 1, "b": 2}}
     )
-    again = runner.cloud.http(
+    repeated = runner.cloud.http(
         "POST", "/v1/jobs", {"params": {"b": 2, "a": 1}, "trigger": "t", "jobName": "play"}
     )
     other = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"a": 1}})
-    assert (first.status, again.status, other.status) == (202, 200, 409)
-    assert first.json["id"] == again.json["id"]
+    assert (first.status, repeated.status, other.status) == (202, 200, 409)
+    assert first.json["id"] == repeated.json["id"]
     assert other.json["code"] == "trigger-taken"
     assert first.headers["location"] == "/v1/jobs/play/t"
 
@@ -80,38 +80,38 @@ def test_a_job_keeps_the_version_it_started_with(runner: JobRunner) -> None:
         ("text", 422, "invalid-request", [""]),
     ],
 )
-def test_bad_requests_name_the_field_and_change_nothing(
+def test_invalid_requests_are_rejected_with_a_pointer_and_create_no_job(
     runner: JobRunner, request_: Any, status: int, code: str, pointers: list[str]
 ) -> None:
     runner.define({"stepName": "a"})
-    answer = runner.cloud.http("POST", "/v1/jobs", request_)
-    assert (answer.status, answer.json["code"]) == (status, code)
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert [fault["pointer"] for fault in answer.json.get("faults", [])] == pointers
+    response = runner.cloud.http("POST", "/v1/jobs", request_)
+    assert (response.status, response.json["code"]) == (status, code)
+    assert response.headers["content-type"] == "application/problem+json"
+    assert [fault["pointer"] for fault in response.json.get("faults", [])] == pointers
     assert runner.cloud.http("GET", "/v1/jobs").json["items"] == []
 
 
-def test_a_job_whose_group_does_not_exist_is_refused(runner: JobRunner) -> None:
+def test_a_job_whose_group_does_not_exist_is_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "workerGroup": "nowhere"})
-    answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
-    assert answer.status == 422
-    assert answer.json["faults"][0]["code"] == "unknown-group"
-    assert "nowhere" in answer.json["faults"][0]["message"]
+    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
+    assert response.status == 422
+    assert response.json["faults"][0]["code"] == "unknown-group"
+    assert "nowhere" in response.json["faults"][0]["message"]
 
 
 @pytest.mark.parametrize("path", EVENTS, ids=lambda path: path.stem)
 def test_every_sample_event_submits_a_job_once(runner: JobRunner, path: Path) -> None:
     runner.define({"stepName": "generate_files"}, {"stepName": "merge_files"}, name="balance-report")
     event = json.loads(path.read_text())
-    first, again = runner.cloud.invoke("submit", event), runner.cloud.invoke("submit", event)
+    first, repeated = runner.cloud.invoke("submit", event), runner.cloud.invoke("submit", event)
     assert first["new"] is True
     if "detail" in event or "trigger" in event:
-        assert (again["new"], again["job"]["id"]) == (False, first["job"]["id"])
+        assert (repeated["new"], repeated["job"]["id"]) == (False, first["job"]["id"])
     job = runner.run(name="balance-report", trigger=first["job"]["trigger"])
     assert job["state"] == "SUCCESS"
 
 
-def test_parameters_merge_from_the_general_to_the_special(runner: JobRunner) -> None:
+def test_specific_parameters_override_general_ones(runner: JobRunner) -> None:
     runner.define(
         {
             "stepName": "a",
@@ -129,7 +129,7 @@ def test_parameters_merge_from_the_general_to_the_special(runner: JobRunner) -> 
     assert runner.job()["params"] == {"x": "it's", "y": "req", "z": "job"}
 
 
-def test_private_values_reach_only_the_worker(runner: JobRunner) -> None:
+def test_private_values_are_visible_only_to_the_worker(runner: JobRunner) -> None:
     command = {"name": "env", "environ": {"public": {"LANG": "C"}, "private": {"KEY": "s3cret"}}}
     runner.define({"stepName": "a", "command": command})
     runner.submit()
@@ -150,10 +150,10 @@ def test_private_values_reach_only_the_worker(runner: JobRunner) -> None:
 @pytest.mark.parametrize("prog", ["", " ", "ok"])
 def test_a_job_with_an_empty_command_name_is_rejected(runner: JobRunner, prog: str) -> None:
     runner.define({"stepName": "a", "command": {"name": "{{ params.prog }}"}}, params={"prog": "x"})
-    answer = runner.cloud.http(
+    response = runner.cloud.http(
         "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"prog": prog}}
     )
-    assert answer.status == (422 if prog == "" else 202), answer.json
+    assert response.status == (422 if prog == "" else 202), response.json
 
 
 @pytest.mark.parametrize("where", ["content", "params"])
@@ -162,9 +162,9 @@ def test_a_job_larger_than_a_row_is_rejected(runner: JobRunner, where: str) -> N
     step = {"stepName": "a", "type": "shell", "content": big if where == "content" else "true"}
     runner.define(step)
     params = {"p": big} if where == "params" else {}
-    answer = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": params})
-    assert answer.status == 422
-    assert {fault["code"] for fault in answer.json["faults"]} <= {"step-too-large", "job-too-large"}
+    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": params})
+    assert response.status == 422
+    assert {fault["code"] for fault in response.json["faults"]} <= {"step-too-large", "job-too-large"}
 
 
 @pytest.mark.parametrize("event", [5, None, [], {}, "x"])

@@ -17,7 +17,7 @@ Outputs = Mapping[str, Any]
 
 
 def run(runner: JobRunner, outputs: Outputs, trigger: str = "t1") -> dict[str, Any]:
-    """Work until the Job ends; each task hands on what `outputs` has for its step (a tuple: by shard)."""
+    """Work until the Job ends; each task reports the output given for its step (a tuple: one per shard)."""
 
     def work() -> None:
         for lease in runner.worker.take():
@@ -101,7 +101,7 @@ def test_the_number_of_tasks_comes_from_an_output_or_a_parameter(runner: JobRunn
         ({"content": "{{ steps.list.output }}"}, ["x" * 60_000] * 1, None),
     ],
 )
-def test_values_that_do_not_fit_fail_the_step_with_a_reason(
+def test_invalid_values_fail_the_step_with_a_reason(
     runner: JobRunner, step: Any, output: Any, why: Any
 ) -> None:
     runner.define(shell("list", "ls"), {"content": "x", **step, "stepName": "next", "dependentStep": "list"})
@@ -111,7 +111,7 @@ def test_values_that_do_not_fit_fail_the_step_with_a_reason(
     assert not why or why in job["steps"][1]["notes"]
 
 
-def test_a_step_that_cannot_open_is_tolerated_if_it_may_fail(runner: JobRunner) -> None:
+def test_a_step_that_can_fail_is_tolerated_if_it_cannot_open(runner: JobRunner) -> None:
     runner.define(
         shell("list", "ls"),
         shell("each", "x", "list", items="{{ steps.list.output }}", canFail=True),
@@ -161,8 +161,8 @@ def test_a_step_runs_only_if_its_condition_is_true(runner: JobRunner, dirty: boo
     assert notes == ("" if dirty else "its condition is false: {{ steps.look.output.dirty }}")
 
 
-def test_a_failure_is_no_condition(runner: JobRunner) -> None:
-    """`runIfSkipped` lets a step run after one that nobody wanted, not after one that failed."""
+def test_run_if_skipped_does_not_apply_to_a_failed_step(runner: JobRunner) -> None:
+    """A step with `runIfSkipped` runs after one whose condition was false, not after one that failed."""
     runner.define(*CONDITIONAL)
     runner.submit()
     assert runner.run(fail_shards(0, step="look"))["state"] == "FAILED"
@@ -212,7 +212,7 @@ def test_a_rerun_of_failed_tasks_keeps_outputs_items_and_conditions(runner: JobR
     assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 409  # nothing failed
 
 
-def test_a_recomputed_list_makes_other_tasks(runner: JobRunner) -> None:
+def test_a_recomputed_list_creates_new_tasks(runner: JobRunner) -> None:
     runner.define(
         shell("list", "ls"),
         shell("each", "work {{ item }}", "list", items="{{ steps.list.output }}"),
@@ -226,7 +226,7 @@ def test_a_recomputed_list_makes_other_tasks(runner: JobRunner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "pointer", "said"),
+    ("step", "pointer", "message"),
     [
         ({"content": "{{ steps.other.output }}"}, "/steps/1/content", "not upstream"),
         ({"when": "yes"}, "/steps/1/when", "must be a single {{"),
@@ -239,13 +239,13 @@ def test_a_recomputed_list_makes_other_tasks(runner: JobRunner) -> None:
     ],
 )
 def test_templates_are_checked_when_the_definition_is_saved(
-    runner: JobRunner, step: dict[str, Any], pointer: str, said: str
+    runner: JobRunner, step: dict[str, Any], pointer: str, message: str
 ) -> None:
     steps = [shell("a", "a"), {"stepName": "b", "dependentStep": "a", **step}, shell("other", "x")]
-    answer = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": steps})
-    assert answer.status == 422
-    faults = {each["pointer"]: each["message"] for each in answer.json["faults"]}
-    assert said in faults[pointer], faults
+    response = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": steps})
+    assert response.status == 422
+    faults = {each["pointer"]: each["message"] for each in response.json["faults"]}
+    assert message in faults[pointer], faults
 
 
 def test_a_command_name_that_cannot_be_rendered_fails_its_task(runner: JobRunner) -> None:

@@ -49,13 +49,14 @@ def test_failures_are_retried_and_recorded(runner: JobRunner, transport: Transpo
     content = 'echo try $SHARDMILL_ATTEMPT; [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 7'
     runner.define({"stepName": "a", "content": content, "failedRetries": 2, "failedInterval": 0})
     runner.submit()
-    runner.mill.workers.delete(runner.worker.row)  # or it would be waited for: it has not failed yet
+    # otherwise the retry waits for this worker, which has not failed the task
+    runner.mill.workers.delete(runner.worker.row)
     with worker_thread(transport):
         assert wait_for_end(runner)["state"] == "SUCCESS"
     task = runner.task("a", 0)
     assert (task["attempt"], task["failed"], task["stdout"]) == (2, 1, "try 2\n")
-    told = [(each["exitCode"], each["reason"], each["message"]) for each in task["attempts"]]
-    assert told == [(7, "failed", "exit code 7"), (0, None, None)]
+    attempts = [(each["exitCode"], each["reason"], each["message"]) for each in task["attempts"]]
+    assert attempts == [(7, "failed", "exit code 7"), (0, None, None)]
 
 
 def test_a_type_whose_program_is_missing_is_rejected_with_its_reason(
@@ -115,7 +116,7 @@ def test_a_missing_group_is_reported(cloud: Cloud, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["direct", "http"])
-def test_the_second_worker_of_a_name_ends_the_first(runner: JobRunner, form: str) -> None:
+def test_a_second_worker_with_the_same_name_stops_the_first(runner: JobRunner, form: str) -> None:
     first = connect(runner.cloud, form)
     codes: list[int] = []
     thread = threading.Thread(
@@ -132,12 +133,12 @@ def test_the_second_worker_of_a_name_ends_the_first(runner: JobRunner, form: str
     assert codes == [1]
 
 
-def test_a_lease_before_registering_is_refused(cloud: Cloud) -> None:
+def test_a_lease_before_registration_is_rejected(cloud: Cloud) -> None:
     with pytest.raises(Refused):
         connect(cloud, "direct").lease(1, 0)
 
 
-def test_a_worker_that_failed_too_often_gets_nothing_more_before_its_next_heartbeat(
+def test_a_worker_suspended_by_failures_gets_no_tasks_before_its_next_heartbeat(
     runner: JobRunner, transport: Transport
 ) -> None:
     runner.define({"stepName": "a", "content": "exit 1", "sharding": 8, "failedRetries": 0})
@@ -169,14 +170,16 @@ def test_an_output_of_the_maximum_size_is_accepted_in_any_encoding(
     assert runner.task("a", 0)["output"] == "é" * 32_000
 
 
-def test_unruly_queues_and_failing_calls_lose_nothing(runner: JobRunner, faults: Faults) -> None:
+def test_a_job_succeeds_despite_unreliable_queues_and_failing_calls(
+    runner: JobRunner, faults: Faults
+) -> None:
     faults.unreliable_queues(seed=7)
     for operation in ("ReceiveMessage", "DeleteMessageBatch"):
         faults.fail("sqs", operation, nth=3, how="after", times=2)
         faults.fail("sqs", operation, nth=8, how="throttle", times=2)
     failures: list[tuple[int, How]] = [(4, "before"), (9, "after"), (14, "throttle")]
     for nth, how in failures:
-        faults.fail("dynamodb", "UpdateItem", nth=nth, how=how, when=_of_a_block)
+        faults.fail("dynamodb", "UpdateItem", nth=nth, how=how, when=_updates_block)
     runner.define({"stepName": "a", "sharding": 60, "maxTaskCount": 25})
     runner.cloud.http("PUT", "/v1/groups/default", {"kind": "pull", "leaseSeconds": 10})
     runner.submit()
@@ -186,5 +189,5 @@ def test_unruly_queues_and_failing_calls_lose_nothing(runner: JobRunner, faults:
     assert runner.step("a")["counts"] == {"SUCCESS": 60}
 
 
-def _of_a_block(call: Call) -> bool:
+def _updates_block(call: Call) -> bool:
     return str(call.params["Key"]["sk"]["S"]).startswith("b")

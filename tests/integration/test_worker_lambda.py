@@ -1,4 +1,4 @@
-"""The Lambda runner on moto: what it runs and reports, and which messages stay in the queue."""
+"""The Lambda runner on moto: execution, reports, and messages that stay in the queue."""
 
 import time
 from typing import Any
@@ -22,7 +22,7 @@ def now() -> int:
 
 
 def records(runner: JobRunner, count: int, lane: int = 1) -> list[dict[str, Any]]:
-    """Received messages of the group `lambda`, as the runner gets them."""
+    """Receive messages of the group `lambda` as records of a Lambda event."""
     url = runner.mill.settings.lambda_queues[lane]
     found: list[Message] = []
 
@@ -48,7 +48,7 @@ def a_step(runner: JobRunner, **step: Any) -> None:
     runner.submit()
 
 
-def test_a_batch_runs_side_by_side_and_ends_its_job(runner: JobRunner) -> None:
+def test_a_batch_runs_concurrently_and_ends_its_job(runner: JobRunner) -> None:
     a_step(runner, sharding=3, content="sleep 0.5; echo $SHARDMILL_SHARD_INDEX")
     batch = records(runner, 3)
     assert run_batch(runner.mill, batch, now() + 60_000, now()) == []
@@ -61,12 +61,12 @@ def test_messages_of_tasks_to_be_retried_are_kept(runner: JobRunner) -> None:
     content = '[ $SHARDMILL_SHARD_INDEX != 1 ] || [ "$SHARDMILL_ATTEMPT" -ge 2 ] || exit 1'
     a_step(runner, sharding=2, content=content, failedRetries=1, failedInterval=0)
     batch = records(runner, 2)
-    kept = run_batch(runner.mill, batch, now() + 60_000, now())
+    retained = run_batch(runner.mill, batch, now() + 60_000, now())
     shard = {record["messageId"]: Ticket.decode(record["body"]) for record in batch}
-    assert [ticket.rank for message in kept if (ticket := shard[message])] == [1]
-    again = records(runner, 1)
-    assert [record["messageId"] for record in again] == kept
-    assert run_batch(runner.mill, again, now() + 60_000, now()) == []
+    assert [ticket.rank for message in retained if (ticket := shard[message])] == [1]
+    redelivered = records(runner, 1)
+    assert [record["messageId"] for record in redelivered] == retained
+    assert run_batch(runner.mill, redelivered, now() + 60_000, now()) == []
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
@@ -120,25 +120,25 @@ def test_an_unreadable_message_goes_to_the_dead_letter_queue(runner: JobRunner) 
     assert [message["Body"] for message in dead] == ["not a ticket"]
 
 
-def test_a_batch_that_cannot_be_leased_shows_again_soon(
+def test_a_batch_that_cannot_be_leased_becomes_visible_soon(
     runner: JobRunner, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lambda_runner, "_RETRY_SECONDS", 1)
     a_step(runner)
     batch = records(runner, 1)
-    faults.fail("dynamodb", "UpdateItem", how="throttle", when=_of_a_block)
+    faults.fail("dynamodb", "UpdateItem", how="throttle", when=_updates_block)
     assert run_batch(runner.mill, batch, now() + 60_000, now()) == [batch[0]["messageId"]]
-    again = records(runner, 1)
-    assert run_batch(runner.mill, again, now() + 60_000, now()) == []
+    redelivered = records(runner, 1)
+    assert run_batch(runner.mill, redelivered, now() + 60_000, now()) == []
 
 
-def test_a_report_that_fails_is_repeated(runner: JobRunner, faults: Faults) -> None:
+def test_a_failed_report_is_repeated(runner: JobRunner, faults: Faults) -> None:
     a_step(runner)
     batch = records(runner, 1)
-    faults.fail("dynamodb", "UpdateItem", nth=2, how="after", when=_of_a_block)
+    faults.fail("dynamodb", "UpdateItem", nth=2, how="after", when=_updates_block)
     assert run_batch(runner.mill, batch, now() + 60_000, now()) == []
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
 
 
-def _of_a_block(call: Call) -> bool:
+def _updates_block(call: Call) -> bool:
     return str(call.params["Key"]["sk"]["S"]).startswith("b")
