@@ -1,4 +1,4 @@
-"""Fail each AWS call of a tick and of a Job's end in turn: each time gets one Job, each parent one child."""
+"""Fail each AWS call of a tick and of a Job's end once: each time gets one Job, each parent one child."""
 
 import os
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
 TIMES = ["2026-01-01 01:00", "2026-01-01 02:00"]
 
 
-def in_one_way(part: int) -> Iterator[Rerun]:
-    """Each call fails in one way, a third of them in each; with SHARDMILL_EVERY_FAULT=1 in all three."""
+def faults_of_part(part: int) -> Iterator[Rerun]:
+    """Fail a third of the calls in each of three ways; with SHARDMILL_EVERY_FAULT=1 all calls in all ways."""
     numbers = count()
     return everywhere_once(
         hows=(HOWS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(HOWS) == part
@@ -31,11 +31,11 @@ def in_one_way(part: int) -> Iterator[Rerun]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
-def test_each_time_of_a_schedule_has_its_job(part: int) -> None:
-    assert sum(1 for run in in_one_way(part) if _each_time_once(run)) > 5
+def test_each_time_of_a_schedule_gets_one_job(part: int) -> None:
+    assert sum(1 for run in faults_of_part(part) if _fires_each_time_once(run)) > 5
 
 
-def _each_time_once(run: Rerun) -> bool:
+def _fires_each_time_once(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
         runner = JobRunner(cloud)
         runner.define({"stepName": "a"})
@@ -57,11 +57,11 @@ def _each_time_once(run: Rerun) -> bool:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
-def test_each_parent_has_its_child(part: int) -> None:
-    assert sum(1 for run in in_one_way(part) if _one_child(run)) > 5
+def test_each_parent_gets_starts_one_child(part: int) -> None:
+    assert sum(1 for run in faults_of_part(part) if _starts_one_child(run)) > 5
 
 
-def _one_child(run: Rerun) -> bool:
+def _starts_one_child(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
         runner = JobRunner(cloud)
         runner.define({"stepName": "a"}, name="parent")

@@ -1,4 +1,4 @@
-"""Fail each AWS call for a file in turn: the Job ends with the same result."""
+"""Fail each AWS call for files once: the Job ends with the same result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.scenarios.job_runner import JobRunner
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
 TEXT = b"".join(b"line %d\n" % number for number in range(30))
-MOST_ALIKE = 3  # calls of a kind: the third task asks as the first did
+CALLS_OF_A_KIND = 3  # further tasks make the same calls
 READS = {"HeadObject", "GetObject", "ListMultipartUploads"}
 COUNT = {
     "stepName": "part",
@@ -38,8 +38,8 @@ JOIN = {
 }
 
 
-class Carrier:
-    """Asks until it is answered, and carries the files of whatever it can lease."""
+class PersistentFileWorker:
+    """Submits until it is accepted, and transfers the files of the tasks that it leases."""
 
     def __init__(self, runner: JobRunner) -> None:
         self.runner = runner
@@ -53,7 +53,7 @@ class Carrier:
             if not self.accepted:
                 self._submit()
         for lease in self.runner.worker.take():
-            with suppress(*FAULTS, AssertionError):  # it is lost then, and comes back after its lease
+            with suppress(*FAULTS, AssertionError):  # the task is lost, and delivered again after its lease
                 data = b"".join(self.file_worker.fetch(lease).values())
                 name = "all" if lease.step_name == "join" else f"part-{lease.sharding.index}"
                 self.file_worker.end(lease, {name: data})
@@ -61,51 +61,51 @@ class Carrier:
             self.runner.tick(self.minutes)
 
     def _submit(self) -> None:
-        wish = {"size": len(TEXT), "sha256": hashlib.sha256(TEXT).hexdigest()}
-        answer = self.runner.cloud.http("POST", "/v1/uploads", wish)
+        request = {"size": len(TEXT), "sha256": hashlib.sha256(TEXT).hexdigest()}
+        answer = self.runner.cloud.http("POST", "/v1/uploads", request)
         assert answer.status == 200
         upload = answer.json
         if not upload["present"]:
             self.file_worker.s3.put_object(**place(upload["url"]), Body=TEXT)
         files = [{"name": "text", "upload": upload["upload"], "size": len(TEXT)}]
-        request: dict[str, Any] = {"jobName": "play", "trigger": "t1", "files": files}
-        self.accepted = self.runner.cloud.http("POST", "/v1/jobs", request).status in (200, 202)
+        job: dict[str, Any] = {"jobName": "play", "trigger": "t1", "files": files}
+        self.accepted = self.runner.cloud.http("POST", "/v1/jobs", job).status in (200, 202)
 
 
-def chosen(call: Call) -> bool:
-    """Calls of the engine for files, and the rows that say what an attempt left."""
+def is_for_files(call: Call) -> bool:
+    """Whether a call transfers files or writes the rows of their outputs."""
     return call.service == "s3" or call.operation == "BatchWriteItem"
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_files_come_through(how: Any) -> None:
+def test_a_job_with_files_succeeds_whatever_call_fails(how: Any) -> None:
     seen: Counter[str] = Counter()
 
     def only(call: Call) -> bool:
-        if not chosen(call) or (how != "before" and call.operation in READS):
+        if not is_for_files(call) or (how != "before" and call.operation in READS):
             return False
         seen[call.name] += 1
-        return seen[call.name] <= MOST_ALIKE
+        return seen[call.name] <= CALLS_OF_A_KIND
 
-    assert sum(1 for run in everywhere_once(hows=(how,), only=only) if _survives(run)) > 3
+    assert sum(1 for run in everywhere_once(hows=(how,), only=only) if _succeeds(run)) > 3
 
 
-def _survives(run: Rerun) -> bool:
+def _succeeds(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
-        runner = _prepared(cloud)
-        carrier = Carrier(runner)
+        runner = _prepare(cloud)
+        worker = PersistentFileWorker(runner)
         with run.armed():
-            cloud.run_until(lambda: carrier.accepted and runner.ended(), 60, meanwhile=carrier.act)
+            cloud.run_until(lambda: worker.accepted and runner.ended(), 60, meanwhile=worker.act)
         job = runner.job()
         assert job["state"] == "SUCCESS", job["notes"]
-        [joined] = carrier.file_worker.listed(name="all")
-        assert carrier.file_worker.read(joined["url"]) == TEXT
-        assert len(carrier.file_worker.listed(step="part")) == 3
+        [joined] = worker.file_worker.listed(name="all")
+        assert worker.file_worker.read(joined["url"]) == TEXT
+        assert len(worker.file_worker.listed(step="part")) == 3
     return True
 
 
-def _prepared(cloud: Cloud) -> JobRunner:
+def _prepare(cloud: Cloud) -> JobRunner:
     runner = JobRunner(cloud)
     runner.quick_group()
     runner.define(COUNT, JOIN, workerGroup="quick")

@@ -1,7 +1,7 @@
 """Leases, reports and retries match a reference model for any behaviour of workers, queues and clocks.
 
-The table and the lanes are moto's, and so is what hides a message; the time is the test's, for all of them.
-LEASE_LAW_EXAMPLES=300 looks harder, LEASE_LAW_SHRINK=1 makes what it finds short, which takes minutes.
+Table, queues and visibility timeouts are moto's; the clock is the test's.
+LEASE_EXAMPLES=300 runs more examples, LEASE_SHRINK=1 shrinks a failing one, which takes minutes.
 """
 
 from __future__ import annotations
@@ -73,24 +73,24 @@ from support.scenarios.job_runner import JobRunner
 from support.scenarios.lease_model import LEASE, Limits, Model, Task, Worker
 from support.scenarios.manual_worker import ManualWorker
 
-EXAMPLES = int(os.environ.get("LEASE_LAW_EXAMPLES", "8"))
-SHRINK = bool(os.environ.get("LEASE_LAW_SHRINK"))
+EXAMPLES = int(os.environ.get("LEASE_EXAMPLES", "8"))
+SHRINK = bool(os.environ.get("LEASE_SHRINK"))
 STEPS = 40
 BEGIN = 1_800_000_000_000
-GROUP = "laws"
+GROUP = "leases"
 APPS = {"any": ("*",), "other": ("*",), "half": ("shell",), "unfit": ("fasta",)}
-CREWS = [["other"], ["other", "half"], ["half"], []]
+OTHER_WORKERS = [["other"], ["other", "half"], ["half"], []]
 """The workers besides `any` and `unfit`."""
 
 REASONS = {"failed", "lost", "timed-out", "rejected", "discarded"}
 OPERATOR = Actor("operator")
 
-WHO = st.integers(0, 11)
+WORKER = st.integers(0, 11)
 MOST = st.integers(1, 10)
 PICK = st.integers(0, 30)
 PICKS = st.lists(st.integers(0, 12), max_size=5)
-LATER = st.sampled_from([0, 0, 0, 0, 6, 26, 45, 61, 80])
-"""Seconds that pass before something happens."""
+DELAY = st.sampled_from([0, 0, 0, 0, 6, 26, 45, 61, 80])
+"""Seconds before a rule runs."""
 
 OUTCOMES = st.lists(
     st.sampled_from(
@@ -127,7 +127,7 @@ SHAPES = st.lists(
     min_size=1,
     max_size=2,
 )
-"""Of each step: tasks and `maxTaskCount`, type, priority, rules."""
+"""Of each step: tasks and `maxTaskCount`, type, priority, limits."""
 
 
 class Clock:
@@ -139,7 +139,7 @@ class Clock:
 
 
 class ModelWorker(ManualWorker):
-    """A worker on the test's clock that records the leases it believes to hold."""
+    """A worker on the test's clock that records the leases that it believes it holds."""
 
     def __init__(self, mill: Mill, clock: Clock, name: str) -> None:
         self.mill, self.clock = mill, clock
@@ -148,20 +148,20 @@ class ModelWorker(ManualWorker):
         self.name, self.session = name, self.row.session
         self.held: dict[str, Lease] = {}
 
-    def ask(self, most: int) -> list[Lease]:
+    def lease(self, most: int) -> list[Lease]:
         request = LeaseRequest(worker_id=self.row.id, session=self.session, max=most)
         return pull(self.mill, request, self.clock)
 
-    def tell(self, results: Sequence[Result], *, trusted: bool) -> list[Reported]:
-        """As the API does it, or as a worker with a role."""
+    def report_results(self, results: Sequence[Result], *, trusted: bool) -> list[Reported]:
+        """Report as the API does, or as a direct worker (`trusted`)."""
         tally = Tally()
-        told = report(self.mill, self.row.id, results, self.clock(), tally=tally, trusted=trusted)
+        reported = report(self.mill, self.row.id, results, self.clock(), tally=tally, trusted=trusted)
         if tally.done or tally.skip:
             row = record_totals(self.mill, self.row.id, tally, self.clock())
             assert row is not None
             if row.session == self.session:
                 self.row = row
-        return told
+        return reported
 
     def hand_back(self, leases: Sequence[Lease]) -> list[str]:
         tasks = [HandedBack(task_id=had.task_id, attempt=had.attempt, receipt=had.receipt) for had in leases]
@@ -171,8 +171,8 @@ class ModelWorker(ManualWorker):
         return given
 
 
-class NotedQueues(Queues):
-    """Records the last received messages."""
+class RecordingQueues(Queues):
+    """Records the received messages."""
 
     received: list[Message]
 
@@ -182,7 +182,7 @@ class NotedQueues(Queues):
         return found
 
 
-class Laws(RuleBasedStateMachine):
+class LeaseMachine(RuleBasedStateMachine):
     def __init__(self, cloud: Cloud, clock: Clock) -> None:
         super().__init__()
         self.clock = clock
@@ -190,27 +190,25 @@ class Laws(RuleBasedStateMachine):
         self.table = dynamodb_backends[ACCOUNT][REGION].get_table(cloud.table)
         self.table.items.clear()
         settings_ = Settings.from_environment()
-        self.queues = NotedQueues(clients.sqs(), settings_.dead_queue)
+        self.queues = RecordingQueues(clients.sqs(), settings_.dead_queue)
         self.queues.received = []
         self.mill = replace(Mill.connect(settings_), queues=self.queues)
         request = GroupRequest(kind="pull", lease_seconds=LEASE // 1000)
         self.group, _ = groups.save(self.mill, GROUP, request, clock())
         self.model = Model([])
         self.workers: list[ModelWorker] = []
-        self.zombies: list[ModelWorker] = []
+        self.superseded: list[ModelWorker] = []
         self.history: list[tuple[ModelWorker, Lease]] = []
         self.final: dict[str, Shard] = {}
         self.steps: list[StepRow] = []
         self.job_id = "00000000-0000-7000-8000-000000000001"
-        self.said: dict[tuple[str, int], tuple[str, str | None]] = {}
+        self.reports: dict[tuple[str, int], tuple[str, str | None]] = {}
         """The last report of each attempt: outcome and reason."""
-        self.lies: set[tuple[str, int]] = set()
-        """Attempts of which a worker with a role said what contradicts how they ended: it is believed."""
+        self.contradictions: set[tuple[str, int]] = set()
+        """Attempts whose end a later report of a direct worker contradicts; that report is recorded."""
 
-    # the beginning
-
-    @initialize(shapes=SHAPES, crew=st.sampled_from(CREWS))
-    def begin(self, shapes: list[tuple[tuple[int, int | None], str, int, Limits]], crew: list[str]) -> None:
+    @initialize(shapes=SHAPES, others=st.sampled_from(OTHER_WORKERS))
+    def begin(self, shapes: list[tuple[tuple[int, int | None], str, int, Limits]], others: list[str]) -> None:
         steps = [
             {
                 "stepName": f"s{at}",
@@ -230,21 +228,23 @@ class Laws(RuleBasedStateMachine):
             for at, ((total, window), kind, priority, limits) in enumerate(shapes)
         ]
         with self.acting():
-            self._open(JobDefine.model_validate({"jobName": "laws", "workerGroups": [GROUP], "steps": steps}))
+            self._open(
+                JobDefine.model_validate({"jobName": "leases", "workerGroups": [GROUP], "steps": steps})
+            )
             needs = [(kind, limits) for _, kind, _, limits in shapes]
             self.model = Model(
                 Task(task_id(step, rank), kind, limits)
                 for step, (kind, limits) in zip(self.steps, needs, strict=True)
                 for rank in range(step.total)
             )
-            for name in ["any", *crew, "unfit"]:
+            for name in ["any", *others, "unfit"]:
                 self._join(name)
         self.take(0, 10, [], 0)
 
     def _open(self, define: JobDefine) -> None:
-        """What plan and the state machines do, without executions."""
+        """Plan and open the Job as the state machines do, without executions."""
         now = self.clock()
-        job = JobRow(self.job_id, 1, "laws", "t1", 1, JobState.QUEUED, "hash", now, now)
+        job = JobRow(self.job_id, 1, "leases", "t1", 1, JobState.QUEUED, "hash", now, now)
         self.mill.jobs.create(job, due=now)
         self.mill.jobs.add_steps(job, graph(define, job, now, {}))
         for index in range(len(define.steps)):
@@ -256,77 +256,79 @@ class Laws(RuleBasedStateMachine):
         self.steps = [step for step in self.mill.jobs.steps(job.id, 1) if step.kind == "step"]
 
     def _join(self, name: str) -> ModelWorker:
-        hand = ModelWorker(self.mill, self.clock, name)
-        self.model.crew[name] = Worker(APPS.get(name, ("*",)), self.clock())
-        self.workers.append(hand)
-        return hand
+        worker = ModelWorker(self.mill, self.clock, name)
+        self.model.workers[name] = Worker(APPS.get(name, ("*",)), self.clock())
+        self.workers.append(worker)
+        return worker
 
-    # what happens
+    # rules
 
-    @rule(who=WHO, most=MOST, again=PICKS, later=LATER)
-    def take(self, who: int, most: int, again: list[int], later: int) -> None:
-        """Messages come to a worker that asks over HTTP, some of them at the wrong time."""
-        with self.acting(later):
-            self._show_again(again)
-            self._take(self._hand(who), most)
+    @rule(who=WORKER, most=MOST, redelivered=PICKS, delay=DELAY)
+    def take(self, who: int, most: int, redelivered: list[int], delay: int) -> None:
+        """A worker leases over HTTP; some messages are delivered at the wrong time."""
+        with self.acting(delay):
+            self._redeliver(redelivered)
+            self._take(self._choose_worker(who), most)
 
-    @rule(who=WHO, most=MOST, again=PICKS, later=LATER)
-    def take_directly(self, who: int, most: int, again: list[int], later: int) -> None:
-        """To one with a role, which knows of itself only what it heard last."""
-        with self.acting(later):
-            self._show_again(again)
-            self._take(self._hand(who), most, direct=True)
+    @rule(who=WORKER, most=MOST, redelivered=PICKS, delay=DELAY)
+    def take_directly(self, who: int, most: int, redelivered: list[int], delay: int) -> None:
+        """A direct worker leases; it knows its row only from its last heartbeat or report."""
+        with self.acting(delay):
+            self._redeliver(redelivered)
+            self._take(self._choose_worker(who), most, direct=True)
 
-    @rule(who=WHO, most=MOST, again=PICKS, direct=st.booleans(), later=LATER)
-    def take_unheard(self, who: int, most: int, again: list[int], direct: bool, later: int) -> None:
-        """The response never reaches the worker."""
-        with self.acting(later):
-            self._show_again(again)
-            self._take(self._hand(who), most, direct=direct, heard=False)
-
-    @precondition(lambda self: self._holders())
-    @rule(who=WHO, most=MOST, outcomes=OUTCOMES, trusted=st.booleans(), later=LATER)
-    def finish(
-        self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, later: int
+    @rule(who=WORKER, most=MOST, redelivered=PICKS, direct=st.booleans(), delay=DELAY)
+    def take_without_response(
+        self, who: int, most: int, redelivered: list[int], direct: bool, delay: int
     ) -> None:
-        """A worker reports the tasks that it believes to hold, in time or late."""
-        self._finish(who, most, outcomes, trusted, later)
+        """The response never reaches the worker."""
+        with self.acting(delay):
+            self._redeliver(redelivered)
+            self._take(self._choose_worker(who), most, direct=direct, received=False)
 
     @precondition(lambda self: self._holders())
-    @rule(who=WHO, other=WHO, most=MOST, later=LATER)
-    def fail(self, who: int, other: int, most: int, later: int) -> None:
-        """A worker fails; the messages come back to it, then to another, perhaps too early."""
-        hand, failed = self._finish(who, most, [("failed", None)], True, 0)
-        with self.acting(later):
+    @rule(who=WORKER, most=MOST, outcomes=OUTCOMES, trusted=st.booleans(), delay=DELAY)
+    def finish(
+        self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, delay: int
+    ) -> None:
+        """A worker reports tasks that it believes it holds, in time or late."""
+        self._finish(who, most, outcomes, trusted, delay)
+
+    @precondition(lambda self: self._holders())
+    @rule(who=WORKER, other=WORKER, most=MOST, delay=DELAY)
+    def fail(self, who: int, other: int, most: int, delay: int) -> None:
+        """A worker fails tasks; their messages are delivered to it, then to another, perhaps too early."""
+        worker, failed = self._finish(who, most, [("failed", None)], True, 0)
+        with self.acting(delay):
             self._beat(self.workers[0])
             self._show(failed)
-            self._take(hand, 10)
+            self._take(worker, 10)
         with self.acting():
             self._show(failed)
-            self._take(self._hand(other), 10)
+            self._take(self._choose_worker(other), 10)
 
     def _finish(
-        self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, later: int
+        self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, delay: int
     ) -> tuple[ModelWorker, list[str]]:
         holders = self._holders()
-        hand = holders[who % len(holders)]
-        with self.acting(later):
-            leases = list(hand.held.values())[:most]
-            told = [(had, *outcomes[at % len(outcomes)]) for at, had in enumerate(leases)]
-            self._report(hand, told, trusted=trusted)
+        worker = holders[who % len(holders)]
+        with self.acting(delay):
+            leases = list(worker.held.values())[:most]
+            results = [(had, *outcomes[at % len(outcomes)]) for at, had in enumerate(leases)]
+            self._report(worker, results, trusted=trusted)
             for had in leases:
-                del hand.held[had.task_id]
-        return hand, [had.task_id for had in leases]
+                del worker.held[had.task_id]
+        return worker, [had.task_id for had in leases]
 
     @precondition(lambda self: self.history)
     @rule(
         pick=PICK,
-        by=st.sampled_from(["owner", "holder"]) | WHO,
+        by=st.sampled_from(["owner", "holder"]) | WORKER,
         outcome=st.none() | st.sampled_from(["success", "failed", "rejected", "failed-permanent"]),
         ahead=st.sampled_from([0, 0, 0, 1]),
         trusted=st.booleans(),
         repeat=st.sampled_from(["no", "then", "with"]),
-        later=LATER,
+        delay=DELAY,
     )
     def report_anything(
         self,
@@ -336,82 +338,84 @@ class Laws(RuleBasedStateMachine):
         ahead: int,
         trusted: bool,
         repeat: str,
-        later: int,
+        delay: int,
     ) -> None:
-        """A worker reports an attempt that any worker once held, with any outcome, maybe twice."""
+        """A worker reports an attempt that any worker held, with any outcome, perhaps twice."""
         owner, had = self._history()[pick % len(self.history)]
         holder = self.model.tasks[had.task_id].holder
-        by_name = {hand.name: hand for hand in self.workers}
-        hand = self._hand(by) if isinstance(by, int) else owner if by == "owner" else by_name[holder]
-        said = (outcome, None) if outcome else self.said.get((had.task_id, had.attempt), ("failed", None))
-        told = [(had.model_copy(update={"attempt": had.attempt + ahead}), *said)]
-        trusted = trusted and not ahead  # a worker with a role keeps attempts and receipts together
-        with self.acting(later):
-            first = self._report(hand, told * 2 if repeat == "with" else told, trusted=trusted)
+        by_name = {worker.name: worker for worker in self.workers}
+        worker = (
+            self._choose_worker(by) if isinstance(by, int) else owner if by == "owner" else by_name[holder]
+        )
+        last = (outcome, None) if outcome else self.reports.get((had.task_id, had.attempt), ("failed", None))
+        results = [(had.model_copy(update={"attempt": had.attempt + ahead}), *last)]
+        trusted = trusted and not ahead  # a direct worker keeps attempts and receipts together
+        with self.acting(delay):
+            first = self._report(worker, results * 2 if repeat == "with" else results, trusted=trusted)
             if repeat == "then":
-                again = self._report(hand, told, trusted=trusted)
-                assert again == (["already"] if first == ["ok"] else first)
+                second = self._report(worker, results, trusted=trusted)
+                assert second == (["already"] if first == ["ok"] else first)
 
     @precondition(lambda self: self.history)
-    @rule(pick=PICK, by=st.none() | WHO, most=st.integers(1, 3), later=LATER)
-    def give_back(self, pick: int, by: int | None, most: int, later: int) -> None:
+    @rule(pick=PICK, by=st.none() | WORKER, most=st.integers(1, 3), delay=DELAY)
+    def hand_back(self, pick: int, by: int | None, most: int, delay: int) -> None:
         first = pick % len(self.history)
         leases = [had for _, had in self._history()[first : first + most]]
-        hand = self._history()[first][0] if by is None else self._hand(by)
-        with self.acting(later):
-            self._hand_back(hand, leases)
+        worker = self._history()[first][0] if by is None else self._choose_worker(by)
+        with self.acting(delay):
+            self._hand_back(worker, leases)
 
-    @rule(who=st.none() | WHO, omit=st.sampled_from([0, 0, 1, 3]), later=LATER)
-    def beat(self, who: int | None, omit: int, later: int) -> None:
-        """Heartbeats, of one or of all; a worker may not know of all that it leased."""
-        with self.acting(later):
-            for hand in self.workers if who is None else [self._hand(who)]:
-                self._beat(hand, omit=omit)
+    @rule(who=st.none() | WORKER, omit=st.sampled_from([0, 0, 1, 3]), delay=DELAY)
+    def beat(self, who: int | None, omit: int, delay: int) -> None:
+        """Send heartbeats of one worker or of all; they may omit tasks."""
+        with self.acting(delay):
+            for worker in self.workers if who is None else [self._choose_worker(who)]:
+                self._beat(worker, omit=omit)
 
     @precondition(lambda self: self._holders())
-    @rule(who=WHO, other=WHO, direct=st.booleans())
-    def work_long(self, who: int, other: int, direct: bool) -> None:
-        """A worker beats well beyond its first lease; then others get the messages of its tasks."""
+    @rule(who=WORKER, other=WORKER, direct=st.booleans())
+    def extend_leases(self, who: int, other: int, direct: bool) -> None:
+        """Heartbeats extend a lease; then another worker receives the messages of the tasks."""
         holders = self._holders()
-        hand = holders[who % len(holders)]
+        worker = holders[who % len(holders)]
         for _ in range(4):
             with self.acting(20):
-                self._beat(hand)
+                self._beat(worker)
         with self.acting():
-            self._show(hand.held)
-            self._take(self._hand(other), 10, direct=direct)
+            self._show(worker.held)
+            self._take(self._choose_worker(other), 10, direct=direct)
 
     @precondition(lambda self: self.history)
-    @rule(who=WHO, pick=PICK, later=LATER)
-    def claim_anything(self, who: int, pick: int, later: int) -> None:
-        """A heartbeat names a task that another worker holds or held."""
-        hand, (_, had) = self._hand(who), self._history()[pick % len(self.history)]
-        with self.acting(later):
-            self._claim(hand, had)
+    @rule(who=WORKER, pick=PICK, delay=DELAY)
+    def claim_anything(self, who: int, pick: int, delay: int) -> None:
+        """A heartbeat lists a task that another worker holds or held."""
+        worker, (_, had) = self._choose_worker(who), self._history()[pick % len(self.history)]
+        with self.acting(delay):
+            self._claim(worker, had)
 
     @rule(
-        who=WHO,
-        what=st.sampled_from(["suspend", "resume", "resume", "come back", "come back", "leave"]),
-        later=LATER,
+        who=WORKER,
+        what=st.sampled_from(["suspend", "resume", "resume", "restart", "restart", "leave"]),
+        delay=DELAY,
     )
-    def fate(self, who: int, what: str, later: int) -> None:
-        hand = self.workers[who % len(self.workers)]
-        me = self.model.crew[hand.name]
-        with self.acting(later):
+    def control_worker(self, who: int, what: str, delay: int) -> None:
+        worker = self.workers[who % len(self.workers)]
+        me = self.model.workers[worker.name]
+        with self.acting(delay):
             if what == "suspend":
-                registry.suspend(self.mill, hand.row.id, OPERATOR, "")
+                registry.suspend(self.mill, worker.row.id, OPERATOR, "")
                 me.suspended = True
             elif what == "resume":
-                registry.resume(self.mill, hand.row.id, self.clock())
+                registry.resume(self.mill, worker.row.id, self.clock())
                 me.resumed()
-            elif what == "come back":
-                self._come_back(hand)
+            elif what == "restart":
+                self._restart(worker)
             else:
-                self._leave(hand)
+                self._leave(worker)
 
     @rule(picks=PICKS, seed=st.integers(0, 9))
-    def queues_stutter(self, picks: list[int], seed: int) -> None:
-        """Messages are delivered twice, even of ended tasks, and in any order."""
+    def deliver_messages_twice(self, picks: list[int], seed: int) -> None:
+        """Messages are delivered twice, even those of ended tasks, and in any order."""
         with self.acting():
             for task in self._picked(picks):
                 step, rank = self._place(task.id)
@@ -419,18 +423,18 @@ class Laws(RuleBasedStateMachine):
                 self.queues.send(queue, [Ticket(step.job_id, step.run, step.index, step.gen, rank)])
             shuffle_queues(Random(seed))
 
-    # how it happens
+    # actions and their expected results
 
-    def _hand(self, who: int) -> ModelWorker:
-        """Somebody, the unfit one half as often as the others."""
-        everybody = [*self.workers[:-1], *self.workers, *self.zombies]
-        return everybody[who % len(everybody)]
+    def _choose_worker(self, who: int) -> ModelWorker:
+        """Choose a worker, the unfit one half as often as the others."""
+        candidates = [*self.workers[:-1], *self.workers, *self.superseded]
+        return candidates[who % len(candidates)]
 
     def _holders(self) -> list[ModelWorker]:
-        return [hand for hand in [*self.workers, *self.zombies] if hand.held]
+        return [worker for worker in [*self.workers, *self.superseded] if worker.held]
 
     def _history(self) -> list[tuple[ModelWorker, Lease]]:
-        """All leases, newest first, but before them those with a newer one that still holds."""
+        """All leases, newest first; those whose task runs in a newer attempt come before all others."""
 
         def place(at: int) -> tuple[bool, int]:
             had = self.history[at][1]
@@ -439,51 +443,51 @@ class Laws(RuleBasedStateMachine):
 
         return [self.history[at] for at in sorted(range(len(self.history)), key=place)]
 
-    def _take(self, hand: ModelWorker, most: int, *, direct: bool = False, heard: bool = True) -> bool:
-        """Whether there were messages."""
-        me = self.model.crew[hand.name]
+    def _take(self, worker: ModelWorker, most: int, *, direct: bool = False, received: bool = True) -> bool:
+        """Lease tasks, compare them with the model; return whether there were messages."""
+        me = self.model.workers[worker.name]
         self.queues.received = []
         if direct:
-            if not hand.row.takes_tasks or me.gone:
+            if not worker.row.takes_tasks or me.offline:
                 return False
-            messages, skip = hand.receive(most), set(hand.row.skip)
-            leases = lease(self.mill, WorkerSession.of(hand.row), messages, self.clock())
+            messages, skip = worker.receive(most), set(worker.row.skip)
+            leases = lease(self.mill, WorkerSession.of(worker.row), messages, self.clock())
         else:
-            if hand.session != me.session or me.gone or not me.takes_tasks:
-                gone = hand.session != me.session or me.gone
-                with pytest.raises(StaleSession if gone else WorkerSuspended):
-                    hand.ask(most)
+            if worker.session != me.session or me.offline or not me.takes_tasks:
+                offline = worker.session != me.session or me.offline
+                with pytest.raises(StaleSession if offline else WorkerSuspended):
+                    worker.lease(most)
                 assert not self.queues.received
                 return False
-            leases, skip = hand.ask(most), set(me.skip)
-        expected = self._delivered(hand, skip)
+            leases, skip = worker.lease(most), set(me.skip)
+        expected = self._delivered(worker, skip)
         assert sorted((each.task_id, each.attempt) for each in leases) == sorted(expected)
         if not direct:
             me.claims |= {each.task_id for each in leases}
-        if heard:
-            hand.held |= {each.task_id: each for each in leases}
-            self.history += [(hand, each) for each in leases]
+        if received:
+            worker.held |= {each.task_id: each for each in leases}
+            self.history += [(worker, each) for each in leases]
         return bool(self.queues.received)
 
-    def _delivered(self, hand: ModelWorker, skip: set[str]) -> list[tuple[str, int]]:
+    def _delivered(self, worker: ModelWorker, skip: set[str]) -> list[tuple[str, int]]:
         now = self.clock()
         tickets = [ticket for each in self.queues.received if (ticket := Ticket.decode(each.body))]
         names = dict.fromkeys(f"{ticket.job_id}_{ticket.step}_{ticket.rank}" for ticket in tickets)
         tasks = [self.model.tasks[name] for name in names]
-        suits = [self.model.suits(hand.name, task, skip, now) for task in tasks]
+        suits = [self.model.suits(worker.name, task, skip, now) for task in tasks]
         return [
             (task.id, task.attempt)
             for task, suited in zip(tasks, suits, strict=True)
-            if self.model.delivered(hand.name, hand.session, task, suited, now)
+            if self.model.delivered(worker.name, worker.session, task, suited, now)
         ]
 
     def _report(
-        self, hand: ModelWorker, told: Sequence[tuple[Lease, str, str | None]], *, trusted: bool = False
+        self, worker: ModelWorker, given: Sequence[tuple[Lease, str, str | None]], *, trusted: bool = False
     ) -> list[str]:
         results, expected = [], []
-        for had, outcome, reason in told:
-            self.said[had.task_id, had.attempt] = (outcome, reason)
-            words = f"{outcome} of attempt {had.attempt}"
+        for had, outcome, reason in given:
+            self.reports[had.task_id, had.attempt] = (outcome, reason)
+            text = f"{outcome} of attempt {had.attempt}"
             results.append(
                 Result(
                     task_id=had.task_id,
@@ -491,82 +495,82 @@ class Laws(RuleBasedStateMachine):
                     receipt=had.receipt,
                     outcome=outcome,
                     reason=reason,
-                    stderr=words,
+                    stderr=text,
                 )
             )
             task = self.model.tasks[had.task_id]
             expected.append(
-                self.model.reported(hand.name, task, had.attempt, outcome, reason or "", words, self.clock())
+                self.model.reported(worker.name, task, had.attempt, outcome, reason or "", text, self.clock())
             )
-            if trusted and task.ends.get(had.attempt, ("", ""))[1] != words:
-                self.lies.add((had.task_id, had.attempt))
-        statuses = [item.status for item in hand.tell(results, trusted=trusted)]
+            if trusted and task.ends.get(had.attempt, ("", ""))[1] != text:
+                self.contradictions.add((had.task_id, had.attempt))
+        statuses = [item.status for item in worker.report_results(results, trusted=trusted)]
         assert [status == "ok" for status in statuses] == expected, statuses
-        self.model.crew[hand.name].skip |= {
+        self.model.workers[worker.name].skip |= {
             had.task_id
-            for (had, outcome, reason), status in zip(told, statuses, strict=True)
+            for (had, outcome, reason), status in zip(given, statuses, strict=True)
             if status == "already" and outcome != "success" and reason != "discarded"
         }
         return statuses
 
-    def _hand_back(self, hand: ModelWorker, leases: Sequence[Lease]) -> None:
-        assert hand.hand_back(leases) == [
+    def _hand_back(self, worker: ModelWorker, leases: Sequence[Lease]) -> None:
+        assert worker.hand_back(leases) == [
             had.task_id
             for had in leases
-            if self.model.handed_back(hand.name, self.model.tasks[had.task_id], had.attempt, self.clock())
+            if self.model.handed_back(worker.name, self.model.tasks[had.task_id], had.attempt, self.clock())
         ]
 
-    def _beat(self, hand: ModelWorker, *, omit: int = 0) -> None:
-        """It is told to drop exactly what it does not hold, and what outlived its time."""
-        me, now = self.model.crew[hand.name], self.clock()
-        if me.gone:
+    def _beat(self, worker: ModelWorker, *, omit: int = 0) -> None:
+        """The response drops exactly the tasks that the worker does not hold or that timed out."""
+        me, now = self.model.workers[worker.name], self.clock()
+        if me.offline:
             return
-        named = list(hand.held.values())[omit:]
+        listed = list(worker.held.values())[omit:]
         late = {
             had.task_id
-            for had in named
-            if self.model.end_if_overdue(hand.name, self.model.tasks[had.task_id], had.attempt, now)
+            for had in listed
+            if self.model.end_if_overdue(worker.name, self.model.tasks[had.task_id], had.attempt, now)
         }
-        if hand.session != me.session:
+        if worker.session != me.session:
             with pytest.raises(StaleSession):
-                hand.beat(named)
+                worker.beat(listed)
             return
-        dropped = hand.beat(named)
-        tasks = {had.task_id: (self.model.tasks[had.task_id], had.attempt) for had in named}
-        kept = {
+        dropped = worker.beat(listed)
+        tasks = {had.task_id: (self.model.tasks[had.task_id], had.attempt) for had in listed}
+        still_held = {
             name
             for name, (task, attempt) in tasks.items()
-            if task.is_held(hand.name, attempt) and task.session == hand.session
+            if task.is_held(worker.name, attempt) and task.session == worker.session
         }
-        assert sorted(dropped) == sorted(set(tasks) - kept)
+        assert sorted(dropped) == sorted(set(tasks) - still_held)
         me.seen = now
         me.claims = {
             name
             for name, (task, attempt) in tasks.items()
-            if name not in late and (task.holder, task.attempt) == (hand.name, attempt)
+            if name not in late and (task.holder, task.attempt) == (worker.name, attempt)
         }
         for name in dropped:
-            del hand.held[name]
+            del worker.held[name]
 
-    def _claim(self, hand: ModelWorker, had: Lease) -> None:
+    def _claim(self, worker: ModelWorker, had: Lease) -> None:
         task = self.model.tasks[had.task_id]
-        if task.attempt <= had.attempt and task.holder != hand.name:
+        if task.attempt <= had.attempt and task.holder != worker.name:
             with pytest.raises(ForeignTask):
-                hand.beat([had])
+                worker.beat([had])
 
-    def _come_back(self, hand: ModelWorker) -> None:
-        """A new process of the same name starts; the old one continues."""
-        self.zombies = [*self.zombies[-1:], hand]
-        self.workers[self.workers.index(hand)] = ModelWorker(self.mill, self.clock, hand.name)
-        self.model.crew[hand.name].born_again(self.clock())
+    def _restart(self, worker: ModelWorker) -> None:
+        """Start a new process with the same name; the old one continues."""
+        self.superseded = [*self.superseded[-1:], worker]
+        self.workers[self.workers.index(worker)] = ModelWorker(self.mill, self.clock, worker.name)
+        self.model.workers[worker.name].restarted(self.clock())
 
-    def _leave(self, hand: ModelWorker) -> None:
-        """A worker stops: it returns its tasks and deregisters."""
-        self._hand_back(hand, list(hand.held.values()))
-        hand.held = {}
-        hand.beat([], offline=True)
-        me = self.model.crew[hand.name]
-        me.seen, me.gone, me.claims = self.clock(), True, set()
+    def _leave(self, worker: ModelWorker) -> None:
+        """Stop a worker: it hands back its tasks and deregisters."""
+        self._hand_back(worker, list(worker.held.values()))
+        worker.held = {}
+        worker.beat([], offline=True)
+        me = self.model.workers[worker.name]
+        me.seen, me.offline, me.claims = self.clock(), True, set()
 
     # queues
 
@@ -579,16 +583,16 @@ class Laws(RuleBasedStateMachine):
                 yield f"{ticket.job_id}_{ticket.step}_{ticket.rank}", message
 
     def _picked(self, picks: Iterable[int]) -> list[Task]:
-        """Tasks whose turn has come, the most tried first."""
-        turn = [task for task in self.model.tasks.values() if self._turn(task)]
-        turn.sort(key=lambda task: (task.ended, -task.attempt))
-        return [turn[pick % len(turn)] for pick in picks]
+        """Tasks within the window, those with the most attempts first."""
+        tasks = [task for task in self.model.tasks.values() if self._in_window(task)]
+        tasks.sort(key=lambda task: (task.ended, -task.attempt))
+        return [tasks[pick % len(tasks)] for pick in picks]
 
-    def _show_again(self, picks: Iterable[int]) -> None:
+    def _redeliver(self, picks: Iterable[int]) -> None:
         self._show({task.id for task in self._picked(picks)})
 
     def _show(self, names: Container[str]) -> None:
-        """SQS may deliver any message at any time: these come next."""
+        """Deliver these messages next: SQS may deliver any message at any time."""
         shown = [message for name, message in self._messages() if name in names]
         for message in shown:
             message.visible_at = message.delayed_until = 0.0
@@ -596,10 +600,10 @@ class Laws(RuleBasedStateMachine):
             queue = moto_sqs.sqs_backends[ACCOUNT][REGION].queues[url.rsplit("/", 1)[1]]
             queue._messages.sort(key=lambda message: message not in shown)
 
-    # the laws
+    # comparison of the rows with the model
 
     def _row(self, key: keys.Key) -> dict[str, Any]:
-        """A row as the table has it; looking into moto is much quicker than asking it."""
+        """Read a row from moto's memory: its API is much slower."""
         item = self.table.items.get(DynamoType({"S": key["pk"]}), {}).get(DynamoType({"S": key["sk"]}))
         return decode_item(item.to_json()["Attributes"]) if item else {}
 
@@ -607,15 +611,15 @@ class Laws(RuleBasedStateMachine):
         _, index, rank = task.rsplit("_", 2)
         return self.steps[int(index)], int(rank)
 
-    def _turn(self, task: Task) -> bool:
-        """`maxTaskCount` is exact: task i + window has its turn when task i has ended."""
+    def _in_window(self, task: Task) -> bool:
+        """`maxTaskCount` is exact: task i + window is sent when task i has ended."""
         step, rank = self._place(task.id)
         return rank < step.window or self.model.tasks[task_id(step, rank - step.window)].ended
 
     @contextmanager
-    def acting(self, later: int = 0) -> Iterator[None]:
-        """Something happens, some seconds later; then the rows are as the model says."""
-        self.clock.ms += later * 1000 + 1
+    def acting(self, delay: int = 0) -> Iterator[None]:
+        """Advance the clock, run the block, and compare the rows with the model."""
+        self.clock.ms += delay * 1000 + 1
         self.mill.recent_workers.discard(GROUP)
         yield
         self._compare_tasks()
@@ -630,7 +634,7 @@ class Laws(RuleBasedStateMachine):
                 for at in range(block_size(step.total, number)):
                     task = self.model.tasks[task_id(step, number * BLOCK_SIZE + at)]
                     shard = Shard.decode(row[str(at)]) if str(at) in row else Shard()
-                    if task.running and shard.state is not TaskState.RUNNING:  # whoever looks may end it
+                    if task.running and shard.state is not TaskState.RUNNING:  # any reader may end it
                         self.model.end_if_lost(task, now)
                     self._compare(task, shard)
 
@@ -642,37 +646,37 @@ class Laws(RuleBasedStateMachine):
             worker = f"{registry.worker_id(task.holder)}.{task.session}"
             assert (shard.worker, shard.time) == (worker, task.since), task
         elif task.ended:
-            assert self.final.setdefault(task.id, shard) == shard, "an end changed"
+            assert self.final.setdefault(task.id, shard) == shard, "the final state of a task changed"
         elif task.attempt:
             assert shard.time == task.not_before, task
-        assert task.attempt == 0 or self._turn(task), f"{task} has no turn yet"
+        assert task.attempt == 0 or self._in_window(task), f"{task} is not in the window yet"
 
     def _compare_workers(self) -> None:
-        for name, me in self.model.crew.items():
+        for name, me in self.model.workers.items():
             row = WorkerRow.from_item(self._row(keys.worker(registry.worker_id(name))))
-            decided = (row.session, row.suspended, bool(row.tired))
-            assert decided == (me.session, me.suspended, me.tired), name
+            status = (row.session, row.suspended, bool(row.tired))
+            assert status == (me.session, me.suspended, me.suspended_after_failures), name
             totals = (row.completed, row.failed, row.failures, row.skip)
-            assert totals == (me.completed, me.failed, me.failures_in_a_row, me.skip), name
+            assert totals == (me.completed, me.failed, me.consecutive_failures, me.skip), name
 
     def _check_messages(self) -> None:
-        """An open task whose turn it is has a message, which shows when it must; none has one before."""
-        shows: dict[str, float] = {}
+        """Each open task within the window has a message that becomes visible in time; others have none."""
+        visible: dict[str, float] = {}
         for name, message in self._messages():
-            assert self._turn(self.model.tasks[name]), f"a message of {name} before its turn"
-            shown = max(message.visible_at, message.delayed_until)
-            shows[name] = min(shows.get(name, shown), shown)
+            assert self._in_window(self.model.tasks[name]), f"{name} has a message before it is in the window"
+            time = max(message.visible_at, message.delayed_until)
+            visible[name] = min(visible.get(name, time), time)
         for task in self.model.tasks.values():
-            if not task.ended and self._turn(task):
-                assert task.id in shows, f"no message is left of {task}"
+            if not task.ended and self._in_window(task):
+                assert task.id in visible, f"{task} has no message"
                 latest = max(self.clock() + LEASE, task.not_before) + 1000
-                assert shows[task.id] <= latest, f"the message of {task} hides too long"
+                assert visible[task.id] <= latest, f"the message of {task} stays hidden too long"
 
-    # the end
+    # end of an example
 
     def teardown(self) -> None:
         try:
-            if self.steps and sys.exc_info()[0] is None:  # else a law is broken, or the example is not valid
+            if self.steps and sys.exc_info()[0] is None:  # otherwise the example failed or is invalid
                 self._finish_all()
                 self._check_attempts()
                 self._close()
@@ -680,18 +684,18 @@ class Laws(RuleBasedStateMachine):
             self.queues.remove(self.group.queues)
 
     def _finish_all(self) -> None:
-        """One correct worker completes all tasks and leaves no messages."""
-        self.workers, self.zombies = [], []
+        """A worker without faults completes all tasks and leaves no messages."""
+        self.workers, self.superseded = [], []
         with self.acting():
-            honest = self._join("honest")
+            reliable = self._join("reliable")
         for _ in range(12):
             self.clock.ms += LEASE + 1000
             found = True
             while found:
                 with self.acting():
-                    found = self._take(honest, 10)
-                    self._report(honest, [(had, "success", None) for had in honest.held.values()])
-                    honest.held = {}
+                    found = self._take(reliable, 10)
+                    self._report(reliable, [(had, "success", None) for had in reliable.held.values()])
+                    reliable.held = {}
             if not list(self._messages()):
                 break
         assert all(task.ended for task in self.model.tasks.values())
@@ -719,33 +723,37 @@ class Laws(RuleBasedStateMachine):
             assert list(task.ends) == list(range(1, task.attempt + 1))
             if task.attempt == 1 and task.state == "SUCCESS":
                 continue
-            told = {number: entry for number, entry in self._told(task) if (task.id, number) not in self.lies}
-            for number, (how, words) in task.ends.items():
-                if (task.id, number) in self.lies:
+            recorded = {
+                number: entry
+                for number, entry in self._recorded_attempts(task)
+                if (task.id, number) not in self.contradictions
+            }
+            for number, (how, text) in task.ends.items():
+                if (task.id, number) in self.contradictions:
                     continue
                 if how == "handed-back":
-                    assert number not in told, task
+                    assert number not in recorded, task
                     continue
-                if how == "timed-out" and words:
-                    continue  # not once test_a_late_repeat_leaves_what_was_kept_of_an_attempt passes
-                assert number in told, (task, number)
-                entry = told[number]
+                if how == "timed-out" and text:
+                    continue  # not compared: see test_a_late_repeated_report_does_not_change_an_attempt
+                assert number in recorded, (task, number)
+                entry = recorded[number]
                 assert entry.get("reason") == (None if how == "success" else how), (task, entry)
-                assert not words or entry["stderr"] == words, (task, entry)
+                assert not text or entry["stderr"] == text, (task, entry)
 
-    def _told(self, task: Task) -> list[tuple[int, dict[str, Any]]]:
+    def _recorded_attempts(self, task: Task) -> list[tuple[int, dict[str, Any]]]:
         entries = [
             (each["attempt"], each) for each in attempts.list_attempts(self.mill, *self._place(task.id))
         ]
         numbers = [number for number, _ in entries]
-        assert numbers == sorted(set(numbers)), f"an attempt of {task} is told twice"
+        assert numbers == sorted(set(numbers)), f"an attempt of {task} is listed twice"
         assert set(numbers) <= set(task.ends), task
         assert {each.get("reason") for _, each in entries} <= {None, *REASONS}
         return entries
 
 
 @contextmanager
-def clock_of_queues(clock: Clock) -> Iterator[None]:
+def queue_clock(clock: Clock) -> Iterator[None]:
     with (
         patch.object(moto_sqs, "unix_time_millis", lambda: float(clock())),
         patch.object(moto_sqs, "unix_time", lambda: clock() / 1000),
@@ -754,17 +762,17 @@ def clock_of_queues(clock: Clock) -> Iterator[None]:
 
 
 @pytest.mark.timeout(3600)
-def test_leases_reports_and_retries_obey_the_model(cloud: Cloud) -> None:
+def test_leases_reports_and_retries_match_the_model(cloud: Cloud) -> None:
     clock = Clock()
-    with clock_of_queues(clock), Faults(rules=False) as faults:
+    with queue_clock(clock), Faults(rules=False) as faults:
         faults.add_rule(Receipts().around)
 
-        def laws() -> Laws:
+        def machine() -> LeaseMachine:
             faults.calls.clear()
-            return Laws(cloud, clock)
+            return LeaseMachine(cloud, clock)
 
         run_state_machine_as_test(
-            laws,
+            machine,
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=STEPS,
@@ -777,7 +785,7 @@ def test_leases_reports_and_retries_obey_the_model(cloud: Cloud) -> None:
         )
 
 
-def taken(cloud: Cloud) -> tuple[JobRunner, Lease]:
+def lease_one_task(cloud: Cloud) -> tuple[JobRunner, Lease]:
     runner = JobRunner(cloud)
     runner.define({"stepName": "a"}, failedRetries=1, failedInterval=0)
     runner.submit()
@@ -785,26 +793,26 @@ def taken(cloud: Cloud) -> tuple[JobRunner, Lease]:
     return runner, held
 
 
-def test_a_result_twice_in_one_report_counts_once(cloud: Cloud) -> None:
-    runner, held = taken(cloud)
+def test_a_result_that_is_twice_in_a_report_counts_once(cloud: Cloud) -> None:
+    runner, held = lease_one_task(cloud)
     assert [item.status for item in runner.worker.report([held, held])] == ["ok", "already"]
     assert runner.worker.row.completed == 1
 
 
 @pytest.mark.parametrize("reason", ["exit code 3", "timed-out"])
-def test_a_late_repeat_leaves_what_was_kept_of_an_attempt(cloud: Cloud, reason: str) -> None:
-    """The answer to a report was lost; when it is sent again, another attempt has begun."""
-    runner, held = taken(cloud)
-    told = {"reason": reason, "stderr": "boom", "exitCode": 3, "endTime": datetime.now(UTC)}
-    runner.worker.report([held], "failed", **told)
+def test_a_late_repeated_report_does_not_change_an_attempt(cloud: Cloud, reason: str) -> None:
+    """The response to a report was lost; when the report is repeated, another attempt has begun."""
+    runner, held = lease_one_task(cloud)
+    result = {"reason": reason, "stderr": "boom", "exitCode": 3, "endTime": datetime.now(UTC)}
+    runner.worker.report([held], "failed", **result)
     runner.take(1)
     before = runner.task("a", 0)["attempts"]
-    runner.worker.report([held], "failed", **told)
+    runner.worker.report([held], "failed", **result)
     assert runner.task("a", 0)["attempts"] == before
 
 
-def test_a_task_passed_on_is_not_lost_again(cloud: Cloud) -> None:
-    """It was lost once; now it comes, with one that nobody had yet, to a worker that failed at it."""
+def test_a_task_that_a_worker_passes_on_is_not_counted_as_lost_again(cloud: Cloud) -> None:
+    """The task was lost once; a worker that failed it receives it together with a new task."""
     runner = JobRunner(cloud)
     runner.define({"stepName": "a", "sharding": 2}, failedRetries=3, failedInterval=0)
     runner.submit()

@@ -1,4 +1,4 @@
-"""Presigned URLs on loopback, with an API that issues them and errors on request."""
+"""Presigned URLs on loopback, an API that issues them, and injected errors."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ OWNER = "0123456789abcdef"
 
 @dataclass
 class FakeStore:
-    """`moods` are replies given instead of the proper ones, one a request; an int breaks a body off there."""
+    """`replies` replace the regular ones, one per request; an int truncates the body at that byte."""
 
     api: FakeApi
     url: str
     objects: dict[str, bytes] = field(default_factory=dict)
-    moods: list[Reply | int] = field(default_factory=list)
-    heeds_ranges: bool = True
+    replies: list[Reply | int] = field(default_factory=list)
+    supports_ranges: bool = True
 
     def __post_init__(self) -> None:
         self.api.on("POST", "/v1/uploads", self._begin)
 
-    def keep(self, name: str, content: bytes, **more: Any) -> dict[str, Any]:
-        """A file of a Job whose content is here."""
+    def add(self, name: str, content: bytes, **more: Any) -> dict[str, Any]:
+        """Store an object; return its entry as a file of a Job."""
         key = hashlib.sha256(f"{name}{sorted(more.items())}".encode()).hexdigest()
         self.objects[key] = content
         self.api.on("GET", f"/bucket/{key}", self._get)
@@ -38,7 +38,7 @@ class FakeStore:
         self.api.on("GET", "/v1/jobs/report/t1/files", page(*files))
 
     @property
-    def asked(self) -> list[Seen]:
+    def requests(self) -> list[Seen]:
         return [each for each in self.api.seen if each.path.startswith("/bucket/")]
 
     def _address(self, key: str) -> str:
@@ -58,10 +58,10 @@ class FakeStore:
         }
 
     def _put(self, seen: Seen) -> Reply:
-        if self.moods:
-            mood = self.moods.pop(0)
-            assert isinstance(mood, Reply)
-            return mood
+        if self.replies:
+            reply = self.replies.pop(0)
+            assert isinstance(reply, Reply)
+            return reply
         checksum = base64.b64encode(hashlib.sha256(seen.body).digest()).decode()
         if checksum != seen.headers.get("x-amz-checksum-sha256"):
             return Reply(b"<Error><Code>BadDigest</Code></Error>", 400)
@@ -69,13 +69,13 @@ class FakeStore:
         return Reply()
 
     def _get(self, seen: Seen) -> Reply:
-        mood = self.moods.pop(0) if self.moods else None
-        if isinstance(mood, Reply):
-            return mood
+        reply = self.replies.pop(0) if self.replies else None
+        if isinstance(reply, Reply):
+            return reply
         content = self.objects[seen.path.removeprefix("/bucket/")]
         found = re.fullmatch(r"bytes=(\d+)-", seen.headers.get("range", ""))
-        if not found or not self.heeds_ranges:
-            return Reply(content, cut=mood)
+        if not found or not self.supports_ranges:
+            return Reply(content, cut=reply)
         first = int(found[1])
         span = {"content-range": f"bytes {first}-{len(content) - 1}/{len(content)}"}
-        return Reply(content[first:], 206, span, cut=mood)
+        return Reply(content[first:], 206, span, cut=reply)

@@ -19,9 +19,9 @@ class FileWorker:
         self.s3 = runner.cloud.clients.s3
         self.bucket = runner.cloud.bucket
 
-    def ask(self, lease: Lease, status: int = 200, *, worker: str = "", **wish: Any) -> Any:
+    def ask(self, lease: Lease, status: int = 200, *, worker: str = "", **fields: Any) -> Any:
         held = {"taskId": lease.task_id, "attempt": lease.attempt, "run": lease.run}
-        body = {"workerId": worker or self.runner.worker.row.id, **held, **wish}
+        body = {"workerId": worker or self.runner.worker.row.id, **held, **fields}
         answer = self.runner.cloud.http("POST", "/v1/work:urls", body)
         assert answer.status == status, answer.json
         return answer.json
@@ -36,9 +36,9 @@ class FileWorker:
         return found
 
     def store(self, lease: Lease, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
-        """Store outputs; return their entries for the report."""
-        wanted = [{"name": name, "size": len(data), "md5s": md5s(data)} for name, data in files.items()]
-        for answer in self.ask(lease, store=wanted)["stored"]:
+        """Upload outputs; return their entries for the report."""
+        request = [{"name": name, "size": len(data), "md5s": md5s(data)} for name, data in files.items()]
+        for answer in self.ask(lease, store=request)["stored"]:
             assert len(answer["urls"]) == 1
             assert answer["headers"] == [{"content-md5": md5s(files[answer["name"]])[0]}]
             self.s3.put_object(**place(answer["urls"][0]), Body=files[answer["name"]])
@@ -48,7 +48,7 @@ class FileWorker:
         ]
 
     def end(self, lease: Lease, files: Mapping[str, bytes], **more: Any) -> None:
-        """Store outputs and report success."""
+        """Upload outputs and report success."""
         self.runner.worker.report([lease], files=self.store(lease, files), **more)
 
     def read(self, url: str) -> bytes:

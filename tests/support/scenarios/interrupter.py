@@ -16,19 +16,19 @@ T = TypeVar("T")
 
 @dataclass
 class Interruption:
-    """An interruption at the `nth` call of an action; `came` is whether it was reached."""
+    """An interruption at the `nth` call of an action; `reached` is whether it happened."""
 
     moment: Moment
     nth: int
     meanwhile: Callable[[], object] = lambda: None
-    seen: int = 0
-    came: bool = False
+    calls: int = 0
+    reached: bool = False
 
     def around(self, make: Callable[[], T]) -> T:
-        self.seen += 1
-        if self.came or self.seen != self.nth:
+        self.calls += 1
+        if self.reached or self.calls != self.nth:
             return make()
-        self.came = True
+        self.reached = True
         if self.moment == "before":
             self.meanwhile()
             return make()
@@ -41,7 +41,7 @@ class Interruption:
 
 @dataclass
 class Interrupter:
-    """Makes every AWS call; an interrupting action is not interrupted itself."""
+    """Makes every AWS call; an action that interrupts another is not interrupted itself."""
 
     _planned: list[Interruption | None] = field(default_factory=list)
 
@@ -53,7 +53,7 @@ class Interrupter:
             self._planned.pop()
 
     def around(self, call: Call, make: Callable[[Call], dict[str, Any]]) -> dict[str, Any]:
-        """As `Faults.add_rule` takes it."""
+        """Make a call; a rule for `Faults.add_rule`."""
         return self.through(lambda: make(call))
 
     def through(self, make: Callable[[], T]) -> T:

@@ -116,13 +116,13 @@ class JobRunner:
         return held
 
     def quick_group(self) -> None:
-        """Work in a group whose leases last a second, shorter than people may choose."""
+        """Work in a group whose leases last a second, shorter than the API allows."""
         request = GroupRequest.model_construct(kind="pull", lease_seconds=1, types=None)
         groups.save(self.mill, "quick", request, self.worker.clock())
         self.worker = ManualWorker(self.mill, "quick", ["quick"])
 
     def tick(self, minutes: float = 0) -> Any:
-        """Run the tick as if this many minutes had passed."""
+        """Run the tick with a clock this many minutes ahead."""
         return self.cloud.tick(datetime.now(UTC) + timedelta(minutes=minutes))
 
     def later(self, seconds: float) -> None:

@@ -53,14 +53,18 @@ class Stage:
         return self.until(lambda: self.job(trigger), lambda job: job["state"] in ENDS, seconds, every)
 
     def until(
-        self, look: Callable[[], Any], good: Callable[[Any], bool], seconds: float = 60, every: float = 0.3
+        self,
+        read: Callable[[], Any],
+        condition: Callable[[Any], bool],
+        seconds: float = 60,
+        every: float = 0.3,
     ) -> Any:
         deadline = time.monotonic() + seconds
         while True:
-            seen = look()
-            if good(seen):
-                return seen
-            assert time.monotonic() < deadline, f"not in {seconds} s: {seen}"
+            found = read()
+            if condition(found):
+                return found
+            assert time.monotonic() < deadline, f"still {found} after {seconds} s"
             time.sleep(every)
 
     def lane(self, group: str) -> str:

@@ -55,7 +55,7 @@ def client(both: tuple[FakeStore, Client]) -> Client:
 
 
 def kept(store: FakeStore, name: str = "words.txt", content: bytes = b"some words\n", **more: Any) -> JobFile:
-    return JobFile.model_validate(store.keep(name, content, **more))
+    return JobFile.model_validate(store.add(name, content, **more))
 
 
 def left_in(folder: Path) -> list[str]:
@@ -89,15 +89,15 @@ def test_an_invalid_step_name_is_not_sent(store: FakeStore, client: Client) -> N
 @settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=3_000), st.lists(st.integers(0, 3_000), max_size=6), st.booleans(), st.data())
 def test_interrupted_downloads_are_complete(
-    content: bytes, breaks: list[int], heeds_ranges: bool, data: st.DataObject
+    content: bytes, breaks: list[int], supports_ranges: bool, data: st.DataObject
 ) -> None:
     """Each connection ends where it pleases, and some answers are failures of the server."""
     with a_store() as (store, client), tempfile.TemporaryDirectory() as folder:
-        moods: list[Reply | int] = []
+        replies: list[Reply | int] = []
         for each in breaks:
-            moods += data.draw(st.lists(st.sampled_from([Reply(b"", 503), Reply(b"", 429)]), max_size=3))
-            moods.append(each if heeds_ranges else each + len(content) // 7 * len(moods))
-        store.moods, store.heeds_ranges = moods[:4], heeds_ranges
+            replies += data.draw(st.lists(st.sampled_from([Reply(b"", 503), Reply(b"", 429)]), max_size=3))
+            replies.append(each if supports_ranges else each + len(content) // 7 * len(replies))
+        store.replies, store.supports_ranges = replies[:4], supports_ranges
         path = client.download(kept(store, content=content), Path(folder) / "x")
         assert path.read_bytes() == content
         assert left_in(Path(folder)) == ["x"]
@@ -105,11 +105,11 @@ def test_interrupted_downloads_are_complete(
 
 def test_an_interrupted_download_resumes(store: FakeStore, client: Client, tmp_path: Path) -> None:
     content = os.urandom(5_000)
-    store.moods = [1_000, 1, Reply(b"", 500), 2_000]
+    store.replies = [1_000, 1, Reply(b"", 500), 2_000]
     told: list[tuple[str, int, int]] = []
     client.download(kept(store, content=content), tmp_path, progress=lambda *each: told.append(each))
     assert (tmp_path / "words.txt").read_bytes() == content
-    ranges = [each.headers.get("range") for each in store.asked]
+    ranges = [each.headers.get("range") for each in store.requests]
     assert ranges == [None, "bytes=1000-", "bytes=1001-", "bytes=1001-", "bytes=3001-"]
     assert told[-1] == ("downloading words.txt", 5_000, 5_000)
     assert [each[1] for each in told] == sorted(each[1] for each in told)
@@ -118,13 +118,13 @@ def test_an_interrupted_download_resumes(store: FakeStore, client: Client, tmp_p
 def test_a_download_fails_after_five_attempts_without_progress(
     store: FakeStore, client: Client, tmp_path: Path
 ) -> None:
-    store.moods = [4, *[Reply(b"", 503)] * 20]
+    store.replies = [4, *[Reply(b"", 503)] * 20]
     with pytest.raises(
         TransferFailed, match=r"cannot download the file 'words.txt': .*503.*tried 5 times"
     ) as why:
         client.download(kept(store), tmp_path)
     assert "s3cret" not in str(why.value)
-    assert len(store.asked) == 1 + 4
+    assert len(store.requests) == 1 + 4
     assert left_in(tmp_path) == []
 
 
@@ -142,7 +142,7 @@ def test_wrong_content_is_not_kept(
     file = kept(store, content=served).model_copy(
         update={"size": 11, "sha256": hashlib.sha256(b"some words\n").hexdigest()}
     )
-    store.heeds_ranges = False
+    store.supports_ranges = False
     with pytest.raises(TransferFailed, match=why):
         client.download(file, tmp_path)
     assert left_in(tmp_path) == []
@@ -153,23 +153,23 @@ def test_an_empty_file_is_downloaded(store: FakeStore, client: Client, tmp_path:
 
 
 def test_an_expired_url_is_renewed(store: FakeStore, client: Client, tmp_path: Path) -> None:
-    listed = store.keep("a[1]*.txt", b"x" * 100, stepName="main", index=2)
-    other = store.keep("a[1]*.txt", b"y", stepName="main", index=1)
+    listed = store.add("a[1]*.txt", b"x" * 100, stepName="main", index=2)
+    other = store.add("a[1]*.txt", b"y", stepName="main", index=1)
     old = JobFile.model_validate({**listed, "url": listed["url"] + "&old"})
-    store.moods = [50, EXPIRED]
+    store.replies = [50, EXPIRED]
     store.list(other, listed)
     client.download(old, tmp_path / "x", of=OF)
     assert (tmp_path / "x").read_bytes() == b"x" * 100
     asked = next(each for each in store.api.seen if each.path == FILES)
     assert asked.query["name"] == "a[[]1][*].txt"
     assert asked.query["step"] == "main"
-    assert ["old" in each.query for each in store.asked] == [True, True, False]
+    assert ["old" in each.query for each in store.requests] == [True, True, False]
 
 
 def test_an_expired_url_that_cannot_be_renewed_is_an_error(
     store: FakeStore, client: Client, tmp_path: Path
 ) -> None:
-    store.moods = [EXPIRED]
+    store.replies = [EXPIRED]
     with pytest.raises(TransferFailed, match=r"403 Forbidden \(AccessDenied\); .*list the files again"):
         client.download(kept(store), tmp_path)
 
@@ -178,15 +178,15 @@ def test_a_file_that_was_deleted_or_replaced_is_an_error(
     store: FakeStore, client: Client, tmp_path: Path
 ) -> None:
     file = kept(store)
-    store.moods = [EXPIRED]
+    store.replies = [EXPIRED]
     store.list()
     with pytest.raises(NotFound, match=r"no longer has a file 'words.txt'"):
         client.download(file, tmp_path, of=OF)
-    store.moods = [EXPIRED]
-    store.list(store.keep("words.txt", b"new"))
+    store.replies = [EXPIRED]
+    store.list(store.add("words.txt", b"new"))
     with pytest.raises(TransferFailed, match="was replaced"):
         client.download(file, tmp_path, of=OF)
-    store.moods = [Reply(b"<Code>NoSuchKey</Code>", 404)]
+    store.replies = [Reply(b"<Code>NoSuchKey</Code>", 404)]
     with pytest.raises(TransferFailed, match=r"404 Not Found \(NoSuchKey\)"):
         client.download(file, tmp_path)
 
@@ -206,8 +206,8 @@ def test_the_token_is_not_sent_to_the_store_and_signatures_are_not_logged(
     (tmp_path / "a").write_bytes(b"1")
     client.upload(tmp_path / "a")
     client.download(kept(store), tmp_path)
-    assert len(store.asked) == 2
-    assert not any("authorization" in each.headers for each in store.asked)
+    assert len(store.requests) == 2
+    assert not any("authorization" in each.headers for each in store.requests)
     assert "HTTP Request: PUT" in caplog.text
     assert "s3cret" not in caplog.text
 
@@ -215,7 +215,7 @@ def test_the_token_is_not_sent_to_the_store_and_signatures_are_not_logged(
 def test_a_file_can_be_written_to_a_stream(store: FakeStore, client: Client) -> None:
     out = io.BytesIO(b"before ")
     out.seek(0, io.SEEK_END)
-    store.moods = [3]
+    store.replies = [3]
     client.download_into(kept(store), out)
     assert out.getvalue() == b"before some words\n"
 
@@ -229,7 +229,7 @@ def test_existing_files_are_overwritten_only_with_force(
     (tmp_path / "words.txt").write_text("mine")
     with pytest.raises(BadFile, match=r"words.txt already exists: .*force"):
         client.download(kept(store), tmp_path)
-    assert not store.asked
+    assert not store.requests
     client.download(kept(store), tmp_path / "words.txt", force=True)
     assert (tmp_path / "words.txt").read_text() == "some words\n"
 
@@ -312,9 +312,9 @@ def test_a_file_is_uploaded_once(store: FakeStore, client: Client, tmp_path: Pat
     assert store.objects == {sha256: b"a book"}
     assert told == [("reading book.txt", 6, 6), ("uploading book.txt", 6, 6)]
     assert client.upload(str(tmp_path / "book.txt")) == first
-    assert [each.method for each in store.asked] == ["PUT"]
-    assert store.asked[0].headers["content-length"] == "6"
-    assert "transfer-encoding" not in store.asked[0].headers
+    assert [each.method for each in store.requests] == ["PUT"]
+    assert store.requests[0].headers["content-length"] == "6"
+    assert "transfer-encoding" not in store.requests[0].headers
 
 
 @settings(max_examples=20, deadline=None)
@@ -328,13 +328,13 @@ def test_any_content_is_uploaded_unchanged(content: bytes, piece: int, failures:
         patch.setattr("shardmill.transfer.upload.PIECE_BYTES", piece)
         path = Path(folder) / "x"
         path.write_bytes(content)
-        store.moods = [Reply(b"<Code>RequestTimeout</Code>", 400)] * failures
+        store.replies = [Reply(b"<Code>RequestTimeout</Code>", 400)] * failures
         client.upload(path)
         assert list(store.objects.values()) == [content]
 
 
 @pytest.mark.parametrize(
-    ("mood", "why"),
+    ("reply", "why"),
     [
         (Reply(b"<Code>AccessDenied</Code>", 403), r"returned 403 Forbidden \(AccessDenied\)"),
         (Reply(b"<Code>BadDigest</Code>", 400), r"returned 400 Bad Request \(BadDigest\)"),
@@ -342,11 +342,11 @@ def test_any_content_is_uploaded_unchanged(content: bytes, piece: int, failures:
     ],
 )
 def test_a_refused_upload_is_an_error(
-    store: FakeStore, client: Client, tmp_path: Path, mood: Reply, why: str
+    store: FakeStore, client: Client, tmp_path: Path, reply: Reply, why: str
 ) -> None:
     (tmp_path / "a").write_bytes(b"1")
     store.api.on("GET", "/elsewhere", Reply(b"not what we meant"))
-    store.moods = [mood] * 5
+    store.replies = [reply] * 5
     with pytest.raises(TransferFailed, match=rf"cannot upload .*a: .*{why}") as caught:
         client.upload(tmp_path / "a")
     assert "s3cret" not in str(caught.value)
@@ -400,7 +400,7 @@ def test_files_of_a_request_are_sorted(store: FakeStore, client: Client, tmp_pat
         {"name": "a.txt", "upload": f"{OWNER}-{shas[0]}", "size": 12},
         {"name": "b.txt", "upload": f"{OWNER}-{shas[1]}", "size": 12},
     ]
-    assert len(store.asked) == 2
+    assert len(store.requests) == 2
 
 
 @given(st.text(max_size=30))

@@ -40,7 +40,7 @@ def store(api: FakeApi, run: Run) -> FakeStore:
 
 def some(store: FakeStore, count: int, name: str = "part-{}.csv", **more: Any) -> list[dict[str, Any]]:
     return [
-        store.keep(name.format(at), f"{at}\n".encode(), **{"stepName": "main", "index": at, **more})
+        store.add(name.format(at), f"{at}\n".encode(), **{"stepName": "main", "index": at, **more})
         for at in range(count)
     ]
 
@@ -83,7 +83,7 @@ def test_files_of_a_missing_job(api: FakeApi, run: Run) -> None:
 
 
 def test_one_file_is_downloaded_under_its_name(store: FakeStore, run: Run, tmp_path: Path) -> None:
-    store.list(store.keep("a/words.txt", b"words", stepName="main", index=0))
+    store.list(store.add("a/words.txt", b"words", stepName="main", index=0))
     assert output_of(run("get", "report", "t1", "a/words.txt")) == "a/words.txt\n"
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "other")) == "other\n"
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "new/")) == "new/a/words.txt\n"
@@ -102,7 +102,7 @@ def test_nothing_is_overwritten_without_force(store: FakeStore, run: Run, tmp_pa
     assert result.stderr == (
         "shardmill: out/part-1.csv already exists: choose another path, or overwrite it with --force\n"
     )
-    assert not store.asked
+    assert not store.requests
     assert written(tmp_path) == {"out/part-1.csv": "mine"}
     output_of(run("get", "report", "t1", "part-*", "--to", "out", "--force"))
     assert written(tmp_path) == {f"out/part-{at}.csv": f"{at}\n" for at in range(3)}
@@ -115,7 +115,7 @@ def test_pattern_writes_into_a_folder_even_for_one_file(store: FakeStore, run: R
 
 
 def test_files_of_the_same_name_go_into_folders_by_index(store: FakeStore, run: Run, tmp_path: Path) -> None:
-    store.list(*some(store, 3, "log.txt"), store.keep("own.txt", b"x", stepName="main", index=1))
+    store.list(*some(store, 3, "log.txt"), store.add("own.txt", b"x", stepName="main", index=1))
     output_of(run("get", "report", "t1", "*.txt", "--to", "out"))
     assert written(tmp_path) == {
         "out/0/log.txt": "0\n",
@@ -127,7 +127,7 @@ def test_files_of_the_same_name_go_into_folders_by_index(store: FakeStore, run: 
 
 def test_files_are_joined_in_order(store: FakeStore, run: Run, tmp_path: Path) -> None:
     store.list(*some(store, 12))
-    store.moods = [1]
+    store.replies = [1]
     whole = "".join(f"{at}\n" for at in range(12))
     assert output_of(run("get", "report", "t1", "part-*", "--join", "--to", "all.csv")) == "all.csv\n"
     assert written(tmp_path) == {"all.csv": whole}
@@ -136,7 +136,7 @@ def test_files_are_joined_in_order(store: FakeStore, run: Run, tmp_path: Path) -
 
 def test_failed_join_leaves_no_file(store: FakeStore, run: Run, tmp_path: Path) -> None:
     store.list(*some(store, 3))
-    store.moods = [2, Reply(b"<Code>NoSuchKey</Code>", 404)]
+    store.replies = [2, Reply(b"<Code>NoSuchKey</Code>", 404)]
     result = run("get", "report", "t1", "part-*", "--join", "--to", "all.csv")
     assert result.exit_code == 1
     assert result.stderr.startswith("shardmill: cannot download the file 'part-1.csv': http://127.0.0.1")
@@ -144,7 +144,7 @@ def test_failed_join_leaves_no_file(store: FakeStore, run: Run, tmp_path: Path) 
 
 
 def test_index_selects_one_task(store: FakeStore, run: Run) -> None:
-    store.list(*some(store, 3, "log.txt"), store.keep("log.txt", b"given"))
+    store.list(*some(store, 3, "log.txt"), store.add("log.txt", b"given"))
     assert output_of(run("get", "report", "t1", "log.txt", "--index", "1", "--to", "-")) == "1\n"
     missing = run("get", "report", "t1", "log.txt", "--step", "main", "--index", "7")
     assert missing.exit_code == 3
@@ -173,7 +173,7 @@ def test_ambiguous_target_is_rejected(
     result = run("get", "report", "t1", "log.txt", *options)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
-    assert not store.asked
+    assert not store.requests
     assert written(tmp_path) == {}
 
 
@@ -181,11 +181,11 @@ def test_ambiguous_target_is_rejected(
 def test_no_file_is_written_outside_the_folder(store: FakeStore, run: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "link").symlink_to(tmp_path)
-    store.list(store.keep(name, b"evil", stepName="main", index=0))
+    store.list(store.add(name, b"evil", stepName="main", index=0))
     result = run("get", "report", "t1", "*", "--to", "folder")
     assert result.exit_code == 1
     assert "cannot write the file" in result.stderr
-    assert not store.asked
+    assert not store.requests
     assert written(tmp_path) == {}
 
 
@@ -201,7 +201,7 @@ def test_submitted_files_are_uploaded_once(store: FakeStore, run: Run, tmp_path:
     assert first.body == second.body
     sha256 = hashlib.sha256(b"a = book").hexdigest()
     assert first.document["files"] == [{"name": "data/text.txt", "upload": f"{OWNER}-{sha256}", "size": 8}]
-    assert [each.method for each in store.asked] == ["PUT"]
+    assert [each.method for each in store.requests] == ["PUT"]
 
 
 @pytest.mark.parametrize(
