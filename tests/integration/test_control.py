@@ -255,7 +255,9 @@ def test_a_waiting_step_can_be_killed(runner: JobRunner) -> None:
 
 
 @pytest.mark.parametrize(("action", "fields"), [("kill", {}), ("force", {"state": "SUCCESS"})])
-def test_a_phase_does_not_end_while_an_earlier_step_runs(runner: JobRunner, action: str, fields: Any) -> None:
+def test_a_phase_does_not_end_while_one_of_its_steps_runs(
+    runner: JobRunner, action: str, fields: Any
+) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c", "phase": 1})
     runner.submit()
     [held] = runner.take(1)

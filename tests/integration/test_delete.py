@@ -1,14 +1,11 @@
-"""Deletion of Jobs on request and by retention, and the explain view."""
+"""Deletion of Jobs on request and by retention."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from shardmill.engine.control import delete
 from support.scenarios.job_runner import JobRunner, fail_shards
-from support.scenarios.schedule_clock import ScheduleClock, at
 
 
 def delete_job(runner: JobRunner, trigger: str = "t1", query: str = "", status: int = 204) -> None:
@@ -75,71 +72,3 @@ def test_jobs_are_deleted_after_their_retention(runner: JobRunner) -> None:
     assert runner.job()["state"] == "SUCCESS"
     runner.tick(minutes=31 * 1440)
     assert rows_of(runner, job["id"]) == []
-
-
-def explain(runner: JobRunner, trigger: str = "t1", name: str = "play") -> str:
-    response = runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}:explain")
-    assert response.status == 200, response
-    return "\n".join(response.json["sentences"])
-
-
-def test_explain_describes_running_and_waiting_steps(runner: JobRunner) -> None:
-    runner.define(
-        {"stepName": "a", "sharding": 3, "failedRetries": 2, "failedInterval": 600},
-        {"stepName": "b", "dependentStep": "a"},
-    )
-    runner.submit()
-    held = runner.take(2)
-    runner.worker.report(held[:1], "failed", stderr="no\nsuch file")
-    explanation = explain(runner)
-    assert "Step a is RUNNING: 0 of 3 tasks have ended, running: 1, waiting: 2." in explanation
-    assert f"Tasks of step a waiting for a retry: 1; the first is {held[0].task_id}" in explanation
-    assert f"{held[1].task_id} has been running longest" in explanation
-    assert "Step b waits for a." in explanation
-
-
-def test_explain_names_a_group_without_a_live_worker(runner: JobRunner) -> None:
-    runner.cloud.http("PUT", "/v1/groups/lonely", {})
-    runner.define({"stepName": "a"}, workerGroup="lonely")
-    runner.submit()
-    runner.cloud.run_until(lambda: "group lonely has no live worker" in explain(runner))
-
-
-def test_explain_names_the_slot_holder_and_the_reason_of_a_suspension(runner: JobRunner) -> None:
-    runner.define({"stepName": "a"}, concurrency=1)
-    runner.submit("t1")
-    runner.cloud.run_until(lambda: runner.job("t1")["state"] == "QUEUED")
-    runner.submit("t2")
-    runner.cloud.run_until(lambda: runner.job("t2")["state"] == "WAITING")
-    assert "waits for a free slot: the concurrency of play is 1" in explain(runner, "t2")
-    assert "play/t1 is QUEUED and holds a slot" in explain(runner, "t2")
-    runner.cloud.http("POST", "/v1/jobs/play/t1:suspend", {"reason": "lunch"})
-    assert "suspended by admin: lunch" in explain(runner)
-
-
-def test_explain_shows_the_first_failure_and_its_stderr(runner: JobRunner) -> None:
-    runner.define({"stepName": "a", "sharding": 3})
-    runner.submit()
-
-    def report(outcome: str, **more: Any) -> None:
-        runner.worker.report(runner.take(1), outcome, **more)
-
-    report("failed-permanent", stderr="one\ntwo\nthe disk is full", exitCode=7)
-    report("success")
-    report("success")
-    runner.run()
-    explanation = explain(runner)
-    assert "play/t1 is FAILED." in explanation
-    assert "The first task that failed is" in explanation
-    assert explanation.endswith("one\ntwo\nthe disk is full")
-
-
-def test_explain_names_the_dependencies_of_a_waiting_job(runner: JobRunner) -> None:
-    runner.define({"stepName": "a"}, dependencies=["other"])
-    runner.submit(dataTime="2026-01-01T00:00:00Z")
-    assert explain(runner) == "play/t1 waits for other of 2026-01-01T00:00:00Z."
-    runner.define({"stepName": "a"}, name="done")
-    ScheduleClock(runner).save("2026-01-01 00:00", "done", cron="0 1 * * *")
-    runner.cloud.tick(at("2026-01-01 01:00"))
-    runner.run(trigger="20260101T010000Z-s", name="done")
-    assert "done/20260101T010000Z-s succeeded at" in explain(runner, "20260101T010000Z-s", "done")

@@ -376,7 +376,7 @@ def expected(schedules: ScheduleClock, name: str, trigger: str) -> list[int]:
     return [run.time or 0 for each in runs(schedules.mill, row(schedules, name, trigger)) for run in each]
 
 
-def test_times_missed_by_one_schedule_are_expected_of_no_other(schedules: ScheduleClock) -> None:
+def test_times_missed_by_one_schedule_do_not_affect_another_schedule(schedules: ScheduleClock) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent")
     define(schedules, "daily", {"jobName": "parent", "window": {"unit": "day", "from": 0, "to": 0}})

@@ -3,7 +3,7 @@
 from support.scenarios.job_runner import JobRunner
 
 
-def test_values_are_filled_in_for_each_task(runner: JobRunner) -> None:
+def test_environment_templates_are_rendered_for_each_task(runner: JobRunner) -> None:
     environ = {
         "public": {
             "PART": "{{ shard.index }} of {{ shard.total }}",

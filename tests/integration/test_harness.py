@@ -310,14 +310,14 @@ def test_a_cloud_leaves_no_execution_behind(project: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.02, 0.04, 0.08, 0.12])
-def test_a_cloud_can_end_at_any_moment(project: Path, seconds: float) -> None:
+def test_a_cloud_can_be_stopped_at_any_time(project: Path, seconds: float) -> None:
     with moto_cloud(project) as cloud:
         for name in ("a", "b"):
             _start(cloud, "step", name)
         time.sleep(seconds)
 
 
-def test_many_concurrent_executions(small_cloud: Cloud) -> None:
+def test_many_concurrent_executions_succeed(small_cloud: Cloud) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: _start(small_cloud, "step", f"many-{n}"), range(10)))
     for n in range(10):

@@ -48,7 +48,7 @@ def start_step(runner: JobRunner, **step: Any) -> None:
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token, 30)
 
 
-def test_large_items_make_short_pages(runner: JobRunner) -> None:
+def test_pages_of_large_items_are_short(runner: JobRunner) -> None:
     nasty = ('"\\\n\N{SNOWMAN}\N{GRINNING FACE}' * 40_000)[:100_000]
     start_step(runner, sharding=100, params={"text": nasty})
     found = pages_of(runner.cloud, f"{TASKS}?limit=100")
@@ -57,11 +57,11 @@ def test_large_items_make_short_pages(runner: JobRunner) -> None:
     assert all(page["items"] for page in found)
 
 
-@pytest.mark.parametrize("most", [1, 1_500])
+@pytest.mark.parametrize("max_bytes", [1, 1_500])
 def test_every_list_is_paged_by_bytes_and_contains_each_item_once(
-    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, most: int
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
-    monkeypatch.setattr(pagination, "MAX_BYTES", most)
+    monkeypatch.setattr(pagination, "MAX_BYTES", max_bytes)
     for name in ("play", "b", "c"):
         runner.define({"stepName": "a", "sharding": 5}, name=name, description="d" * 200)
     runner.define({"stepName": "a", "sharding": 5}, description="d" * 200)
@@ -83,7 +83,7 @@ def test_every_list_is_paged_by_bytes_and_contains_each_item_once(
         assert all(page["items"] for page in found)
         for page in found:
             sizes = [len(json.dumps(json.dumps(item, separators=(",", ":")))) for item in page["items"]]
-            assert len(sizes) == 1 or sum(sizes) <= most
+            assert len(sizes) == 1 or sum(sizes) <= max_bytes
 
 
 def test_a_list_of_large_definitions_omits_their_steps(cloud: Cloud, faults: Faults) -> None:
@@ -230,7 +230,7 @@ def test_counts_agree_with_the_tasks_at_every_moment(runner: JobRunner, sharding
         agree()
 
 
-def test_counts_of_a_step_that_is_being_stopped(runner: JobRunner) -> None:
+def test_a_stopping_step_counts_running_and_killed_tasks(runner: JobRunner) -> None:
     start_step(runner, sharding=130, failFast=True, maxTaskCount=10)
     held = runner.take(10)
     runner.worker.report(held[:1], "failed-permanent")

@@ -22,7 +22,7 @@ def finish(schedules: ScheduleClock, name: str, trigger: str = "t1", **request: 
     schedules.runner.cloud.deliver_job_ends()
 
 
-def test_a_replacement_killed_while_waiting_leaves_the_running_job_to_the_next(
+def test_a_job_is_replaced_although_its_first_replacement_was_killed_while_waiting(
     schedules: ScheduleClock,
 ) -> None:
     define(schedules, "parent")

@@ -123,7 +123,7 @@ def test_the_tick_publishes_the_end_of_a_job_after_an_event_bus_outage(
     assert runner.cloud.published() == []
 
 
-def test_a_stopping_step_ends_although_a_worker_is_lost(runner: JobRunner) -> None:
+def test_a_stopping_step_ends_if_a_worker_is_lost(runner: JobRunner) -> None:
     runner.define({"stepName": "f", "sharding": 20, "failFast": True, "maxTaskCount": 5})
     runner.submit()
     held = runner.take(5)

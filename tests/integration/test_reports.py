@@ -73,21 +73,21 @@ def test_the_size_of_an_output_is_measured_as_stored(runner: JobRunner) -> None:
 
 def test_a_forged_receipt_of_another_worker_is_rejected(runner: JobRunner) -> None:
     start_tasks(runner, 1)
-    me, thief = register(runner), register(runner, "thief")
+    me, other = register(runner), register(runner, "other")
     [task] = lease(runner, me)
     assert report(runner, me, [task], output={"good": 1}).status == 200
     before = runner.task("a", 0)
     for attempt in (1, 7):
-        forged = Shard(TaskState.RUNNING, attempt=attempt, worker=f"{thief['id']}.1", time=1)
+        forged = Shard(TaskState.RUNNING, attempt=attempt, worker=f"{other['id']}.1", time=1)
         receipt = Receipt(1, "https://nowhere", "x", forged).encode()
         response = report(
-            runner, thief, [{**task, "attempt": attempt}], receipt=receipt, output={"evil": 1}, stderr="mine"
+            runner, other, [{**task, "attempt": attempt}], receipt=receipt, output={"bad": 1}, stderr="forged"
         )
         assert response.status == 409
     assert runner.task("a", 0) == before
 
 
-def test_a_repeated_result_in_one_report_is_answered_as_already_known(runner: JobRunner) -> None:
+def test_a_result_repeated_in_one_report_is_accepted(runner: JobRunner) -> None:
     start_tasks(runner, 1)
     me = register(runner)
     [task] = lease(runner, me)

@@ -116,7 +116,7 @@ def test_a_small_job_does_not_wait_for_a_giant_job(
 
 
 @pytest.mark.usefixtures("least_window")
-def test_two_giants_share_a_group(runner: JobRunner) -> None:
+def test_two_giant_jobs_share_a_group(runner: JobRunner) -> None:
     for name in ("one", "two"):
         runner.define({"stepName": "a", "sharding": 120}, name=name)
         runner.submit(name=name)
@@ -136,7 +136,7 @@ def test_two_giants_share_a_group(runner: JobRunner) -> None:
     assert min(shares["one"], shares["two"]) >= 15
 
 
-def test_max_task_count_holds_while_jobs_share(runner: JobRunner) -> None:
+def test_max_task_count_applies_while_jobs_share_a_group(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 200, "maxTaskCount": 3}, name="giant")
     runner.define({"stepName": "a", "sharding": 2}, name="small")
     for name in ("giant", "small"):
@@ -190,7 +190,7 @@ def states(runner: JobRunner, name: str = "play") -> list[str]:
     return [job["state"] for job in reversed(listed)]
 
 
-def test_no_more_jobs_of_a_definition_run_than_its_concurrency(runner: JobRunner) -> None:
+def test_concurrency_limits_the_running_jobs_of_a_definition(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, concurrency=2)
     for number in range(5):
         runner.submit(f"t{number}")

@@ -1,4 +1,4 @@
-"""Jobs that wait for a slot or for other jobs: their rows do not grow, and none of them is stuck."""
+"""Jobs that wait for a slot or for other Jobs: their rows do not grow, and each of them starts."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def waiting_ids(runner: JobRunner) -> list[str]:
 
 
 def submit_queued(runner: JobRunner, *triggers: str, running: int) -> None:
-    """Submit jobs of which so many start and the others wait for a slot."""
+    """Submit Jobs and wait until `running` of them have started and the others wait for a slot."""
     for trigger in triggers:
         runner.submit(trigger)
     expected = ["QUEUED"] * running + ["WAITING"] * (len(triggers) - running)
     runner.cloud.run_until(lambda: states(runner) == expected)
 
 
-def test_waiting_for_a_slot_writes_once_however_long_it_takes(runner: JobRunner) -> None:
+def test_waiting_for_a_slot_does_not_write_the_job_at_every_tick(runner: JobRunner) -> None:
     runner.define(STEP, concurrency=1)
     submit_queued(runner, "one", "two", "three", running=1)
     runner.tick(minutes=2)
@@ -48,14 +48,14 @@ def test_waiting_for_a_slot_writes_once_however_long_it_takes(runner: JobRunner)
     assert [(job_row(runner, t).history, job_row(runner, t).update_time) for t in ("two", "three")] == before
 
 
-def test_the_end_of_a_job_is_published_though_the_waiting_jobs_cannot_be_read(
+def test_the_end_of_a_job_is_published_even_if_reading_the_waiting_jobs_fails(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.define(STEP, concurrency=1)
     submit_queued(runner, "one", "two", running=1)
 
     def fail(*_: Any) -> Any:
-        raise RuntimeError("the line cannot be read")
+        raise RuntimeError("cannot read the waiting jobs")
 
     with monkeypatch.context() as patch:
         patch.setattr(runner.mill.slots, "waiters", fail)
@@ -65,7 +65,7 @@ def test_the_end_of_a_job_is_published_though_the_waiting_jobs_cannot_be_read(
     assert runner.run(trigger="two")["state"] == "SUCCESS"
 
 
-def test_a_waiting_job_that_cannot_start_does_not_hold_up_the_others(
+def test_a_waiting_job_that_cannot_start_does_not_block_the_others(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.define(STEP, concurrency=2)
@@ -86,7 +86,7 @@ def test_a_waiting_job_that_cannot_start_does_not_hold_up_the_others(
 
 
 @pytest.mark.parametrize("action", ["kill", "delete", "delete in full"])
-def test_jobs_removed_from_the_middle_of_the_line_leave_no_entry(runner: JobRunner, action: str) -> None:
+def test_jobs_removed_while_waiting_for_a_slot_leave_no_entry(runner: JobRunner, action: str) -> None:
     runner.define(STEP, concurrency=1)
     removed = [f"removed{number}" for number in range(11)]
     submit_queued(runner, "first", "next", *removed, "last", running=1)
@@ -101,7 +101,7 @@ def test_jobs_removed_from_the_middle_of_the_line_leave_no_entry(runner: JobRunn
         assert runner.run(trigger=trigger)["state"] == "SUCCESS"
 
 
-def test_entries_without_a_job_are_removed_and_do_not_block_the_line(runner: JobRunner) -> None:
+def test_entries_without_a_job_are_removed_and_do_not_block_waiting_jobs(runner: JobRunner) -> None:
     runner.define(STEP, concurrency=1)
     submit_queued(runner, "first", running=1)
     for number in range(25):
@@ -137,4 +137,4 @@ def test_a_job_that_ended_while_it_waited_for_its_parents_can_be_rerun(
 def run_parent(runner: JobRunner) -> None:
     runner.submit("p1", "parent", dataTime=DAY)
     runner.run(trigger="p1", name="parent")
-    runner.cloud.tell_dependency()
+    runner.cloud.deliver_job_ends()

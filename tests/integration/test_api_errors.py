@@ -33,7 +33,7 @@ def test_an_invalid_name_in_a_path_is_not_found(cloud: Cloud, method: str, name:
         assert "allow" not in response.headers
 
 
-def test_preconditions_on_missing_definitions(cloud: Cloud) -> None:
+def test_preconditions_on_missing_definitions_are_checked(cloud: Cloud) -> None:
     for etag in ("*", '"v1"', '"v0"', "nonsense"):
         response = cloud.http("PUT", MISSING, STEP, headers={"If-Match": etag})
         assert (response.status, response.json["code"]) == (412, "precondition-failed")
