@@ -1,4 +1,4 @@
-"""Settings of all tests: no AWS account, no network access, a time limit, and the fixtures of support."""
+"""Configuration of all tests: no AWS account, no network access, a time limit, and shared fixtures."""
 
 import gc
 import os
@@ -97,12 +97,12 @@ def _folder(path: Path) -> str | None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_network() -> Iterator[None]:
-    """Fail a client that is not mocked instead of calling a real service."""
+    """Raise an error in a client that is not mocked instead of calling a real service."""
     original = socket.getaddrinfo
 
     def loopback_only(host: Any, *args: Any, **kwargs: Any) -> Any:
         if host not in (None, "", "localhost", "127.0.0.1", "::1", b"localhost", b"127.0.0.1"):
-            raise AssertionError(f"a test wanted to reach {host!r}: no test leaves this machine")
+            raise AssertionError(f"blocked a connection to {host!r}: tests have no network access")
         return original(host, *args, **kwargs)
 
     with pytest.MonkeyPatch.context() as patch:

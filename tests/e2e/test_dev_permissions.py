@@ -397,8 +397,8 @@ def test_notices(guarded: Laptop) -> None:
         definition = {"steps": [{"stepName": "a"}], "notify": [*notify, {"sns": topic}]}
         submit(guarded, "noticed", definition | {"deadlineSeconds": 600, "onDeadline": "kill"})
         assert tick_at(guarded, "2050-01-02T00:00:00Z")["late"] == 1
-        run_until(lambda: len(hook.got) >= 2, 60)
-    assert {got.event["data"]["state"] for got in hook.got} == {"KILLED"}
+        run_until(lambda: len(hook.requests) >= 2, 60)
+    assert {request.event["data"]["state"] for request in hook.requests} == {"KILLED"}
 
     def told() -> list[str]:
         messages = endpoint.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)

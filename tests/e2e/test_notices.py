@@ -17,13 +17,13 @@ pytestmark = pytest.mark.xdist_group("waiting")  # for ticks and heartbeats, bes
 
 def test_a_webhook_is_told_until_it_listens(laptop: Laptop) -> None:
     with receiver() as hook:
-        hook.answers = [503]
+        hook.statuses = [503]
         notify = [{"on": ["success"], "webhook": {"url": hook.url, "secret": "between us"}}]
         definition = {"steps": [{"stepName": "a"}], "notify": notify}
         laptop.request("PUT", "/v1/definitions/noticed", definition).raise_for_status()
         laptop.request("POST", "/v1/jobs", {"jobName": "noticed", "trigger": "t"}).raise_for_status()
-        run_until(lambda: len(hook.got) >= 2, 60)
-        first, second = hook.got[:2]
+        run_until(lambda: len(hook.requests) >= 2, 60)
+        first, second = hook.requests[:2]
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
     assert first.body == second.body
     assert second.event["subject"] == "noticed/t"

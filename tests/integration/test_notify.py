@@ -18,7 +18,7 @@ from shardmill.engine import notify
 from shardmill.engine.running.finish import announce
 from shardmill.model.history import Change
 from support.aws_rules.faults import Faults
-from support.fakes.webhook_receiver import Got, Receiver, receiver
+from support.fakes.webhook_receiver import Receiver, WebhookRequest, receiver
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
 from support.moto.stack import ACCOUNT, REGION
@@ -45,11 +45,13 @@ def webhook(hook: Receiver, *on: str, secret: str = SECRET) -> dict[str, Any]:
     return {"on": list(on) or EVERYTHING, "webhook": {"url": hook.url, "secret": secret}}
 
 
-def signature_is_valid(got: Got, secret: str = SECRET) -> bool:
+def signature_is_valid(request: WebhookRequest, secret: str = SECRET) -> bool:
     """Verify the signature as docs/notify.md describes."""
-    signed = f"{got.headers['webhook-id']}.{got.headers['webhook-timestamp']}.".encode() + got.body
+    signed = (
+        f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + request.body
+    )
     expected = base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
-    return hmac.compare_digest(got.headers["webhook-signature"], f"v1,{expected}")
+    return hmac.compare_digest(request.headers["webhook-signature"], f"v1,{expected}")
 
 
 def serve(runner: JobRunner) -> int:
@@ -71,17 +73,17 @@ def test_a_webhook_receives_a_failure(runner: JobRunner, hook: Receiver) -> None
     runner.submit()
     job = runner.run(fail_shards(0))
     serve(runner)
-    [got] = hook.got
-    assert signature_is_valid(got)
-    assert got.headers["content-type"] == "application/cloudevents+json"
-    assert got.headers["webhook-id"] == got.event["id"]
-    assert abs(int(got.headers["webhook-timestamp"]) * 1000 - now_ms()) < 60_000
-    event = got.event
+    [request] = hook.requests
+    assert signature_is_valid(request)
+    assert request.headers["content-type"] == "application/cloudevents+json"
+    assert request.headers["webhook-id"] == request.event["id"]
+    assert abs(int(request.headers["webhook-timestamp"]) * 1000 - now_ms()) < 60_000
+    event = request.event
     assert (event["specversion"], event["type"]) == ("1.0", "io.shardmill.job.ended")
     assert (event["subject"], event["source"]) == ("play/t1", "/shardmill/shardmill-test")
     assert (event["data"]["jobId"], event["data"]["state"]) == (job["id"], "FAILED")
     assert event["time"].startswith(job["completedTime"].removesuffix("Z"))
-    assert SECRET not in got.body.decode()
+    assert SECRET not in request.body.decode()
 
 
 def test_each_receiver_gets_only_the_events_it_subscribes_to(runner: JobRunner) -> None:
@@ -129,7 +131,7 @@ def test_events_of_another_stack_are_ignored(runner: JobRunner, hook: Receiver) 
     assert serve(runner) == 0
     runner.cloud.clients.events.put_events(Entries=[{**entry, "Detail": json.dumps(event["detail"])}])
     assert serve(runner) == 2
-    assert len(hook.got) == 2
+    assert len(hook.requests) == 2
     assert len({event["id"] for event in hook.events}) == 1
 
 
@@ -138,32 +140,32 @@ def test_a_failed_delivery_is_retried_without_affecting_other_receivers(
     runner: JobRunner, hook: Receiver, status: int
 ) -> None:
     with receiver() as healthy:
-        hook.answers, hook.location = [status, status], healthy.url.replace("hook", "elsewhere")
+        hook.statuses, hook.location = [status, status], healthy.url.replace("hook", "elsewhere")
         runner.define(STEP, notify=[webhook(hook), webhook(healthy)])
         runner.submit()
         runner.run()
         serve(runner)
-        assert (len(hook.got), len(healthy.got)) == (1, 1)
+        assert (len(hook.requests), len(healthy.requests)) == (1, 1)
         assert serve(runner) == 0  # hidden until the next attempt
         serve_hidden(runner)
         assert serve_hidden(runner) == 1
         assert serve_hidden(runner) == 0
-        assert (len(hook.got), [got.path for got in healthy.got]) == (3, ["/hook"])
-    assert len({got.headers["webhook-id"] for got in hook.got}) == 1
-    assert len({got.body for got in hook.got}) == 1
-    assert all(signature_is_valid(got) for got in hook.got)
+        assert (len(hook.requests), [request.path for request in healthy.requests]) == (3, ["/hook"])
+    assert len({request.headers["webhook-id"] for request in hook.requests}) == 1
+    assert len({request.body for request in hook.requests}) == 1
+    assert all(signature_is_valid(request) for request in hook.requests)
 
 
 def test_a_delivery_that_keeps_failing_moves_to_the_dead_letter_queue(
     runner: JobRunner, hook: Receiver
 ) -> None:
-    hook.answers = [500] * 100
+    hook.statuses = [500] * 100
     runner.define(STEP, notify=[webhook(hook)])
     runner.submit()
     runner.run()
     for _ in range(notify.MAX_ATTEMPTS + 3):
         serve_hidden(runner)
-    assert len(hook.got) == notify.MAX_ATTEMPTS
+    assert len(hook.requests) == notify.MAX_ATTEMPTS
     url = runner.cloud.environment["SHARDMILL_NOTIFY_QUEUE"] + "-dead"
     [left] = runner.cloud.clients.sqs.receive_message(QueueUrl=url)["Messages"]
     assert json.loads(left["Body"])["detail"]["trigger"] == "t1"
@@ -201,12 +203,12 @@ def test_secrets_are_read_from_ssm_and_secrets_manager(runner: JobRunner, hook: 
     runner.submit()
     runner.run()
     serve(runner)
-    assert len(hook.got) == 2
+    assert len(hook.requests) == 2
     assert {
         secret
-        for got in hook.got
+        for request in hook.requests
         for secret in ("from ssm", "from secrets manager")
-        if signature_is_valid(got, secret)
+        if signature_is_valid(request, secret)
     } == {
         "from ssm",
         "from secrets manager",
@@ -218,11 +220,11 @@ def test_a_delivery_is_retried_until_its_secret_exists(runner: JobRunner, hook: 
     runner.submit()
     runner.run()
     serve(runner)
-    assert hook.got == []
+    assert hook.requests == []
     ssm = boto3.client("ssm", region_name=REGION)
     ssm.put_parameter(Name="/shardmill/later", Value="now", Type="SecureString")
     serve_hidden(runner)
-    assert signature_is_valid(hook.got[0], "now")
+    assert signature_is_valid(hook.requests[0], "now")
 
 
 @pytest.mark.parametrize("reference", ["ssm:/no/such", "secretsmanager:no-such"])
@@ -241,7 +243,7 @@ def test_the_tick_sends_a_lost_notification(runner: JobRunner, hook: Receiver, f
     serve(runner)
     ids = {event["id"] for event in hook.events}
     assert len(ids) == 1
-    assert 1 <= len(hook.got) <= 2
+    assert 1 <= len(hook.requests) <= 2
 
 
 def test_failed_deliveries_are_retried(runner: JobRunner, hook: Receiver, faults: Faults) -> None:
@@ -255,7 +257,7 @@ def test_failed_deliveries_are_retried(runner: JobRunner, hook: Receiver, faults
     faults.clear_faults()
     while serve_hidden(runner):
         pass
-    assert len(hook.got) >= 2
+    assert len(hook.requests) >= 2
     assert len({event["id"] for event in hook.events}) == 1
 
 
@@ -266,7 +268,7 @@ def test_loopback_receivers_are_rejected_unless_the_stack_allows_them(hook: Rece
         runner.submit()
         runner.run()
         serve(runner)
-        assert hook.got == []
+        assert hook.requests == []
 
 
 def test_a_job_keeps_the_receivers_of_its_definition_version(runner: JobRunner, hook: Receiver) -> None:

@@ -49,7 +49,7 @@ class Reply:
 
 
 class FakeApi:
-    """Gives the replies to a route in order and repeats the last one; unknown routes answer 404."""
+    """Returns the replies to a route in order and repeats the last one; unknown routes return 404."""
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
@@ -95,7 +95,7 @@ class FakeApi:
         api = self
 
         class Handler(BaseHTTPRequestHandler):
-            def answer(self) -> None:
+            def respond(self) -> None:
                 parts = urlsplit(self.path)
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 query = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -108,7 +108,7 @@ class FakeApi:
                 self.end_headers()
                 self.wfile.write(reply.content[: reply.cut])
 
-            do_GET = do_POST = do_PUT = do_DELETE = answer
+            do_GET = do_POST = do_PUT = do_DELETE = respond
 
             def log_message(self, *args: object) -> None:
                 """Keep the output of tests clean."""

@@ -24,7 +24,7 @@ _fresh = itertools.count(1)
 
 
 class FunctionError(Exception):
-    """A handler raised; carries what Lambda would have answered."""
+    """A handler raised an exception; `payload` is the response of Lambda."""
 
     def __init__(self, function: str, payload: dict[str, Any]) -> None:
         trace = "".join(payload["stackTrace"])
@@ -34,7 +34,7 @@ class FunctionError(Exception):
 
 @dataclass
 class Context:
-    """The context object that Lambda gives a handler."""
+    """The context object that Lambda passes to a handler."""
 
     function_name: str
     invoked_function_arn: str
@@ -51,7 +51,7 @@ class Context:
 
 
 def load_handlers(root: Path) -> dict[str, Handler]:
-    """The real handlers of `root`/functions/*/app.py, each a fresh module, as after a cold start."""
+    """Load the handlers of `root`/functions/*/app.py, each as a new module, as after a cold start."""
     return {path.parent.name: load_handler(path) for path in sorted(root.glob("functions/*/app.py"))}
 
 
@@ -69,7 +69,7 @@ def load_handler(path: Path) -> Handler:
 
 @dataclass
 class Functions:
-    """The deployed functions, by the folder they are in; `physical` has their names on AWS."""
+    """The deployed functions by the name of their folder; `physical` maps them to their names on AWS."""
 
     handlers: Mapping[str, Handler]
     timeouts: Mapping[str, float]
@@ -98,7 +98,7 @@ class Functions:
             raise FunctionError(name, payload) from killed
 
     def named(self, function: str) -> str:
-        """The logical name of a function given by name or ARN."""
+        """Return the logical name of a function by its name or ARN."""
         physical = function.rsplit(":function:", 1)[-1].split(":")[0]
         for name, known in self.physical.items():
             if physical in (known, name):
@@ -123,7 +123,7 @@ class LambdaServer:
 
 @contextmanager
 def lambda_server(functions: Functions) -> Iterator[LambdaServer]:
-    """Serve Invoke for `functions`, and take the answers of custom resources, on a free port."""
+    """Serve Invoke for `functions`, and accept responses of custom resources, on a free port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Requests)
     server.daemon_threads = True
     started = LambdaServer(f"http://127.0.0.1:{server.server_port}", functions)
@@ -144,11 +144,11 @@ class _Requests(BaseHTTPRequestHandler):
     wbufsize = -1
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet: pytest's output is for the tests."""
+        """Log nothing, to keep the output of tests clean."""
 
     def do_PUT(self) -> None:
         self._server.custom_resource_answers.append(json.loads(self._body()))
-        self._answer(200, b"")
+        self._respond(200, b"")
 
     def do_POST(self) -> None:
         function = unquote(self.path).split("/functions/", 1)[-1].rsplit("/invocations", 1)[0]
@@ -157,16 +157,18 @@ class _Requests(BaseHTTPRequestHandler):
         event = json.loads(self._body() or b"{}")
         if name not in functions.handlers:
             problem = {"Type": "User", "Message": f"Function not found: {function}"}
-            self._answer(404, json.dumps(problem).encode(), {"X-Amzn-ErrorType": "ResourceNotFoundException"})
+            self._respond(
+                404, json.dumps(problem).encode(), {"X-Amzn-ErrorType": "ResourceNotFoundException"}
+            )
             return
         if self.headers.get("X-Amz-Invocation-Type") == "Event":
-            Thread(target=_quietly, args=(functions, name, event), daemon=True).start()
-            self._answer(202, b"")
+            Thread(target=_invoke_async, args=(functions, name, event), daemon=True).start()
+            self._respond(202, b"")
             return
         try:
-            self._answer(200, json.dumps(functions.invoke(name, event)).encode())
+            self._respond(200, json.dumps(functions.invoke(name, event)).encode())
         except FunctionError as fault:
-            self._answer(200, json.dumps(fault.payload).encode(), {"X-Amz-Function-Error": "Unhandled"})
+            self._respond(200, json.dumps(fault.payload).encode(), {"X-Amz-Function-Error": "Unhandled"})
 
     @property
     def _server(self) -> LambdaServer:
@@ -176,7 +178,7 @@ class _Requests(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def _answer(self, status: int, body: bytes, headers: Mapping[str, str] = {}) -> None:
+    def _respond(self, status: int, body: bytes, headers: Mapping[str, str] = {}) -> None:
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", **headers}.items():
             self.send_header(name, value)
@@ -185,7 +187,7 @@ class _Requests(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _quietly(functions: Functions, name: str, event: Any) -> None:
+def _invoke_async(functions: Functions, name: str, event: Any) -> None:
     try:
         functions.invoke(name, event)
     except FunctionError as fault:

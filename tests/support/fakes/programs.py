@@ -9,9 +9,9 @@ from typing import Any
 _RECORD = """\
 #!{python} -I
 import json, os, sys
-said = {{"words": sys.argv[1:], "environ": dict(os.environ), "folder": os.getcwd()}}
+call = {{"words": sys.argv[1:], "environ": dict(os.environ), "folder": os.getcwd()}}
 with open({calls!r}, "a") as file:
-    file.write(json.dumps(said) + "\\n")
+    file.write(json.dumps(call) + "\\n")
 """
 
 
@@ -30,7 +30,7 @@ class StandIn:
 
 
 def stand_in(folder: Path, name: str, does: str = "") -> StandIn:
-    """A program that records each call and then does what the Python text `does` says."""
+    """Create a program that records each call and then runs the Python code `does`."""
     folder.mkdir(exist_ok=True)
     path, calls = folder / name, folder / f"{name}.calls"
     path.write_text(_RECORD.format(python=sys.executable, calls=str(calls)) + does)

@@ -1,4 +1,4 @@
-"""An in-memory transport for workers: leases tasks, takes results, fails on request."""
+"""An in-memory transport for workers: leases tasks, accepts results, fails on request."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ class FakeTransport:
         self._closed = False
 
     def fail(self, call: str, *errors: Exception) -> None:
-        """The next calls of that name raise these."""
+        """Make the next calls of this method raise these errors."""
         self.faults.setdefault(call, []).extend(errors)
 
     def add(self, *leases: Lease) -> None:

@@ -1,4 +1,4 @@
-"""A webhook on loopback that accepts, rejects or ignores requests as the test says."""
+"""A webhook receiver on loopback that returns the statuses that a test sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Got:
+class WebhookRequest:
     path: str
     headers: dict[str, str]
     body: bytes
@@ -25,16 +25,16 @@ class Got:
 
 @dataclass
 class Receiver:
-    """`answers`: the statuses of the next answers; afterwards, 204."""
+    """Records requests and returns the statuses in `statuses`; when there are none left, 204."""
 
     url: str = ""
-    answers: list[int] = field(default_factory=list)
-    got: list[Got] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    requests: list[WebhookRequest] = field(default_factory=list)
     location: str = ""
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        return [each.event for each in self.got]
+        return [each.event for each in self.requests]
 
 
 @contextmanager
@@ -55,14 +55,16 @@ def receiver() -> Iterator[Receiver]:
 
 class _Requests(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet: pytest's output is for the tests."""
+        """Log nothing, to keep the output of tests clean."""
 
     def do_POST(self) -> None:
-        known: Receiver = self.server.receiver  # type: ignore[attr-defined]
+        receiver_: Receiver = self.server.receiver  # type: ignore[attr-defined]
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        known.got.append(Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-        self.send_response(known.answers.pop(0) if known.answers else 204)
-        if known.location:
-            self.send_header("Location", known.location)
+        receiver_.requests.append(
+            WebhookRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+        )
+        self.send_response(receiver_.statuses.pop(0) if receiver_.statuses else 204)
+        if receiver_.location:
+            self.send_header("Location", receiver_.location)
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -46,13 +46,13 @@ def api() -> FakeApi:
 
 @pytest.fixture
 def client(api: FakeApi, sleeps: list[float]) -> Iterator[Client]:
-    with Client(URL, TOKEN, transport=api.transport()) as made:
-        yield made
+    with Client(URL, TOKEN, transport=api.transport()) as started:
+        yield started
 
 
 @pytest.fixture
 def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client slept, without sleeping."""
+    """Record the delays between attempts instead of sleeping."""
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     return slept
@@ -60,7 +60,7 @@ def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_submit_sends_the_whole_request(api: FakeApi, client: Client) -> None:
     api.on("POST", "/base/v1/jobs", Reply(job("INIT"), 202))
-    made = client.submit(
+    submitted = client.submit(
         "report",
         "t1",
         {"date": "2020-01-21", "n": 3},
@@ -70,8 +70,8 @@ def test_submit_sends_the_whole_request(api: FakeApi, client: Client) -> None:
         execute_user="bob",
         info=Info(project="p"),
     )
-    assert made.state is JobState.INIT
-    assert made.trigger == "t1"
+    assert submitted.state is JobState.INIT
+    assert submitted.trigger == "t1"
     assert api.seen[0].document == {
         "jobName": "report",
         "trigger": "t1",
@@ -97,15 +97,15 @@ def test_submit_omits_unset_fields_and_generates_a_trigger(api: FakeApi, client:
 @pytest.mark.parametrize(("status", "new"), [(202, True), (200, False)])
 def test_submit_returns_whether_the_job_is_new(api: FakeApi, client: Client, status: int, new: bool) -> None:
     api.on("POST", "/base/v1/jobs", Reply(job(), status))
-    made = client.submit("report", "t1")
-    assert made.new is new
-    assert "new" not in made.model_dump(mode="json")
+    submitted = client.submit("report", "t1")
+    assert submitted.new is new
+    assert "new" not in submitted.model_dump(mode="json")
 
 
 def test_generated_triggers_are_unique() -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: new_trigger(), range(500)))
-    assert len(set(made)) == 500
+        triggers = list(pool.map(lambda _: new_trigger(), range(500)))
+    assert len(set(triggers)) == 500
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_requests_that_are_not_idempotent_are_not_retried(api: FakeApi, client: 
         (418, BadAnswer),
     ],
 )
-def test_a_problem_becomes_its_exception(
+def test_a_problem_raises_the_exception_of_its_status(
     api: FakeApi, client: Client, status: int, kind: type[ShardmillError]
 ) -> None:
     faults = [{"pointer": "/params/x", "code": "bad-value", "message": "is bad", "more": 1}]
@@ -200,7 +200,7 @@ def test_a_problem_becomes_its_exception(
     assert [(each.pointer, each.message) for each in error.faults] == [("/params/x", "is bad")]
 
 
-def test_the_gateway_s_own_words_are_understood(api: FakeApi, client: Client) -> None:
+def test_errors_of_api_gateway_are_recognised(api: FakeApi, client: Client) -> None:
     api.on("GET", "/base/v1/jobs/report/t1", Reply({"message": "Unauthorized"}, 401))
     with pytest.raises(Unauthorized, match="returned 401: Unauthorized"):
         client.job("report", "t1")
@@ -218,24 +218,24 @@ def test_the_gateway_s_own_words_are_understood(api: FakeApi, client: Client) ->
         Reply(None),
     ],
 )
-def test_a_response_of_another_server_is_a_bad_answer(api: FakeApi, client: Client, reply: Reply) -> None:
+def test_a_response_of_another_server_raises_bad_answer(api: FakeApi, client: Client, reply: Reply) -> None:
     api.on("GET", "/base/v1/jobs/report/t1", reply)
     with pytest.raises(BadAnswer):
         client.job("report", "t1")
 
 
-def test_define_takes_documents_models_and_files(api: FakeApi, client: Client, tmp_path) -> None:
+def test_define_accepts_documents_models_and_files(api: FakeApi, client: Client, tmp_path) -> None:
     api.on("PUT", "/base/v1/definitions/report", saved())
     document = {"jobName": "report", "steps": [{"stepName": "main", "type": "noop"}]}
     file = tmp_path / "report.yaml"
     file.write_text("jobName: report\nsteps:\n- {stepName: main, type: noop}\n")
-    for given in (document, JobDefine.model_validate(document), file, str(file)):
-        assert client.define(given).version == 3
+    for source in (document, JobDefine.model_validate(document), file, str(file)):
+        assert client.define(source).version == 3
         assert api.seen[-1].document == document
         assert "if-match" not in api.seen[-1].headers
 
 
-def test_preconditions_are_etags(api: FakeApi, client: Client) -> None:
+def test_preconditions_are_sent_as_etags(api: FakeApi, client: Client) -> None:
     api.on("PUT", "/base/v1/definitions/report", saved())
     client.define(saved(), expected=3)
     client.define(saved(), expected=0)
@@ -243,7 +243,7 @@ def test_preconditions_are_etags(api: FakeApi, client: Client) -> None:
     assert api.seen[1].headers["if-none-match"] == "*"
 
 
-def test_a_definition_read_can_be_saved_again(api: FakeApi, client: Client) -> None:
+def test_a_definition_that_was_read_can_be_saved(api: FakeApi, client: Client) -> None:
     api.on("GET", "/base/v1/definitions/report", saved(params={"a": [1, None]}))
     api.on("PUT", "/base/v1/definitions/report", saved())
     client.define(client.definition("report"))
@@ -251,7 +251,9 @@ def test_a_definition_read_can_be_saved_again(api: FakeApi, client: Client) -> N
 
 
 @pytest.mark.parametrize("document", [{}, {"jobName": 3}, {"steps": []}])
-def test_a_definition_needs_a_name(api: FakeApi, client: Client, document: dict[str, object]) -> None:
+def test_a_definition_without_a_name_is_rejected(
+    api: FakeApi, client: Client, document: dict[str, object]
+) -> None:
     with pytest.raises(Invalid) as caught:
         client.define(document)
     assert [each.pointer for each in caught.value.faults] == ["/jobName"]
@@ -266,26 +268,26 @@ def test_a_document_that_is_not_json_is_not_sent(api: FakeApi, client: Client, v
     assert not api.seen
 
 
-def test_bodies_are_ascii_so_that_no_text_looks_damaged(api: FakeApi, client: Client) -> None:
+def test_request_bodies_are_ascii(api: FakeApi, client: Client) -> None:
     api.on("POST", "/base/v1/jobs", job())
     client.submit("report", params={"x": "\N{REPLACEMENT CHARACTER} ü"})
     assert api.seen[0].body.isascii()
     assert api.seen[0].document["params"]["x"] == "\N{REPLACEMENT CHARACTER} ü"
 
 
-def test_a_bad_data_time_is_named(client: Client) -> None:
+def test_an_invalid_data_time_is_reported_with_its_pointer(client: Client) -> None:
     with pytest.raises(Invalid) as caught:
         client.submit("report", data_time="yesterday")
     assert caught.value.faults[0].pointer == "/dataTime"
 
 
-def test_validate_gives_the_faults(api: FakeApi, client: Client) -> None:
+def test_validate_returns_the_faults(api: FakeApi, client: Client) -> None:
     fault = {"pointer": "/steps", "code": "missing-field", "message": "is required"}
     api.on("POST", "/base/v1/definitions:validate", {"valid": False, "faults": [fault]})
     assert [each.model_dump() for each in client.validate({"jobName": "x"})] == [fault]
 
 
-def test_an_error_shows_its_faults(api: FakeApi, client: Client) -> None:
+def test_the_text_of_an_error_contains_its_faults(api: FakeApi, client: Client) -> None:
     faults = [
         {"pointer": f"/steps/{at}/x", "code": "unknown-field", "message": f"no {at}"} for at in range(12)
     ]
@@ -300,7 +302,7 @@ def test_an_error_shows_its_faults(api: FakeApi, client: Client) -> None:
     assert caught.value.detail == "13 faults"
 
 
-def test_versions_of_a_definition(api: FakeApi, client: Client) -> None:
+def test_versions_of_a_definition_are_read(api: FakeApi, client: Client) -> None:
     api.on("GET", "/base/v1/definitions/report/versions", page(listed(version=2), listed(version=1)))
     api.on("GET", "/base/v1/definitions/report", saved(version=1))
     assert [each.version for each in client.versions("report")] == [2, 1]
@@ -330,7 +332,7 @@ def test_an_empty_page_is_not_the_end(api: FakeApi, client: Client) -> None:
     assert len(api.seen) == 3
 
 
-def test_lists_go_from_page_to_page(api: FakeApi, client: Client) -> None:
+def test_lists_are_read_page_by_page(api: FakeApi, client: Client) -> None:
     first, second = page(job(jid=2), cursor="c&1"), page(job(jid=1))
     api.on("GET", "/base/v1/jobs", first, second)
     found = client.jobs("report", JobState.FAILED, "bob")
@@ -340,19 +342,19 @@ def test_lists_go_from_page_to_page(api: FakeApi, client: Client) -> None:
     assert [each.query for each in api.seen] == [common, {**common, "cursor": "c&1"}]
 
 
-def test_a_list_is_read_no_further_than_needed(api: FakeApi, client: Client) -> None:
+def test_pages_of_a_list_are_read_lazily(api: FakeApi, client: Client) -> None:
     api.on("GET", "/base/v1/jobs", page(job(), cursor="more"))
     next(client.jobs())
     assert len(api.seen) == 1
 
 
-def test_a_list_that_is_none_is_refused(api: FakeApi, client: Client) -> None:
+def test_a_response_without_a_list_raises_bad_answer(api: FakeApi, client: Client) -> None:
     api.on("GET", "/base/v1/groups", {"items": None})
     with pytest.raises(BadAnswer):
         list(client.groups())
 
 
-def test_steps_and_tasks(api: FakeApi, client: Client) -> None:
+def test_steps_and_tasks_are_read(api: FakeApi, client: Client) -> None:
     base = "/base/v1/jobs/report/t1"
     api.on("GET", base, job("RUNNING", step("main")))
     api.on("GET", f"{base}/steps/main", step("main", taskStates={"0": "SUCCESS"}))
@@ -365,7 +367,7 @@ def test_steps_and_tasks(api: FakeApi, client: Client) -> None:
     assert client.task("report", "t1", "main", 1).reason == "exit code 3"
 
 
-def test_groups_and_workers(api: FakeApi, client: Client) -> None:
+def test_groups_and_workers_are_managed(api: FakeApi, client: Client) -> None:
     now = "2026-11-16T02:17:19.123Z"
     times = {"createTime": now, "updateTime": now}
     group = {"id": "g", "name": "g", "kind": "pull", "leaseSeconds": 60, **times}
@@ -388,14 +390,14 @@ def test_groups_and_workers(api: FakeApi, client: Client) -> None:
     assert api.seen[-1].query == {"force": "true"}
 
 
-def test_a_few_tasks_are_one_page_even_if_there_are_more(api: FakeApi, client: Client) -> None:
+def test_some_tasks_reads_one_page(api: FakeApi, client: Client) -> None:
     path = "/base/v1/jobs/report/t1/steps/main/tasks"
     api.on("GET", path, page(cursor="more"))
     assert client.some_tasks("report", "t1", "main", TaskState.RUNNING, 10) == []
     assert [each.query for each in api.seen] == [{"state": "RUNNING", "limit": "10"}]
 
 
-def test_everything_that_the_package_names_is_there() -> None:
+def test_every_exported_name_exists() -> None:
     assert sorted(shardmill.__all__) == sorted(shardmill._HOMES)
     for name in shardmill.__all__:
         assert getattr(shardmill, name).__name__ == name
@@ -404,7 +406,7 @@ def test_everything_that_the_package_names_is_there() -> None:
         _ = shardmill.nothing
 
 
-def test_everything_that_the_client_gives_can_be_named() -> None:
+def test_every_return_type_of_the_client_is_exported() -> None:
     found: set[str] = set()
     for name, method in inspect.getmembers(Client, inspect.isfunction):
         if not name.startswith("_"):
@@ -420,7 +422,7 @@ def _models(hint: object) -> Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
+def test_the_import_loads_no_heavy_packages() -> None:
     code = "import sys, shardmill; print(*sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True

@@ -1,4 +1,4 @@
-"""Where the client and the command line look for Shardmill."""
+"""How the client and the command line find the URL and the token."""
 
 import pytest
 
@@ -28,12 +28,12 @@ def test_a_running_dev_is_found() -> None:
     assert found(DEV.url + "/", dev=DEV) == (DEV.url, "of-dev")
 
 
-def test_the_token_of_dev_goes_nowhere_else() -> None:
+def test_the_token_of_dev_is_not_sent_to_another_url() -> None:
     with pytest.raises(NotConnected, match="no token"):
         found("https://elsewhere.example", dev=DEV)
 
 
-def test_without_a_url_the_error_says_what_to_do() -> None:
+def test_the_error_about_a_missing_url_suggests_dev() -> None:
     with pytest.raises(NotConnected, match="start it on this machine with `shardmill dev`"):
         found()
 

@@ -28,8 +28,8 @@ def api() -> FakeApi:
 @pytest.fixture
 def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as made:
-        yield made
+    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as started:
+        yield started
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_change_sends_only_the_given_fields(given_: dict[str, Any]) -> None:
     ]
 
 
-BUSY = problem(503, "busy", "ask again")
+BUSY = problem(503, "busy", "retry later")
 
 
 @pytest.mark.parametrize("verb", ["suspend", "resume", "kill"])
@@ -128,28 +128,28 @@ def test_idempotent_requests_are_retried(api: FakeApi, client: Client, verb: str
 def test_a_rerun_is_not_retried(api: FakeApi, client: Client, act: Act) -> None:
     for verb in ("rerun", "recompute"):
         api.on("POST", f"{JOB}:{verb}", BUSY, job())
-    with pytest.raises(ServerError, match="ask again"):
+    with pytest.raises(ServerError, match="retry later"):
         act(client)
     assert len(api.seen) == 1
 
 
-def test_a_refusal_is_a_conflict(api: FakeApi, client: Client) -> None:
+def test_a_refused_request_raises_conflict(api: FakeApi, client: Client) -> None:
     api.on("POST", f"{JOB}:kill", problem(409, "job-ended", "the Job report/t1 has ended as SUCCESS"))
     with pytest.raises(Conflict, match="has ended as SUCCESS") as refused:
         client.kill(*WHO)
     assert refused.value.code == "job-ended"
 
 
-def test_a_bad_name_is_not_sent(api: FakeApi, client: Client) -> None:
+def test_an_invalid_name_is_not_sent(api: FakeApi, client: Client) -> None:
     for act in (client.suspend, client.resume, client.kill, client.rerun, client.history):
         with pytest.raises(BadName):
             act("a/b", "t1")
     assert not api.seen
 
 
-def test_the_history(api: FakeApi, client: Client) -> None:
-    again = transition("INIT", run=2, actor="bob", reason="fixed")
-    api.on("GET", f"{JOB}/history", page(transition("FAILED", "main"), again))
+def test_the_history_is_read(api: FakeApi, client: Client) -> None:
+    rerun = transition("INIT", run=2, actor="bob", reason="fixed")
+    api.on("GET", f"{JOB}/history", page(transition("FAILED", "main"), rerun))
     first, second = client.history(*WHO)
     assert isinstance(first, Transition)
     assert (first.step_name, first.state) == ("main", "FAILED")
@@ -171,7 +171,7 @@ def test_earlier_runs_can_be_read(api: FakeApi, client: Client) -> None:
     assert api.seen[-1].query == {}
 
 
-def test_an_invalid_response_is_a_bad_answer(api: FakeApi, client: Client) -> None:
+def test_an_invalid_response_raises_bad_answer(api: FakeApi, client: Client) -> None:
     api.on("GET", f"{JOB}/history", Reply({"items": 3}))
     with pytest.raises(BadAnswer, match="is not a list"):
         client.history(*WHO)

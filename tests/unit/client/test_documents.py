@@ -1,4 +1,4 @@
-"""Files of JSON and YAML: what they give, and how they are refused."""
+"""JSON and YAML files: parsed values, and errors with line numbers."""
 
 import io
 import json
@@ -33,7 +33,7 @@ def load(folder: Path, text: str | bytes, name: str = "job.yaml") -> Any:
     return load_document(file)
 
 
-def refusal(folder: Path, text: str | bytes, name: str = "job.yaml") -> str:
+def load_error(folder: Path, text: str | bytes, name: str = "job.yaml") -> str:
     with pytest.raises(DocumentError) as caught:
         load(folder, text, name)
     assert "Traceback" not in caught.value.detail
@@ -72,25 +72,25 @@ def test_yaml_round_trips(tmp_path: Path, document: dict[str, Any]) -> None:
         ("'12'", "12"),
     ],
 )
-def test_yaml_values(tmp_path: Path, text: str, value: object) -> None:
+def test_yaml_values_have_their_types(tmp_path: Path, text: str, value: object) -> None:
     found = load(tmp_path, f"x: {text}\n")["x"]
     assert found == value
     assert type(found) is type(value)
 
 
-def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     assert load(tmp_path, b"\xef\xbb\xbfx: 1\n") == {"x": 1}
     assert load(tmp_path, b'\xef\xbb\xbf{"x": 1}', "job.json") == {"x": 1}
 
 
-def test_anchors_and_merges_work(tmp_path: Path) -> None:
+def test_anchors_and_merge_keys_are_resolved(tmp_path: Path) -> None:
     text = "base: &b {k: 1, l: 2}\nmine: {<<: *b, l: 3}\nagain: *b\n"
     assert load(tmp_path, text)["mine"] == {"k": 1, "l": 3}
     assert load(tmp_path, text)["again"] == {"k": 1, "l": 2}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "jobName: a\nsteps: []\njobName: b\n",
@@ -110,19 +110,19 @@ def test_anchors_and_merges_work(tmp_path: Path) -> None:
             "job.yaml, line 2: not valid YAML: the file has several documents; only one is allowed",
         ),
         ("a: !!python/object:os.system x\n", "job.yaml, line 1: not valid YAML: could not determine"),
-        ("a: *nobody\n", "job.yaml, line 1: not valid YAML: found undefined alias"),
+        ("a: *missing\n", "job.yaml, line 1: not valid YAML: found undefined alias"),
         ("a: 1\nb: \x01\n", "job.yaml, line 2: not valid YAML: special characters"),
         ("a: !!int x\n", "job.yaml: "),
         (b"a: 1\nb: \xff\n", "job.yaml, line 2: not UTF-8 text"),
         ("[" * 3000, "job.yaml is nested too deeply"),
     ],
 )
-def test_yaml_is_refused_with_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
-    assert refusal(tmp_path, text).startswith(said)
+def test_invalid_yaml_is_rejected_with_its_line(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert load_error(tmp_path, text).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{\n\t"a": 1,\n\t"a": 2}', "job.json, line 3: the key 'a' is duplicated, first in line 2"),
         ('{"s": [{"b": 1, "b": 1}]}', "job.json, line 1: the key 'b' is duplicated, first in line 1"),
@@ -134,14 +134,14 @@ def test_yaml_is_refused_with_its_line(tmp_path: Path, text: str | bytes, said: 
         (b'{"a": "\xff"}', "job.json, line 1: not UTF-8 text"),
     ],
 )
-def test_json_is_refused_with_its_line(tmp_path: Path, text: str | bytes, said: str) -> None:
-    assert refusal(tmp_path, text, "job.json").startswith(said)
+def test_invalid_json_is_rejected_with_its_line(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert load_error(tmp_path, text, "job.json").startswith(message)
 
 
 def test_anchors_that_expand_to_many_values_are_rejected(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20)]
-    assert "has more than" in refusal(tmp_path, "\n".join(lines))
+    assert "has more than" in load_error(tmp_path, "\n".join(lines))
 
 
 def test_unreadable_files_are_rejected_with_a_reason(tmp_path: Path) -> None:
@@ -154,11 +154,11 @@ def test_unreadable_files_are_rejected_with_a_reason(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"x: 1\n", b'\t{"x": 1}\n', b"{x: 1}\n"])
-def test_standard_input(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
+def test_a_document_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
     assert load_document("-") == {"x": 1}
 
 
-def test_on_is_a_key_like_any_other(tmp_path: Path) -> None:
+def test_words_for_booleans_are_strings_as_keys(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("notify: [{on: [failure], off: no, yes: 1}]\n")
     assert load_document(tmp_path / "job.yaml") == {"notify": [{"on": ["failure"], "off": False, "yes": 1}]}

@@ -30,7 +30,7 @@ EXPIRED = Reply(b"<Error><Code>AccessDenied</Code><Message>Request has expired</
 
 @contextmanager
 def a_store() -> Iterator[tuple[FakeStore, Client]]:
-    """With a client that does not sleep between its tries."""
+    """Yield a fake store, and a client that does not sleep between attempts."""
     api = FakeApi()
     with api.served() as url, pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "sleep", lambda _: None)
@@ -39,26 +39,28 @@ def a_store() -> Iterator[tuple[FakeStore, Client]]:
 
 
 @pytest.fixture
-def both() -> Iterator[tuple[FakeStore, Client]]:
+def store_and_client() -> Iterator[tuple[FakeStore, Client]]:
     with a_store() as found:
         yield found
 
 
 @pytest.fixture
-def store(both: tuple[FakeStore, Client]) -> FakeStore:
-    return both[0]
+def store(store_and_client: tuple[FakeStore, Client]) -> FakeStore:
+    return store_and_client[0]
 
 
 @pytest.fixture
-def client(both: tuple[FakeStore, Client]) -> Client:
-    return both[1]
+def client(store_and_client: tuple[FakeStore, Client]) -> Client:
+    return store_and_client[1]
 
 
-def kept(store: FakeStore, name: str = "words.txt", content: bytes = b"some words\n", **more: Any) -> JobFile:
+def stored_file(
+    store: FakeStore, name: str = "words.txt", content: bytes = b"some words\n", **more: Any
+) -> JobFile:
     return JobFile.model_validate(store.add(name, content, **more))
 
 
-def left_in(folder: Path) -> list[str]:
+def files_in(folder: Path) -> list[str]:
     return sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file())
 
 
@@ -83,7 +85,7 @@ def test_an_invalid_step_name_is_not_sent(store: FakeStore, client: Client) -> N
     assert not store.api.seen
 
 
-# Fetching
+# Downloads
 
 
 @settings(max_examples=25, deadline=None)
@@ -91,28 +93,30 @@ def test_an_invalid_step_name_is_not_sent(store: FakeStore, client: Client) -> N
 def test_interrupted_downloads_are_complete(
     content: bytes, breaks: list[int], supports_ranges: bool, data: st.DataObject
 ) -> None:
-    """Each connection ends where it pleases, and some answers are failures of the server."""
+    """Connections break at any byte, and some responses are server errors."""
     with a_store() as (store, client), tempfile.TemporaryDirectory() as folder:
         replies: list[Reply | int] = []
         for each in breaks:
             replies += data.draw(st.lists(st.sampled_from([Reply(b"", 503), Reply(b"", 429)]), max_size=3))
             replies.append(each if supports_ranges else each + len(content) // 7 * len(replies))
         store.replies, store.supports_ranges = replies[:4], supports_ranges
-        path = client.download(kept(store, content=content), Path(folder) / "x")
+        path = client.download(stored_file(store, content=content), Path(folder) / "x")
         assert path.read_bytes() == content
-        assert left_in(Path(folder)) == ["x"]
+        assert files_in(Path(folder)) == ["x"]
 
 
 def test_an_interrupted_download_resumes(store: FakeStore, client: Client, tmp_path: Path) -> None:
     content = os.urandom(5_000)
     store.replies = [1_000, 1, Reply(b"", 500), 2_000]
-    told: list[tuple[str, int, int]] = []
-    client.download(kept(store, content=content), tmp_path, progress=lambda *each: told.append(each))
+    progress: list[tuple[str, int, int]] = []
+    client.download(
+        stored_file(store, content=content), tmp_path, progress=lambda *each: progress.append(each)
+    )
     assert (tmp_path / "words.txt").read_bytes() == content
     ranges = [each.headers.get("range") for each in store.requests]
     assert ranges == [None, "bytes=1000-", "bytes=1001-", "bytes=1001-", "bytes=3001-"]
-    assert told[-1] == ("downloading words.txt", 5_000, 5_000)
-    assert [each[1] for each in told] == sorted(each[1] for each in told)
+    assert progress[-1] == ("downloading words.txt", 5_000, 5_000)
+    assert [each[1] for each in progress] == sorted(each[1] for each in progress)
 
 
 def test_a_download_fails_after_five_attempts_without_progress(
@@ -122,10 +126,10 @@ def test_a_download_fails_after_five_attempts_without_progress(
     with pytest.raises(
         TransferFailed, match=r"cannot download the file 'words.txt': .*503.*tried 5 times"
     ) as why:
-        client.download(kept(store), tmp_path)
+        client.download(stored_file(store), tmp_path)
     assert "s3cret" not in str(why.value)
     assert len(store.requests) == 1 + 4
-    assert left_in(tmp_path) == []
+    assert files_in(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -139,17 +143,17 @@ def test_a_download_fails_after_five_attempts_without_progress(
 def test_wrong_content_is_not_kept(
     store: FakeStore, client: Client, tmp_path: Path, served: bytes, why: str
 ) -> None:
-    file = kept(store, content=served).model_copy(
+    file = stored_file(store, content=served).model_copy(
         update={"size": 11, "sha256": hashlib.sha256(b"some words\n").hexdigest()}
     )
     store.supports_ranges = False
     with pytest.raises(TransferFailed, match=why):
         client.download(file, tmp_path)
-    assert left_in(tmp_path) == []
+    assert files_in(tmp_path) == []
 
 
 def test_an_empty_file_is_downloaded(store: FakeStore, client: Client, tmp_path: Path) -> None:
-    assert client.download(kept(store, content=b""), tmp_path / "empty").read_bytes() == b""
+    assert client.download(stored_file(store, content=b""), tmp_path / "empty").read_bytes() == b""
 
 
 def test_an_expired_url_is_renewed(store: FakeStore, client: Client, tmp_path: Path) -> None:
@@ -160,9 +164,9 @@ def test_an_expired_url_is_renewed(store: FakeStore, client: Client, tmp_path: P
     store.list(other, listed)
     client.download(old, tmp_path / "x", of=OF)
     assert (tmp_path / "x").read_bytes() == b"x" * 100
-    asked = next(each for each in store.api.seen if each.path == FILES)
-    assert asked.query["name"] == "a[[]1][*].txt"
-    assert asked.query["step"] == "main"
+    listing = next(each for each in store.api.seen if each.path == FILES)
+    assert listing.query["name"] == "a[[]1][*].txt"
+    assert listing.query["step"] == "main"
     assert ["old" in each.query for each in store.requests] == [True, True, False]
 
 
@@ -171,13 +175,13 @@ def test_an_expired_url_that_cannot_be_renewed_is_an_error(
 ) -> None:
     store.replies = [EXPIRED]
     with pytest.raises(TransferFailed, match=r"403 Forbidden \(AccessDenied\); .*list the files again"):
-        client.download(kept(store), tmp_path)
+        client.download(stored_file(store), tmp_path)
 
 
 def test_a_file_that_was_deleted_or_replaced_is_an_error(
     store: FakeStore, client: Client, tmp_path: Path
 ) -> None:
-    file = kept(store)
+    file = stored_file(store)
     store.replies = [EXPIRED]
     store.list()
     with pytest.raises(NotFound, match=r"no longer has a file 'words.txt'"):
@@ -205,7 +209,7 @@ def test_the_token_is_not_sent_to_the_store_and_signatures_are_not_logged(
     caplog.set_level(logging.INFO)
     (tmp_path / "a").write_bytes(b"1")
     client.upload(tmp_path / "a")
-    client.download(kept(store), tmp_path)
+    client.download(stored_file(store), tmp_path)
     assert len(store.requests) == 2
     assert not any("authorization" in each.headers for each in store.requests)
     assert "HTTP Request: PUT" in caplog.text
@@ -216,11 +220,11 @@ def test_a_file_can_be_written_to_a_stream(store: FakeStore, client: Client) -> 
     out = io.BytesIO(b"before ")
     out.seek(0, io.SEEK_END)
     store.replies = [3]
-    client.download_into(kept(store), out)
+    client.download_into(stored_file(store), out)
     assert out.getvalue() == b"before some words\n"
 
 
-# Where it goes
+# Targets of downloads
 
 
 def test_existing_files_are_overwritten_only_with_force(
@@ -228,23 +232,23 @@ def test_existing_files_are_overwritten_only_with_force(
 ) -> None:
     (tmp_path / "words.txt").write_text("mine")
     with pytest.raises(BadFile, match=r"words.txt already exists: .*force"):
-        client.download(kept(store), tmp_path)
+        client.download(stored_file(store), tmp_path)
     assert not store.requests
-    client.download(kept(store), tmp_path / "words.txt", force=True)
+    client.download(stored_file(store), tmp_path / "words.txt", force=True)
     assert (tmp_path / "words.txt").read_text() == "some words\n"
 
 
 def test_missing_folders_are_created(store: FakeStore, client: Client, tmp_path: Path) -> None:
-    assert client.download(kept(store, "a/b"), f"{tmp_path}/new/") == tmp_path / "new" / "a" / "b"
-    assert client.download(kept(store, "c"), tmp_path / "new") == tmp_path / "new" / "c"
-    assert client.download(kept(store, "d"), tmp_path / "other" / "e") == tmp_path / "other" / "e"
-    assert left_in(tmp_path) == ["new/a/b", "new/c", "other/e"]
+    assert client.download(stored_file(store, "a/b"), f"{tmp_path}/new/") == tmp_path / "new" / "a" / "b"
+    assert client.download(stored_file(store, "c"), tmp_path / "new") == tmp_path / "new" / "c"
+    assert client.download(stored_file(store, "d"), tmp_path / "other" / "e") == tmp_path / "other" / "e"
+    assert files_in(tmp_path) == ["new/a/b", "new/c", "other/e"]
 
 
-def test_a_link_is_replaced_and_not_followed(store: FakeStore, client: Client, tmp_path: Path) -> None:
+def test_a_symlink_is_replaced_and_not_followed(store: FakeStore, client: Client, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "link").symlink_to("mine")
-    client.download(kept(store), tmp_path / "link", force=True)
+    client.download(stored_file(store), tmp_path / "link", force=True)
     assert (tmp_path / "mine").read_text() == "mine"
     assert (tmp_path / "link").read_text() == "some words\n"
 
@@ -254,7 +258,7 @@ def test_only_regular_files_are_written(store: FakeStore, client: Client, tmp_pa
     (tmp_path / "words.txt").mkdir()
     for target in (tmp_path / "pipe", tmp_path, tmp_path / "pipe" / "x", "a\0b"):
         with pytest.raises(BadFile, match="cannot write"):
-            client.download(kept(store), target, force=True)
+            client.download(stored_file(store), target, force=True)
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
@@ -265,7 +269,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(BadFile, match=r"cannot write .*a: No space left"):
         fill()
-    assert left_in(tmp_path) == []
+    assert files_in(tmp_path) == []
 
 
 def test_a_file_created_during_the_download_is_not_overwritten(tmp_path: Path) -> None:
@@ -277,14 +281,14 @@ def test_a_file_created_during_the_download_is_not_overwritten(tmp_path: Path) -
     with pytest.raises(BadFile, match="already exists"):
         race()
     assert (tmp_path / "a").read_text() == "theirs"
-    assert left_in(tmp_path) == ["a"]
+    assert files_in(tmp_path) == ["a"]
 
 
 PARTS = st.sampled_from(["a", "b.txt", "..", ".", "", "link", "C:", "-", "a\nb", "\0", "\\..\\x", "~"])
 
 
 @given(st.lists(PARTS, max_size=5).map("/".join) | st.text(max_size=20))
-def test_no_name_leads_out_of_the_folder(name: str) -> None:
+def test_a_name_never_leaves_the_folder(name: str) -> None:
     with tempfile.TemporaryDirectory() as outside:
         folder = Path(outside) / "folder"
         folder.mkdir()
@@ -293,24 +297,24 @@ def test_no_name_leads_out_of_the_folder(name: str) -> None:
             with new_file(path_inside(folder, name), force=True) as out:
                 out.write(b"x")
         except (BadFile, UnicodeEncodeError):
-            assert left_in(Path(outside)) == []
+            assert files_in(Path(outside)) == []
         else:
             written = [each for each in Path(outside).rglob("*") if each.is_file() and not each.is_symlink()]
             assert len(written) == 1
             assert written[0].resolve().is_relative_to(folder)
 
 
-# Sending
+# Uploads
 
 
 def test_a_file_is_uploaded_once(store: FakeStore, client: Client, tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_bytes(b"a book")
-    told: list[tuple[str, int, int]] = []
-    first = client.upload(tmp_path / "book.txt", progress=lambda *each: told.append(each))
+    progress: list[tuple[str, int, int]] = []
+    first = client.upload(tmp_path / "book.txt", progress=lambda *each: progress.append(each))
     sha256 = hashlib.sha256(b"a book").hexdigest()
     assert (first.upload, first.present, first.url) == (f"{OWNER}-{sha256}", True, None)
     assert store.objects == {sha256: b"a book"}
-    assert told == [("reading book.txt", 6, 6), ("uploading book.txt", 6, 6)]
+    assert progress == [("reading book.txt", 6, 6), ("uploading book.txt", 6, 6)]
     assert client.upload(str(tmp_path / "book.txt")) == first
     assert [each.method for each in store.requests] == ["PUT"]
     assert store.requests[0].headers["content-length"] == "6"

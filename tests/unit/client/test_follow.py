@@ -32,9 +32,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(follow, "time", made)
-    return made
+    clock = Clock()
+    monkeypatch.setattr(follow, "time", clock)
+    return clock
 
 
 @pytest.fixture
@@ -44,15 +44,15 @@ def api() -> FakeApi:
 
 @pytest.fixture
 def client(api: FakeApi, clock: Clock) -> Iterator[Client]:
-    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as made:
-        yield made
+    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as started:
+        yield started
 
 
-def test_wait_looks_until_the_job_has_ended(api: FakeApi, client: Client) -> None:
+def test_wait_polls_until_the_job_has_ended(api: FakeApi, client: Client) -> None:
     api.on("GET", JOB, job("INIT"), job("QUEUED"), job("RUNNING"), job("SUCCESS"))
-    looks: list[Job] = []
-    assert client.wait("report", "t1", on_update=looks.append).state is JobState.SUCCESS
-    assert [each.state.value for each in looks] == ["INIT", "QUEUED", "RUNNING", "SUCCESS"]
+    updates: list[Job] = []
+    assert client.wait("report", "t1", on_update=updates.append).state is JobState.SUCCESS
+    assert [each.state.value for each in updates] == ["INIT", "QUEUED", "RUNNING", "SUCCESS"]
 
 
 @pytest.mark.parametrize("state", ["FAILED", "KILLED", "DELETED"])
@@ -62,8 +62,8 @@ def test_wait_returns_jobs_that_did_not_succeed(api: FakeApi, client: Client, st
 
 
 def test_wait_ends_with_a_job_that_a_failure_suspended(api: FakeApi, client: Client) -> None:
-    by_hand = job("SUSPENDED", step(state="SUSPENDED"))
-    api.on("GET", JOB, by_hand, by_hand, job("SUSPENDED", step(state="FAILED")))
+    suspended_by_user = job("SUSPENDED", step(state="SUSPENDED"))
+    api.on("GET", JOB, suspended_by_user, suspended_by_user, job("SUSPENDED", step(state="FAILED")))
     assert client.wait("report", "t1").steps[0].state.value == "FAILED"
     assert len(api.seen) == 3
 
@@ -76,14 +76,14 @@ def test_wait_times_out_with_the_last_state(api: FakeApi, client: Client, clock:
     assert clock.now == pytest.approx(7)
 
 
-def test_wait_with_no_time_looks_once(api: FakeApi, client: Client) -> None:
+def test_wait_with_a_zero_timeout_polls_once(api: FakeApi, client: Client) -> None:
     api.on("GET", JOB, job("RUNNING"))
     with pytest.raises(WaitTimedOut):
         client.wait("report", "t1", timeout=0)
     assert len(api.seen) == 1
 
 
-def test_wait_looks_less_and_less_often(api: FakeApi, client: Client, clock: Clock) -> None:
+def test_wait_polls_with_growing_intervals(api: FakeApi, client: Client, clock: Clock) -> None:
     api.on("GET", JOB, job("RUNNING"))
     with pytest.raises(WaitTimedOut):
         client.wait("report", "t1", timeout=3600)
@@ -96,53 +96,53 @@ def test_wait_for_an_unknown_job_fails_at_once(api: FakeApi, client: Client) -> 
         client.wait("report", "t1")
 
 
-def looker(clock: Clock, outage: float) -> Callable[[], Job]:
-    """A Job that can be seen at the beginning, and again after an outage."""
+def reads_around_outage(clock: Clock, outage: float) -> Callable[[], Job]:
+    """Return a read of a job that fails from the second call until the end of the outage."""
 
-    def look() -> Job:
+    def read() -> Job:
         if 0 < clock.now < outage:
-            raise Unreachable("gone")
+            raise Unreachable("connection refused")
         return Job.model_validate(job("SUCCESS" if clock.now else "RUNNING"))
 
-    return look
+    return read
 
 
-def test_a_short_outage_is_sat_out(clock: Clock) -> None:
-    assert wait_for(looker(clock, outage=50), None, None).state is JobState.SUCCESS
+def test_wait_continues_after_a_short_outage(clock: Clock) -> None:
+    assert wait_for(reads_around_outage(clock, outage=50), None, None).state is JobState.SUCCESS
 
 
-def test_a_long_outage_is_not(clock: Clock) -> None:
+def test_wait_fails_after_a_long_outage(clock: Clock) -> None:
     with pytest.raises(Unreachable):
-        wait_for(looker(clock, outage=100), None, None)
+        wait_for(reads_around_outage(clock, outage=100), None, None)
     assert follow.OUTAGE_SECONDS <= clock.now < follow.OUTAGE_SECONDS + 5
 
 
-def test_an_outage_does_not_stretch_the_time(clock: Clock) -> None:
+def test_an_outage_does_not_extend_the_timeout(clock: Clock) -> None:
     with pytest.raises(WaitTimedOut):
-        wait_for(looker(clock, outage=50), 10, None)
+        wait_for(reads_around_outage(clock, outage=50), 10, None)
     assert clock.now == pytest.approx(10)
 
 
 def test_an_outage_at_the_first_request_is_raised(clock: Clock) -> None:
-    def look() -> Job:
-        raise Unreachable("gone")
+    def read() -> Job:
+        raise Unreachable("connection refused")
 
     with pytest.raises(Unreachable):
-        wait_for(look, None, None)
+        wait_for(read, None, None)
 
 
 BACKFILL = "/v1/schedules/report/nightly/backfills/2"
 
 
-def test_wait_looks_until_nothing_of_a_backfill_runs(api: FakeApi, client: Client) -> None:
+def test_wait_polls_until_no_job_of_a_backfill_runs(api: FakeApi, client: Client) -> None:
     ended = backfill("STOPPED", success=2)
     api.on("GET", BACKFILL, backfill(running=1), backfill("STOPPED", running=1), ended, backfill("DONE"))
-    looks: list[Backfill] = []
-    assert client.wait_backfill("report", "nightly", 2, on_update=looks.append).success == 2
-    assert [each.state for each in looks] == ["RUNNING", "STOPPED", "STOPPED"]
+    updates: list[Backfill] = []
+    assert client.wait_backfill("report", "nightly", 2, on_update=updates.append).success == 2
+    assert [each.state for each in updates] == ["RUNNING", "STOPPED", "STOPPED"]
 
 
-def test_wait_for_a_backfill_gives_up_in_time(api: FakeApi, client: Client, clock: Clock) -> None:
+def test_wait_for_a_backfill_times_out(api: FakeApi, client: Client, clock: Clock) -> None:
     api.on("GET", BACKFILL, backfill())
     with pytest.raises(
         WaitTimedOut, match="backfill 2 of report/nightly is still RUNNING after 7 s"
@@ -172,7 +172,7 @@ def test_a_growing_log_is_read_to_its_current_end(api: FakeApi, client: Client) 
     assert list(client.logs("report", "t1", "main", 2)) == ["one\n"]
 
 
-def test_following_goes_on_until_the_task_has_ended(api: FakeApi, client: Client) -> None:
+def test_following_continues_until_the_task_has_ended(api: FakeApi, client: Client) -> None:
     api.on(
         "GET", TASK, task(2, "READY", 0), task(2, "READY", 0), task(2, "RUNNING", 1), task(2, "SUCCESS", 1)
     )
@@ -180,12 +180,14 @@ def test_following_goes_on_until_the_task_has_ended(api: FakeApi, client: Client
     assert list(client.logs("report", "t1", "main", 2, follow=True)) == ["one\n", "two\n"]
 
 
-def test_following_shows_each_attempt_from_its_beginning(api: FakeApi, client: Client) -> None:
+def test_following_reads_each_attempt_from_its_start(api: FakeApi, client: Client) -> None:
     api.on("GET", TASK, task(2, "RUNNING", 1), task(2, "RUNNING", 3), task(2, "SUCCESS", 3))
     logs(api, log("first\n", 6, True), log("third\n", 6, True))
     assert list(client.logs("report", "t1", "main", 2, follow=True)) == ["first\n", "third\n"]
-    asked = [(each.query["attempt"], each.query["offset"]) for each in api.seen if each.path.endswith("logs")]
-    assert asked == [("1", "0"), ("3", "0")]
+    requests = [
+        (each.query["attempt"], each.query["offset"]) for each in api.seen if each.path.endswith("logs")
+    ]
+    assert requests == [("1", "0"), ("3", "0")]
 
 
 def test_following_a_task_that_never_ran_ends(api: FakeApi, client: Client) -> None:

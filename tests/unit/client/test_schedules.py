@@ -27,11 +27,13 @@ def api() -> FakeApi:
 @pytest.fixture
 def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as made:
-        yield made
+    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as started:
+        yield started
 
 
-def test_a_schedule_is_saved_from_anything(api: FakeApi, client: Client, tmp_path: Path) -> None:
+def test_a_schedule_is_saved_from_a_document_a_file_or_a_model(
+    api: FakeApi, client: Client, tmp_path: Path
+) -> None:
     api.on("PUT", PATH, Reply(schedule(), 201))
     file = tmp_path / "nightly.yaml"
     file.write_text("cron: '@daily'\nstartDate: 2026-01-01\n")
@@ -39,8 +41,8 @@ def test_a_schedule_is_saved_from_anything(api: FakeApi, client: Client, tmp_pat
     named = {**document, "jobName": "report", "scheduleId": "nightly"}
     model, _ = check_schedule(document, "report", "nightly")
     assert model
-    for given, sent in ((document, document), (file, document), (str(file), document), (model, named)):
-        assert client.save_schedule("report", "nightly", given).version == 3
+    for source, sent in ((document, document), (file, document), (str(file), document), (model, named)):
+        assert client.save_schedule("report", "nightly", source).version == 3
         assert api.seen[-1].document == sent
         assert not {"if-match", "if-none-match"} & set(api.seen[-1].headers)
 
@@ -82,11 +84,11 @@ def test_fields_override_the_document(api: FakeApi, client: Client) -> None:
     assert api.seen[-1].headers["if-none-match"] == "*"
 
 
-def test_the_fields_are_those_of_a_schedule() -> None:
+def test_the_keyword_arguments_are_the_fields_of_a_schedule() -> None:
     assert set(ScheduleFields.__annotations__) == set(Schedule.model_fields) - {"job_name", "schedule_id"}
 
 
-def test_invalid_schedules_are_left_to_the_server(api: FakeApi, client: Client) -> None:
+def test_schedules_are_validated_by_the_server(api: FakeApi, client: Client) -> None:
     fault = {"pointer": "/cron", "code": "bad-cron", "message": "is not understood"}
     api.on("PUT", PATH, problem(422, "bad-cron", "the schedule is not valid", faults=[fault]))
     with pytest.raises(Invalid) as caught:
@@ -119,13 +121,13 @@ def test_switching_a_schedule_keeps_all_fields_and_is_conditional(api: FakeApi, 
         client.switch_schedule("report", "nightly", on=False)
 
 
-def test_a_switch_that_is_as_wanted_saves_nothing(api: FakeApi, client: Client) -> None:
+def test_switching_to_the_current_status_saves_nothing(api: FakeApi, client: Client) -> None:
     api.on("GET", PATH, schedule())
     assert client.switch_schedule("report", "nightly", on=True).version == 3
     assert api.asked == [f"GET {PATH}"]
 
 
-def test_next_times(api: FakeApi, client: Client) -> None:
+def test_next_times_are_read(api: FakeApi, client: Client) -> None:
     api.on("GET", f"{PATH}/next", page(when("2026-03-28T01:30:00.000Z", "2026-03-28T02:30:00+01:00")))
     [found] = client.next_times("report", "nightly")
     assert (found.utc, found.local) == (
@@ -140,30 +142,30 @@ def test_next_times(api: FakeApi, client: Client) -> None:
     assert caught.value.faults[0].pointer == "/from"
 
 
-def test_fire(api: FakeApi, client: Client) -> None:
+def test_fire_returns_whether_the_job_is_new(api: FakeApi, client: Client) -> None:
     api.on("POST", f"{PATH}:fire", Reply(job("INIT"), 202), Reply(job("RUNNING"), 200))
-    made = client.fire("report", "nightly", datetime(2026, 1, 5, tzinfo=UTC), {"x": 1})
-    assert (made.new, made.trigger) == (True, "t1")
+    fired = client.fire("report", "nightly", datetime(2026, 1, 5, tzinfo=UTC), {"x": 1})
+    assert (fired.new, fired.trigger) == (True, "t1")
     assert api.seen[-1].document == {"dataTime": "2026-01-05T00:00:00.000Z", "params": {"x": 1}}
     assert client.fire("report", "nightly").new is False
     assert api.seen[-1].document == {}
 
 
-@pytest.mark.parametrize(("data_time", "tries"), [(None, 1), ("2026-01-05T00:00:00Z", 2)])
-def test_firing_is_tried_again_only_where_that_is_harmless(
-    api: FakeApi, client: Client, data_time: str | None, tries: int
+@pytest.mark.parametrize(("data_time", "attempts"), [(None, 1), ("2026-01-05T00:00:00Z", 2)])
+def test_firing_is_retried_only_with_a_data_time(
+    api: FakeApi, client: Client, data_time: str | None, attempts: int
 ) -> None:
     api.on("POST", f"{PATH}:fire", Reply(error=httpx.ReadTimeout), Reply(job("INIT"), 202))
-    if tries == 1:
+    if attempts == 1:
         with pytest.raises(Unreachable):
             client.fire("report", "nightly", data_time)
     else:
         client.fire("report", "nightly", data_time)
-    assert len(api.seen) == tries
+    assert len(api.seen) == attempts
 
 
 @pytest.mark.parametrize(
-    ("given", "sent"),
+    ("options", "sent"),
     [
         (
             {"start": datetime(2026, 1, 1, tzinfo=UTC), "end": "2026-02-01T00:00:00Z"},
@@ -180,14 +182,14 @@ def test_firing_is_tried_again_only_where_that_is_harmless(
     ],
 )
 def test_a_backfill_request_has_the_documented_form(
-    api: FakeApi, client: Client, given: dict[str, Any], sent: dict[str, Any]
+    api: FakeApi, client: Client, options: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     api.on("POST", f"{PATH}:backfill", Reply(backfill(), 202))
-    assert client.backfill("report", "nightly", **given).number == 2
+    assert client.backfill("report", "nightly", **options).number == 2
     assert api.seen[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
 
 
-def test_backfills_are_looked_at_listed_and_stopped(api: FakeApi, client: Client) -> None:
+def test_backfills_are_read_listed_and_stopped(api: FakeApi, client: Client) -> None:
     api.on("GET", f"{PATH}/backfills", page(backfill(), cursor="c"), page(backfill(number=1)))
     api.on("GET", f"{PATH}/backfills/2", backfill(success=1))
     api.on("POST", f"{PATH}/backfills/2:stop", backfill("STOPPED"))
@@ -196,7 +198,7 @@ def test_backfills_are_looked_at_listed_and_stopped(api: FakeApi, client: Client
     assert client.stop_backfill("report", "nightly", 2).state == "STOPPED"
 
 
-def test_dependencies_and_the_graph_of_jobs(api: FakeApi, client: Client) -> None:
+def test_dependencies_and_the_graph_of_definitions_are_read(api: FakeApi, client: Client) -> None:
     api.on("GET", "/v1/jobs/report/t1/dependencies", page(parent_run(), parent_run(preState="SUCCESS")))
     assert [each.pre_status for each in client.dependencies("report", "t1")] == [0, 1]
     assert api.seen[-1].query == {}

@@ -1,4 +1,4 @@
-"""Definitions, groups and everything suspended and resumed with the SDK."""
+"""Suspension and resumption of definitions and groups with the SDK."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ ACTS: dict[str, tuple[str, Act]] = {
 }
 
 
-def answer(path: str, suspended: str | None) -> Any:
+def response(path: str, suspended: str | None) -> Any:
     if "definitions" in path:
         return saved(suspended=suspended)
     return {**GROUP, "suspended": suspended} if "/g:" in path else Reply(status=204)
@@ -40,8 +40,8 @@ def api() -> FakeApi:
 @pytest.fixture
 def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as made:
-        yield made
+    with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as started:
+        yield started
 
 
 @pytest.mark.parametrize("suspended", [None, "suspended by bob: a disk"])
@@ -49,16 +49,16 @@ def client(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 def test_suspension_requests_have_the_documented_form(
     api: FakeApi, client: Client, path: str, act: Act, suspended: str | None
 ) -> None:
-    api.on("POST", path, answer(path, suspended))
-    told = [act(client, reason) for reason in ("", "a disk")]
+    api.on("POST", path, response(path, suspended))
+    results = [act(client, reason) for reason in ("", "a disk")]
     assert [each.document for each in api.seen] == [{}, {"reason": "a disk"}]
-    alone = "groups:" not in path
-    assert [each.suspended if alone else each for each in told] == [suspended if alone else None] * 2
+    single = "groups:" not in path
+    assert [each.suspended if single else each for each in results] == [suspended if single else None] * 2
 
 
 @pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
 def test_suspension_requests_are_retried(api: FakeApi, client: Client, path: str, act: Act) -> None:
-    api.on("POST", path, BUSY, answer(path, None))
+    api.on("POST", path, BUSY, response(path, None))
     act(client, "")
     assert api.asked == [f"POST {path}"] * 2
 
@@ -70,7 +70,7 @@ def test_unknown_names_are_not_found(api: FakeApi, client: Client, path: str, ac
         act(client, "")
 
 
-def test_a_bad_name_is_not_sent(api: FakeApi, client: Client) -> None:
+def test_an_invalid_name_is_not_sent(api: FakeApi, client: Client) -> None:
     for act in (
         *(client.suspend_definition, client.resume_definition),
         *(client.suspend_group, client.resume_group),

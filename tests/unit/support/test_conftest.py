@@ -1,4 +1,4 @@
-"""What tests/conftest.py guarantees to every test."""
+"""Guarantees of tests/conftest.py for every test."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ import pytest
 from support.waits import NeverHappened, run_until
 
 
-def test_nothing_of_the_developer_s_aws_is_left() -> None:
+def test_the_aws_settings_of_the_developer_are_removed() -> None:
     assert not {"AWS_PROFILE", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL"} & set(os.environ)
     assert os.environ["AWS_CONFIG_FILE"] == os.devnull
     session = boto3.Session()
@@ -31,14 +31,14 @@ def test_warnings_are_errors() -> None:
         warnings.warn("old", DeprecationWarning, stacklevel=1)
 
 
-def test_no_test_leaves_this_machine() -> None:
-    with pytest.raises(AssertionError, match="no test leaves this machine"):
+def test_network_access_is_blocked() -> None:
+    with pytest.raises(AssertionError, match="tests have no network access"):
         socket.getaddrinfo("dynamodb.us-east-1.amazonaws.com", 443)
     assert socket.getaddrinfo("localhost", 80)
 
 
-def test_waiting_ends() -> None:
-    turns: list[int] = []
-    assert run_until(lambda: len(turns) == 3, meanwhile=lambda: turns.append(1))
+def test_run_until_returns_or_times_out() -> None:
+    calls: list[int] = []
+    assert run_until(lambda: len(calls) == 3, meanwhile=lambda: calls.append(1))
     with pytest.raises(NeverHappened, match=r"not true within 0\.02 s; last value \[\]"):
         run_until(list, timeout=0.02)

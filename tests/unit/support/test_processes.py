@@ -43,10 +43,10 @@ def test_children_get_signals_that_the_caller_ignores(number: signal.Signals) ->
 def test_a_child_that_does_not_end_is_killed_with_its_descendants() -> None:
     with child_process([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        below = int(child.stdout.readline())
-        assert alive(below)
+        grandchild = int(child.stdout.readline())
+        assert alive(grandchild)
     assert child.returncode == -signal.SIGKILL
-    assert gone(below)
+    assert gone(grandchild)
 
 
 def _calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
@@ -55,7 +55,7 @@ def _calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
             yield ast.unparse(node.func), node
 
 
-def test_no_test_can_wait_for_a_child_for_ever() -> None:
+def test_every_child_process_has_a_timeout() -> None:
     """subprocess.run needs a timeout, and Popen the finalizer of child_process."""
     folder = PROJECT / "tests"
     starters = {folder / "support" / "laptop.py", folder / "support" / "processes.py"}

@@ -23,18 +23,18 @@ def post(url: str, *, loopback: bool = True) -> None:
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_any_2xx_status_means_delivered(hook: Receiver, status: int) -> None:
-    hook.answers = [status]
+    hook.statuses = [status]
     post(f"{hook.url}?token=x")
-    [got] = hook.got
-    assert (got.path, got.headers["webhook-id"], got.body) == ("/hook?token=x", "1", b"{}")
+    [request] = hook.requests
+    assert (request.path, request.headers["webhook-id"], request.body) == ("/hook?token=x", "1", b"{}")
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 404, 410, 429, 500, 503])
 def test_any_other_status_means_not_delivered(hook: Receiver, status: int) -> None:
-    hook.answers, hook.location = [status], hook.url
+    hook.statuses, hook.location = [status], hook.url
     with pytest.raises(NotDelivered, match=rf"^127\.0\.0\.1 returned {status} "):
         post(f"{hook.url}?token=x")
-    assert len(hook.got) == 1
+    assert len(hook.requests) == 1
 
 
 def test_a_receiver_that_does_not_respond_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,9 +57,9 @@ def test_an_unreachable_receiver_means_not_delivered() -> None:
 def test_a_loopback_receiver_requires_permission(hook: Receiver, host: str) -> None:
     with pytest.raises(NotDelivered, match="NotifyLoopback"):
         post(hook.url.replace("127.0.0.1", host), loopback=False)
-    assert hook.got == []
+    assert hook.requests == []
     post(hook.url.replace("127.0.0.1", host))
-    assert len(hook.got) == 1
+    assert len(hook.requests) == 1
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::"])

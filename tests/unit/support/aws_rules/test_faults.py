@@ -42,14 +42,14 @@ def _table() -> "DynamoDBClient":
 
 
 def _count(client: "DynamoDBClient") -> int:
-    answer = client.update_item(
+    response = client.update_item(
         TableName="t",
         Key={"pk": {"S": "counter"}},
         UpdateExpression="ADD n :one",
         ExpressionAttributeValues={":one": {"N": "1"}},
         ReturnValues="ALL_NEW",
     )
-    return int(answer["Attributes"]["n"]["N"])
+    return int(response["Attributes"]["n"]["N"])
 
 
 def _counted(client: "DynamoDBClient") -> int:
@@ -57,7 +57,7 @@ def _counted(client: "DynamoDBClient") -> int:
     return int(item["n"]["N"])
 
 
-def test_a_call_that_fails_before_is_not_made(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_a_fault_before_the_call_prevents_it(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     fault = faults.fail(service="dynamodb", operation="UpdateItem", nth=2, how="before")
     assert _count(dynamodb) == 1
     with pytest.raises(EndpointConnectionError):
@@ -66,28 +66,28 @@ def test_a_call_that_fails_before_is_not_made(dynamodb: "DynamoDBClient", faults
     assert _count(dynamodb) == 2
 
 
-def test_a_call_that_fails_after_was_made(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_a_fault_after_the_call_loses_the_response(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", "UpdateItem", how="after")
     with pytest.raises(ReadTimeoutError):
         _count(dynamodb)
     assert _counted(dynamodb) == 1
 
 
-def test_a_crash_is_seen_by_no_handler(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_a_crash_is_not_caught_by_exception_handlers(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", "UpdateItem", how="crash")
 
-    def careful() -> None:
+    def handle_exceptions() -> None:
         try:
             _count(dynamodb)
         except Exception:
             pytest.fail("a crash was handled")
 
     with pytest.raises(ProcessKilled):
-        careful()
+        handle_exceptions()
     assert _counted(dynamodb) == 1
 
 
-def test_a_repeated_call_gives_the_second_answer(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_a_repeated_call_returns_the_second_response(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", "PutItem", how="repeat")
     with pytest.raises(dynamodb.exceptions.ConditionalCheckFailedException):
         dynamodb.put_item(
@@ -107,7 +107,7 @@ def test_a_repeated_call_gives_the_second_answer(dynamodb: "DynamoDBClient", fau
         ("lambda", "list_functions", {}, "TooManyRequestsException"),
     ],
 )
-def test_each_service_throttles_in_its_own_words(
+def test_each_service_has_its_own_throttling_error(
     faults: Faults, service: Any, operation: str, params: dict[str, Any], code: str
 ) -> None:
     with mock_aws():
@@ -120,7 +120,7 @@ def test_each_service_throttles_in_its_own_words(
         getattr(client, operation)(**params)
 
 
-def test_a_fault_can_last(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_a_fault_can_repeat(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", how="throttle", times=3)
     for _ in range(3):
         with pytest.raises(dynamodb.exceptions.ProvisionedThroughputExceededException):
@@ -128,20 +128,20 @@ def test_a_fault_can_last(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     assert _count(dynamodb) == 1
 
 
-def test_faults_can_be_taken_back(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_faults_can_be_cleared(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", times=100)
     faults.clear_faults()
     assert _count(dynamodb) == 1
 
 
-def test_a_fault_can_pick_its_calls(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_a_fault_can_select_calls_by_a_predicate(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail(when=lambda call: call.params.get("Item", {}).get("pk") == {"S": "b"})
     dynamodb.put_item(TableName="t", Item={"pk": {"S": "a"}})
     with pytest.raises(EndpointConnectionError):
         dynamodb.put_item(TableName="t", Item={"pk": {"S": "b"}})
 
 
-def test_faults_of_chance_are_the_same_for_a_seed(dynamodb: "DynamoDBClient") -> None:
+def test_random_faults_are_reproducible_by_seed(dynamodb: "DynamoDBClient") -> None:
     def failed(seed: int) -> list[int]:
         numbers = []
         with Faults() as faults:
@@ -157,32 +157,32 @@ def test_faults_of_chance_are_the_same_for_a_seed(dynamodb: "DynamoDBClient") ->
     assert 3 < len(failed(1)) < 17
 
 
-def test_part_of_a_batch_of_messages_fails(sqs: "SQSClient", faults: Faults) -> None:
+def test_a_batch_of_messages_can_fail_partially(sqs: "SQSClient", faults: Faults) -> None:
     url = sqs.create_queue(QueueName="q")["QueueUrl"]
     faults.fail("sqs", "SendMessageBatch", how="partial", times=2)
-    answer = sqs.send_message_batch(
+    response = sqs.send_message_batch(
         QueueUrl=url, Entries=[{"Id": str(n), "MessageBody": str(n)} for n in range(4)]
     )
-    assert [entry["Id"] for entry in answer["Successful"]] == ["0", "1"]
-    assert [entry["Id"] for entry in answer["Failed"]] == ["2", "3"]
+    assert [entry["Id"] for entry in response["Successful"]] == ["0", "1"]
+    assert [entry["Id"] for entry in response["Failed"]] == ["2", "3"]
     one = sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "0", "MessageBody": "alone"}])
     assert [entry["Id"] for entry in one["Failed"]] == ["0"]
     messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
     assert {message["Body"] for message in messages} == {"0", "1"}
 
 
-def test_part_of_a_batch_of_items_fails(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_a_batch_of_items_can_fail_partially(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", "BatchWriteItem", how="partial")
     puts: list[Any] = [{"PutRequest": {"Item": {"pk": {"S": str(n)}}}} for n in range(4)]
     assert dynamodb.batch_write_item(RequestItems={"t": puts})["UnprocessedItems"] == {"t": puts[2:]}
     faults.fail("dynamodb", "BatchGetItem", how="partial")
     keys: list[Any] = [{"pk": {"S": str(n)}} for n in range(4)]
-    answer = dynamodb.batch_get_item(RequestItems={"t": {"Keys": keys}})
-    assert len(answer["Responses"]["t"]) == 2
-    assert answer["UnprocessedKeys"] == {"t": {"Keys": keys[2:]}}
+    response = dynamodb.batch_get_item(RequestItems={"t": {"Keys": keys}})
+    assert len(response["Responses"]["t"]) == 2
+    assert response["UnprocessedKeys"] == {"t": {"Keys": keys[2:]}}
 
 
-def test_only_batches_fail_in_part(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_only_batches_can_fail_partially(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", "UpdateItem", how="partial")
     with pytest.raises(ValueError, match=r"dynamodb\.UpdateItem is not a batch"):
         _count(dynamodb)
@@ -197,7 +197,7 @@ def test_calls_are_counted_in_all_threads(dynamodb: "DynamoDBClient", faults: Fa
     assert faults.meter.total_calls == 0
 
 
-def test_what_the_test_asks_itself_does_not_count(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_calls_of_the_test_itself_are_not_counted(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     faults.fail("dynamodb", times=100)
     with observing():
         assert _counted(dynamodb) == 0
@@ -206,13 +206,13 @@ def test_what_the_test_asks_itself_does_not_count(dynamodb: "DynamoDBClient", fa
     assert faults.meter.total_calls == 0
 
 
-def test_the_wrapper_goes_again(dynamodb: "DynamoDBClient") -> None:
+def test_faults_end_with_their_context(dynamodb: "DynamoDBClient") -> None:
     with Faults() as faults:
         faults.fail("dynamodb", times=100)
     assert _count(dynamodb) == 1
 
 
-def test_every_call_fails_once_in_its_turn() -> None:
+def test_everywhere_once_fails_every_call_once() -> None:
     seen = []
     for run in everywhere_once():
         with run, mock_aws():
@@ -236,7 +236,7 @@ def test_every_call_fails_once_in_its_turn() -> None:
     ]
 
 
-def test_a_failing_rerun_names_its_fault() -> None:
+def test_an_error_in_a_run_is_annotated_with_its_fault() -> None:
     def scenario() -> None:
         for run in everywhere_once(hows=["crash"], only=lambda call: call.operation == "UpdateItem"):
             with run, mock_aws():
@@ -250,6 +250,6 @@ def test_a_failing_rerun_names_its_fault() -> None:
     assert caught.value.__notes__ == ["in the run with dynamodb.UpdateItem number 1 failing 'crash'"]
 
 
-def test_a_scenario_without_calls_is_a_mistake() -> None:
+def test_a_scenario_without_calls_is_rejected() -> None:
     with pytest.raises(ValueError, match="no AWS call"):
         list(everywhere_once())

@@ -74,7 +74,7 @@ def _receive(sqs: "SQSClient", queue: str, **options: Any) -> list[Any]:
 
 
 def _received_twice(sqs: "SQSClient", queue: str) -> tuple[str, str]:
-    """An old and a new receipt of one message."""
+    """Return the old and the new receipt handle of one message."""
     sqs.send_message(QueueUrl=queue, MessageBody="m")
     [first] = _receive(sqs, queue, VisibilityTimeout=0)
     [second] = _receive(sqs, queue)
@@ -82,33 +82,35 @@ def _received_twice(sqs: "SQSClient", queue: str) -> tuple[str, str]:
     return first["ReceiptHandle"], second["ReceiptHandle"]
 
 
-def test_deleting_with_an_old_receipt_does_nothing(sqs: "SQSClient", queue: str, faults: Faults) -> None:
+def test_a_delete_with_an_old_receipt_is_ignored(sqs: "SQSClient", queue: str, faults: Faults) -> None:
     old, new = _received_twice(sqs, queue)
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=old)
-    answer = sqs.delete_message_batch(QueueUrl=queue, Entries=[{"Id": "a", "ReceiptHandle": old}])
-    assert [entry["Id"] for entry in answer["Successful"]] == ["a"]
+    response = sqs.delete_message_batch(QueueUrl=queue, Entries=[{"Id": "a", "ReceiptHandle": old}])
+    assert [entry["Id"] for entry in response["Successful"]] == ["a"]
     assert faults.receipts.ignored_deletes == 2
     sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=new, VisibilityTimeout=0)
     assert len(_receive(sqs, queue)) == 1
 
 
-def test_hiding_with_an_old_receipt_is_refused(sqs: "SQSClient", queue: str, faults: Faults) -> None:
+def test_a_visibility_change_with_an_old_receipt_is_rejected(
+    sqs: "SQSClient", queue: str, faults: Faults
+) -> None:
     old, new = _received_twice(sqs, queue)
     with pytest.raises(ClientError) as caught:
         sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=old, VisibilityTimeout=1)
     assert _code(caught) == "InvalidParameterValue"
-    answer = sqs.change_message_visibility_batch(
+    response = sqs.change_message_visibility_batch(
         QueueUrl=queue,
         Entries=[
             {"Id": "old", "ReceiptHandle": old, "VisibilityTimeout": 1},
             {"Id": "new", "ReceiptHandle": new, "VisibilityTimeout": 1},
         ],
     )
-    assert [entry["Id"] for entry in answer["Failed"]] == ["old"]
-    assert [entry["Id"] for entry in answer["Successful"]] == ["new"]
+    assert [entry["Id"] for entry in response["Failed"]] == ["old"]
+    assert [entry["Id"] for entry in response["Successful"]] == ["new"]
 
 
-def test_the_newest_receipt_deletes(sqs: "SQSClient", queue: str, faults: Faults) -> None:
+def test_the_newest_receipt_deletes_the_message(sqs: "SQSClient", queue: str, faults: Faults) -> None:
     _, new = _received_twice(sqs, queue)
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=new)
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=new)
@@ -116,7 +118,7 @@ def test_the_newest_receipt_deletes(sqs: "SQSClient", queue: str, faults: Faults
     assert count["ApproximateNumberOfMessagesNotVisible"] == "0"
 
 
-def test_a_message_is_hidden_for_12_hours_from_its_receipt(sqs: "SQSClient", queue: str) -> None:
+def test_a_message_is_hidden_for_at_most_12_hours_from_its_receipt(sqs: "SQSClient", queue: str) -> None:
     with Faults() as faults:
         sqs.send_message(QueueUrl=queue, MessageBody="m")
         [message] = _receive(sqs, queue)
@@ -126,13 +128,13 @@ def test_a_message_is_hidden_for_12_hours_from_its_receipt(sqs: "SQSClient", que
         assert _code(caught) == "InvalidParameterValue"
         sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=receipt, VisibilityTimeout=43_000)
         faults.receipts.clock = lambda: time.monotonic() + 3600
-        answer = sqs.change_message_visibility_batch(
+        response = sqs.change_message_visibility_batch(
             QueueUrl=queue, Entries=[{"Id": "a", "ReceiptHandle": receipt, "VisibilityTimeout": 43_000}]
         )
-        assert "beyond the limit" in answer["Failed"][0]["Message"]
+        assert "beyond the limit" in response["Failed"][0]["Message"]
 
 
-def test_messages_have_256_kb(sqs: "SQSClient", queue: str, faults: Faults) -> None:
+def test_messages_are_limited_to_256_kb(sqs: "SQSClient", queue: str, faults: Faults) -> None:
     sqs.send_message(QueueUrl=queue, MessageBody="x" * 262_144)
     with pytest.raises(ClientError) as caught:
         sqs.send_message(QueueUrl=queue, MessageBody="é" * 131_073)
@@ -143,7 +145,7 @@ def test_messages_have_256_kb(sqs: "SQSClient", queue: str, faults: Faults) -> N
         )
 
 
-def test_batches_of_messages_have_one_to_ten_entries(sqs: "SQSClient", queue: str, faults: Faults) -> None:
+def test_batches_of_messages_are_limited_to_ten_entries(sqs: "SQSClient", queue: str, faults: Faults) -> None:
     with pytest.raises(sqs.exceptions.TooManyEntriesInBatchRequest):
         sqs.send_message_batch(
             QueueUrl=queue, Entries=[{"Id": str(n), "MessageBody": "x"} for n in range(11)]
@@ -154,7 +156,7 @@ def test_batches_of_messages_have_one_to_ten_entries(sqs: "SQSClient", queue: st
         sqs.send_message_batch(QueueUrl=queue, Entries=[{"Id": "a", "MessageBody": "x"}] * 2)
 
 
-def test_a_deleted_queue_s_name_is_blocked_for_a_minute(sqs: "SQSClient", queue: str) -> None:
+def test_the_name_of_a_deleted_queue_is_blocked_for_a_minute(sqs: "SQSClient", queue: str) -> None:
     now = 0.0
     with Faults(rules=False) as faults:
         faults.add_rule(QueueNames(clock=lambda: now).around)
@@ -167,7 +169,7 @@ def test_a_deleted_queue_s_name_is_blocked_for_a_minute(sqs: "SQSClient", queue:
         sqs.create_queue(QueueName="q")
 
 
-def test_unruly_queues_lose_nothing(sqs: "SQSClient", queue: str, faults: Faults) -> None:
+def test_unreliable_queues_lose_no_messages(sqs: "SQSClient", queue: str, faults: Faults) -> None:
     faults.unreliable_queues(seed=3)
     for n in range(40):
         sqs.send_message(QueueUrl=queue, MessageBody=str(n))
@@ -184,7 +186,7 @@ def test_unruly_queues_lose_nothing(sqs: "SQSClient", queue: str, faults: Faults
     assert len(sizes) > 3
 
 
-def test_a_duplicate_comes_with_a_receipt_of_its_own(sqs: "SQSClient", queue: str, faults: Faults) -> None:
+def test_a_duplicate_has_its_own_receipt(sqs: "SQSClient", queue: str, faults: Faults) -> None:
     faults.unreliable_queues(duplicates=1.0, shuffled=False, partial=False)
     sqs.send_message(QueueUrl=queue, MessageBody="m")
     [first], [second] = _receive(sqs, queue), _receive(sqs, queue)
@@ -192,7 +194,7 @@ def test_a_duplicate_comes_with_a_receipt_of_its_own(sqs: "SQSClient", queue: st
     assert first["ReceiptHandle"] != second["ReceiptHandle"]
 
 
-def test_batch_writes_have_25_items(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_batch_writes_are_limited_to_25_items(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     def put(count: int) -> None:
         puts: list[Any] = [{"PutRequest": {"Item": {"pk": {"S": str(n)}}}} for n in range(count)]
         dynamodb.batch_write_item(RequestItems={"t": puts})
@@ -206,13 +208,13 @@ def test_batch_writes_have_25_items(dynamodb: "DynamoDBClient", faults: Faults) 
         dynamodb.batch_write_item(RequestItems={"t": twice})
 
 
-def test_batch_gets_have_100_items(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_batch_gets_are_limited_to_100_items(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     keys: list[Any] = [{"pk": {"S": str(n)}} for n in range(101)]
     with pytest.raises(ClientError, match="Too many items"):
         dynamodb.batch_get_item(RequestItems={"t": {"Keys": keys}})
 
 
-def test_transactions_have_100_items_and_each_once(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_transactions_are_limited_to_100_distinct_items(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     puts: list[Any] = [{"Put": {"TableName": "t", "Item": {"pk": {"S": str(n)}}}} for n in range(101)]
     dynamodb.transact_write_items(TransactItems=puts[:100])
     with pytest.raises(ClientError, match="less than or equal to 100"):
@@ -227,7 +229,7 @@ def test_transactions_have_100_items_and_each_once(dynamodb: "DynamoDBClient", f
         dynamodb.transact_write_items(TransactItems=big)
 
 
-def test_items_have_400_kb(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_items_are_limited_to_400_kb(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     item = {"pk": {"S": "big"}, "x": {"S": "x" * 400_000}}
     dynamodb.put_item(TableName="t", Item=item)
     too_big = item | {"x": {"S": "x" * (400 * 1024 - 5)}}
@@ -255,8 +257,8 @@ def test_concurrent_transactions_on_one_item_conflict(dynamodb: "DynamoDBClient"
         own: Any = {"TableName": "t", "Item": {"pk": {"S": f"own-{n}"}}}
         try:
             dynamodb.transact_write_items(TransactItems=[{"Put": own}, {"Update": update}])
-        except dynamodb.exceptions.TransactionCanceledException as refusal:
-            return [reason["Code"] for reason in refusal.response["CancellationReasons"]]
+        except dynamodb.exceptions.TransactionCanceledException as error:
+            return [reason["Code"] for reason in error.response["CancellationReasons"]]
         return []
 
     with ThreadPoolExecutor(8) as pool:
@@ -277,7 +279,7 @@ def test_a_plain_write_conflicts_with_a_transaction(dynamodb: "DynamoDBClient", 
             return True
         return False
 
-    def refused_during_a_transaction() -> bool:
+    def conflicts_with_a_transaction() -> bool:
         with ThreadPoolExecutor(1) as pool:
             transaction = pool.submit(dynamodb.transact_write_items, TransactItems=put)
             while not transaction.done():
@@ -285,11 +287,11 @@ def test_a_plain_write_conflicts_with_a_transaction(dynamodb: "DynamoDBClient", 
                     return True
         return False
 
-    run_until(refused_during_a_transaction)
+    run_until(conflicts_with_a_transaction)
     assert not write()
 
 
-def test_execution_names_have_80_characters(stepfunctions: "SFNClient", faults: Faults) -> None:
+def test_execution_names_are_limited_to_80_characters(stepfunctions: "SFNClient", faults: Faults) -> None:
     machine = _machine(stepfunctions, {"Type": "Pass"})
     stepfunctions.start_execution(stateMachineArn=machine, name="n" * 80)
     for name in ("n" * 81, "with space", "a/b"):
@@ -297,11 +299,11 @@ def test_execution_names_have_80_characters(stepfunctions: "SFNClient", faults: 
             stepfunctions.start_execution(stateMachineArn=machine, name=name)
 
 
-def test_execution_names_stay_taken(stepfunctions: "SFNClient", faults: Faults) -> None:
+def test_execution_names_cannot_be_reused(stepfunctions: "SFNClient", faults: Faults) -> None:
     machine = _machine(stepfunctions, {"Type": "Wait", "Seconds": 60})
 
-    def start(given: str = "{}") -> str:
-        return stepfunctions.start_execution(stateMachineArn=machine, name="n", input=given)["executionArn"]
+    def start(input_: str = "{}") -> str:
+        return stepfunctions.start_execution(stateMachineArn=machine, name="n", input=input_)["executionArn"]
 
     arn = start()
     assert start() == arn
@@ -312,7 +314,7 @@ def test_execution_names_stay_taken(stepfunctions: "SFNClient", faults: Faults) 
         start()
 
 
-def test_state_has_256_kb(stepfunctions: "SFNClient", faults: Faults) -> None:
+def test_state_is_limited_to_256_kb(stepfunctions: "SFNClient", faults: Faults) -> None:
     machine = _machine(stepfunctions, {"Type": "Pass"})
     with pytest.raises(ClientError) as caught:
         stepfunctions.start_execution(
@@ -324,7 +326,7 @@ def test_state_has_256_kb(stepfunctions: "SFNClient", faults: Faults) -> None:
     assert _code(caught) == "ValidationException"
 
 
-def test_a_task_token_is_returned_once(
+def test_a_task_token_can_be_used_once(
     stepfunctions: "SFNClient", sqs: "SQSClient", queue: str, faults: Faults
 ) -> None:
     machine = _machine(
@@ -344,7 +346,7 @@ def test_a_task_token_is_returned_once(
     run_until(lambda: stepfunctions.describe_execution(executionArn=arn)["status"] == "SUCCEEDED")
 
 
-def test_lambda_payloads_have_6_mb(faults: Faults) -> None:
+def test_lambda_payloads_are_limited_to_6_mb(faults: Faults) -> None:
     with pytest.raises(ClientError) as caught:
         boto3.client("lambda").invoke(FunctionName="f", Payload=b"x" * (6 * 1024 * 1024 + 1))
     assert _code(caught) == "RequestTooLargeException"

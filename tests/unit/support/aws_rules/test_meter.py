@@ -1,4 +1,4 @@
-"""Write units as AWS bills them."""
+"""Write units as billed by DynamoDB."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ def dynamodb() -> "Iterator[DynamoDBClient]":
 
 
 @pytest.fixture
-def scales(dynamodb: "DynamoDBClient") -> Iterator[Faults]:
+def metered(dynamodb: "DynamoDBClient") -> Iterator[Faults]:
     with Faults(weigh=True) as faults:
         yield faults
 
@@ -60,12 +60,12 @@ def scales(dynamodb: "DynamoDBClient") -> Iterator[Faults]:
         ({"m": {"M": {"k": {"S": "ab"}}}}, 1 + 3 + 1 + 1 + 2),
     ],
 )
-def test_the_size_of_an_item(item: dict[str, Any], size: int) -> None:
+def test_the_size_of_an_item_is_that_of_dynamodb(item: dict[str, Any], size: int) -> None:
     assert item_bytes(item) == size
 
 
 @pytest.mark.parametrize(("size", "units"), [(0, 1), (1024, 1), (1025, 2), (10_240, 10)])
-def test_a_unit_is_a_kilobyte(size: int, units: int) -> None:
+def test_a_write_unit_is_a_kilobyte(size: int, units: int) -> None:
     assert write_units(size) == units
 
 
@@ -73,14 +73,14 @@ def _put(client: "DynamoDBClient", **attributes: str) -> None:
     client.put_item(TableName="t", Item={name: {"S": value} for name, value in attributes.items()})
 
 
-def test_a_put_costs_the_larger_of_old_and_new(dynamodb: "DynamoDBClient", scales: Faults) -> None:
+def test_a_put_costs_the_larger_of_old_and_new(dynamodb: "DynamoDBClient", metered: Faults) -> None:
     _put(dynamodb, pk="a", x="x" * 3000)
-    assert scales.meter.write_units == {"PutItem": 3}
+    assert metered.meter.write_units == {"PutItem": 3}
     _put(dynamodb, pk="a")
-    assert scales.meter.write_units == {"PutItem": 6}
+    assert metered.meter.write_units == {"PutItem": 6}
 
 
-def test_an_update_costs_the_whole_item(dynamodb: "DynamoDBClient", scales: Faults) -> None:
+def test_an_update_costs_the_whole_item(dynamodb: "DynamoDBClient", metered: Faults) -> None:
     _put(dynamodb, pk="a", x="x" * 3000)
     dynamodb.update_item(
         TableName="t",
@@ -88,33 +88,33 @@ def test_an_update_costs_the_whole_item(dynamodb: "DynamoDBClient", scales: Faul
         UpdateExpression="SET y = :y",
         ExpressionAttributeValues={":y": {"S": "y" * 1000}},
     )
-    assert scales.meter.write_units["UpdateItem"] == 4
+    assert metered.meter.write_units["UpdateItem"] == 4
     dynamodb.delete_item(TableName="t", Key={"pk": {"S": "a"}})
-    assert scales.meter.write_units["DeleteItem"] == 4
-    assert scales.meter.calls == {"dynamodb.PutItem": 1, "dynamodb.UpdateItem": 1, "dynamodb.DeleteItem": 1}
+    assert metered.meter.write_units["DeleteItem"] == 4
+    assert metered.meter.calls == {"dynamodb.PutItem": 1, "dynamodb.UpdateItem": 1, "dynamodb.DeleteItem": 1}
 
 
-def test_a_failed_condition_costs_the_item_there(dynamodb: "DynamoDBClient", scales: Faults) -> None:
+def test_a_failed_condition_costs_the_existing_item(dynamodb: "DynamoDBClient", metered: Faults) -> None:
     _put(dynamodb, pk="a", x="x" * 3000)
-    scales.meter.reset()
+    metered.meter.reset()
     with pytest.raises(dynamodb.exceptions.ConditionalCheckFailedException):
         dynamodb.put_item(
             TableName="t", Item={"pk": {"S": "a"}}, ConditionExpression="attribute_not_exists(pk)"
         )
-    assert scales.meter.write_units == {"PutItem": 3}
+    assert metered.meter.write_units == {"PutItem": 3}
 
 
-def test_transactions_cost_double_and_batches_do_not(dynamodb: "DynamoDBClient", scales: Faults) -> None:
+def test_transactions_cost_double_and_batches_do_not(dynamodb: "DynamoDBClient", metered: Faults) -> None:
     items: list[Any] = [{"pk": {"S": str(n)}} for n in range(3)]
     dynamodb.batch_write_item(RequestItems={"t": [{"PutRequest": {"Item": item}} for item in items]})
     dynamodb.transact_write_items(
         TransactItems=[{"Delete": {"TableName": "t", "Key": item}} for item in items]
     )
-    assert scales.meter.write_units == {"BatchWriteItem": 3, "TransactWriteItems": 6}
+    assert metered.meter.write_units == {"BatchWriteItem": 3, "TransactWriteItems": 6}
 
 
-def test_indexes_cost_when_what_they_hold_changes(dynamodb: "DynamoDBClient", scales: Faults) -> None:
-    meter = scales.meter
+def test_indexes_cost_when_their_projection_changes(dynamodb: "DynamoDBClient", metered: Faults) -> None:
+    meter = metered.meter
     _put(dynamodb, pk="a", x="x" * 2000)
     assert meter.index_units == {}
     _put(dynamodb, pk="a", x="x" * 2000, all="1", few="1")
@@ -131,7 +131,7 @@ def test_indexes_cost_when_what_they_hold_changes(dynamodb: "DynamoDBClient", sc
     assert meter.index_units == {"all": 2, "few": 1}
 
 
-def test_nothing_is_weighed_unless_asked(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+def test_write_units_are_not_counted_by_default(dynamodb: "DynamoDBClient", faults: Faults) -> None:
     _put(dynamodb, pk="a")
     assert faults.meter.total_write_units == 0
     assert faults.meter.total_calls == 1

@@ -1,4 +1,4 @@
-"""Each repair of moto: it works, and it is still needed."""
+"""Repairs of moto: each one works, and is still needed."""
 
 import json
 import threading
@@ -28,26 +28,26 @@ def _endpoint() -> Iterator[None]:
 
 
 @pytest.fixture
-def _slow_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pause where moto has looked and not yet acted, so that every race is run."""
-    look: Callable[..., Any] = Table.get_item
-    mark: Callable[..., Any] = Message.mark_received
+def _slow_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pause moto between check and update, so that races occur every time."""
+    get_item: Callable[..., Any] = Table.get_item
+    mark_received: Callable[..., Any] = Message.mark_received
 
-    def look_slowly(self: Table, *args: Any, **kwargs: Any) -> Any:
-        found = look(self, *args, **kwargs)
+    def get_item_slowly(self: Table, *args: Any, **kwargs: Any) -> Any:
+        found = get_item(self, *args, **kwargs)
         time.sleep(0.1)
         return found
 
-    def mark_slowly(self: Message, visibility_timeout: int) -> None:
+    def mark_received_slowly(self: Message, visibility_timeout: int) -> None:
         time.sleep(0.1)
-        mark(self, visibility_timeout)
+        mark_received(self, visibility_timeout)
 
-    monkeypatch.setattr(Table, "get_item", look_slowly)
-    monkeypatch.setattr(Message, "mark_received", mark_slowly)
+    monkeypatch.setattr(Table, "get_item", get_item_slowly)
+    monkeypatch.setattr(Message, "mark_received", mark_received_slowly)
 
 
 def _winners_of_a_conditional_put() -> int:
-    """How many of 4 threads believe that they wrote a new item."""
+    """Return how many of 4 threads succeed in creating the same item."""
     client = boto3.client("dynamodb")
     client.create_table(
         TableName="t",
@@ -70,7 +70,7 @@ def _winners_of_a_conditional_put() -> int:
 
 
 def _receivers_of_a_message() -> int:
-    """How many of 4 threads received the one message there is."""
+    """Return how many of 4 threads receive the same message."""
     client = boto3.client("sqs")
     url = client.create_queue(QueueName="q")["QueueUrl"]
     client.send_message(QueueUrl=url, MessageBody="m")
@@ -85,20 +85,20 @@ def _receivers_of_a_message() -> int:
 _RACES = [_winners_of_a_conditional_put, _receivers_of_a_message]
 
 
-@pytest.mark.usefixtures("_slow_between")
+@pytest.mark.usefixtures("_slow_updates")
 @pytest.mark.parametrize("race", _RACES)
-def test_a_look_and_its_act_are_one_move(race: Callable[[], int]) -> None:
+def test_repaired_moto_checks_and_updates_atomically(race: Callable[[], int]) -> None:
     with repairs.repaired_moto():
         assert race() == 1
 
 
-@pytest.mark.usefixtures("_slow_between")
+@pytest.mark.usefixtures("_slow_updates")
 @pytest.mark.parametrize("race", _RACES)
-def test_moto_alone_still_mixes_up_its_threads(race: Callable[[], int]) -> None:
-    assert race() > 1, "moto is atomic by now: drop the repair"
+def test_plain_moto_is_not_atomic(race: Callable[[], int]) -> None:
+    assert race() > 1, "moto no longer needs the repair: remove it"
 
 
-def test_a_waiting_receive_does_not_hold_up_a_send() -> None:
+def test_a_waiting_receive_does_not_block_a_send() -> None:
     client = boto3.client("sqs")
     with repairs.one_queue_move_at_a_time():
         url = client.create_queue(QueueName="q")["QueueUrl"]
@@ -121,8 +121,8 @@ def _status(arn: str) -> str:
     return boto3.client("stepfunctions").describe_execution(executionArn=arn)["status"]
 
 
-def _wait_on_a_token() -> tuple[str, str]:
-    """An execution that waits on a token, and would go on if the wait were caught; and the token."""
+def _start_waiting_for_token() -> tuple[str, str]:
+    """Return the ARN of an execution that waits for a task token and catches all errors, and the token."""
     url = boto3.client("sqs").create_queue(QueueName="tokens")["QueueUrl"]
     arn = _start(
         {
@@ -138,25 +138,25 @@ def _wait_on_a_token() -> tuple[str, str]:
     return arn, json.loads(messages[0]["Body"])["token"]
 
 
-def test_an_execution_waiting_on_a_token_can_be_stopped() -> None:
+def test_repaired_moto_stops_an_execution_that_waits_for_a_token() -> None:
     with repairs.executions_that_can_be_stopped():
-        arn, _ = _wait_on_a_token()
+        arn, _ = _start_waiting_for_token()
         boto3.client("stepfunctions").stop_execution(executionArn=arn)
         assert _status(arn) == "ABORTED"
         assert repairs.join_execution_threads(5.0) == []
         assert _status(arn) == "ABORTED"
 
 
-def test_moto_alone_still_lets_it_wait() -> None:
-    arn, token = _wait_on_a_token()
+def test_plain_moto_does_not_stop_an_execution_that_waits_for_a_token() -> None:
+    arn, token = _start_waiting_for_token()
     boto3.client("stepfunctions").stop_execution(executionArn=arn)
     time.sleep(0.3)
-    assert _status(arn) == "RUNNING", "moto stops it by now: drop the repair"
+    assert _status(arn) == "RUNNING", "moto no longer needs the repair: remove it"
     boto3.client("stepfunctions").send_task_success(taskToken=token, output="{}")
     assert repairs.join_execution_threads(5.0) == []
 
 
-def test_stopping_what_has_ended_changes_nothing() -> None:
+def test_stopping_an_ended_execution_changes_nothing() -> None:
     with repairs.repaired_moto():
         arn = _start({"Type": "Pass", "End": True})
         run_until(lambda: _status(arn) == "SUCCEEDED")
@@ -166,18 +166,18 @@ def test_stopping_what_has_ended_changes_nothing() -> None:
 
 @pytest.fixture
 def _slow_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executions whose threads take a moment before they begin."""
+    """Delay the threads of executions."""
     original: Callable[..., None] = ExecutionWorker._execution_logic
 
-    def slowly(self: ExecutionWorker) -> None:
+    def start_slowly(self: ExecutionWorker) -> None:
         time.sleep(0.2)
         original(self)
 
-    monkeypatch.setattr(ExecutionWorker, "_execution_logic", slowly)
+    monkeypatch.setattr(ExecutionWorker, "_execution_logic", start_slowly)
 
 
 @pytest.mark.usefixtures("_slow_starts")
-def test_an_execution_just_started_can_be_talked_to() -> None:
+def test_repaired_moto_stops_an_execution_that_has_just_started() -> None:
     with repairs.repaired_moto():
         arn = _start({"Type": "Wait", "Seconds": 60, "End": True})
         boto3.client("stepfunctions").stop_execution(executionArn=arn)
@@ -185,31 +185,31 @@ def test_an_execution_just_started_can_be_talked_to() -> None:
 
 
 @pytest.mark.usefixtures("_slow_starts")
-def test_moto_alone_still_breaks_then() -> None:
+def test_plain_moto_fails_to_stop_an_execution_that_has_just_started() -> None:
     arn = _start({"Type": "Pass", "End": True})
     with pytest.raises(AttributeError):
         boto3.client("stepfunctions").stop_execution(executionArn=arn)
     run_until(lambda: _status(arn) == "SUCCEEDED")
 
 
-def test_tasks_share_their_clients() -> None:
+def test_repaired_moto_reuses_clients() -> None:
     with repairs.executions_that_keep_their_clients():
-        made: list[Any] = []
+        clients: list[Any] = []
         threads = [
-            threading.Thread(target=lambda: made.append(boto_client_for("us-east-1", "dynamodb")))
+            threading.Thread(target=lambda: clients.append(boto_client_for("us-east-1", "dynamodb")))
             for _ in range(8)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(made) == 8
-        assert len(set(map(id, made))) == 1
+        assert len(clients) == 8
+        assert len(set(map(id, clients))) == 1
     assert boto_client_for("us-east-1", "dynamodb") is not boto_client_for("us-east-1", "dynamodb")
 
 
 def _seconds_of_one_retry(interval: int) -> float:
-    began = time.monotonic()
+    started = time.monotonic()
     arn = _start(
         {
             "Type": "Task",
@@ -223,13 +223,13 @@ def _seconds_of_one_retry(interval: int) -> float:
         }
     )
     run_until(lambda: _status(arn) == "FAILED")
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
-def test_retries_do_not_wait() -> None:
+def test_repaired_moto_retries_without_delay() -> None:
     with repairs.executions_that_retry_at_once():
         assert _seconds_of_one_retry(8) < 8
 
 
-def test_moto_alone_still_waits() -> None:
+def test_plain_moto_waits_before_a_retry() -> None:
     assert _seconds_of_one_retry(1) > 1

@@ -37,7 +37,7 @@ def endpoint() -> Any:
 
 
 def _read_back() -> tuple[Any, ...]:
-    """One item with every kind of value, in every answer that has items in it."""
+    """Return an item with every type of value from every operation that returns items."""
     client = boto3.client("dynamodb")
     client.create_table(
         TableName="t",
@@ -49,7 +49,7 @@ def _read_back() -> tuple[Any, ...]:
     client.put_item(TableName="t", Item=key | VALUES)
     query = {"KeyConditionExpression": "pk = :k", "ExpressionAttributeValues": {":k": key["pk"]}}
     batch = client.batch_get_item(RequestItems={"t": {"Keys": [key]}})
-    gotten = client.transact_get_items(TransactItems=[{"Get": {"TableName": "t", "Key": key}}])
+    transaction = client.transact_get_items(TransactItems=[{"Get": {"TableName": "t", "Key": key}}])
     changed = client.update_item(
         TableName="t", Key=key, UpdateExpression="REMOVE blank", ReturnValues="ALL_OLD"
     )
@@ -58,12 +58,12 @@ def _read_back() -> tuple[Any, ...]:
         client.query(TableName="t", **query)["Items"],
         client.scan(TableName="t")["Items"],
         batch["Responses"],
-        gotten["Responses"][0]["Item"],
+        transaction["Responses"][0]["Item"],
         changed["Attributes"],
     )
 
 
-def test_items_are_the_same() -> None:
+def test_speedups_do_not_change_items() -> None:
     with endpoint():
         plain = _read_back()
     with speedups.faster_moto(), endpoint():
@@ -71,25 +71,25 @@ def test_items_are_the_same() -> None:
     assert plain[-1] == {"pk": {"S": "k"}} | VALUES
 
 
-def test_refusals_are_the_same() -> None:
-    def refused() -> Any:
+def test_speedups_do_not_change_errors() -> None:
+    def errors() -> Any:
         client = boto3.client("dynamodb")
-        with pytest.raises(client.exceptions.ResourceNotFoundException) as refusal:
+        with pytest.raises(client.exceptions.ResourceNotFoundException) as error:
             client.get_item(TableName="none", Key={"pk": {"S": "k"}})
         machines = boto3.client("stepfunctions")
         for _ in range(2):
             with pytest.raises(machines.exceptions.ClientError, match="ASLParserException"):
                 machines.create_state_machine(name="m", definition="{}", roleArn=ROLE)
-        return refusal.value.response["Error"]
+        return error.value.response["Error"]
 
     with endpoint():
-        plain = refused()
+        plain = errors()
     with speedups.faster_moto(), endpoint():
-        assert refused() == plain
+        assert errors() == plain
 
 
 def _updated() -> Any:
-    """An item after an update with every kind of clause, and the errors of invalid ones."""
+    """Return an item after an update with every kind of clause, and the errors of invalid updates."""
     client = boto3.client("dynamodb")
     client.create_table(
         TableName="t",
@@ -115,18 +115,18 @@ def _updated() -> Any:
     )
     errors = []
     for expression in ("SET a = missing", "SET a = :none", "SET pk = :one"):
-        with pytest.raises(client.exceptions.ClientError) as refusal:
+        with pytest.raises(client.exceptions.ClientError) as error:
             client.update_item(
                 TableName="t",
                 Key=key,
                 UpdateExpression=expression,
                 ExpressionAttributeValues={":one": {"N": "1"}},
             )
-        errors.append(refusal.value.response["Error"])
+        errors.append(error.value.response["Error"])
     return client.get_item(TableName="t", Key=key)["Item"], errors
 
 
-def test_updates_are_the_same() -> None:
+def test_speedups_do_not_change_updates() -> None:
     with endpoint():
         plain = _updated()
     with speedups.faster_moto(), endpoint():
@@ -143,37 +143,37 @@ def test_json_paths_are_parsed_once() -> None:
             json_path.extract_json("$.a.b", {})
 
 
-def test_values_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
+def test_faster_moto_picks_few_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    picks = []
     original: Callable[..., Any] = AttributePicker.__call__
 
-    def look(self: AttributePicker, context: Any) -> Any:
-        looks.append(context.key)
+    def pick(self: AttributePicker, context: Any) -> Any:
+        picks.append(context.key)
         return original(self, context)
 
-    monkeypatch.setattr(AttributePicker, "__call__", look)
+    monkeypatch.setattr(AttributePicker, "__call__", pick)
     with endpoint():
         _read_back()
-    plain = len(looks)
+    plain = len(picks)
     with speedups.faster_moto(), endpoint():
         _read_back()
-    assert plain > 10 * (len(looks) - plain), "moto is quicker by now: drop this speedup"
+    assert plain > 10 * (len(picks) - plain), "moto no longer needs this speedup: remove it"
 
 
-def test_nothing_is_made_for_another_library() -> None:
+def test_faster_moto_registers_no_mocks_of_the_responses_library() -> None:
     with endpoint():
-        assert len(responses_mock.registered()) > 1000, "moto makes fewer by now: drop this speedup"
+        assert len(responses_mock.registered()) > 1000, "moto no longer needs this speedup: remove it"
     with speedups.faster_moto(), endpoint():
         assert responses_mock.registered() == []
 
 
 def _times_parsed(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often three executions of a definition never seen before have it parsed."""
-    counted = []
+    """Return how often a new definition is parsed when it is saved and executed three times."""
+    parses = []
     original: Callable[..., Any] = ASLParser.state_machine
 
     def state_machine(self: ASLParser) -> Any:
-        counted.append(1)
+        parses.append(1)
         return original(self)
 
     monkeypatch.setattr(ASLParser, "state_machine", state_machine)
@@ -184,18 +184,18 @@ def _times_parsed(monkeypatch: pytest.MonkeyPatch) -> int:
     for n in range(3):
         arn = client.start_execution(stateMachineArn=machine, name=str(n))["executionArn"]
         run_until(lambda arn=arn: _status(arn) == "SUCCEEDED")  # type: ignore[misc]
-    return len(counted)
+    return len(parses)
 
 
 def _status(arn: str) -> str:
     return boto3.client("stepfunctions").describe_execution(executionArn=arn)["status"]
 
 
-def test_a_definition_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faster_moto_parses_a_definition_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with speedups.faster_moto(), endpoint():
         assert _times_parsed(monkeypatch) == 1
 
 
-def test_moto_alone_still_parses_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_moto_parses_a_definition_at_each_execution(monkeypatch: pytest.MonkeyPatch) -> None:
     with endpoint():
         assert _times_parsed(monkeypatch) == 4

@@ -22,9 +22,9 @@ Resources:
       Joined: !Join ["-", [!Ref Size, b]]
       Mapped: !Sub ["${a}-${Other.Arn}", {a: !Ref Secret}]
       Part: !Select [1, !Split [",", "x,y"]]
-      Gone: !Ref AWS::NoValue
+      Removed: !Ref AWS::NoValue
       Chosen: !If [Large, big, little]
-      Listed: [!Ref AWS::NoValue, kept]
+      Listed: [!Ref AWS::NoValue, value]
   Other: {Type: O, Condition: Small}
   Absent: {Type: O, Condition: Large}
 """
@@ -46,18 +46,18 @@ def test_functions_are_resolved(template: Template) -> None:
         "Mapped": "x-arn:o",
         "Part": "y",
         "Chosen": "little",
-        "Listed": ["kept"],
+        "Listed": ["value"],
     }
 
 
-def test_resources_are_those_whose_condition_holds(template: Template) -> None:
+def test_resources_are_filtered_by_their_condition(template: Template) -> None:
     assert list(template.resources("O")) == ["Other"]
 
 
-def test_what_is_not_known_is_named(template: Template, tmp_path: Path) -> None:
+def test_unknown_references_are_errors_with_their_name(template: Template, tmp_path: Path) -> None:
     with pytest.raises(TemplateFault, match=r"Other\.Arn"):
         template.properties("Queue")
-    with pytest.raises(TemplateFault, match="Nobody"):
-        template.resolve({"Ref": "Nobody"})
+    with pytest.raises(TemplateFault, match="Unknown"):
+        template.resolve({"Ref": "Unknown"})
     with pytest.raises(TemplateFault, match="Secret"):
         Template.read(tmp_path / "template.yaml", {}, {})
