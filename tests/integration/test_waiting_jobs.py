@@ -32,7 +32,11 @@ def waiting_ids(runner: JobRunner) -> list[str]:
 
 def submit_queued(runner: JobRunner, *triggers: str, running: int) -> None:
     """Submit Jobs and wait until `running` of them have started and the others wait for a slot."""
-    for trigger in triggers:
+    for trigger in triggers[:running]:
+        runner.submit(trigger)
+    # the slots are taken in the order of the plans, not of the submissions
+    runner.cloud.run_until(lambda: states(runner) == ["QUEUED"] * running)
+    for trigger in triggers[running:]:
         runner.submit(trigger)
     expected = ["QUEUED"] * running + ["WAITING"] * (len(triggers) - running)
     runner.cloud.run_until(lambda: states(runner) == expected)
