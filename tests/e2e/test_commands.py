@@ -11,7 +11,7 @@ from support.paths import PROJECT
 EXAMPLE = PROJECT / "examples" / "balance-report.yaml"
 
 
-def test_define_submit_and_read_results(laptop: Laptop, tmp_path: Path) -> None:
+def test_a_job_is_defined_submitted_and_read(laptop: Laptop, tmp_path: Path) -> None:
     defined = laptop.run("define", str(EXAMPLE))
     assert defined.returncode == 0, defined.stderr
     submitted = laptop.run(
@@ -38,7 +38,7 @@ def test_define_submit_and_read_results(laptop: Laptop, tmp_path: Path) -> None:
     assert "generate_files" in laptop.run("graph", "balance-report", "--format", "mermaid").stdout
 
 
-def test_exit_codes(laptop: Laptop, tmp_path: Path) -> None:
+def test_exit_codes_of_failed_slow_missing_and_invalid_requests(laptop: Laptop, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text(
         json.dumps({"jobName": "cli-bad", "steps": [{"stepName": "a", "type": "shell", "content": "exit 3"}]})

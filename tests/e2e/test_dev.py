@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def dev(folder: Path) -> Iterator[Laptop]:
-    """Started in `folder`, where there is a module for tasks."""
+    """`shardmill dev`, started in `folder`, which has a module for tasks."""
     (folder / "our_tasks.py").write_text("def count(task):\n    print('counted in', __file__)\n")
     with ExitStack() as stack:
         with chdir(folder):
@@ -41,13 +41,13 @@ def port_of(laptop: Laptop) -> int:
     return int(laptop.aws_endpoint.rsplit(":", 1)[1])
 
 
-def test_the_api_answers_and_the_first_groups_are_there(dev: Laptop) -> None:
+def test_the_api_responds_and_has_the_initial_groups(dev: Laptop) -> None:
     assert dev.request("GET", "/v1/health").status_code == 200
     groups = {group["name"]: group["kind"] for group in dev.request("GET", "/v1/groups").json()["items"]}
     assert groups == {"default": "pull", "lambda": "lambda"}
 
 
-def test_without_a_token_the_api_itself_says_no(dev: Laptop) -> None:
+def test_the_api_rejects_a_request_without_a_token(dev: Laptop) -> None:
     answer = dev.client.get(f"{dev.url}/v1/groups", headers={"Authorization": ""})
     assert answer.status_code == 401
     assert answer.headers["content-type"].startswith("application/problem+json")
@@ -65,7 +65,7 @@ def test_it_listens_on_loopback_only(dev: Laptop) -> None:
     ]
 
 
-def test_the_ready_line_has_exactly_its_fields_and_the_command_line_finds_it(
+def test_the_session_file_matches_the_ready_line_and_the_command_line_uses_it(
     dev: Laptop, folder: Path
 ) -> None:
     session = json.loads((dev.state / "dev.json").read_text())
@@ -88,7 +88,7 @@ def test_its_worker_runs_a_job(dev: Laptop) -> None:
     assert wait_for_end(dev, "quick", "t1") == "SUCCESS"
 
 
-def test_its_worker_finds_the_modules_of_the_folder_it_was_started_in(dev: Laptop, folder: Path) -> None:
+def test_its_worker_imports_modules_from_the_current_folder(dev: Laptop, folder: Path) -> None:
     steps = [{"stepName": "a", "type": "python", "content": "our_tasks:count"}]
     assert dev.request("PUT", "/v1/definitions/ours", {"steps": steps}).is_success
     assert dev.request("POST", "/v1/jobs", {"jobName": "ours", "trigger": "t1"}).status_code == 202
@@ -106,7 +106,7 @@ def wait_for_end(laptop: Laptop, name: str, trigger: str, seconds: float = 30.0)
 
 
 @pytest.mark.parametrize("same", ["state", "port"])
-def test_a_second_one_is_refused_with_a_sentence(dev: Laptop, tmp_path: Path, same: str) -> None:
+def test_a_second_instance_is_refused_with_a_one_line_error(dev: Laptop, tmp_path: Path, same: str) -> None:
     options = {
         "state": ["--state", str(dev.state)],
         "port": ["--port", str(port_of(dev)), "--state", str(tmp_path)],
@@ -114,15 +114,15 @@ def test_a_second_one_is_refused_with_a_sentence(dev: Laptop, tmp_path: Path, sa
     second = dev.run("dev", "--json", "--workers", "0", *options[same])
     assert second.returncode == 2
     assert second.stdout == ""
-    named = {"state": str(dev.state), "port": str(port_of(dev))}[same]
-    assert named in second.stderr
+    expected = {"state": str(dev.state), "port": str(port_of(dev))}[same]
+    assert expected in second.stderr
     assert f"--{same}" in second.stderr
     assert len(second.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_stops_in_time_and_leaves_nothing(tmp_path: Path, sign: signal.Signals) -> None:
-    """Even with a lease that waits, which is a Lambda process in the middle of an invocation."""
+def test_a_signal_stops_it_in_time_without_leftovers(tmp_path: Path, sign: signal.Signals) -> None:
+    """Even during a long poll, when a Lambda process is in the middle of an invocation."""
     with start_laptop(tmp_path, workers=1) as laptop:
         worker = {
             "name": "w",
@@ -133,45 +133,50 @@ def test_it_stops_in_time_and_leaves_nothing(tmp_path: Path, sign: signal.Signal
             "apps": ["*"],
             "slots": 1,
         }
-        made = laptop.request("POST", "/v1/workers", worker).json()
-        wanted = {"workerId": made["id"], "session": made["session"], "max": 1, "waitSeconds": 20}
-        waiting = threading.Thread(target=_ignore_the_answer, args=(laptop, wanted))
+        registered = laptop.request("POST", "/v1/workers", worker).json()
+        request = {
+            "workerId": registered["id"],
+            "session": registered["session"],
+            "max": 1,
+            "waitSeconds": 20,
+        }
+        waiting = threading.Thread(target=_lease_and_ignore_the_response, args=(laptop, request))
         waiting.start()
         time.sleep(2)
-        family = descendants(laptop.process.pid)
-        assert len(family) >= 5
+        processes = descendants(laptop.process.pid)
+        assert len(processes) >= 5
         os.kill(laptop.process.pid, sign)
         assert laptop.process.popen is not None
         assert laptop.process.popen.wait(5) == 0
         waiting.join()
-        assert still_alive(family, 0.5) == {}
+        assert still_alive(processes, 0.5) == {}
     assert not (laptop.state / "dev.json").exists()
     assert list((tmp_path / "cache" / "shardmill" / "dev").iterdir()) == []
 
 
-def _ignore_the_answer(laptop: Laptop, wanted: dict[str, Any]) -> None:
+def _lease_and_ignore_the_response(laptop: Laptop, request: dict[str, Any]) -> None:
     headers = {"Authorization": f"Bearer {laptop.token}"}
     with httpx.Client(timeout=30, trust_env=False, headers=headers) as own, suppress(httpx.HTTPError):
-        own.post(f"{laptop.url}/v1/work:lease", json=wanted)
+        own.post(f"{laptop.url}/v1/work:lease", json=request)
 
 
-def test_a_stop_during_the_start_is_in_order_too(tmp_path: Path) -> None:
+def test_a_stop_during_startup_is_clean(tmp_path: Path) -> None:
     process = Process(["dev", "--json", "--state", str(tmp_path / "state")], tmp_path / "log").start()
     time.sleep(1.5)
-    family = descendants(process.pid)
+    processes = descendants(process.pid)
     assert process.stop() == 0
-    assert still_alive(family, 0.5) == {}
+    assert still_alive(processes, 0.5) == {}
 
 
-def test_a_cloud_that_dies_is_said_and_ends_dev(tmp_path: Path) -> None:
+def test_it_exits_with_an_error_when_the_emulator_dies(tmp_path: Path) -> None:
     with start_laptop(tmp_path, workers=0) as laptop:
-        family = descendants(laptop.process.pid)
-        emulator = next(pid for pid in family if b"emulator" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        processes = descendants(laptop.process.pid)
+        emulator = next(pid for pid in processes if b"emulator" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(emulator, signal.SIGKILL)
         assert laptop.process.popen is not None
         assert laptop.process.popen.wait(10) == 1
         assert "cloud.log" in laptop.process.said()
-        assert still_alive(family, 5) == {}
+        assert still_alive(processes, 5) == {}
 
 
 def test_a_taken_port_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The permissions in template.yaml suffice: every entry point on a laptop cloud with IAM enforced.
 
-Where MiniStack asks for more than AWS, that is added here: SQS's batch calls by their own names, and task
-tokens without the state machine that they belong to. The bucket's rule that asks for TLS cannot hold here.
+MiniStack requires more permissions than AWS, which are added here: actions for SQS batch calls, and task
+tokens without their state machine. The bucket policy that requires TLS is removed.
 """
 
 import json
@@ -74,7 +74,7 @@ DATA = "shardmill-data-reference"
 
 
 def with_files(laptop: Laptop, group: str) -> dict[str, Any]:
-    """A secret, an output, a split of it, reference data of another bucket, and all parts together."""
+    """A definition with a secret, an output, its split, reference data from another bucket, and a join."""
     endpoint = Endpoint(laptop.aws_endpoint)
     endpoint.client("ssm").put_parameter(
         Name="/shardmill/limit", Value="100", Type="SecureString", Overwrite=True
@@ -126,7 +126,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
         process.stop()
 
 
-def short(message: str) -> str:
+def shorten(message: str) -> str:
     found = re.search(r"[^\n\"]*not authorized to perform: \S+", message)
     return found[0] if found else message
 
@@ -135,7 +135,7 @@ def denials(laptop: Laptop) -> list[str]:
     logs = Endpoint(laptop.aws_endpoint).client("logs")
     group = f"/shardmill/{STACK}"
     return [
-        short(event["message"])
+        shorten(event["message"])
         for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]
         for event in logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
         if "AccessDenied" in event["message"]
@@ -147,17 +147,17 @@ def submit(laptop: Laptop, name: str, definition: dict[str, Any]) -> None:
     assert laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t"}).status_code == 202
 
 
-def why(laptop: Laptop, name: str) -> tuple[list[str], list[str]]:
+def explain(laptop: Laptop, name: str) -> tuple[list[str], list[str]]:
     return denials(laptop), laptop.request("GET", f"/v1/jobs/{name}/t:explain").json()["sentences"]
 
 
-def test_permissions_are_enforced_here(guarded: Laptop) -> None:
-    """Otherwise this file would prove nothing."""
+def test_permissions_are_enforced(guarded: Laptop) -> None:
+    """Otherwise the other tests of this file prove nothing."""
     with pytest.raises(Exception, match=r"(?i)invalid|denied|not recognized"):
-        stranger(guarded, "AKIAIOSFODNN7EXAMPLE", "no").list_tables()
+        unknown_user(guarded, "AKIAIOSFODNN7EXAMPLE", "no").list_tables()
 
 
-def stranger(laptop: Laptop, key: str, secret: str) -> Any:
+def unknown_user(laptop: Laptop, key: str, secret: str) -> Any:
     import boto3
 
     return boto3.client(
@@ -170,27 +170,27 @@ def stranger(laptop: Laptop, key: str, secret: str) -> Any:
     )
 
 
-def test_a_worker_with_only_a_token(guarded: Laptop) -> None:
+def test_a_worker_with_a_token_runs_tasks_and_transfers_files(guarded: Laptop) -> None:
     submit(guarded, "http", NOOP)
     worker = guarded.worker("--group", "default", "--slots", "10")
     assert wait_for_end(guarded, "http", "t") == "SUCCESS", (denials(guarded), worker.said())
     submit(guarded, "http-files", with_files(guarded, "default"))
-    assert wait_for_end(guarded, "http-files", "t") == "SUCCESS", why(guarded, "http-files")
+    assert wait_for_end(guarded, "http-files", "t") == "SUCCESS", explain(guarded, "http-files")
     worker.stop()
     assert denials(guarded) == []
 
 
-def test_the_lambda_runner(guarded: Laptop) -> None:
+def test_the_lambda_worker_runs_tasks_and_transfers_files(guarded: Laptop) -> None:
     submit(guarded, "shell", SHELL)
     assert wait_for_end(guarded, "shell", "t") == "SUCCESS", denials(guarded)
     logs = guarded.request("GET", "/v1/jobs/shell/t/steps/a/tasks/0/logs?stream=stdout")
     assert "hi" in logs.text
     submit(guarded, "lambda-files", with_files(guarded, "lambda"))
-    assert wait_for_end(guarded, "lambda-files", "t") == "SUCCESS", why(guarded, "lambda-files")
+    assert wait_for_end(guarded, "lambda-files", "t") == "SUCCESS", explain(guarded, "lambda-files")
     assert denials(guarded) == []
 
 
-def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
+def test_a_direct_worker_needs_only_the_worker_policy(guarded: Laptop) -> None:
     iam = Endpoint(guarded.aws_endpoint).client("iam")
     session = json.loads((guarded.state / "dev.json").read_text())
     iam.create_user(UserName="worker")
@@ -212,13 +212,13 @@ def test_a_worker_with_the_worker_policy_alone(guarded: Laptop) -> None:
     try:
         assert wait_for_end(guarded, "direct", "t") == "SUCCESS", worker.said()
         submit(guarded, "direct-files", with_files(guarded, "direct"))
-        assert wait_for_end(guarded, "direct-files", "t") == "SUCCESS", why(guarded, "direct-files")
+        assert wait_for_end(guarded, "direct-files", "t") == "SUCCESS", explain(guarded, "direct-files")
     finally:
         worker.stop()
     assert "AccessDenied" not in worker.said()
 
 
-def test_the_other_functions(guarded: Laptop) -> None:
+def test_submit_tick_and_group_changes_are_permitted(guarded: Laptop) -> None:
     functions = Endpoint(guarded.aws_endpoint).client("lambda")
     assert guarded.request("PUT", "/v1/definitions/shell", SHELL).is_success
     request = {"detail-type": "any", "source": "mine", "detail": {"jobName": "shell", "trigger": "e"}}
@@ -235,16 +235,16 @@ def test_the_other_functions(guarded: Laptop) -> None:
 
 
 def lease_one(laptop: Laptop, worker: str) -> dict[str, Any]:
-    """A busy machine may need more than one long wait."""
-    asked = {"workerId": worker, "max": 1, "waitSeconds": 20}
+    """Lease a task; a busy machine may need several long polls."""
+    request = {"workerId": worker, "max": 1, "waitSeconds": 20}
     for _ in range(6):
-        items: list[dict[str, Any]] = laptop.request("POST", "/v1/work:lease", asked).json()["items"]
+        items: list[dict[str, Any]] = laptop.request("POST", "/v1/work:lease", request).json()["items"]
         if items:
             return items[0]
     raise AssertionError(f"no task came for worker {worker}")
 
 
-def test_a_lost_task_is_taken_again_over_http(guarded: Laptop) -> None:
+def test_a_lost_task_is_leased_again_over_http(guarded: Laptop) -> None:
     group = "losing"
     assert guarded.request("PUT", f"/v1/groups/{group}", {"leaseSeconds": 10}).is_success
     first, second = (
@@ -253,20 +253,20 @@ def test_a_lost_task_is_taken_again_over_http(guarded: Laptop) -> None:
     )
     definition = {"steps": [{"stepName": "a", "failFast": True}], "workerGroup": group}
     submit(guarded, "losing", definition)
-    taken = lease_one(guarded, first)
-    assert taken["attempt"] == 1
-    again = lease_one(guarded, second)
-    assert again["attempt"] == 2
-    result = {"taskId": again["taskId"], "attempt": 2, "outcome": "failed-permanent", "stderr": "no"}
+    first_lease = lease_one(guarded, first)
+    assert first_lease["attempt"] == 1
+    second_lease = lease_one(guarded, second)
+    assert second_lease["attempt"] == 2
+    result = {"taskId": second_lease["taskId"], "attempt": 2, "outcome": "failed-permanent", "stderr": "no"}
     report = {"workerId": second, "results": [result]}
     assert guarded.request("POST", "/v1/work:report", report).is_success
     assert wait_for_end(guarded, "losing", "t") == "FAILED"
     assert denials(guarded) == []
 
 
-def test_an_execution_that_was_stopped_is_settled(guarded: Laptop) -> None:
-    assert guarded.request("PUT", "/v1/groups/nobody", {}).is_success
-    submit(guarded, "stopped", {"steps": [{"stepName": "a"}], "workerGroup": "nobody"})
+def test_stopping_an_execution_fails_its_job(guarded: Laptop) -> None:
+    assert guarded.request("PUT", "/v1/groups/unused", {}).is_success
+    submit(guarded, "stopped", {"steps": [{"stepName": "a"}], "workerGroup": "unused"})
     machines = Endpoint(guarded.aws_endpoint).client("stepfunctions")
     session = json.loads((guarded.state / "dev.json").read_text())
     step_machine = session["outputs"]["StepMachineArn"]
@@ -293,13 +293,13 @@ def tick_at(laptop: Laptop, time: str) -> dict[str, Any]:
     event |= {"account": "000000000000", "region": "us-east-1", "resources": [], "detail": {}}  # type: ignore[dict-item]
     functions = Endpoint(laptop.aws_endpoint).client("lambda")
     answer = functions.invoke(FunctionName=f"{STACK}-tick", Payload=json.dumps(event).encode())
-    told: dict[str, Any] = json.loads(answer["Payload"].read())
-    assert "FunctionError" not in answer, told
-    return told
+    counts: dict[str, Any] = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, counts
+    return counts
 
 
-def test_the_clock_and_the_chain(guarded: Laptop) -> None:
-    """Schedules by the tick and by the fire queue, replaced Jobs, children, a backfill."""
+def test_schedules_dependencies_and_a_backfill_are_permitted(guarded: Laptop) -> None:
+    """The tick fires a schedule, the end of its Job starts a child, and a backfill runs."""
     parent = {"workerGroup": "lambda", "concurrency": 2, "steps": [{"stepName": "a"}]}
     assert guarded.request("PUT", "/v1/definitions/parent", parent).is_success
     child = {"workerGroup": "lambda", "steps": [{"stepName": "a"}], "dependencies": ["parent"]}
@@ -311,8 +311,8 @@ def test_the_clock_and_the_chain(guarded: Laptop) -> None:
     assert wait_for_end(guarded, "child", "20500101T000000Z") == "SUCCESS", denials(guarded)
     daily = {"cron": "0 0 * * *", "overlap": "queue"}
     assert guarded.request("PUT", "/v1/schedules/parent/daily", daily).is_success
-    wish = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-04T00:00:00Z", "parallel": 2}
-    assert guarded.request("POST", "/v1/schedules/parent/daily:backfill", wish).status_code == 202
+    request = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-04T00:00:00Z", "parallel": 2}
+    assert guarded.request("POST", "/v1/schedules/parent/daily:backfill", request).status_code == 202
     path = "/v1/schedules/parent/daily/backfills/1"
     run_until(lambda: guarded.request("GET", path).json()["state"] == "DONE", 60)
     assert guarded.request("GET", path).json()["success"] == 3
@@ -334,24 +334,24 @@ def test_a_replaced_job_is_killed(guarded: Laptop) -> None:
     assert denials(guarded) == []
 
 
-def test_many_due_together_go_through_the_fire_queue(guarded: Laptop) -> None:
-    waiting = {"steps": [{"stepName": "a"}], "dependencies": ["nobody"]}
+def test_many_schedules_due_together_go_through_the_fire_queue(guarded: Laptop) -> None:
+    waiting = {"steps": [{"stepName": "a"}], "dependencies": ["missing"]}
     assert guarded.request("PUT", "/v1/definitions/many", waiting).is_success
     for number in range(101):
         made = guarded.request("PUT", f"/v1/schedules/many/n{number}", {"at": "2060-01-01T00:00:00Z"})
         assert made.is_success
     assert tick_at(guarded, "2060-01-01T00:00:00Z")["handed"] >= 1
 
-    def left() -> list[str]:
+    def pending() -> list[str]:
         items = guarded.request("GET", "/v1/schedules/many?limit=1000").json()["items"]
         return [item["scheduleId"] for item in items if item["nextTime"]]
 
-    run_until(lambda: not left(), 60)
+    run_until(lambda: not pending(), 60)
     assert denials(guarded) == []
 
 
-def test_control(guarded: Laptop) -> None:
-    """Everything that people do to Jobs, with what the API's function may do."""
+def test_control_actions_are_permitted(guarded: Laptop) -> None:
+    """All control actions, with the permissions of the API's function."""
     assert guarded.request("PUT", "/v1/groups/quiet", {}).is_success
     submit(guarded, "controlled", NOOP | {"workerGroup": "quiet"})
     path = "/v1/jobs/controlled/t"
@@ -376,10 +376,10 @@ def test_control(guarded: Laptop) -> None:
     assert denials(guarded) == []
 
 
-def test_notices(guarded: Laptop) -> None:
-    """To a webhook whose secret is in SSM, to one whose secret is in the vault, and to a topic."""
+def test_notifications_are_permitted(guarded: Laptop) -> None:
+    """Webhooks with secrets in SSM and in Secrets Manager, and an SNS topic."""
     endpoint = Endpoint(guarded.aws_endpoint)
-    secret = "only they know"
+    secret = "webhook-secret"
     endpoint.client("ssm").put_parameter(Name="/shardmill/hook", Value=secret, Type="SecureString")
     endpoint.client("secretsmanager").create_secret(Name="shardmill/hook", SecretString=secret)
     topic = endpoint.client("sns").create_topic(Name="shardmill-ops")["TopicArn"]
@@ -400,11 +400,11 @@ def test_notices(guarded: Laptop) -> None:
         run_until(lambda: len(hook.requests) >= 2, 60)
     assert {request.event["data"]["state"] for request in hook.requests} == {"KILLED"}
 
-    def told() -> list[str]:
+    def receive_subjects() -> list[str]:
         messages = endpoint.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10)
         return [json.loads(message["Body"])["Subject"] for message in messages.get("Messages", [])]
 
     subjects: list[str] = []
-    run_until(lambda: subjects.extend(told()) or len(subjects) >= 2, 60)  # type: ignore[func-returns-value]
+    run_until(lambda: subjects.extend(receive_subjects()) or len(subjects) >= 2, 60)  # type: ignore[func-returns-value]
     assert sorted(subject.split(":")[0] for subject in subjects) == ["Job Ended", "Job Late"]
     assert denials(guarded) == []

@@ -1,6 +1,6 @@
 """Unpatched MiniStack still needs each quirk of local/emulator_quirks.py. Remove the quirk of a failing test.
 
-The last test is the other side: what the emulator of `dev` does instead.
+The last test shows the same behaviour with the patched emulator of `dev`.
 """
 
 import contextlib
@@ -24,22 +24,22 @@ from shardmill.local.state_folder import StateFolder
 from support.processes import child_process
 
 ROLE = "arn:aws:iam::000000000000:role/any"
-AT_ONCE = {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": True}}}
-FOR_EVER = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 600, "End": True}}}
+PASS_MACHINE = {"StartAt": "P", "States": {"P": {"Type": "Pass", "End": True}}}
+WAIT_MACHINE = {"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 600, "End": True}}}
 SLEEPER = """
 import time
 def handler(event, context):
     print("x", flush=True)
     time.sleep(event.get("seconds", 0))
 """
-NEVER_ANSWERED = {
+UNFINISHED_STACK = {
     "Resources": {
         "Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "a", "ProtocolType": "HTTP"}},
-        "Door": {
+        "Authorizer": {
             "Type": "AWS::ApiGatewayV2::Authorizer",
             "Properties": {
                 "ApiId": {"Ref": "Api"},
-                "Name": "door",
+                "Name": "authorizer",
                 "AuthorizerType": "REQUEST",
                 "AuthorizerUri": "arn:aws:lambda:us-east-1:000000000000:function:sleeper",
                 "AuthorizerPayloadFormatVersion": "2.0",
@@ -47,7 +47,7 @@ NEVER_ANSWERED = {
         },
         "Setup": {
             "Type": "Custom::Setup",
-            "DependsOn": "Door",
+            "DependsOn": "Authorizer",
             "Properties": {
                 "ServiceToken": "arn:aws:lambda:us-east-1:000000000000:function:sleeper",
                 "ServiceTimeout": 600,
@@ -60,14 +60,14 @@ NEVER_ANSWERED = {
 def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, f"condition not met within {seconds} s"
         time.sleep(0.02)
     return found
 
 
 @contextlib.contextmanager
 def plain_ministack(folder: StateFolder) -> Iterator[tuple[Endpoint, subprocess.Popen[bytes]]]:
-    """MiniStack as it comes, with the settings of `dev` and none of its quirks."""
+    """MiniStack with the settings of `dev`, without its patches."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -101,7 +101,7 @@ def machine(stepfunctions: Any, name: str, definition: dict[str, Any]) -> str:
 
 
 def seconds_of_an_execution(stepfunctions: Any) -> float:
-    arn = stepfunctions.start_execution(stateMachineArn=machine(stepfunctions, "once", AT_ONCE))[
+    arn = stepfunctions.start_execution(stateMachineArn=machine(stepfunctions, "once", PASS_MACHINE))[
         "executionArn"
     ]
 
@@ -124,23 +124,23 @@ def make_sleeper(functions: Any) -> None:
     )
 
 
-def use(endpoint: Endpoint) -> dict[str, Any]:
-    """Everything that can be seen before a stop."""
+def observe(endpoint: Endpoint) -> dict[str, Any]:
+    """Use the services; return what can be observed before a stop."""
     seen: dict[str, Any] = {}
     stepfunctions, functions = endpoint.client("stepfunctions"), endpoint.client("lambda")
     gateway, cloudformation = endpoint.client("apigatewayv2"), endpoint.client("cloudformation")
     seen["execution seconds"] = seconds_of_an_execution(stepfunctions)
     started = stepfunctions.start_execution(
-        stateMachineArn=machine(stepfunctions, "long", FOR_EVER), name="long"
+        stateMachineArn=machine(stepfunctions, "long", WAIT_MACHINE), name="long"
     )
     seen["execution"] = started["executionArn"]
     make_sleeper(functions)
     functions.invoke(FunctionName="sleeper", Payload=b"{}")
-    cloudformation.create_stack(StackName="half", TemplateBody=json.dumps(NEVER_ANSWERED))
+    cloudformation.create_stack(StackName="half", TemplateBody=json.dumps(UNFINISHED_STACK))
     api = until(lambda: gateway.get_apis()["Items"])[0]
     seen["api"] = api["ApiEndpoint"]
-    door = until(lambda: gateway.get_authorizers(ApiId=api["ApiId"])["Items"])[0]
-    seen["identity source"] = door["IdentitySource"]
+    authorizer = until(lambda: gateway.get_authorizers(ApiId=api["ApiId"])["Items"])[0]
+    seen["identity source"] = authorizer["IdentitySource"]
     functions.invoke(FunctionName="sleeper", Payload=b'{"seconds": 30}', InvocationType="Event")
     time.sleep(1)
     return seen
@@ -151,7 +151,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = StateFolder.at(tmp_path_factory.mktemp("plain"))
     saved = folder.cloud / "state"
     with plain_ministack(folder) as (endpoint, process):
-        seen = use(endpoint)
+        seen = observe(endpoint)
         seen["saved while it runs"] = sorted(file.stem for file in saved.glob("*.json"))
         process.terminate()
         until(lambda: (saved / "stepfunctions.json").exists())
@@ -166,59 +166,59 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return seen
 
 
-def test_executions_start_late(seen: dict[str, Any]) -> None:
+def test_executions_start_with_a_delay(seen: dict[str, Any]) -> None:
     assert seen["execution seconds"] >= emulator_quirks.START_DELAY
 
 
-def test_running_executions_do_not_survive(seen: dict[str, Any]) -> None:
+def test_running_executions_fail_at_a_restart(seen: dict[str, Any]) -> None:
     execution = seen["execution after restart"]
     assert (execution["status"], execution["error"]) == ("FAILED", emulator_quirks.RESTARTED)
 
 
-def test_stacks_in_progress_are_so_for_ever(seen: dict[str, Any]) -> None:
+def test_stacks_in_progress_stay_in_progress_after_a_restart(seen: dict[str, Any]) -> None:
     assert seen["stack"] == "CREATE_IN_PROGRESS"
 
 
-def test_the_api_has_an_address_of_its_own(seen: dict[str, Any]) -> None:
+def test_the_api_endpoint_has_a_host_name_of_its_own(seen: dict[str, Any]) -> None:
     assert ".execute-api." in seen["api"]
 
 
-def test_an_authorizer_without_identity_source_gets_one(seen: dict[str, Any]) -> None:
+def test_an_authorizer_without_identity_source_gets_a_default(seen: dict[str, Any]) -> None:
     assert seen["identity source"] == ["$request.header.Authorization"]
 
 
-def test_nothing_is_saved_while_it_runs(seen: dict[str, Any]) -> None:
+def test_state_is_not_saved_at_run_time(seen: dict[str, Any]) -> None:
     assert seen["saved while it runs"] == []
 
 
-def test_services_are_saved_that_nobody_used(seen: dict[str, Any]) -> None:
+def test_unused_services_are_saved(seen: dict[str, Any]) -> None:
     assert {"cloudwatch_logs", "iot", "rds"} <= seen["saved"] - emulator_quirks.PERSISTED_SERVICES
     assert seen["saved"] >= emulator_quirks.PERSISTED_SERVICES
 
 
-def test_a_running_invocation_holds_the_end(seen: dict[str, Any]) -> None:
+def test_a_running_invocation_delays_the_stop(seen: dict[str, Any]) -> None:
     assert not seen["ended"]
 
 
-def told(program: str) -> str:
+def run_python(program: str) -> str:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def test_rules_forget_when_they_fired() -> None:
+def test_rules_do_not_save_when_they_fired() -> None:
     program = (
         "from ministack.services import eventbridge as e; e._rule_last_fired; print(sorted(e.get_state()))"
     )
-    assert "fired" not in told(program)
+    assert "fired" not in run_python(program)
 
 
-def test_a_waiting_receive_looks_each_tenth_of_a_second() -> None:
+def test_a_long_poll_checks_the_queue_every_tenth_of_a_second() -> None:
     program = "import inspect; from ministack.services import sqs; print(inspect.getsource(sqs))"
-    assert "await asyncio.sleep(min(0.1," in told(program)
+    assert "await asyncio.sleep(min(0.1," in run_python(program)
 
 
-def test_only_the_named_sleeps_change() -> None:
+def test_only_the_patched_sleeps_change() -> None:
     class Clock:
         slept: list[float] = []
         name = "time"
@@ -239,37 +239,37 @@ def test_only_the_named_sleeps_change() -> None:
     assert Service.time.name == "time"
 
 
-def test_state_is_copied_and_written_value_by_value() -> None:
+def test_state_is_deep_copied_and_written_as_json() -> None:
     program = (
         "import inspect; from ministack.core import persistence; from ministack.services import dynamodb; "
         "print(inspect.getsource(dynamodb.get_state), inspect.getsource(persistence.save_state))"
     )
-    assert "copy.deepcopy(" in told(program)
-    assert "json.dump(" in told(program)
+    assert "copy.deepcopy(" in run_python(program)
+    assert "json.dump(" in run_python(program)
 
 
-def test_a_file_that_cannot_be_read_counts_as_none(tmp_path: Path) -> None:
+def test_an_unreadable_state_file_is_treated_as_missing(tmp_path: Path) -> None:
     (tmp_path / "dynamodb.json").write_text('{"__ministack_format__": 2, "payl')
     program = (
         "from ministack.core import persistence as p; "
         f"p.PERSIST_STATE, p.STATE_DIR = True, {str(tmp_path)!r}; print(p.load_state('dynamodb'))"
     )
-    assert told(program) == "None"
+    assert run_python(program) == "None"
 
 
-def test_docker_is_looked_for_at_start_and_stop() -> None:
+def test_docker_containers_are_searched_at_start_and_stop() -> None:
     program = "import inspect, ministack.app as a; print(inspect.getsource(a._handle_lifespan))"
-    assert told(program).count("_stop_docker_containers") == 2
+    assert run_python(program).count("_stop_docker_containers") == 2
 
 
-def test_the_emulator_of_dev_does_better(tmp_path: Path) -> None:
+def test_the_patched_emulator_saves_state_and_resumes_executions(tmp_path: Path) -> None:
     folder, said = StateFolder.at(tmp_path), list[str]()
     folder.save_deployment(version="any")
     with folder.locked() as lock:
         cloud = Cloud.start(folder, bind(0), lock)
         try:
             cloud.wait_until_up()
-            first = use(Endpoint(cloud.endpoint))
+            first = observe(Endpoint(cloud.endpoint))
         finally:
             cloud.stop(said.append)
         saved = {file.stem for file in (folder.cloud / "state").glob("*.json")}

@@ -25,26 +25,26 @@ WORKER = {"name": "w", "groups": ["default"], "host": "h", "port": 1, "cores": 1
 
 
 def state_of(laptop: Laptop) -> Any:
-    return laptop.request("GET", "/v1/jobs/kept/t1").json()["state"]
+    return laptop.request("GET", "/v1/jobs/restarted/t1").json()["state"]
 
 
-def until_tasks_are_queued(laptop: Laptop) -> None:
-    """The step waits for its tasks: its token is in its row, its messages in the queue."""
+def wait_until_tasks_are_queued(laptop: Laptop) -> None:
+    """Wait until the step has its token and its messages are in the queue."""
     deadline = time.monotonic() + 20
-    while laptop.request("GET", "/v1/jobs/kept/t1/steps/a").json().get("state") != "READY":
+    while laptop.request("GET", "/v1/jobs/restarted/t1/steps/a").json().get("state") != "READY":
         assert time.monotonic() < deadline
         time.sleep(0.05)
     time.sleep(1)
 
 
-def work_to_the_end(laptop: Laptop) -> None:
-    """A worker by hand: takes what there is and reports success."""
+def complete_job(laptop: Laptop) -> None:
+    """Register a worker, lease all tasks and report success until the Job has ended."""
     me = laptop.request("POST", "/v1/workers", WORKER).json()
     deadline = time.monotonic() + 40
     while state_of(laptop) not in ("SUCCESS", "FAILED"):
-        assert time.monotonic() < deadline, laptop.request("GET", "/v1/jobs/kept/t1").text
-        wanted = {"workerId": me["id"], "session": me["session"], "max": 10, "waitSeconds": 2}
-        leases = laptop.request("POST", "/v1/work:lease", wanted).json()["items"]
+        assert time.monotonic() < deadline, laptop.request("GET", "/v1/jobs/restarted/t1").text
+        request = {"workerId": me["id"], "session": me["session"], "max": 10, "waitSeconds": 2}
+        leases = laptop.request("POST", "/v1/work:lease", request).json()["items"]
         results = [
             {key: lease[key] for key in ("taskId", "attempt", "receipt")} | {"outcome": "success"}
             for lease in leases
@@ -55,70 +55,72 @@ def work_to_the_end(laptop: Laptop) -> None:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
-def test_a_running_job_goes_on_after_a_restart(tmp_path: Path, sign: signal.Signals) -> None:
+def test_a_running_job_continues_after_a_restart(tmp_path: Path, sign: signal.Signals) -> None:
     with start_laptop(tmp_path, workers=0) as laptop:
-        assert laptop.request("PUT", "/v1/definitions/kept", DEFINITION).is_success
-        assert laptop.request("POST", "/v1/jobs", {"jobName": "kept", "trigger": "t1"}).status_code == 202
-        until_tasks_are_queued(laptop)
+        assert laptop.request("PUT", "/v1/definitions/restarted", DEFINITION).is_success
+        assert (
+            laptop.request("POST", "/v1/jobs", {"jobName": "restarted", "trigger": "t1"}).status_code == 202
+        )
+        wait_until_tasks_are_queued(laptop)
         before = (laptop.url, laptop.token)
-        family = descendants(laptop.process.pid)
+        processes = descendants(laptop.process.pid)
         os.kill(laptop.process.pid, sign)
-        assert still_alive(family | {laptop.process.pid}, 5) == {}
+        assert still_alive(processes | {laptop.process.pid}, 5) == {}
     with start_laptop(tmp_path, workers=0) as laptop:
         assert (laptop.url, laptop.token) == before
-        assert laptop.request("GET", "/v1/definitions/kept").is_success
-        work_to_the_end(laptop)
+        assert laptop.request("GET", "/v1/definitions/restarted").is_success
+        complete_job(laptop)
         assert state_of(laptop) == "SUCCESS"
 
 
 def test_a_restart_right_after_a_sigkill_waits_for_the_state_to_be_saved(tmp_path: Path) -> None:
     with start_laptop(tmp_path, workers=0) as laptop:
-        assert laptop.request("PUT", "/v1/definitions/kept", DEFINITION).is_success
+        assert laptop.request("PUT", "/v1/definitions/restarted", DEFINITION).is_success
         os.kill(laptop.process.pid, signal.SIGKILL)
-        with start_laptop(tmp_path, workers=0) as again:
-            assert again.request("GET", "/v1/definitions/kept").is_success
+        with start_laptop(tmp_path, workers=0) as restarted:
+            assert restarted.request("GET", "/v1/definitions/restarted").is_success
 
 
-def test_a_spoilt_state_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_corrupt_state_is_refused_and_not_changed(tmp_path: Path) -> None:
     with start_laptop(tmp_path, workers=0) as laptop:
-        assert laptop.request("PUT", "/v1/definitions/kept", DEFINITION).is_success
+        assert laptop.request("PUT", "/v1/definitions/restarted", DEFINITION).is_success
     services = laptop.state / "cloud" / "state"
     for file in (services / "dynamodb.json", laptop.state / "deployment.json"):
-        whole = file.read_bytes()
-        file.write_bytes(whole[: len(whole) // 2])
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2])
         before = contents(services)
         refused = laptop.run("dev", "--json", "--state", str(laptop.state))
         assert (refused.returncode, refused.stdout) == (2, "")
         assert f"{file} cannot be read" in refused.stderr.splitlines()[-1]
         assert f"remove the state folder {laptop.state} " in refused.stderr.splitlines()[-1]
         assert contents(services) == before
-        file.write_bytes(whole)
+        file.write_bytes(content)
     with start_laptop(tmp_path, workers=0) as laptop:
-        assert laptop.request("GET", "/v1/definitions/kept").is_success
+        assert laptop.request("GET", "/v1/definitions/restarted").is_success
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_changed_code_is_deployed_over_the_kept_state(tmp_path: Path) -> None:
+def test_changed_code_is_deployed_and_the_state_stays(tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name in ("functions", "statemachine", "layers/core/python"):
         shutil.copytree(PROJECT / name, project / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     shutil.copy(PROJECT / "template.yaml", project)
-    said_first = run_once(project, tmp_path)
-    said_same = run_once(project, tmp_path)
+    first_log = run_once(project, tmp_path)
+    unchanged_log = run_once(project, tmp_path)
     authorizer = project / "functions" / "authorizer" / "app.py"
     authorizer.write_text(
         "def handler(event, context):\n    return {'isAuthorized': True, 'context': {'actor': 'changed'}}\n"
     )
-    said_changed = run_once(project, tmp_path)
-    assert [said.count("deploying") for said in (said_first, said_same, said_changed)] == [1, 0, 1]
-    assert said_changed.splitlines()[-1] == "[200]"
+    changed_log = run_once(project, tmp_path)
+    assert [log.count("deploying") for log in (first_log, unchanged_log, changed_log)] == [1, 0, 1]
+    assert changed_log.splitlines()[-1] == "[200]"
 
 
 def run_once(project: Path, folder: Path) -> str:
-    """Start `dev` on a copy of the project, ask for the groups without a token, stop."""
+    """Start `dev` on a copy of the project, request the groups without a token, stop; return the log."""
     program = (
         "import sys, urllib.request, urllib.error\n"
         "from pathlib import Path\n"

@@ -23,7 +23,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield laptop_stage(laptop)
 
 
-def test_chain(stage: Stage) -> None:
+def test_a_chain_runs_in_order(stage: Stage) -> None:
     stage.define(
         {"stepName": "a", "type": "shell", "content": "echo one"},
         {"stepName": "b", "dependentStep": "a", "command": {"name": "echo", "args": "two {{ shard.index }}"}},
@@ -39,7 +39,7 @@ def test_chain(stage: Stage) -> None:
     assert all(end <= start for (_, end), (start, _) in pairwise(times))
 
 
-def test_diamond(stage: Stage) -> None:
+def test_a_diamond_succeeds(stage: Stage) -> None:
     stage.define(
         {"stepName": "a"},
         {"stepName": "b", "dependentStep": "a", "sharding": 5},
@@ -51,7 +51,7 @@ def test_diamond(stage: Stage) -> None:
     assert set(stage.states(job).values()) == {"SUCCESS"}
 
 
-def test_wide_fan_out(stage: Stage) -> None:
+def test_a_wide_step_runs_each_shard_once(stage: Stage) -> None:
     stage.define({"stepName": "wide", "sharding": 300, "maxTaskCount": 100})
     stage.submit()
     job = stage.finished()
@@ -61,7 +61,7 @@ def test_wide_fan_out(stage: Stage) -> None:
     assert {task["attempt"] for task in tasks} == {1}
 
 
-def test_tolerated_failure(stage: Stage) -> None:
+def test_tolerated_failures_let_a_step_succeed(stage: Stage) -> None:
     stage.define(
         {
             "stepName": "t",
@@ -79,7 +79,7 @@ def test_tolerated_failure(stage: Stage) -> None:
     assert (failed["state"], failed["exitCode"], failed["stderr"]) == ("FAILED", 7, "broken\n")
 
 
-def test_can_fail_and_skip(stage: Stage) -> None:
+def test_a_failed_step_is_tolerated_or_skips_its_dependents(stage: Stage) -> None:
     stage.define(
         {"stepName": "maybe", "type": "shell", "content": "exit 1", "canFail": True},
         {"stepName": "after", "dependentStep": "maybe"},
@@ -100,7 +100,7 @@ def test_can_fail_and_skip(stage: Stage) -> None:
     assert job["lastFailed"] == f"{job['id']}_2_0"
 
 
-def test_retries(stage: Stage) -> None:
+def test_a_failed_task_is_retried(stage: Stage) -> None:
     stage.define(
         {"stepName": "r", "type": "shell", "content": 'test "$SHARDMILL_ATTEMPT" -ge 3'},
         failedRetries=2,
@@ -113,7 +113,7 @@ def test_retries(stage: Stage) -> None:
     assert [attempt["exitCode"] for attempt in task["attempts"]] == [1, 1, 0]
 
 
-def test_pack(stage: Stage) -> None:
+def test_a_pack_step_has_ranges(stage: Stage) -> None:
     stage.define(
         {
             "stepName": "p",
@@ -125,11 +125,11 @@ def test_pack(stage: Stage) -> None:
     )
     stage.submit()
     assert stage.finished()["state"] == "SUCCESS"
-    said = [stage.step("p", f"/tasks/{index}/logs")["text"] for index in range(3)]
-    assert said == ["1-3\n", "4-6\n", "7-7\n"]
+    logs = [stage.step("p", f"/tasks/{index}/logs")["text"] for index in range(3)]
+    assert logs == ["1-3\n", "4-6\n", "7-7\n"]
 
 
-def test_fail_fast(stage: Stage) -> None:
+def test_fail_fast_kills_the_remaining_tasks(stage: Stage) -> None:
     stage.define(
         {
             "stepName": "f",
@@ -148,14 +148,14 @@ def test_fail_fast(stage: Stage) -> None:
     assert sum(counts.values()) == 200
 
 
-def test_timeout_kills_the_whole_group(stage: Stage) -> None:
+def test_a_timeout_kills_background_processes_too(stage: Stage) -> None:
     stage.define({"stepName": "slow", "type": "shell", "content": "sleep 60 & sleep 60", "timeoutSeconds": 1})
     stage.submit()
     assert stage.finished()["state"] == "FAILED"
     assert stage.step("slow", "/tasks/0")["reason"] == "timed-out"
 
 
-def test_long_output_is_kept_whole_and_its_end_is_in_the_task(stage: Stage) -> None:
+def test_long_output_is_stored_and_its_end_is_in_the_task(stage: Stage) -> None:
     stage.define({"stepName": "big", "type": "shell", "content": "seq 1 300000"})
     stage.submit()
     assert stage.finished()["state"] == "SUCCESS"
@@ -167,7 +167,7 @@ def test_long_output_is_kept_whole_and_its_end_is_in_the_task(stage: Stage) -> N
     assert text == "".join(f"{n}\n" for n in range(1, 300_001))
 
 
-def _leased(stage: Stage, worker: dict[str, Any], count: int) -> list[dict[str, Any]]:
+def _lease(stage: Stage, worker: dict[str, Any], count: int) -> list[dict[str, Any]]:
     request = {"workerId": worker["id"], "max": 10, "waitSeconds": 1}
     held: list[dict[str, Any]] = []
     stage.until(
@@ -187,7 +187,7 @@ def _report(
     return stage.call("POST", "/v1/work:report", {"workerId": worker["id"], "results": results})
 
 
-def test_duplicate_delivery_and_late_and_repeated_reports(stage: Stage) -> None:
+def test_duplicate_messages_and_late_or_repeated_reports_have_no_effect(stage: Stage) -> None:
     group = f"g{stage.name}"
     assert stage.call("PUT", f"/v1/groups/{group}", {"leaseSeconds": 600})[0] == 201
     first, second = (
@@ -195,7 +195,7 @@ def test_duplicate_delivery_and_late_and_repeated_reports(stage: Stage) -> None:
     )
     stage.define({"stepName": "a", "sharding": 2}, workerGroup=group)
     job = stage.submit()
-    held = _leased(stage, first, 2)
+    held = _lease(stage, first, 2)
     for rank in (0, 1):
         stage.sqs.send_message(
             QueueUrl=stage.lane(group), MessageBody=Ticket(job["id"], 1, 0, 1, rank).encode()
@@ -209,10 +209,10 @@ def test_duplicate_delivery_and_late_and_repeated_reports(stage: Stage) -> None:
     assert _report(stage, first, held[:1], "failed")[0] == 409
     back = {"taskId": held[1]["taskId"], "attempt": 1, "receipt": held[1]["receipt"]}
     assert stage.call("POST", "/v1/work:release", {"workerId": first["id"], "tasks": [back]})[0] == 200
-    again = _leased(stage, second, 1)
-    assert [task["attempt"] for task in again] == [2]
+    released = _lease(stage, second, 1)
+    assert [task["attempt"] for task in released] == [2]
     assert _report(stage, first, held[1:], "failed-permanent")[0] == 409
-    assert _report(stage, second, again, "success")[0] == 200
+    assert _report(stage, second, released, "success")[0] == 200
     done = stage.finished()
     assert done["state"] == "SUCCESS"
     assert done["steps"][0]["counts"] == {"SUCCESS": 2}

@@ -1,4 +1,4 @@
-"""Real worker processes on the laptop cloud: direct and HTTP, killed, many, and the Lambda runner."""
+"""Worker processes on the laptop cloud: direct, over HTTP, killed, stopped and on Lambda; large Jobs."""
 
 import os
 import signal
@@ -19,9 +19,9 @@ def group(laptop: Laptop, name: str, lease_seconds: int = 10) -> str:
 
 
 @pytest.mark.timeout(180)
-def test_a_task_whose_worker_is_killed_runs_elsewhere_and_counts_no_failure(laptop: Laptop) -> None:
+def test_a_task_whose_worker_is_killed_runs_on_another_and_counts_no_failure(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
-    name = group(laptop, "mortal")
+    name = group(laptop, "killed-workers")
     stage.define(
         {
             "stepName": "slow",
@@ -31,18 +31,17 @@ def test_a_task_whose_worker_is_killed_runs_elsewhere_and_counts_no_failure(lapt
         },
         workerGroup=name,
     )
-    victim = laptop.worker("--group", name, "--slots", "2", "--name", "victim")
+    killed = laptop.worker("--group", name, "--slots", "2", "--name", "killed")
     stage.submit()
     stage.until(
         lambda: stage.job(), lambda job: job["steps"] and job["steps"][0]["counts"].get("RUNNING") == 2
     )
-    children = descendants(victim.pid)
-    victim.kill()
+    children = descendants(killed.pid)
+    killed.kill()
     for child in children:
-        with_child = f"/proc/{child}"
-        if os.path.exists(with_child):
+        if os.path.exists(f"/proc/{child}"):
             os.kill(child, signal.SIGKILL)
-    laptop.worker("--group", name, "--slots", "2", "--name", "heir")
+    laptop.worker("--group", name, "--slots", "2", "--name", "replacement")
     job = stage.finished(seconds=120)
     assert job["state"] == "SUCCESS"
     for index in (0, 1):
@@ -51,7 +50,7 @@ def test_a_task_whose_worker_is_killed_runs_elsewhere_and_counts_no_failure(lapt
         assert [attempt["reason"] for attempt in task["attempts"]] == ["lost", None]
 
 
-def test_a_worker_over_http_with_a_token_only(laptop: Laptop) -> None:
+def test_a_worker_over_http_needs_only_a_token(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     name = group(laptop, "remote")
     stage.define(
@@ -68,7 +67,7 @@ def test_a_worker_over_http_with_a_token_only(laptop: Laptop) -> None:
     assert mine["groups"] == [name]
 
 
-def test_the_lambda_group_runs_without_any_worker(laptop: Laptop) -> None:
+def test_the_lambda_group_runs_tasks_without_workers(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     stage.define(
         {"stepName": "a", "sharding": 25},
@@ -82,7 +81,7 @@ def test_the_lambda_group_runs_without_any_worker(laptop: Laptop) -> None:
     assert stage.step("b", "/tasks/0")["stdout"] == "from lambda\n"
 
 
-def test_a_worker_that_is_stopped_hands_its_tasks_on_at_once(laptop: Laptop) -> None:
+def test_a_stopped_worker_hands_back_its_tasks(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     name = group(laptop, "leaving", lease_seconds=300)
     stage.define(
@@ -100,7 +99,7 @@ def test_a_worker_that_is_stopped_hands_its_tasks_on_at_once(laptop: Laptop) -> 
     assert stage.step("a", "/tasks/0")["failed"] == 0
 
 
-def test_fifty_simultaneous_requests_make_one_job(laptop: Laptop) -> None:
+def test_fifty_simultaneous_requests_create_one_job(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     stage.define({"stepName": "a"})
     request = {"jobName": stage.name, "trigger": "same"}
@@ -113,7 +112,7 @@ def test_fifty_simultaneous_requests_make_one_job(laptop: Laptop) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_twenty_thousand_shards(laptop: Laptop) -> None:
+def test_a_step_with_twenty_thousand_shards_succeeds(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     stage.define({"stepName": "giant", "sharding": 20_000})
     stage.submit()
@@ -126,7 +125,7 @@ def test_twenty_thousand_shards(laptop: Laptop) -> None:
 
 
 @pytest.mark.timeout(200)
-def test_two_thousand_steps_are_planned_and_skipped_one_after_the_other(laptop: Laptop) -> None:
+def test_two_thousand_dependent_steps_are_skipped_after_a_failure(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     first = {"stepName": "s0", "type": "shell", "content": "exit 42"}
     stage.define(first, *[{"stepName": f"s{n}", "dependentStep": f"s{n - 1}"} for n in range(1, 2000)])

@@ -12,13 +12,13 @@ from support.fakes.webhook_receiver import receiver
 from support.laptop import Laptop
 from support.waits import run_until
 
-pytestmark = pytest.mark.xdist_group("waiting")  # for ticks and heartbeats, beside the busy ones
+pytestmark = pytest.mark.xdist_group("waiting")  # waits for ticks and heartbeats, uses little CPU
 
 
-def test_a_webhook_is_told_until_it_listens(laptop: Laptop) -> None:
+def test_a_webhook_is_retried_until_it_succeeds(laptop: Laptop) -> None:
     with receiver() as hook:
         hook.statuses = [503]
-        notify = [{"on": ["success"], "webhook": {"url": hook.url, "secret": "between us"}}]
+        notify = [{"on": ["success"], "webhook": {"url": hook.url, "secret": "webhook-secret"}}]
         definition = {"steps": [{"stepName": "a"}], "notify": notify}
         laptop.request("PUT", "/v1/definitions/noticed", definition).raise_for_status()
         laptop.request("POST", "/v1/jobs", {"jobName": "noticed", "trigger": "t"}).raise_for_status()
@@ -28,5 +28,5 @@ def test_a_webhook_is_told_until_it_listens(laptop: Laptop) -> None:
     assert first.body == second.body
     assert second.event["subject"] == "noticed/t"
     signed = f"{second.headers['webhook-id']}.{second.headers['webhook-timestamp']}.".encode() + second.body
-    wanted = base64.b64encode(hmac.new(b"between us", signed, hashlib.sha256).digest()).decode()
-    assert second.headers["webhook-signature"] == f"v1,{wanted}"
+    expected = base64.b64encode(hmac.new(b"webhook-secret", signed, hashlib.sha256).digest()).decode()
+    assert second.headers["webhook-signature"] == f"v1,{expected}"

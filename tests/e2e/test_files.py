@@ -37,12 +37,12 @@ def submit(laptop: Laptop, name: str, **request: Any) -> None:
     assert answer.status_code == 202, answer.text
 
 
-def ended(laptop: Laptop, name: str, seconds: float = 60, trigger: str = "t") -> dict[str, Any]:
-    def look() -> dict[str, Any] | None:
+def wait_for_end(laptop: Laptop, name: str, seconds: float = 60, trigger: str = "t") -> dict[str, Any]:
+    def ended() -> dict[str, Any] | None:
         job: dict[str, Any] = laptop.request("GET", f"/v1/jobs/{name}/{trigger}").json()
         return job if job["state"] in ("SUCCESS", "FAILED", "SUSPENDED", "KILLED") else None
 
-    found = run_until(look, seconds, interval=0.1)
+    found = run_until(ended, seconds, interval=0.1)
     assert found is not None
     return found
 
@@ -61,20 +61,20 @@ def content(file: dict[str, Any]) -> bytes:
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A text of 200 MB, of some thousand different words."""
-    chance = random.Random(200)
-    words = [f"w{number}-{'x' * chance.randint(4, 24)}" for number in range(3_000)]
+    """A text of 200 MB with 3,000 different words."""
+    generator = random.Random(200)
+    words = [f"w{number}-{'x' * generator.randint(4, 24)}" for number in range(3_000)]
     path = tmp_path_factory.mktemp("text") / "text"
     with path.open("w") as file:
         while file.tell() < TEXT_BYTES:
-            lines = (" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(400))
+            lines = (" ".join(generator.choices(words, k=generator.randint(1, 9))) for _ in range(400))
             file.write(("\n".join(lines) + "\n") * 40)
     yield path
     path.unlink()
 
 
-def test_the_words_of_a_large_text_are_counted_in_sixteen_shards(laptop: Laptop, text: Path) -> None:
-    """The example of the docs, by the commands of the docs."""
+def test_the_word_count_example_splits_a_large_text_into_sixteen_shards(laptop: Laptop, text: Path) -> None:
+    """Run the example with the commands from the docs."""
 
     def run(*words: str) -> str:
         done = laptop.run(*words, seconds=180)
@@ -94,7 +94,7 @@ def test_the_words_of_a_large_text_are_counted_in_sixteen_shards(laptop: Laptop,
 
 
 @pytest.mark.parametrize("form", [(), ("--aws",)])
-def test_a_list_fans_out_and_its_results_come_together(laptop: Laptop, form: tuple[str, ...]) -> None:
+def test_a_list_fans_out_and_its_outputs_are_joined(laptop: Laptop, form: tuple[str, ...]) -> None:
     group = f"fan{len(form)}"
     assert laptop.request("PUT", f"/v1/groups/{group}", {}).is_success
     laptop.worker("--group", group, "--slots", "4", *form)
@@ -123,7 +123,7 @@ def test_a_list_fans_out_and_its_results_come_together(laptop: Laptop, form: tup
         workerGroup=group,
     )
     submit(laptop, group)
-    job = ended(laptop, group)
+    job = wait_for_end(laptop, group)
     assert job["state"] == "SUCCESS", json.dumps(job)[:2000]
     assert [step["state"] for step in job["steps"]] == ["SUCCESS", "SUCCESS", "SUCCESS", "SKIPPED"]
     [everything] = files(laptop, group, name="all")
@@ -135,7 +135,7 @@ records = st.lists(st.tuples(st.text("ACGTN", max_size=400), st.integers(0, 60))
 
 @settings(max_examples=6, deadline=None)
 @given(records=records, shards=st.integers(2, 9), number=st.uuids())
-def test_the_parts_of_a_fasta_file_are_whole_records_and_make_it_again(
+def test_the_parts_of_a_fasta_file_are_whole_records_and_add_up_to_it(
     laptop: Laptop, records: list[tuple[str, int]], shards: int, number: UUID
 ) -> None:
     lines = [
@@ -158,21 +158,21 @@ def test_the_parts_of_a_fasta_file_are_whole_records_and_make_it_again(
         {
             "stepName": "join",
             "inputs": [{"name": "all", "origin": "part", "pattern": "part-*"}],
-            "content": "cp all again",
-            "outputs": [{"name": "again"}],
+            "content": "cp all joined",
+            "outputs": [{"name": "joined"}],
         },
         params={"key": ""},
     )
     submit(laptop, "fasta", trigger=str(number), params={"key": str(number)})
-    job = ended(laptop, "fasta", trigger=str(number))
+    job = wait_for_end(laptop, "fasta", trigger=str(number))
     assert job["state"] == "SUCCESS", job
     assert 1 <= job["steps"][0]["totalWork"] <= min(shards, len(records))
-    [again] = files(laptop, "fasta", trigger=str(number), name="again")
-    assert content(again) == original
+    [joined] = files(laptop, "fasta", trigger=str(number), name="joined")
+    assert content(joined) == original
 
 
 @pytest.mark.parametrize(
-    ("content_", "output", "said"),
+    ("content_", "output", "message"),
     [
         ("true", {"name": "out"}, "output 'out' is missing"),
         (": > out", {"name": "out", "nonzero": True}, "empty"),
@@ -180,36 +180,36 @@ def test_the_parts_of_a_fasta_file_are_whole_records_and_make_it_again(
         ("mkdir sub; ln -s /etc sub/dir", {"name": "sub/dir/passwd"}, "sub/dir"),
     ],
 )
-def test_an_output_that_is_not_as_it_must_be_fails_the_attempt(
-    laptop: Laptop, content_: str, output: dict[str, Any], said: str
+def test_an_invalid_output_fails_the_attempt(
+    laptop: Laptop, content_: str, output: dict[str, Any], message: str
 ) -> None:
     name = "bad" + hashlib.sha256(content_.encode()).hexdigest()[:8]
     define(laptop, name, {"stepName": "a", "content": content_, "outputs": [output]})
     submit(laptop, name)
-    job = ended(laptop, name)
+    job = wait_for_end(laptop, name)
     assert job["state"] == "FAILED"
-    assert said in job["steps"][0]["notes"]
+    assert message in job["steps"][0]["notes"]
     assert files(laptop, name) == []
 
 
 @pytest.mark.xdist_group("waiting")
-def test_a_worker_that_dies_in_the_middle_of_an_upload_leaves_no_trace(laptop: Laptop) -> None:
-    assert laptop.request("PUT", "/v1/groups/carriers", {"leaseSeconds": 10}).is_success
-    first = laptop.worker("--group", "carriers")
+def test_a_worker_killed_during_an_upload_leaves_no_file(laptop: Laptop) -> None:
+    assert laptop.request("PUT", "/v1/groups/uploaders", {"leaseSeconds": 10}).is_success
+    first = laptop.worker("--group", "uploaders")
     make = 'head -c 250000000 /dev/zero | tr "\\0" "$SHARDMILL_ATTEMPT" > big'
     define(
         laptop,
         "dying",
         {"stepName": "a", "content": make, "outputs": [{"name": "big"}]},
-        workerGroup="carriers",
+        workerGroup="uploaders",
     )
     submit(laptop, "dying")
     bucket, s3 = storage(laptop)
     run_until(lambda: s3.list_multipart_uploads(Bucket=bucket).get("Uploads"), 60, interval=0.02)
     first.kill()
     assert files(laptop, "dying") == []
-    laptop.worker("--group", "carriers")
-    job = ended(laptop, "dying", 90)
+    laptop.worker("--group", "uploaders")
+    job = wait_for_end(laptop, "dying", 90)
     assert job["state"] == "SUCCESS", job
     [file] = files(laptop, "dying")
     assert (file["attempt"], file["size"]) == (2, 250_000_000)

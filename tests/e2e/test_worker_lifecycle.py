@@ -19,14 +19,14 @@ def worker_row(stage: Stage, name: str) -> dict[str, Any]:
     return stage.get(f"/v1/workers/{worker_id(name)}")
 
 
-def running(stage: Stage, count: int) -> None:
-    def there(job: dict[str, Any]) -> bool:
+def wait_until_running(stage: Stage, count: int) -> None:
+    def enough(job: dict[str, Any]) -> bool:
         return bool(job["steps"]) and job["steps"][0]["counts"].get("RUNNING", 0) >= count
 
-    stage.until(stage.job, there)
+    stage.until(stage.job, enough)
 
 
-def online(stage: Stage, *names: str) -> None:
+def wait_until_online(stage: Stage, *names: str) -> None:
     for name in names:
         stage.until(
             lambda name=name: stage.get("/v1/workers?limit=1000")["items"],
@@ -45,9 +45,9 @@ def test_a_frozen_worker_loses_its_task_and_cannot_overwrite_the_newer_attempt(
     stage.define({"stepName": "a", "type": "shell", "content": content}, workerGroup=name)
     frozen = laptop.worker("--group", name, "--name", f"{name}-frozen", *form)
     stage.submit()
-    running(stage, 1)
+    wait_until_running(stage, 1)
     os.kill(frozen.pid, signal.SIGSTOP)
-    laptop.worker("--group", name, "--name", f"{name}-heir")
+    laptop.worker("--group", name, "--name", f"{name}-second")
     try:
         job = stage.finished(seconds=90)
     finally:
@@ -64,13 +64,13 @@ def test_a_frozen_worker_loses_its_task_and_cannot_overwrite_the_newer_attempt(
 
 
 @pytest.mark.timeout(180)
-def test_a_worker_drained_under_load_finishes_what_it_holds_and_leaves(laptop: Laptop) -> None:
+def test_a_worker_drained_under_load_finishes_its_tasks_and_exits(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     name = group(laptop, "draining")
     stage.define({"stepName": "a", "sharding": 40, "type": "shell", "content": "sleep 0.2"}, workerGroup=name)
     leaving = laptop.worker("--group", name, "--name", "drained", "--slots", "2")
     stage.submit()
-    running(stage, 1)
+    wait_until_running(stage, 1)
     assert laptop.run("workers", "drain", "drained", "--reason", "new kernel").returncode == 0
     assert leaving.popen is not None
     assert leaving.popen.wait(60) == 0
@@ -81,31 +81,33 @@ def test_a_worker_drained_under_load_finishes_what_it_holds_and_leaves(laptop: L
     job = stage.finished(seconds=60)
     assert job["steps"][0]["counts"] == {"SUCCESS": 40}
     tasks = stage.step("a", "/tasks?limit=100")["items"]
-    assert {task["failed"] for task in tasks} == {0}  # what it had not begun it may have handed back
+    assert {task["failed"] for task in tasks} == {
+        0
+    }  # tasks that it had not started may have been handed back
 
 
 @pytest.mark.timeout(120)
-def test_of_two_workers_of_one_name_the_older_stops(laptop: Laptop) -> None:
+def test_a_worker_stops_when_another_registers_with_its_name(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
-    name = group(laptop, "namesakes")
-    older = laptop.worker("--group", name, "--name", "namesake")
-    online(stage, "namesake")
-    laptop.worker("--group", name, "--name", "namesake")
+    name = group(laptop, "same-name")
+    older = laptop.worker("--group", name, "--name", "duplicate")
+    wait_until_online(stage, "duplicate")
+    laptop.worker("--group", name, "--name", "duplicate")
     assert older.popen is not None
     assert older.popen.wait(60) != 0
     assert "registered again" in older.said()
     stage.define({"stepName": "a"}, workerGroup=name)
     stage.submit()
     assert stage.finished()["state"] == "SUCCESS"
-    assert worker_row(stage, "namesake")["session"] == 2
+    assert worker_row(stage, "duplicate")["session"] == 2
 
 
 @pytest.mark.timeout(120)
-def test_a_worker_of_the_wrong_apps_passes_on_until_one_of_the_right_ones_comes(laptop: Laptop) -> None:
+def test_a_worker_without_the_required_app_passes_tasks_on(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     name = group(laptop, "picky")
     laptop.worker("--group", name, "--name", "picky-wrong", "--app", "fasta")
-    online(stage, "picky-wrong")
+    wait_until_online(stage, "picky-wrong")
     command = {"name": "/bin/echo", "args": "hello {{ shard.index }}"}
     stage.define({"stepName": "a", "sharding": 3, "command": command}, workerGroup=name)
     stage.submit()
@@ -123,7 +125,7 @@ def test_five_failures_in_a_row_suspend_a_worker_until_it_is_resumed(laptop: Lap
     stage = laptop_stage(laptop)
     name = group(laptop, "failing")
     worker = laptop.worker("--group", name, "--name", "failing")
-    online(stage, "failing")
+    wait_until_online(stage, "failing")
     stage.define(
         {
             "stepName": "a",
@@ -150,7 +152,7 @@ def test_five_failures_in_a_row_suspend_a_worker_until_it_is_resumed(laptop: Lap
 
 
 @pytest.mark.timeout(120)
-def test_rejections(laptop: Laptop) -> None:
+def test_a_worker_above_its_maximum_load_rejects_tasks(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     name = group(laptop, "rejecting")
     laptop.worker("--group", name, "--name", "loaded", "--max-load", "0")
@@ -164,7 +166,7 @@ def test_rejections(laptop: Laptop) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_program_may_reject_a_task_and_end_it_for_good(laptop: Laptop) -> None:
+def test_exit_codes_reject_a_task_or_fail_it_permanently(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     content = 'test "$SHARDMILL_ATTEMPT" -gt 1 && exit 42; exit 75'
     stage.define({"stepName": "a", "type": "shell", "content": content}, rejectInterval=0, failedRetries=9)
@@ -175,7 +177,7 @@ def test_a_program_may_reject_a_task_and_end_it_for_good(laptop: Laptop) -> None
 
 
 @pytest.mark.timeout(120)
-def test_a_timeout_ends_the_whole_process_group(laptop: Laptop) -> None:
+def test_a_timeout_ends_the_process_group(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     marker = f"sleep 7{os.getpid() % 10_000:04d}1"
     stage.define(
@@ -191,7 +193,7 @@ def test_a_timeout_ends_the_whole_process_group(laptop: Laptop) -> None:
 
 
 @pytest.mark.timeout(200)
-def test_a_job_of_high_priority_overtakes_two_thousand_tasks(laptop: Laptop) -> None:
+def test_a_job_with_high_priority_overtakes_two_thousand_tasks(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
     name = group(laptop, "busy-lane")
     stage.define(
@@ -201,7 +203,7 @@ def test_a_job_of_high_priority_overtakes_two_thousand_tasks(laptop: Laptop) -> 
     )
     stage.submit()
     worker = laptop.worker("--group", name, "--name", "busy-lane", "--slots", "2")
-    running(stage, 1)
+    wait_until_running(stage, 1)
     urgent = laptop_stage(laptop)
     urgent.define({"stepName": "a", "type": "shell", "content": "true"}, workerGroup=name, priority=10)
     urgent.submit()
@@ -212,14 +214,14 @@ def test_a_job_of_high_priority_overtakes_two_thousand_tasks(laptop: Laptop) -> 
 
 
 @pytest.mark.timeout(200)
-def test_a_small_job_does_not_wait_for_a_giant_one(laptop: Laptop) -> None:
+def test_a_small_job_does_not_wait_for_a_large_one(laptop: Laptop) -> None:
     giant = laptop_stage(laptop)
     name = group(laptop, "shared-lane")
     task = {"stepName": "a", "type": "shell", "content": "sleep 0.05"}
     giant.define({**task, "sharding": 10_000}, workerGroup=name)
     giant.submit()
     worker = laptop.worker("--group", name, "--name", "shared-lane", "--slots", "2")
-    running(giant, 1)
+    wait_until_running(giant, 1)
     small = laptop_stage(laptop)
     small.define({**task, "sharding": 10}, workerGroup=name)
     small.submit()
@@ -230,9 +232,9 @@ def test_a_small_job_does_not_wait_for_a_giant_one(laptop: Laptop) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_progress_and_output_and_a_log_that_is_followed(laptop: Laptop) -> None:
+def test_progress_output_and_live_logs_of_a_task(laptop: Laptop) -> None:
     stage = laptop_stage(laptop)
-    name = group(laptop, "telling")
+    name = group(laptop, "live-logs")
     content = (
         "echo first; echo '40 half way' > $SHARDMILL_PROGRESS; echo '[1, 2]' > $SHARDMILL_OUTPUT; "
         "while [ ! -e {{ params.flag }} ]; do sleep 0.2; done; echo last"
@@ -240,9 +242,9 @@ def test_progress_and_output_and_a_log_that_is_followed(laptop: Laptop) -> None:
     flag = laptop.state.parent / "flag"
     step = {"stepName": "a", "type": "shell", "content": content}
     stage.define(step, workerGroup=name, params={"flag": str(flag)})
-    laptop.worker("--group", name, "--name", "telling")
+    laptop.worker("--group", name, "--name", "live-logs")
     stage.submit()
-    running(stage, 1)
+    wait_until_running(stage, 1)
     task = stage.until(lambda: stage.step("a", "/tasks/0"), lambda task: task["progress"])
     assert task["progress"] == {"percent": 40.0, "message": "half way"}
     log = stage.until(lambda: stage.step("a", "/tasks/0/logs"), lambda log: log["text"])

@@ -10,7 +10,7 @@ import pytest
 from support.laptop import Laptop
 from support.waits import run_until
 
-pytestmark = pytest.mark.xdist_group("waiting")  # for ticks and heartbeats, beside the busy ones
+pytestmark = pytest.mark.xdist_group("waiting")  # waits for ticks and heartbeats, uses little CPU
 STEP = {"stepName": "a", "type": "shell", "content": "echo {{ job.dataTime }}"}
 
 
@@ -19,7 +19,7 @@ def jobs(laptop: Laptop, name: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_the_rule_fires_a_schedule_and_the_end_starts_the_child(laptop: Laptop) -> None:
+def test_the_tick_fires_a_schedule_and_the_end_of_a_job_starts_its_child(laptop: Laptop) -> None:
     laptop.request("PUT", "/v1/definitions/clock-parent", {"steps": [STEP]}).raise_for_status()
     child = {"steps": [STEP], "dependencies": ["clock-parent"]}
     laptop.request("PUT", "/v1/definitions/clock-child", child).raise_for_status()
@@ -35,7 +35,7 @@ def test_the_rule_fires_a_schedule_and_the_end_starts_the_child(laptop: Laptop) 
     assert all(job["scheduleId"] == "often" for job in parents.values())
 
 
-def test_a_backfill_from_the_command_line(laptop: Laptop) -> None:
+def test_the_command_line_runs_a_backfill_once(laptop: Laptop) -> None:
     laptop.request("PUT", "/v1/definitions/clock-past", {"steps": [STEP]}).raise_for_status()
     made = laptop.run("schedule", "save", "clock-past", "daily", "--cron", "0 3 * * *", "--json")
     assert made.returncode == 0, made.stderr
@@ -43,6 +43,6 @@ def test_a_backfill_from_the_command_line(laptop: Laptop) -> None:
     ran = laptop.run("schedule", "backfill", "clock-past", "daily", *span, "--wait", "--json")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["success"] == 5
-    again = laptop.run("schedule", "backfill", "clock-past", "daily", *span, "--wait", "--json")
-    assert json.loads(again.stdout)["skipped"] == 5
+    repeated = laptop.run("schedule", "backfill", "clock-past", "daily", *span, "--wait", "--json")
+    assert json.loads(repeated.stdout)["skipped"] == 5
     assert len(jobs(laptop, "clock-past")) == 5
