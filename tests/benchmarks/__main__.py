@@ -1,6 +1,6 @@
-"""Measures the budgets of the design on this machine: `make bench`.
+"""Measure the performance budgets on this machine: `make bench`.
 
-Every measurement that depends on the machine's speed is also given as a ratio within this run.
+Measurements that depend on the speed of the machine are also given relative to another of the same run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks import clock, cost, idle, imports, laptop, split
 from benchmarks.result import Result
 
-BENCHES: dict[str, Callable[[Path], Iterator[Result]]] = {
+BENCHMARKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "imports": imports.measure,
     "cost": cost.measure,
     "idle": idle.measure,
@@ -25,14 +25,14 @@ BENCHES: dict[str, Callable[[Path], Iterator[Result]]] = {
 }
 
 
-def main(chosen: list[str]) -> int:
+def main(names: list[str]) -> int:
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="shardmill-bench-") as folder:
-        for name, bench in BENCHES.items():
-            if chosen and name not in chosen:
+        for name, measure in BENCHMARKS.items():
+            if names and name not in names:
                 continue
             sys.stderr.write(f"bench: {name}\n")
-            for result in bench(Path(folder)):
+            for result in measure(Path(folder)):
                 results.append(result)
                 sys.stderr.write(f"  {result}\n")
     sys.stdout.write(f"Python {platform.python_version()}, {platform.machine()}\n\n")

@@ -1,4 +1,4 @@
-"""Schedules that are due in the same minute: calls a firing, counted on moto; and how soon all have fired."""
+"""Schedules due in the same minute: AWS calls per firing, counted on moto, and firings per second."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from support.scenarios.schedule_clock import ScheduleClock, ms
 def measure(folder: Path) -> Iterator[Result]:
     few, many = _calls(10), _calls(60)
     yield Result("AWS calls per firing, 60 schedules due together", many, "calls")
-    yield Result("the same over 10 due together", many / few, "x", at_most=1.2)
+    yield Result("AWS calls per firing, 60 due together relative to 10", many / few, "x", at_most=1.2)
     with start_laptop(folder, workers=0) as laptop:
         speeds = {count: _speed(laptop, count) for count in (250, 1_000)}
     for count, speed in speeds.items():
         yield Result(f"{count:,} schedules due together, on the laptop cloud", speed, "firings/s")
-    yield Result("speed with 1,000 due over that with 250", speeds[1_000] / speeds[250], "x")
+    yield Result("firings per second, 1,000 due together relative to 250", speeds[1_000] / speeds[250], "x")
 
 
-class _Starts:
-    """Instead of the state machines, whose own calls are not the tick's."""
+class _CountingMachines:
+    """Replaces the state machines, whose own calls do not belong to the tick."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -45,26 +45,26 @@ class _Starts:
 
 
 def _calls(schedules: int) -> float:
-    """What a chunk of schedules that are due together costs, a firing."""
+    """AWS calls per firing of schedules that are due together."""
     with moto_cloud() as cloud, Faults(rules=False) as faults:
         runner = JobRunner(cloud)
         runner.define({"stepName": "a"})
         for number in range(schedules):
             ScheduleClock(runner).save("2026-01-01 00:00", schedule_id=f"s{number}", cron="0 1 * * *")
-        starts = _Starts()
-        mill = replace(runner.mill, machines=starts)  # type: ignore[arg-type]
+        machines = _CountingMachines()
+        mill = replace(runner.mill, machines=machines)  # type: ignore[arg-type]
         now = ms("2026-01-01 01:00")
         faults.meter.reset()
         assert fire_all(mill, list(mill.schedules.due(now)), now, new_id)["fired"] == schedules
-        return (faults.meter.total_calls + starts.count) / schedules
+        return (faults.meter.total_calls + machines.count) / schedules
 
 
 def _speed(laptop: Laptop, count: int) -> float:
-    """Firings a second, from the tick's call until the last Job is there."""
-    when = f"{2040 + count // 250}-01-01T00:00:00Z"  # far from the times that the real tick sees
+    """Firings per second, from the call of the tick until the last Job exists."""
+    when = f"{2040 + count // 250}-01-01T00:00:00Z"  # out of reach of the real tick
     name = f"due-{count}"
-    # Jobs that wait for others: what they would do, once started, is not the clock's affair.
-    waiting = {"steps": [{"stepName": "a"}], "dependencies": ["somebody"]}
+    # The Jobs wait for a missing one, so that only the firing is measured.
+    waiting = {"steps": [{"stepName": "a"}], "dependencies": ["missing"]}
     laptop.request("PUT", f"/v1/definitions/{name}", waiting).raise_for_status()
 
     def save(number: int) -> None:
@@ -72,11 +72,11 @@ def _speed(laptop: Laptop, count: int) -> float:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(save, range(count)))
-    begun = time.perf_counter()
+    started = time.perf_counter()
     _tick(laptop, when)
     while not _all_fired(laptop, name):
         time.sleep(0.2)
-    return count / (time.perf_counter() - begun)
+    return count / (time.perf_counter() - started)
 
 
 def _tick(laptop: Laptop, when: str) -> None:
@@ -105,7 +105,7 @@ def _tick(laptop: Laptop, when: str) -> None:
 
 
 def _all_fired(laptop: Laptop, name: str) -> bool:
-    """Whether no schedule of a definition has a time left."""
+    """Whether no schedule of a definition has a next time."""
     cursor = ""
     while True:
         page = laptop.request("GET", f"/v1/schedules/{name}?limit=1000{cursor}").json()

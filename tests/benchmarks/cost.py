@@ -1,4 +1,4 @@
-"""AWS calls, write units and the bill per task, counted on moto, where every call can be seen."""
+"""AWS calls, write units and cost per task, counted on moto."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ USD_PER_MILLION = {"sqs": 0.40, "write": 0.625, "read": 0.125}
 
 
 def measure(_: Path) -> Iterator[Result]:
-    calls, units, bill = _drive(640, scattered=False)
-    yield Result("AWS calls per no-op task, straight to AWS, in order", calls, "calls", at_most=1)
+    calls, units, cost = _drive(640, scattered=False)
+    yield Result("AWS calls per no-op task, direct worker, in order", calls, "calls", at_most=1)
     yield Result("write units per no-op task, in order", units, "units", at_most=2)
-    yield Result("AWS bill per million no-op tasks, in order", bill, "USD", at_most=1.5)
-    calls, units, bill = _drive(640, scattered=True)
+    yield Result("AWS bill per million no-op tasks, in order", cost, "USD", at_most=1.5)
+    calls, units, cost = _drive(640, scattered=True)
     yield Result("AWS calls per no-op task, scattered", calls, "calls")
     yield Result("write units per no-op task, scattered", units, "units", at_most=6)
-    yield Result("AWS bill per million no-op tasks, scattered", bill, "USD", at_most=5)
+    yield Result("AWS bill per million no-op tasks, scattered", cost, "USD", at_most=5)
     few, many = _drive(100, scattered=False)[2], _drive(500, scattered=False)[2]
     yield Result(
-        "bill per task at 500 shards over that at 100",
+        "cost per task, 500 shards relative to 100",
         many / few,
         "x",
         at_most=1.2,
@@ -35,7 +35,7 @@ def measure(_: Path) -> Iterator[Result]:
 
 
 def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
-    """Run a no-op step with ten tasks a batch; calls, write units and USD a million tasks."""
+    """Run a no-op step in batches of ten; return calls, units per task and USD per million tasks."""
     with moto_cloud() as cloud, Faults(weigh=True, rules=False) as faults:
         runner = JobRunner(cloud)
         runner.define({"stepName": "a", "sharding": shards, "maxTaskCount": shards})
@@ -52,7 +52,7 @@ def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
         for at in range(0, len(messages), 10):
             batch = messages[at : at + 10]
             leases = lease(runner.mill, WorkerSession.of(runner.worker.row), batch, runner.worker.clock())
-            runner.worker.report(leases, count_now=False)  # it goes along with a heartbeat
+            runner.worker.report(leases, count_now=False)  # a heartbeat writes the totals
         sends = -(-shards // 10)
         calls = faults.meter.calls
         sqs = sum(count for name, count in calls.items() if name.startswith("sqs.")) + receives + sends

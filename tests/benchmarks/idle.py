@@ -1,4 +1,4 @@
-"""What a worker costs that has nothing to do, from the calls it really makes, on moto."""
+"""Cost of an idle worker, from its calls on moto."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MEASURED_SECONDS = 61
 
 def measure(_: Path) -> Iterator[Result]:
     with moto_cloud() as cloud, Faults(weigh=True, rules=False) as faults:
-        calls, units = _straight_to_aws(faults)
-        yield Result("idle worker straight to AWS", calls.total, "AWS calls/hour")
-        yield Result("idle worker straight to AWS", _usd(calls, units), "USD/month")
+        calls, units = _direct(faults)
+        yield Result("idle direct worker", calls.total, "AWS calls/hour")
+        yield Result("idle direct worker", _usd(calls, units), "USD/month")
         calls, units = _over_http(cloud, faults)
         yield Result("idle worker over HTTP", calls.total, "AWS calls/hour")
-        requests = 3600 / MAX_WAIT_SECONDS * 2  # a lease, and a heartbeat a lease's third
+        requests = 3600 / MAX_WAIT_SECONDS * 2  # lease calls and heartbeats
         gigabytes = 3600 * LEASE_GB + 2 * requests * SHORT_CALL_GB_SECONDS
         lambdas = _price("HTTP API requests", requests) + _price("Lambda requests", 2 * requests)
         lambdas += _price("Lambda GB-seconds", gigabytes)
@@ -38,7 +38,7 @@ def measure(_: Path) -> Iterator[Result]:
 
 
 class Hourly:
-    """Calls of an hour, from those of a shorter time."""
+    """Calls per hour, extrapolated from a shorter time."""
 
     def __init__(self, calls: Mapping[str, int], factor: float) -> None:
         self.sqs = factor * sum(n for name, n in calls.items() if name.startswith("sqs."))
@@ -48,7 +48,7 @@ class Hourly:
         self.total = factor * sum(calls.values())
 
 
-def _straight_to_aws(faults: Faults) -> tuple[Hourly, float]:
+def _direct(faults: Faults) -> tuple[Hourly, float]:
     stop = Event()
     transport = DirectTransport(Settings.from_environment())
     worker = Thread(target=lambda: run_worker(["default"], 4, transport, name="idle", stop=stop))
@@ -78,5 +78,5 @@ def _usd(calls: Hourly, write_units: float) -> float:
     return (hour + _price("DynamoDB read units", calls.reads)) * HOURS_A_MONTH
 
 
-def _price(what: str, count: float) -> float:
-    return count * USD_PER_MILLION[what] / 1e6
+def _price(item: str, count: float) -> float:
+    return count * USD_PER_MILLION[item] / 1e6

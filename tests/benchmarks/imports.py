@@ -1,4 +1,4 @@
-"""How long a handler takes to import, over just the libraries it needs."""
+"""Import time of each handler, relative to that of its libraries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LIBRARIES = {
 
 
 def seconds(code: str, folder: Path) -> float:
-    """The time that a fresh interpreter takes to run an import, its own start not counted."""
+    """Time an import in a new interpreter, without the start of the interpreter."""
     script = f"import time; t = time.perf_counter(); {code}; print(time.perf_counter() - t)"
     environ = {**os.environ, "SHARDMILL_STACK": "bench"}
     run = subprocess.run(
@@ -49,7 +49,7 @@ def seconds(code: str, folder: Path) -> float:
 
 
 def measure(_: Path) -> Iterator[Result]:
-    """Ours is compiled beforehand, as the libraries are, and as the layer is on AWS."""
+    """Compile our code first, as the libraries are and as the layer is on AWS."""
     for folder in ("layers/core/python/shardmill", "functions"):
         compileall.compile_dir(PROJECT / folder, quiet=1)
     for name, libraries in LIBRARIES.items():
@@ -57,19 +57,21 @@ def measure(_: Path) -> Iterator[Result]:
             (seconds(libraries.rstrip("; "), PROJECT), seconds("import app", PROJECT / "functions" / name))
             for _ in range(RUNS)
         ]
-        alone, handler = (min(times) for times in zip(*pairs, strict=True))  # what is above it is noise
+        alone, handler = (min(times) for times in zip(*pairs, strict=True))  # the minimum has the least noise
         yield Result(f"import of functions/{name}", handler, "s")
-        yield Result(f"import of functions/{name} over its libraries", handler / alone, "x", at_most=1.3)
+        yield Result(
+            f"import of functions/{name} relative to its libraries", handler / alone, "x", at_most=1.3
+        )
         if name == "api":
             yield from _areas(alone)
 
 
 def _areas(libraries: float) -> Iterator[Result]:
-    """What the first request of a cold function adds: the routes of the area that it asks for."""
+    """Import time that the first request adds on a cold start: the routes of its area."""
     from shardmill.api.routes import ROUTES
 
     for area in sorted({route.module for route in ROUTES}):
         code = f"import app; from shardmill.api.app import app_of_module; app_of_module('{area}')"
         times = [seconds(code, PROJECT / "functions" / "api") for _ in range(RUNS)]
         took = min(times) / libraries
-        yield Result(f"import of functions/api and its {area}, over its libraries", took, "x")
+        yield Result(f"import of functions/api and its {area}, relative to its libraries", took, "x")

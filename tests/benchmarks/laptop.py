@@ -1,4 +1,4 @@
-"""The laptop cloud: how soon it is there, how many tasks it runs, how long a chain takes."""
+"""The laptop cloud: startup, latency, throughput, a chain of steps, and fairness."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
 
 
 def measure(folder: Path) -> Iterator[Result]:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with start_laptop(folder) as laptop:
-        yield Result("`shardmill dev` from start to ready", time.perf_counter() - begun, "s", at_most=5)
+        yield Result("`shardmill dev` from start to ready", time.perf_counter() - started, "s", at_most=5)
         _run(laptop, "warm", [{"stepName": "a", "sharding": 50}])
         first = [_to_first_task(laptop, n) for n in range(15)]
         yield Result("submit to first task, median", statistics.median(first), "s", at_most=0.3)
@@ -31,15 +31,15 @@ def measure(folder: Path) -> Iterator[Result]:
             least = 300 if shards == 1_000 else None
             yield Result(f"throughput, {shards:,} no-op shards", speed, "tasks/s", at_least=least)
             if shards == 1_000:
-                yield Result("throughput over the plain boto3 loop", speed / loop, "x", at_least=0.6)
+                yield Result("throughput relative to the plain boto3 loop", speed / loop, "x", at_least=0.6)
         chain: list[dict[str, Any]] = [{"stepName": "s0"}]
         chain += [{"stepName": f"s{n}", "dependentStep": f"s{n - 1}"} for n in range(1, 100)]
         yield Result("chain of 100 one-task steps", _run(laptop, "chain", chain), "s", at_most=12)
-        yield Result("a job of 10 tasks beside one of 10,000, over alone", _fairness(laptop), "x")
+        yield Result("a job of 10 tasks beside one of 10,000, relative to alone", _fairness(laptop), "x")
 
 
 def _run(laptop: Laptop, name: str, steps: list[dict[str, Any]]) -> float:
-    """Seconds from submit to SUCCESS, as the Job's own times tell."""
+    """Seconds from submit to SUCCESS, from the times in the Job."""
     laptop.request("PUT", f"/v1/definitions/{name}", {"steps": steps}).raise_for_status()
     laptop.request("POST", "/v1/jobs", {"jobName": name, "trigger": "t"}).raise_for_status()
     while True:
@@ -51,28 +51,28 @@ def _run(laptop: Laptop, name: str, steps: list[dict[str, Any]]) -> float:
 
 
 def _fairness(laptop: Laptop) -> float:
-    """How much longer a small job takes while a giant runs; tasks of 20 ms, so that the giant takes long."""
-    nap = {"stepName": "a", "type": "shell", "content": "sleep 0.02"}
-    alone = _run(laptop, "small-alone", [{**nap, "sharding": 10}])
-    giant = {"steps": [{**nap, "sharding": 10_000}]}
-    laptop.request("PUT", "/v1/definitions/giant", giant).raise_for_status()
-    laptop.request("POST", "/v1/jobs", {"jobName": "giant", "trigger": "t"}).raise_for_status()
-    while laptop.request("GET", "/v1/jobs/giant/t").json()["state"] != "RUNNING":
+    """Time of a small job beside a large one, relative to alone; tasks of 20 ms keep the large one running."""
+    task = {"stepName": "a", "type": "shell", "content": "sleep 0.02"}
+    alone = _run(laptop, "small-alone", [{**task, "sharding": 10}])
+    large = {"steps": [{**task, "sharding": 10_000}]}
+    laptop.request("PUT", "/v1/definitions/large", large).raise_for_status()
+    laptop.request("POST", "/v1/jobs", {"jobName": "large", "trigger": "t"}).raise_for_status()
+    while laptop.request("GET", "/v1/jobs/large/t").json()["state"] != "RUNNING":
         time.sleep(0.2)
-    beside = _run(laptop, "small-beside", [{**nap, "sharding": 10}])
-    assert laptop.request("GET", "/v1/jobs/giant/t").json()["state"] == "RUNNING"
+    beside = _run(laptop, "small-beside", [{**task, "sharding": 10}])
+    assert laptop.request("GET", "/v1/jobs/large/t").json()["state"] == "RUNNING"
     return beside / alone
 
 
 def _to_first_task(laptop: Laptop, number: int) -> float:
     trigger = f"first-{number}"
-    begun = time.time()
+    started = time.time()
     laptop.request("POST", "/v1/jobs", {"jobName": "warm", "trigger": trigger}).raise_for_status()
     while True:
         time.sleep(0.3)
         job = laptop.request("GET", f"/v1/jobs/warm/{trigger}").json()
         if job["state"] in ENDS:
-            return datetime.fromisoformat(job["startedTime"]).timestamp() - begun
+            return datetime.fromisoformat(job["startedTime"]).timestamp() - started
 
 
 def _seconds(start: str, end: str) -> float:

@@ -1,4 +1,4 @@
-"""The yardstick: a plain boto3 loop that makes the calls a worker must make, with nothing around them."""
+"""The reference for throughput: a plain boto3 loop with the calls that a worker must make."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tasks_per_second(endpoint: str, tasks: int) -> float:
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
     )
     queue = sqs.create_queue(QueueName=name)["QueueUrl"]
-    begun = time.perf_counter()
+    started = time.perf_counter()
     for at in range(0, tasks, 10):
         entries: Any = [{"Id": str(n), "MessageBody": str(at + n)} for n in range(10)]
         sqs.send_message_batch(QueueUrl=queue, Entries=entries)
@@ -46,7 +46,7 @@ def tasks_per_second(endpoint: str, tasks: int) -> float:
         handles: Any = [{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(messages)]
         sqs.delete_message_batch(QueueUrl=queue, Entries=handles)
         done += len(messages)
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - started
     sqs.delete_queue(QueueUrl=queue)
     dynamodb.delete_table(TableName=name)
     return tasks / took

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Result:
-    """One measurement and, where there is one, its budget: at most, or at least."""
+    """A measurement and its budget, if there is one: a maximum or a minimum."""
 
     what: str
     value: float

@@ -1,6 +1,6 @@
-"""Splitting: how many small reads find the cuts, for objects and numbers of parts that grow.
+"""Reads needed to split objects of growing sizes into growing numbers of parts.
 
-The object is made up as it is read, so it can be larger than the machine.
+Objects are generated as they are read, so they can be larger than the memory.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _LINE = 100
 _GB = 10**9
 
 
-class _Made:
-    """An object of lines of 100 bytes, and what was read of it."""
+class _GeneratedObject:
+    """An object with lines of 100 bytes that counts reads and bytes."""
 
     def __init__(self, size: int) -> None:
         self.size, self.reads, self.bytes = size, 0, 0
@@ -35,14 +35,14 @@ class _Made:
 def measure(_: Path) -> Iterator[Result]:
     reads: dict[tuple[int, int], int] = {}
     for gigabytes, parts in ((1, 100), (10, 100), (100, 100), (10, 16), (10, 1_000), (10, 10_000)):
-        made = _Made(gigabytes * _GB)
-        began = time.perf_counter()
-        found = split.cuts(made.read, made.size, parts, split.LINE, threads=1)
-        took = time.perf_counter() - began
+        source = _GeneratedObject(gigabytes * _GB)
+        started = time.perf_counter()
+        found = split.cuts(source.read, source.size, parts, split.LINE, threads=1)
+        took = time.perf_counter() - started
         assert len(found) == parts + 1
-        reads[gigabytes, parts] = made.reads
+        reads[gigabytes, parts] = source.reads
         what = f"split of {gigabytes} GB in {parts} parts"
-        yield Result(f"{what}: reads a part", made.reads / parts, "x", at_most=1.1)
-        yield Result(f"{what}: share of the bytes read", 100 * made.bytes / made.size, "%")
+        yield Result(f"{what}: reads per part", source.reads / parts, "x", at_most=1.1)
+        yield Result(f"{what}: share of the bytes read", 100 * source.bytes / source.size, "%")
         yield Result(f"{what}: time without the network", took, "s")
-    yield Result("reads for 100 GB over those for 1 GB", reads[100, 100] / reads[1, 100], "x", at_most=1.0)
+    yield Result("reads for 100 GB relative to 1 GB", reads[100, 100] / reads[1, 100], "x", at_most=1.0)
