@@ -51,7 +51,7 @@ def _run(laptop: Laptop, name: str, steps: list[dict[str, Any]]) -> float:
 
 
 def _fairness(laptop: Laptop) -> float:
-    """Time of a small job beside a large one, relative to alone; tasks of 20 ms keep the large one running."""
+    """Time of a small job beside a large one, relative to alone; 20 ms per task keep it running."""
     task = {"stepName": "a", "type": "shell", "content": "sleep 0.02"}
     alone = _run(laptop, "small-alone", [{**task, "sharding": 10}])
     large = {"steps": [{**task, "sharding": 10_000}]}
