@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -31,39 +30,30 @@ from moto.dynamodb.models.dynamo_type import DynamoType
 from moto.sqs import models as moto_sqs
 
 from shardmill.aws import clients
-from shardmill.aws.queues import Message, Queues, Ticket
+from shardmill.aws.queues import Message, Ticket
 from shardmill.aws.settings import Settings
 from shardmill.engine.errors import ForeignTask, StaleSession, WorkerSuspended
 from shardmill.engine.groups import groups
 from shardmill.engine.groups.matching import WorkerSession
-from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.jobs.plan import graph
 from shardmill.engine.mill import Mill
 from shardmill.engine.orchestrate import act
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import attempts
-from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.lease import lease
-from shardmill.engine.tasks.report import report
 from shardmill.engine.workers import registry
-from shardmill.engine.workers.poll import pull
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import BLOCK_SIZE, Shard, block_count, block_size
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.states import JobState, TaskState
 from shardmill.model.worker import (
     GroupRequest,
-    HandedBack,
     Lease,
-    LeaseRequest,
-    Registration,
-    Reported,
     Result,
 )
 from shardmill.store import keys
 from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
-from shardmill.store.workers import Tally
 from support.aws_rules.faults import Faults
 from support.aws_rules.queues import Receipts
 from support.moto.cloud import Cloud
@@ -71,12 +61,13 @@ from support.moto.moto_cloud import shuffle_queues
 from support.moto.stack import ACCOUNT, REGION
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.lease_model import LEASE, Limits, Model, Task, Worker
+from support.scenarios.lease_model_worker import ModelWorker, RecordingQueues
+from support.scenarios.manual_clock import BEGIN, ManualClock, queue_clock
 from support.scenarios.manual_worker import ManualWorker
 
 EXAMPLES = int(os.environ.get("LEASE_EXAMPLES", "8"))
 SHRINK = bool(os.environ.get("LEASE_SHRINK"))
 STEPS = 40
-BEGIN = 1_800_000_000_000
 GROUP = "leases"
 APPS = {"any": ("*",), "other": ("*",), "half": ("shell",), "unfit": ("fasta",)}
 OTHER_WORKERS = [["other"], ["other", "half"], ["half"], []]
@@ -130,60 +121,8 @@ SHAPES = st.lists(
 """Of each step: tasks and `maxTaskCount`, type, priority, limits."""
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.ms = BEGIN
-
-    def __call__(self) -> int:
-        return self.ms
-
-
-class ModelWorker(ManualWorker):
-    """A worker on the test's clock that records the leases that it believes it holds."""
-
-    def __init__(self, mill: Mill, clock: Clock, name: str) -> None:
-        self.mill, self.clock = mill, clock
-        registration = Registration(name=name, groups=[GROUP], apps=list(APPS.get(name, ("*",))))
-        self.row = registry.register(mill, registration, clock())
-        self.name, self.session = name, self.row.session
-        self.held: dict[str, Lease] = {}
-
-    def lease(self, most: int) -> list[Lease]:
-        request = LeaseRequest(worker_id=self.row.id, session=self.session, max=most)
-        return pull(self.mill, request, self.clock)
-
-    def report_results(self, results: Sequence[Result], *, trusted: bool) -> list[Reported]:
-        """Report as the API does, or as a direct worker (`trusted`)."""
-        tally = Tally()
-        reported = report(self.mill, self.row.id, results, self.clock(), tally=tally, trusted=trusted)
-        if tally.done or tally.skip:
-            row = record_totals(self.mill, self.row.id, tally, self.clock())
-            assert row is not None
-            if row.session == self.session:
-                self.row = row
-        return reported
-
-    def hand_back(self, leases: Sequence[Lease]) -> list[str]:
-        tasks = [HandedBack(task_id=had.task_id, attempt=had.attempt, receipt=had.receipt) for had in leases]
-        given = hand_back(self.mill, self.row.id, tasks, self.clock())
-        if given:
-            record_totals(self.mill, self.row.id, Tally(done=set(given)), self.clock())
-        return given
-
-
-class RecordingQueues(Queues):
-    """Records the received messages."""
-
-    received: list[Message]
-
-    def receive(self, url: str, *, most: int, wait: int, hide: int) -> list[Message]:
-        found = super().receive(url, most=most, wait=wait, hide=hide)
-        self.received += found
-        return found
-
-
 class LeaseMachine(RuleBasedStateMachine):
-    def __init__(self, cloud: Cloud, clock: Clock) -> None:
+    def __init__(self, cloud: Cloud, clock: ManualClock) -> None:
         super().__init__()
         self.clock = clock
         self.clock.ms = BEGIN
@@ -256,7 +195,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.steps = [step for step in self.mill.jobs.steps(job.id, 1) if step.kind == "step"]
 
     def _join(self, name: str) -> ModelWorker:
-        worker = ModelWorker(self.mill, self.clock, name)
+        worker = ModelWorker(self.mill, self.clock, name, GROUP, APPS.get(name, ("*",)))
         self.model.workers[name] = Worker(APPS.get(name, ("*",)), self.clock())
         self.workers.append(worker)
         return worker
@@ -561,7 +500,9 @@ class LeaseMachine(RuleBasedStateMachine):
     def _restart(self, worker: ModelWorker) -> None:
         """Start a new process with the same name; the old one continues."""
         self.superseded = [*self.superseded[-1:], worker]
-        self.workers[self.workers.index(worker)] = ModelWorker(self.mill, self.clock, worker.name)
+        self.workers[self.workers.index(worker)] = ModelWorker(
+            self.mill, self.clock, worker.name, GROUP, worker.row.apps
+        )
         self.model.workers[worker.name].restarted(self.clock())
 
     def _leave(self, worker: ModelWorker) -> None:
@@ -752,18 +693,9 @@ class LeaseMachine(RuleBasedStateMachine):
         return entries
 
 
-@contextmanager
-def queue_clock(clock: Clock) -> Iterator[None]:
-    with (
-        patch.object(moto_sqs, "unix_time_millis", lambda: float(clock())),
-        patch.object(moto_sqs, "unix_time", lambda: clock() / 1000),
-    ):
-        yield
-
-
 @pytest.mark.timeout(3600)
 def test_leases_reports_and_retries_match_the_model(cloud: Cloud) -> None:
-    clock = Clock()
+    clock = ManualClock()
     with queue_clock(clock), Faults(rules=False) as faults:
         faults.add_rule(Receipts().around)
 

@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
-
-from moto.sqs import models as moto_sqs
 
 from shardmill.engine.errors import Conflict, MillError, NotFound
 from shardmill.model.states import JobState, StepState, TaskState
@@ -24,8 +21,9 @@ from support.aws_rules.faults import Faults
 from support.aws_rules.queues import Receipts
 from support.moto.cloud import Cloud
 from support.scenarios.interrupter import Interrupter, Interruption, Moment
+from support.scenarios.manual_clock import BEGIN, ManualClock, queue_clock
 from support.scenarios.race_actions import RaceActions
-from support.scenarios.race_environment import BEGIN, ID, LEASE_SECONDS, Clock
+from support.scenarios.race_environment import ID, LEASE_SECONDS
 
 STATE_NAMES = {state.value for kind in (JobState, StepState, TaskState) for state in kind}
 _NO_EFFECT = ("", "[]", "set()", "0", "1", "none")
@@ -140,18 +138,9 @@ class Race(RaceActions):
 
 
 @contextmanager
-def queue_clock(clock: Clock) -> Iterator[None]:
-    with (
-        patch.object(moto_sqs, "unix_time_millis", lambda: float(clock())),
-        patch.object(moto_sqs, "unix_time", lambda: clock() / 1000),
-    ):
-        yield
-
-
-@contextmanager
 def race_factory(cloud: Cloud) -> Iterator[Callable[[dict[str, Any]], Race]]:
     """Yield a function that starts a race with a definition; races run one after the other."""
-    clock, interrupter = Clock(), Interrupter()
+    clock, interrupter = ManualClock(), Interrupter()
     with queue_clock(clock), Faults(rules=False) as faults:
         faults.add_rule(Receipts().around)
         faults.add_rule(interrupter.around)

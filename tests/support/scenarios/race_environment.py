@@ -31,22 +31,14 @@ from support.moto.stack import ACCOUNT, REGION
 from support.moto.step_functions import SteppedStateMachines
 from support.paths import PROJECT
 from support.scenarios.interrupter import Interrupter
+from support.scenarios.manual_clock import BEGIN, ManualClock
 from support.scenarios.manual_worker import ManualWorker
 
-BEGIN = 1_800_000_000_000
 LEASE_SECONDS = 60
 GROUP = "races"
 JOB, TRIGGER = "race", "t1"
 ME = Actor("me")
 ID = "00000000-0000-7000-8000-000000000001"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.ms = BEGIN
-
-    def __call__(self) -> int:
-        return self.ms
 
 
 class NoBus:
@@ -71,7 +63,7 @@ class RaceWorker:
 @dataclass
 class RaceEnvironment:
     cloud: Cloud
-    clock: Clock
+    clock: ManualClock
     interrupter: Interrupter
     worker_count: int = 2
     workers: list[RaceWorker] = field(default_factory=list)
