@@ -175,7 +175,7 @@ def test_it_exits_with_an_error_when_the_emulator_dies(tmp_path: Path) -> None:
         os.kill(emulator, signal.SIGKILL)
         assert laptop.process.popen is not None
         assert laptop.process.popen.wait(10) == 1
-        assert "cloud.log" in laptop.process.said()
+        assert "cloud.log" in laptop.process.read_log()
         assert still_alive(processes, 5) == {}
 
 
@@ -189,6 +189,6 @@ def test_a_taken_port_is_refused(tmp_path: Path) -> None:
         ).start()
         assert process.popen is not None
         assert process.popen.wait(20) == 2
-        assert port in process.said()
+        assert port in process.read_log()
         process.stop()
     assert not (tmp_path / "s").exists()

@@ -173,7 +173,7 @@ def unknown_user(laptop: Laptop, key: str, secret: str) -> Any:
 def test_a_worker_with_a_token_runs_tasks_and_transfers_files(guarded: Laptop) -> None:
     submit(guarded, "http", NOOP)
     worker = guarded.worker("--group", "default", "--slots", "10")
-    assert wait_for_end(guarded, "http", "t") == "SUCCESS", (denials(guarded), worker.said())
+    assert wait_for_end(guarded, "http", "t") == "SUCCESS", (denials(guarded), worker.read_log())
     submit(guarded, "http-files", with_files(guarded, "default"))
     assert wait_for_end(guarded, "http-files", "t") == "SUCCESS", explain(guarded, "http-files")
     worker.stop()
@@ -210,12 +210,12 @@ def test_a_direct_worker_needs_only_the_worker_policy(guarded: Laptop) -> None:
     )
     worker.start()
     try:
-        assert wait_for_end(guarded, "direct", "t") == "SUCCESS", worker.said()
+        assert wait_for_end(guarded, "direct", "t") == "SUCCESS", worker.read_log()
         submit(guarded, "direct-files", with_files(guarded, "direct"))
         assert wait_for_end(guarded, "direct-files", "t") == "SUCCESS", explain(guarded, "direct-files")
     finally:
         worker.stop()
-    assert "AccessDenied" not in worker.said()
+    assert "AccessDenied" not in worker.read_log()
 
 
 def test_submit_tick_and_group_changes_are_permitted(guarded: Laptop) -> None:

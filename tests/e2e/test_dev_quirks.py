@@ -263,7 +263,7 @@ def test_docker_containers_are_searched_at_start_and_stop() -> None:
 
 
 def test_the_patched_emulator_saves_state_and_resumes_executions(tmp_path: Path) -> None:
-    folder, said = StateFolder.at(tmp_path), list[str]()
+    folder, messages = StateFolder.at(tmp_path), list[str]()
     folder.save_deployment(version="any")
     with folder.locked() as lock:
         cloud = Cloud.start(folder, bind(0), lock)
@@ -271,16 +271,16 @@ def test_the_patched_emulator_saves_state_and_resumes_executions(tmp_path: Path)
             cloud.wait_until_up()
             first = observe(Endpoint(cloud.endpoint))
         finally:
-            cloud.stop(said.append)
+            cloud.stop(messages.append)
         saved = {file.stem for file in (folder.cloud / "state").glob("*.json")}
         assert saved == emulator_quirks.PERSISTED_SERVICES
-        again = Cloud.start(folder, bind(0), lock)
+        restarted = Cloud.start(folder, bind(0), lock)
         try:
-            again.wait_until_up()
-            endpoint = Endpoint(again.endpoint)
+            restarted.wait_until_up()
+            endpoint = Endpoint(restarted.endpoint)
             stack = endpoint.client("cloudformation").describe_stacks(StackName="half")["Stacks"][0]
             execution = endpoint.client("stepfunctions").describe_execution(executionArn=first["execution"])
         finally:
-            again.stop(said.append)
+            restarted.stop(messages.append)
     assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert execution["status"] == "RUNNING"

@@ -56,7 +56,7 @@ def test_a_frozen_worker_loses_its_task_and_cannot_overwrite_the_newer_attempt(
     task = stage.step("a", "/tasks/0")
     assert (task["attempt"], task["failed"], task["stdout"]) == (2, 0, "attempt 2\n")
     assert [attempt["reason"] for attempt in task["attempts"]] == ["lost", None]
-    stage.until(frozen.said, lambda said: "action=task-dropped" in said or "action=result-ignored" in said)
+    stage.until(frozen.read_log, lambda log: "action=task-dropped" in log or "action=result-ignored" in log)
     later = stage.step("a", "/tasks/0")
     assert [later[each] for each in ("state", "attempt", "worker", "stdout", "completedTime")] == [
         task[each] for each in ("state", "attempt", "worker", "stdout", "completedTime")
@@ -95,7 +95,7 @@ def test_a_worker_stops_when_another_registers_with_its_name(laptop: Laptop) -> 
     laptop.worker("--group", name, "--name", "duplicate")
     assert older.popen is not None
     assert older.popen.wait(60) != 0
-    assert "registered again" in older.said()
+    assert "registered again" in older.read_log()
     stage.define({"stepName": "a"}, workerGroup=name)
     stage.submit()
     assert stage.finished()["state"] == "SUCCESS"
@@ -142,7 +142,7 @@ def test_five_failures_in_a_row_suspend_a_worker_until_it_is_resumed(laptop: Lap
     assert "5 failures in a row" in row["notes"]
     job = stage.until(stage.job, lambda job: job["waitingFor"])
     assert "failing" in job["waitingFor"][0]
-    stage.until(worker.said, lambda said: "suspended" in said)
+    stage.until(worker.read_log, lambda log: "suspended" in log)
     shown = laptop.run("workers", "resume", "failing")
     assert shown.returncode == 0, shown.stderr
     assert stage.finished(seconds=60)["steps"][0]["counts"] == {"SUCCESS": 7, "FAILED": 5}

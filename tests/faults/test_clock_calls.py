@@ -57,7 +57,7 @@ def _fires_each_time_once(run: Rerun) -> bool:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
-def test_each_parent_gets_starts_one_child(part: int) -> None:
+def test_each_parent_gets_one_child(part: int) -> None:
     assert sum(1 for run in faults_of_part(part) if _starts_one_child(run)) > 5
 
 

@@ -166,7 +166,7 @@ class LeaseMachine(RuleBasedStateMachine):
             }
             for at, ((total, window), kind, priority, limits) in enumerate(shapes)
         ]
-        with self.acting():
+        with self.checked():
             self._open(
                 JobDefine.model_validate({"jobName": "leases", "workerGroups": [GROUP], "steps": steps})
             )
@@ -202,62 +202,62 @@ class LeaseMachine(RuleBasedStateMachine):
 
     # rules
 
-    @rule(who=WORKER, most=MOST, redelivered=PICKS, delay=DELAY)
-    def take(self, who: int, most: int, redelivered: list[int], delay: int) -> None:
+    @rule(number=WORKER, most=MOST, redelivered=PICKS, delay=DELAY)
+    def take(self, number: int, most: int, redelivered: list[int], delay: int) -> None:
         """A worker leases over HTTP; some messages are delivered at the wrong time."""
-        with self.acting(delay):
+        with self.checked(delay):
             self._redeliver(redelivered)
-            self._take(self._choose_worker(who), most)
+            self._take(self._choose_worker(number), most)
 
-    @rule(who=WORKER, most=MOST, redelivered=PICKS, delay=DELAY)
-    def take_directly(self, who: int, most: int, redelivered: list[int], delay: int) -> None:
+    @rule(number=WORKER, most=MOST, redelivered=PICKS, delay=DELAY)
+    def take_directly(self, number: int, most: int, redelivered: list[int], delay: int) -> None:
         """A direct worker leases; it knows its row only from its last heartbeat or report."""
-        with self.acting(delay):
+        with self.checked(delay):
             self._redeliver(redelivered)
-            self._take(self._choose_worker(who), most, direct=True)
+            self._take(self._choose_worker(number), most, direct=True)
 
-    @rule(who=WORKER, most=MOST, redelivered=PICKS, direct=st.booleans(), delay=DELAY)
+    @rule(number=WORKER, most=MOST, redelivered=PICKS, direct=st.booleans(), delay=DELAY)
     def take_without_response(
-        self, who: int, most: int, redelivered: list[int], direct: bool, delay: int
+        self, number: int, most: int, redelivered: list[int], direct: bool, delay: int
     ) -> None:
         """The response never reaches the worker."""
-        with self.acting(delay):
+        with self.checked(delay):
             self._redeliver(redelivered)
-            self._take(self._choose_worker(who), most, direct=direct, received=False)
+            self._take(self._choose_worker(number), most, direct=direct, received=False)
 
     @precondition(lambda self: self._holders())
-    @rule(who=WORKER, most=MOST, outcomes=OUTCOMES, trusted=st.booleans(), delay=DELAY)
+    @rule(number=WORKER, most=MOST, outcomes=OUTCOMES, trusted=st.booleans(), delay=DELAY)
     def finish(
-        self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, delay: int
+        self, number: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, delay: int
     ) -> None:
         """A worker reports tasks that it believes it holds, in time or late."""
-        self._finish(who, most, outcomes, trusted, delay)
+        self._finish(number, most, outcomes, trusted, delay)
 
     @precondition(lambda self: self._holders())
-    @rule(who=WORKER, other=WORKER, most=MOST, delay=DELAY)
-    def fail(self, who: int, other: int, most: int, delay: int) -> None:
+    @rule(number=WORKER, other=WORKER, most=MOST, delay=DELAY)
+    def fail(self, number: int, other: int, most: int, delay: int) -> None:
         """A worker fails tasks; their messages are delivered to it, then to another, perhaps too early."""
-        worker, failed = self._finish(who, most, [("failed", None)], True, 0)
-        with self.acting(delay):
+        worker, failed = self._finish(number, most, [("failed", None)], True, 0)
+        with self.checked(delay):
             self._beat(self.workers[0])
-            self._show(failed)
+            self._deliver_next(failed)
             self._take(worker, 10)
-        with self.acting():
-            self._show(failed)
+        with self.checked():
+            self._deliver_next(failed)
             self._take(self._choose_worker(other), 10)
 
     def _finish(
-        self, who: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, delay: int
+        self, number: int, most: int, outcomes: list[tuple[str, str | None]], trusted: bool, delay: int
     ) -> tuple[ModelWorker, list[str]]:
         holders = self._holders()
-        worker = holders[who % len(holders)]
-        with self.acting(delay):
+        worker = holders[number % len(holders)]
+        with self.checked(delay):
             leases = list(worker.held.values())[:most]
-            results = [(had, *outcomes[at % len(outcomes)]) for at, had in enumerate(leases)]
+            results = [(held, *outcomes[at % len(outcomes)]) for at, held in enumerate(leases)]
             self._report(worker, results, trusted=trusted)
-            for had in leases:
-                del worker.held[had.task_id]
-        return worker, [had.task_id for had in leases]
+            for held in leases:
+                del worker.held[held.task_id]
+        return worker, [held.task_id for held in leases]
 
     @precondition(lambda self: self.history)
     @rule(
@@ -280,16 +280,18 @@ class LeaseMachine(RuleBasedStateMachine):
         delay: int,
     ) -> None:
         """A worker reports an attempt that any worker held, with any outcome, perhaps twice."""
-        owner, had = self._history()[pick % len(self.history)]
-        holder = self.model.tasks[had.task_id].holder
+        owner, held = self._history()[pick % len(self.history)]
+        holder = self.model.tasks[held.task_id].holder
         by_name = {worker.name: worker for worker in self.workers}
         worker = (
             self._choose_worker(by) if isinstance(by, int) else owner if by == "owner" else by_name[holder]
         )
-        last = (outcome, None) if outcome else self.reports.get((had.task_id, had.attempt), ("failed", None))
-        results = [(had.model_copy(update={"attempt": had.attempt + ahead}), *last)]
+        last = (
+            (outcome, None) if outcome else self.reports.get((held.task_id, held.attempt), ("failed", None))
+        )
+        results = [(held.model_copy(update={"attempt": held.attempt + ahead}), *last)]
         trusted = trusted and not ahead  # a direct worker keeps attempts and receipts together
-        with self.acting(delay):
+        with self.checked(delay):
             first = self._report(worker, results * 2 if repeat == "with" else results, trusted=trusted)
             if repeat == "then":
                 second = self._report(worker, results, trusted=trusted)
@@ -299,48 +301,48 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(pick=PICK, by=st.none() | WORKER, most=st.integers(1, 3), delay=DELAY)
     def hand_back(self, pick: int, by: int | None, most: int, delay: int) -> None:
         first = pick % len(self.history)
-        leases = [had for _, had in self._history()[first : first + most]]
+        leases = [held for _, held in self._history()[first : first + most]]
         worker = self._history()[first][0] if by is None else self._choose_worker(by)
-        with self.acting(delay):
+        with self.checked(delay):
             self._hand_back(worker, leases)
 
-    @rule(who=st.none() | WORKER, omit=st.sampled_from([0, 0, 1, 3]), delay=DELAY)
-    def beat(self, who: int | None, omit: int, delay: int) -> None:
+    @rule(number=st.none() | WORKER, omit=st.sampled_from([0, 0, 1, 3]), delay=DELAY)
+    def beat(self, number: int | None, omit: int, delay: int) -> None:
         """Send heartbeats of one worker or of all; they may omit tasks."""
-        with self.acting(delay):
-            for worker in self.workers if who is None else [self._choose_worker(who)]:
+        with self.checked(delay):
+            for worker in self.workers if number is None else [self._choose_worker(number)]:
                 self._beat(worker, omit=omit)
 
     @precondition(lambda self: self._holders())
-    @rule(who=WORKER, other=WORKER, direct=st.booleans())
-    def extend_leases(self, who: int, other: int, direct: bool) -> None:
+    @rule(number=WORKER, other=WORKER, direct=st.booleans())
+    def extend_leases(self, number: int, other: int, direct: bool) -> None:
         """Heartbeats extend a lease; then another worker receives the messages of the tasks."""
         holders = self._holders()
-        worker = holders[who % len(holders)]
+        worker = holders[number % len(holders)]
         for _ in range(4):
-            with self.acting(20):
+            with self.checked(20):
                 self._beat(worker)
-        with self.acting():
-            self._show(worker.held)
+        with self.checked():
+            self._deliver_next(worker.held)
             self._take(self._choose_worker(other), 10, direct=direct)
 
     @precondition(lambda self: self.history)
-    @rule(who=WORKER, pick=PICK, delay=DELAY)
-    def claim_anything(self, who: int, pick: int, delay: int) -> None:
+    @rule(number=WORKER, pick=PICK, delay=DELAY)
+    def claim_anything(self, number: int, pick: int, delay: int) -> None:
         """A heartbeat lists a task that another worker holds or held."""
-        worker, (_, had) = self._choose_worker(who), self._history()[pick % len(self.history)]
-        with self.acting(delay):
-            self._claim(worker, had)
+        worker, (_, held) = self._choose_worker(number), self._history()[pick % len(self.history)]
+        with self.checked(delay):
+            self._claim(worker, held)
 
     @rule(
-        who=WORKER,
+        number=WORKER,
         what=st.sampled_from(["suspend", "resume", "resume", "restart", "restart", "leave"]),
         delay=DELAY,
     )
-    def control_worker(self, who: int, what: str, delay: int) -> None:
-        worker = self.workers[who % len(self.workers)]
+    def control_worker(self, number: int, what: str, delay: int) -> None:
+        worker = self.workers[number % len(self.workers)]
         me = self.model.workers[worker.name]
-        with self.acting(delay):
+        with self.checked(delay):
             if what == "suspend":
                 registry.suspend(self.mill, worker.row.id, OPERATOR, "")
                 me.suspended = True
@@ -355,7 +357,7 @@ class LeaseMachine(RuleBasedStateMachine):
     @rule(picks=PICKS, seed=st.integers(0, 9))
     def deliver_messages_twice(self, picks: list[int], seed: int) -> None:
         """Messages are delivered twice, even those of ended tasks, and in any order."""
-        with self.acting():
+        with self.checked():
             for task in self._picked(picks):
                 step, rank = self._place(task.id)
                 queue = self.group.queues[0 if step.priority >= 10 else 1]
@@ -364,10 +366,10 @@ class LeaseMachine(RuleBasedStateMachine):
 
     # actions and their expected results
 
-    def _choose_worker(self, who: int) -> ModelWorker:
+    def _choose_worker(self, number: int) -> ModelWorker:
         """Choose a worker, the unfit one half as often as the others."""
         candidates = [*self.workers[:-1], *self.workers, *self.superseded]
-        return candidates[who % len(candidates)]
+        return candidates[number % len(candidates)]
 
     def _holders(self) -> list[ModelWorker]:
         return [worker for worker in [*self.workers, *self.superseded] if worker.held]
@@ -376,9 +378,9 @@ class LeaseMachine(RuleBasedStateMachine):
         """All leases, newest first; those whose task runs in a newer attempt come before all others."""
 
         def place(at: int) -> tuple[bool, int]:
-            had = self.history[at][1]
-            task = self.model.tasks[had.task_id]
-            return not (task.running and task.attempt > had.attempt), -at
+            held = self.history[at][1]
+            task = self.model.tasks[held.task_id]
+            return not (task.running and task.attempt > held.attempt), -at
 
         return [self.history[at] for at in sorted(range(len(self.history)), key=place)]
 
@@ -424,39 +426,41 @@ class LeaseMachine(RuleBasedStateMachine):
         self, worker: ModelWorker, given: Sequence[tuple[Lease, str, str | None]], *, trusted: bool = False
     ) -> list[str]:
         results, expected = [], []
-        for had, outcome, reason in given:
-            self.reports[had.task_id, had.attempt] = (outcome, reason)
-            text = f"{outcome} of attempt {had.attempt}"
+        for held, outcome, reason in given:
+            self.reports[held.task_id, held.attempt] = (outcome, reason)
+            text = f"{outcome} of attempt {held.attempt}"
             results.append(
                 Result(
-                    task_id=had.task_id,
-                    attempt=had.attempt,
-                    receipt=had.receipt,
+                    task_id=held.task_id,
+                    attempt=held.attempt,
+                    receipt=held.receipt,
                     outcome=outcome,
                     reason=reason,
                     stderr=text,
                 )
             )
-            task = self.model.tasks[had.task_id]
+            task = self.model.tasks[held.task_id]
             expected.append(
-                self.model.reported(worker.name, task, had.attempt, outcome, reason or "", text, self.clock())
+                self.model.reported(
+                    worker.name, task, held.attempt, outcome, reason or "", text, self.clock()
+                )
             )
-            if trusted and task.ends.get(had.attempt, ("", ""))[1] != text:
-                self.contradictions.add((had.task_id, had.attempt))
+            if trusted and task.ends.get(held.attempt, ("", ""))[1] != text:
+                self.contradictions.add((held.task_id, held.attempt))
         statuses = [item.status for item in worker.report_results(results, trusted=trusted)]
         assert [status == "ok" for status in statuses] == expected, statuses
         self.model.workers[worker.name].skip |= {
-            had.task_id
-            for (had, outcome, reason), status in zip(given, statuses, strict=True)
+            held.task_id
+            for (held, outcome, reason), status in zip(given, statuses, strict=True)
             if status == "already" and outcome != "success" and reason != "discarded"
         }
         return statuses
 
     def _hand_back(self, worker: ModelWorker, leases: Sequence[Lease]) -> None:
         assert worker.hand_back(leases) == [
-            had.task_id
-            for had in leases
-            if self.model.handed_back(worker.name, self.model.tasks[had.task_id], had.attempt, self.clock())
+            held.task_id
+            for held in leases
+            if self.model.handed_back(worker.name, self.model.tasks[held.task_id], held.attempt, self.clock())
         ]
 
     def _beat(self, worker: ModelWorker, *, omit: int = 0) -> None:
@@ -466,16 +470,16 @@ class LeaseMachine(RuleBasedStateMachine):
             return
         listed = list(worker.held.values())[omit:]
         late = {
-            had.task_id
-            for had in listed
-            if self.model.end_if_overdue(worker.name, self.model.tasks[had.task_id], had.attempt, now)
+            held.task_id
+            for held in listed
+            if self.model.end_if_overdue(worker.name, self.model.tasks[held.task_id], held.attempt, now)
         }
         if worker.session != me.session:
             with pytest.raises(StaleSession):
                 worker.beat(listed)
             return
         dropped = worker.beat(listed)
-        tasks = {had.task_id: (self.model.tasks[had.task_id], had.attempt) for had in listed}
+        tasks = {held.task_id: (self.model.tasks[held.task_id], held.attempt) for held in listed}
         still_held = {
             name
             for name, (task, attempt) in tasks.items()
@@ -491,11 +495,11 @@ class LeaseMachine(RuleBasedStateMachine):
         for name in dropped:
             del worker.held[name]
 
-    def _claim(self, worker: ModelWorker, had: Lease) -> None:
-        task = self.model.tasks[had.task_id]
-        if task.attempt <= had.attempt and task.holder != worker.name:
+    def _claim(self, worker: ModelWorker, held: Lease) -> None:
+        task = self.model.tasks[held.task_id]
+        if task.attempt <= held.attempt and task.holder != worker.name:
             with pytest.raises(ForeignTask):
-                worker.beat([had])
+                worker.beat([held])
 
     def _restart(self, worker: ModelWorker) -> None:
         """Start a new process with the same name; the old one continues."""
@@ -530,9 +534,9 @@ class LeaseMachine(RuleBasedStateMachine):
         return [tasks[pick % len(tasks)] for pick in picks]
 
     def _redeliver(self, picks: Iterable[int]) -> None:
-        self._show({task.id for task in self._picked(picks)})
+        self._deliver_next({task.id for task in self._picked(picks)})
 
-    def _show(self, names: Container[str]) -> None:
+    def _deliver_next(self, names: Container[str]) -> None:
         """Deliver these messages next: SQS may deliver any message at any time."""
         shown = [message for name, message in self._messages() if name in names]
         for message in shown:
@@ -558,7 +562,7 @@ class LeaseMachine(RuleBasedStateMachine):
         return rank < step.window or self.model.tasks[task_id(step, rank - step.window)].ended
 
     @contextmanager
-    def acting(self, delay: int = 0) -> Iterator[None]:
+    def checked(self, delay: int = 0) -> Iterator[None]:
         """Advance the clock, run the block, and compare the rows with the model."""
         self.clock.ms += delay * 1000 + 1
         self.mill.recent_workers.discard(GROUP)
@@ -627,15 +631,15 @@ class LeaseMachine(RuleBasedStateMachine):
     def _finish_all(self) -> None:
         """A worker without faults completes all tasks and leaves no messages."""
         self.workers, self.superseded = [], []
-        with self.acting():
+        with self.checked():
             reliable = self._join("reliable")
         for _ in range(12):
             self.clock.ms += LEASE + 1000
             found = True
             while found:
-                with self.acting():
+                with self.checked():
                     found = self._take(reliable, 10)
-                    self._report(reliable, [(had, "success", None) for had in reliable.held.values()])
+                    self._report(reliable, [(held, "success", None) for held in reliable.held.values()])
                     reliable.held = {}
             if not list(self._messages()):
                 break

@@ -70,7 +70,7 @@ class Process:
         except subprocess.TimeoutExpired:
             kill_tree(self.popen)
             raise LaptopFault(
-                f"{self} did not end within {STOP_SECONDS} s of {sign.name}\n{self.said()}"
+                f"{self} did not end within {STOP_SECONDS} s of {sign.name}\n{self.read_log()}"
             ) from None
         finally:
             if self.popen.stdout is not None:
@@ -83,11 +83,11 @@ class Process:
         ready, _, _ = select.select([self.popen.stdout], [], [], seconds)
         line = self.popen.stdout.readline() if ready else ""
         if not line:
-            why = f"ended with {self.popen.wait(STOP_SECONDS)}" if ready else f"said nothing for {seconds} s"
-            raise LaptopFault(f"{self} {why}\n{self.said()}")
+            why = f"ended with {self.popen.wait(STOP_SECONDS)}" if ready else f"printed nothing for {seconds} s"
+            raise LaptopFault(f"{self} {why}\n{self.read_log()}")
         return line
 
-    def said(self) -> str:
+    def read_log(self) -> str:
         return self.log.read_text()[-4000:] if self.log.exists() else ""
 
     def __str__(self) -> str:
@@ -167,7 +167,7 @@ def start_laptop(
         process.stop()
     left = still_alive(children, STOP_SECONDS)
     if left:
-        raise LaptopFault(f"{process} left processes behind: {left}\n{process.said()}")
+        raise LaptopFault(f"{process} left processes behind: {left}\n{process.read_log()}")
 
 
 def _clean_environment() -> dict[str, str]:

@@ -43,7 +43,9 @@ class ModelWorker(ManualWorker):
         return reported
 
     def hand_back(self, leases: Sequence[Lease]) -> list[str]:
-        tasks = [HandedBack(task_id=had.task_id, attempt=had.attempt, receipt=had.receipt) for had in leases]
+        tasks = [
+            HandedBack(task_id=held.task_id, attempt=held.attempt, receipt=held.receipt) for held in leases
+        ]
         given = hand_back(self.mill, self.row.id, tasks, self.clock())
         if given:
             record_totals(self.mill, self.row.id, Tally(done=set(given)), self.clock())
