@@ -83,8 +83,8 @@ class Process:
         ready, _, _ = select.select([self.popen.stdout], [], [], seconds)
         line = self.popen.stdout.readline() if ready else ""
         if not line:
-            why = f"ended with {self.popen.wait(STOP_SECONDS)}" if ready else f"printed nothing for {seconds} s"
-            raise LaptopFault(f"{self} {why}\n{self.read_log()}")
+            why = f"ended with {self.popen.wait(STOP_SECONDS)}" if ready else f"no output in {seconds} s"
+            raise LaptopFault(f"{self}: {why}\n{self.read_log()}")
         return line
 
     def read_log(self) -> str:
