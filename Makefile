@@ -47,12 +47,17 @@ openapi: setup  ## write the OpenAPI document anew
 openapi-check: setup
 	@.venv/bin/python scripts/openapi.py --check
 
-bench: setup  ## measure the budgets (see docs/performance.md)
-	@PYTHONPATH=tests .venv/bin/python -m benchmarks
+BENCHMARKS := imports cost idle clock split laptop
+
+bench: setup  ## measure the budgets: all, or those named (make bench imports laptop)
+	@PYTHONPATH=tests .venv/bin/python -m benchmarks $(filter $(BENCHMARKS),$(MAKECMDGOALS))
+
+$(BENCHMARKS):
+	@:
 
 clean:  ## remove everything that make and sam made
 	rm -rf .venv .venv-sam .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test check lint types layers openapi openapi-check bench sam clean
+.PHONY: help setup demo test check lint types layers openapi openapi-check bench $(BENCHMARKS) sam clean
 
 include mk/*.mk
