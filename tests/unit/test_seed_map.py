@@ -1,4 +1,4 @@
-"""Every field of the three seeds has its place in the API."""
+"""Every field of the three seeds has a counterpart in the API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _key(row: dict[str, str]) -> tuple[str, str, str]:
 
 
 def _resolve(where: str) -> dict[str, Any]:
-    """The schema at a path such as `Task.sharding.total`; a KeyError if there is none."""
+    """Return the schema at a path such as `Task.sharding.total`; raise a KeyError if there is none."""
     name, *parts = where.split(".")
     root = MODELS[name].model_json_schema(mode="serialization", by_alias=True)
     at = root
@@ -51,7 +51,7 @@ def _resolve(where: str) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Through references, optional values and lists to the schema that says something."""
+    """Resolve references, optional values and lists."""
     if "$ref" in schema:
         return _plain(root["$defs"][schema["$ref"].rsplit("/", 1)[1]], root)
     for option in schema.get("anyOf", ()):
@@ -60,7 +60,7 @@ def _plain(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     return _plain(schema["items"], root) if schema.get("type") == "array" else schema
 
 
-def test_no_row_is_missing_extra_or_doubled() -> None:
+def test_every_seed_field_has_exactly_one_row() -> None:
     assert [_key(row) for row in SEED_MAP] == [_key(row) for row in SEED_FIELDS]
     assert len(SEED_MAP) == 180
 
@@ -70,6 +70,6 @@ def test_every_field_of_the_seeds_resolves(row: dict[str, str]) -> None:
     assert _resolve(row["where"])
 
 
-def test_a_wrong_place_does_not_resolve() -> None:
+def test_a_path_that_does_not_exist_is_not_resolved() -> None:
     with pytest.raises(KeyError):
         _resolve("Job.lastfailed")

@@ -20,7 +20,7 @@ Run = Callable[..., Result]
 
 
 @dataclass(frozen=True)
-class Seen:
+class Request:
     method: str
     path: str
     query: dict[str, str]
@@ -52,37 +52,39 @@ class FakeApi:
     """Returns the replies to a route in order and repeats the last one; unknown routes return 404."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.requests: list[Request] = []
         self._replies: dict[tuple[str, str], list[Any]] = {}
 
     def on(self, method: str, path: str, *replies: Any) -> None:
         """Set the replies to a route: each a `Reply`, the body of a 200, or a function of the request."""
         self._replies[method, path] = list(replies)
 
-    def reply(self, seen: Seen) -> Reply:
-        self.seen.append(seen)
-        replies = self._replies.get((seen.method, seen.path))
+    def reply(self, request: Request) -> Reply:
+        self.requests.append(request)
+        replies = self._replies.get((request.method, request.path))
         if not replies:
-            return problem(404, "not-found", f"there is no {seen.path}")
+            return problem(404, "not-found", f"there is no {request.path}")
         found = replies.pop(0) if len(replies) > 1 else replies[0]
-        made = found(seen) if callable(found) else found
-        return made if isinstance(made, Reply) else Reply(made)
+        reply = found(request) if callable(found) else found
+        return reply if isinstance(reply, Reply) else Reply(reply)
 
     @property
     def changed_jobs(self) -> list[str]:
-        """The requests that change or delete a job, relative to /v1/jobs."""
-        changes = (each.path for each in self.seen if each.method in ("POST", "DELETE"))
+        """The paths of requests that change or delete a job, relative to /v1/jobs."""
+        changes = (each.path for each in self.requests if each.method in ("POST", "DELETE"))
         return [path.removeprefix("/v1/jobs/") for path in changes]
 
     @property
-    def asked(self) -> list[str]:
-        return [f"{each.method} {each.path}" for each in self.seen]
+    def request_lines(self) -> list[str]:
+        return [f"{each.method} {each.path}" for each in self.requests]
 
     def transport(self) -> httpx.MockTransport:
         def handle(request: httpx.Request) -> httpx.Response:
             query = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
-            seen = Seen(request.method, request.url.path, query, dict(request.headers), request.content)
-            reply = self.reply(seen)
+            recorded = Request(
+                request.method, request.url.path, query, dict(request.headers), request.content
+            )
+            reply = self.reply(recorded)
             if reply.error:
                 raise reply.error("injected error")
             return httpx.Response(reply.status, headers=reply.headers, content=reply.content)
@@ -100,7 +102,7 @@ class FakeApi:
                 body = self.rfile.read(int(self.headers.get("content-length") or 0))
                 query = dict(parse_qsl(parts.query, keep_blank_values=True))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                reply = api.reply(Seen(self.command, unquote(parts.path), query, headers, body))
+                reply = api.reply(Request(self.command, unquote(parts.path), query, headers, body))
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.fakes.api import FakeApi, Reply, Seen, job_file, page
+from support.fakes.api import FakeApi, Reply, Request, job_file, page
 
 SIGNATURE = "X-Amz-Signature=s3cret"
 OWNER = "0123456789abcdef"
@@ -38,14 +38,14 @@ class FakeStore:
         self.api.on("GET", "/v1/jobs/report/t1/files", page(*files))
 
     @property
-    def requests(self) -> list[Seen]:
-        return [each for each in self.api.seen if each.path.startswith("/bucket/")]
+    def requests(self) -> list[Request]:
+        return [each for each in self.api.requests if each.path.startswith("/bucket/")]
 
     def _address(self, key: str) -> str:
         return f"{self.url}/bucket/{key}?{SIGNATURE}"
 
-    def _begin(self, seen: Seen) -> dict[str, Any]:
-        sha256 = seen.document["sha256"]
+    def _begin(self, request: Request) -> dict[str, Any]:
+        sha256 = request.document["sha256"]
         upload = f"{OWNER}-{sha256}"
         if sha256 in self.objects:
             return {"upload": upload, "present": True}
@@ -57,23 +57,23 @@ class FakeStore:
             "headers": {"x-amz-checksum-sha256": checksum},
         }
 
-    def _put(self, seen: Seen) -> Reply:
+    def _put(self, request: Request) -> Reply:
         if self.replies:
             reply = self.replies.pop(0)
             assert isinstance(reply, Reply)
             return reply
-        checksum = base64.b64encode(hashlib.sha256(seen.body).digest()).decode()
-        if checksum != seen.headers.get("x-amz-checksum-sha256"):
+        checksum = base64.b64encode(hashlib.sha256(request.body).digest()).decode()
+        if checksum != request.headers.get("x-amz-checksum-sha256"):
             return Reply(b"<Error><Code>BadDigest</Code></Error>", 400)
-        self.objects[seen.path.removeprefix("/bucket/")] = seen.body
+        self.objects[request.path.removeprefix("/bucket/")] = request.body
         return Reply()
 
-    def _get(self, seen: Seen) -> Reply:
+    def _get(self, request: Request) -> Reply:
         reply = self.replies.pop(0) if self.replies else None
         if isinstance(reply, Reply):
             return reply
-        content = self.objects[seen.path.removeprefix("/bucket/")]
-        found = re.fullmatch(r"bytes=(\d+)-", seen.headers.get("range", ""))
+        content = self.objects[request.path.removeprefix("/bucket/")]
+        found = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", ""))
         if not found or not self.supports_ranges:
             return Reply(content, cut=reply)
         first = int(found[1])

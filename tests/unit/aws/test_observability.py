@@ -1,4 +1,4 @@
-"""The decorator of the handlers: what it adds to log lines, metrics and traces."""
+"""The decorator of handlers: keys of log lines, metrics and traces."""
 
 import io
 import json
@@ -51,7 +51,7 @@ def test_a_log_line_has_the_correlation_id_and_the_request(
     assert (line["function_request_id"], line["function_name"]) == ("request-1", "shardmill-tick")
 
 
-def test_keys_of_one_invocation_are_gone_in_the_next(lines: io.StringIO) -> None:
+def test_keys_of_one_invocation_are_removed_before_the_next(lines: io.StringIO) -> None:
     @observed(EVENT, jobId="detail.jobId", run="detail.run")
     def handler(event: dict[str, Any], context: Any) -> None:
         logger.info("hello")
@@ -132,7 +132,7 @@ def test_nothing_is_sent_unless_x_ray_samples_the_invocation(
         daemon.recv(65_536)
 
 
-def test_subsegments_nest(daemon: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subsegments_are_nested(daemon: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1-abc-def;Parent=53995c3f42cd8ad8;Sampled=1")
     provider = observability.tracer.provider
     with provider.in_subsegment("outer"), provider.in_subsegment("inner"):

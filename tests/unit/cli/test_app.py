@@ -134,7 +134,7 @@ def test_url_and_token_come_from_the_environment(api: FakeApi) -> None:
     with api.served() as url:
         result = offline("jobs", "--json", env={"SHARDMILL_URL": url, "SHARDMILL_TOKEN": TOKEN})
     assert result.exit_code == 0
-    assert api.seen[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert api.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
 
 
 @pytest.mark.parametrize("command", all_commands())
@@ -161,4 +161,4 @@ def test_url_and_token_options_override_the_environment(api: FakeApi) -> None:
         elsewhere = {"SHARDMILL_URL": "http://127.0.0.1:9", "SHARDMILL_TOKEN": "other"}
         result = offline("jobs", "--json", "--url", url, "--token", TOKEN, env=elsewhere)
     assert result.exit_code == 0
-    assert api.seen[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert api.requests[0].headers["authorization"] == f"Bearer {TOKEN}"

@@ -25,7 +25,7 @@ def test_target_names_are_distinct(files: list[JobFile]) -> None:
     try:
         found = target_names(files)
     except BadFile:
-        assert any("/" in file.name for file in files)  # a file and a folder of one name
+        assert any("/" in file.name for file in files)  # a file and a folder have the same name
         return
     assert len(set(found)) == len(files)
     folders = {parent.as_posix() for name in found for parent in PurePosixPath(name).parents}

@@ -89,7 +89,7 @@ def test_unexpected_error_is_reported_without_a_traceback(monkeypatch: pytest.Mo
     assert result.stderr.startswith("shardmill: unexpected RuntimeError: oh no (in broken, line ")
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     def missing(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'httpx'", name="httpx")
 

@@ -14,8 +14,8 @@ from support.processes import child_process
 JOB = "/v1/jobs/report/t1"
 
 
-def _seconds(*arguments: str) -> float:
-    """Of the processor, which a busy machine does not change much."""
+def _cpu_seconds(*arguments: str) -> float:
+    """Return the CPU time of a command, which depends little on the load of the machine."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert run_process(*arguments).returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -52,7 +52,7 @@ def test_help_imports_nothing_heavy() -> None:
     )
     heavy = {"pydantic", "httpx", "rich", "yaml", "boto3", "shardmill.client", "shardmill.local"}
     assert not heavy & set(found.stderr.split())
-    assert min(_seconds("--help") for _ in range(3)) < 0.4
+    assert min(_cpu_seconds("--help") for _ in range(3)) < 0.4
 
 
 def test_no_command_shows_the_help() -> None:
@@ -133,7 +133,7 @@ def test_ctrl_c_leaves_a_backfill_running_and_says_how_to_stop_it(api: FakeApi) 
         "shardmill: the backfill continues; to stop it, run: shardmill schedule stop report nightly 2",
         "shardmill: to see its progress, run: shardmill schedule backfills report nightly",
     ]
-    assert {each.method for each in api.seen[1:]} <= {"GET"}
+    assert {each.method for each in api.requests[1:]} <= {"GET"}
 
 
 def test_terminal_shows_live_bars_and_colours(api: FakeApi) -> None:
@@ -144,16 +144,16 @@ def test_terminal_shows_live_bars_and_colours(api: FakeApi) -> None:
     with api.served() as url:
         env = environment(url, TERM="xterm-256color", COLUMNS="100")
         api.on("GET", JOB, *running, ended)
-        code, seen = run_on_terminal("watch", "report", "t1", env=env)
+        code, screen = run_on_terminal("watch", "report", "t1", env=env)
         assert code == 0
-        assert "12/12" in seen
-        assert "━" in seen
-        assert "\x1b[32mSUCCESS" in seen
+        assert "12/12" in screen
+        assert "━" in screen
+        assert "\x1b[32mSUCCESS" in screen
         api.on("GET", JOB, *running, ended)
-        code, seen = run_on_terminal("watch", "report", "t1", env={**env, "NO_COLOR": "1"})
+        code, screen = run_on_terminal("watch", "report", "t1", env={**env, "NO_COLOR": "1"})
         assert code == 0
-        assert "12/12" in seen
-        assert "\x1b[3" not in seen
+        assert "12/12" in screen
+        assert "\x1b[3" not in screen
 
 
 def test_terminal_shows_a_live_bar_for_a_backfill(api: FakeApi) -> None:
@@ -162,12 +162,12 @@ def test_terminal_shows_a_live_bar_for_a_backfill(api: FakeApi) -> None:
     end = backfill("DONE", success=4, failed=1)
     api.on("GET", "/v1/schedules/report/nightly/backfills/2", *states, end)
     with api.served() as url:
-        code, seen = run_on_terminal(*BACKFILL, env=environment(url, TERM="xterm-256color", COLUMNS="100"))
+        code, screen = run_on_terminal(*BACKFILL, env=environment(url, TERM="xterm-256color", COLUMNS="100"))
     assert code == 4
-    assert "━" in seen
-    assert "5/5" in seen
-    assert "\x1b[31m1 failed" in seen
-    assert "shardmill: backfill 2" not in seen
+    assert "━" in screen
+    assert "5/5" in screen
+    assert "\x1b[31m1 failed" in screen
+    assert "shardmill: backfill 2" not in screen
 
 
 def test_terminal_asks_for_confirmation_and_shows_a_live_bar_for_many_jobs(api: FakeApi) -> None:
@@ -178,16 +178,16 @@ def test_terminal_asks_for_confirmation_and_shows_a_live_bar_for_many_jobs(api: 
     api.on("POST", "/v1/jobs/report/t2:kill", problem(409, "job-ended", refusal))
     with api.served() as url:
         env = environment(url, TERM="xterm-256color", COLUMNS="100")
-        code, seen = run_on_terminal("kill", "--job", "report", env=env, typed="n\n")
-        assert (code, "kill 3 jobs (3 of report)? [y/N]" in seen) == (1, True)
-        assert {each.method for each in api.seen} == {"GET"}
-        code, seen = run_on_terminal("kill", "--job", "report", env=env, typed="y\n")
+        code, screen = run_on_terminal("kill", "--job", "report", env=env, typed="n\n")
+        assert (code, "kill 3 jobs (3 of report)? [y/N]" in screen) == (1, True)
+        assert {each.method for each in api.requests} == {"GET"}
+        code, screen = run_on_terminal("kill", "--job", "report", env=env, typed="y\n")
     assert code == 1
-    assert "━" in seen
-    assert "3/3" in seen
-    assert "\x1b[31m1 refused" in seen
-    assert f"report/t2 refused: {refusal}" in seen
-    assert "shardmill: kill:" not in seen
+    assert "━" in screen
+    assert "3/3" in screen
+    assert "\x1b[31m1 refused" in screen
+    assert f"report/t2 refused: {refusal}" in screen
+    assert "shardmill: kill:" not in screen
 
 
 def test_terminal_shows_the_progress_of_running_tasks(api: FakeApi) -> None:
@@ -196,13 +196,13 @@ def test_terminal_shows_the_progress_of_running_tasks(api: FakeApi) -> None:
     api.on("GET", f"{JOB}/steps/main/tasks", page(expected))
     api.on("GET", JOB, *[running] * 5, job("SUCCESS", step("main", "SUCCESS", 4, 4)))
     with api.served() as url:
-        code, seen = run_on_terminal(
+        code, screen = run_on_terminal(
             "watch", "report", "t1", env=environment(url, TERM="xterm", COLUMNS="100")
         )
     assert code == 0
-    assert "task 2" in seen
-    assert "42% copying" in seen
-    queries = [each.query for each in api.seen if each.path.endswith("/tasks")]
+    assert "task 2" in screen
+    assert "42% copying" in screen
+    queries = [each.query for each in api.requests if each.path.endswith("/tasks")]
     assert {"state": "RUNNING", "limit": "10"} in queries
 
 

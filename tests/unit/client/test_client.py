@@ -72,7 +72,7 @@ def test_submit_sends_the_whole_request(api: FakeApi, client: Client) -> None:
     )
     assert submitted.state is JobState.INIT
     assert submitted.trigger == "t1"
-    assert api.seen[0].document == {
+    assert api.requests[0].document == {
         "jobName": "report",
         "trigger": "t1",
         "params": {"date": "2020-01-21", "n": 3},
@@ -82,14 +82,14 @@ def test_submit_sends_the_whole_request(api: FakeApi, client: Client) -> None:
         "executeUser": "bob",
         "info": {"project": "p"},
     }
-    assert api.seen[0].headers["authorization"] == f"Bearer {TOKEN}"
-    assert api.seen[0].headers["content-type"] == "application/json"
+    assert api.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert api.requests[0].headers["content-type"] == "application/json"
 
 
 def test_submit_omits_unset_fields_and_generates_a_trigger(api: FakeApi, client: Client) -> None:
     api.on("POST", "/base/v1/jobs", Reply(job("INIT"), 202))
     client.submit("report")
-    sent = api.seen[0].document
+    sent = api.requests[0].document
     assert set(sent) == {"jobName", "trigger"}
     assert re.fullmatch(r"\d{8}T\d{9}Z", sent["trigger"])
 
@@ -124,8 +124,8 @@ def test_submit_is_retried_with_the_same_trigger(
 ) -> None:
     api.on("POST", "/base/v1/jobs", failure, failure, Reply(job("QUEUED")))
     assert client.submit("report").state is JobState.QUEUED
-    assert len(api.seen) == 3
-    assert len({each.body for each in api.seen}) == 1
+    assert len(api.requests) == 3
+    assert len({each.body for each in api.requests}) == 1
     assert len(sleeps) == 2
     assert sleeps[0] < sleeps[1]
 
@@ -166,7 +166,7 @@ def test_requests_that_are_not_idempotent_are_not_retried(api: FakeApi, client: 
     ):
         with pytest.raises(ServerError):
             act()
-    assert len(api.seen) == 4
+    assert len(api.requests) == 4
 
 
 @pytest.mark.parametrize(
@@ -231,23 +231,23 @@ def test_define_accepts_documents_models_and_files(api: FakeApi, client: Client,
     file.write_text("jobName: report\nsteps:\n- {stepName: main, type: noop}\n")
     for source in (document, JobDefine.model_validate(document), file, str(file)):
         assert client.define(source).version == 3
-        assert api.seen[-1].document == document
-        assert "if-match" not in api.seen[-1].headers
+        assert api.requests[-1].document == document
+        assert "if-match" not in api.requests[-1].headers
 
 
 def test_preconditions_are_sent_as_etags(api: FakeApi, client: Client) -> None:
     api.on("PUT", "/base/v1/definitions/report", saved())
     client.define(saved(), expected=3)
     client.define(saved(), expected=0)
-    assert api.seen[0].headers["if-match"] == '"v3"'
-    assert api.seen[1].headers["if-none-match"] == "*"
+    assert api.requests[0].headers["if-match"] == '"v3"'
+    assert api.requests[1].headers["if-none-match"] == "*"
 
 
 def test_a_definition_that_was_read_can_be_saved(api: FakeApi, client: Client) -> None:
     api.on("GET", "/base/v1/definitions/report", saved(params={"a": [1, None]}))
     api.on("PUT", "/base/v1/definitions/report", saved())
     client.define(client.definition("report"))
-    assert api.seen[-1].document["params"] == {"a": [1, None]}
+    assert api.requests[-1].document["params"] == {"a": [1, None]}
 
 
 @pytest.mark.parametrize("document", [{}, {"jobName": 3}, {"steps": []}])
@@ -257,7 +257,7 @@ def test_a_definition_without_a_name_is_rejected(
     with pytest.raises(Invalid) as caught:
         client.define(document)
     assert [each.pointer for each in caught.value.faults] == ["/jobName"]
-    assert not api.seen
+    assert not api.requests
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, b"x", datetime.now(UTC), "\ud800"])
@@ -265,14 +265,14 @@ def test_a_document_that_is_not_json_is_not_sent(api: FakeApi, client: Client, v
     with pytest.raises(Invalid) as caught:
         client.submit("report", params={"x": value})
     assert caught.value.faults[0].pointer.startswith("/params/x")
-    assert not api.seen
+    assert not api.requests
 
 
 def test_request_bodies_are_ascii(api: FakeApi, client: Client) -> None:
     api.on("POST", "/base/v1/jobs", job())
     client.submit("report", params={"x": "\N{REPLACEMENT CHARACTER} ü"})
-    assert api.seen[0].body.isascii()
-    assert api.seen[0].document["params"]["x"] == "\N{REPLACEMENT CHARACTER} ü"
+    assert api.requests[0].body.isascii()
+    assert api.requests[0].document["params"]["x"] == "\N{REPLACEMENT CHARACTER} ü"
 
 
 def test_an_invalid_data_time_is_reported_with_its_pointer(client: Client) -> None:
@@ -307,7 +307,7 @@ def test_versions_of_a_definition_are_read(api: FakeApi, client: Client) -> None
     api.on("GET", "/base/v1/definitions/report", saved(version=1))
     assert [each.version for each in client.versions("report")] == [2, 1]
     assert client.definition("report", 1).version == 1
-    assert api.seen[-1].query == {"version": "1"}
+    assert api.requests[-1].query == {"version": "1"}
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "a?b", "ä", "x" * 65, "a\n", "%2e"])
@@ -322,30 +322,30 @@ def test_an_invalid_name_is_not_sent(api: FakeApi, client: Client, name: str) ->
     ):
         with pytest.raises(BadName, match="is not a valid"):
             act()
-    assert not api.seen
+    assert not api.requests
 
 
 def test_an_empty_page_is_not_the_end(api: FakeApi, client: Client) -> None:
     path = "/base/v1/jobs/report/t1/steps/main/tasks"
     api.on("GET", path, page(cursor="a"), page(cursor="b"), page(task(7, "FAILED")))
     assert [each.rank for each in client.tasks("report", "t1", "main", TaskState.FAILED)] == [7]
-    assert len(api.seen) == 3
+    assert len(api.requests) == 3
 
 
 def test_lists_are_read_page_by_page(api: FakeApi, client: Client) -> None:
     first, second = page(job(jid=2), cursor="c&1"), page(job(jid=1))
     api.on("GET", "/base/v1/jobs", first, second)
     found = client.jobs("report", JobState.FAILED, "bob")
-    assert not api.seen
+    assert not api.requests
     assert [each.jid for each in found] == [2, 1]
     common = {"jobName": "report", "state": "FAILED", "submitUser": "bob", "limit": "200"}
-    assert [each.query for each in api.seen] == [common, {**common, "cursor": "c&1"}]
+    assert [each.query for each in api.requests] == [common, {**common, "cursor": "c&1"}]
 
 
 def test_pages_of_a_list_are_read_lazily(api: FakeApi, client: Client) -> None:
     api.on("GET", "/base/v1/jobs", page(job(), cursor="more"))
     next(client.jobs())
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 def test_a_response_without_a_list_raises_bad_answer(api: FakeApi, client: Client) -> None:
@@ -363,7 +363,7 @@ def test_steps_and_tasks_are_read(api: FakeApi, client: Client) -> None:
     assert [each.step_name for each in client.steps("report", "t1")] == ["main"]
     assert client.step("report", "t1", "main").task_states == {"0": TaskState.SUCCESS}
     assert [each.rank for each in client.tasks("report", "t1", "main", TaskState.FAILED)] == [0, 1]
-    assert api.seen[-1].query["state"] == "FAILED"
+    assert api.requests[-1].query["state"] == "FAILED"
     assert client.task("report", "t1", "main", 1).reason == "exit code 3"
 
 
@@ -378,23 +378,23 @@ def test_groups_and_workers_are_managed(api: FakeApi, client: Client) -> None:
     api.on("DELETE", "/base/v1/groups/g", Reply(None, 204))
     api.on("GET", "/base/v1/workers", page(worker))
     assert client.create_group("g").lease_seconds == 60
-    assert api.seen[-1].document == {}
+    assert api.requests[-1].document == {}
     client.create_group("g", kind="lambda", lease_seconds=900, types=["shell"])
-    assert api.seen[-1].document == {"kind": "lambda", "leaseSeconds": 900, "types": ["shell"]}
+    assert api.requests[-1].document == {"kind": "lambda", "leaseSeconds": 900, "types": ["shell"]}
     assert client.group("g").name == "g"
     assert [each.name for each in client.groups()] == ["g"]
     assert [each.name for each in client.workers()] == ["w"]
     client.delete_group("g")
-    assert api.seen[-1].query == {}
+    assert api.requests[-1].query == {}
     client.delete_group("g", force=True)
-    assert api.seen[-1].query == {"force": "true"}
+    assert api.requests[-1].query == {"force": "true"}
 
 
 def test_some_tasks_reads_one_page(api: FakeApi, client: Client) -> None:
     path = "/base/v1/jobs/report/t1/steps/main/tasks"
     api.on("GET", path, page(cursor="more"))
     assert client.some_tasks("report", "t1", "main", TaskState.RUNNING, 10) == []
-    assert [each.query for each in api.seen] == [{"state": "RUNNING", "limit": "10"}]
+    assert [each.query for each in api.requests] == [{"state": "RUNNING", "limit": "10"}]
 
 
 def test_every_exported_name_exists() -> None:

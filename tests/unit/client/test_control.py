@@ -87,7 +87,7 @@ def test_control_requests_have_the_documented_form(
     api.on("POST", f"{JOB}:{verb}", job("SUSPENDED", run=2))
     done = act(client)
     assert (done.state, done.run) == (JobState.SUSPENDED, 2)
-    assert api.seen[0].document == sent
+    assert api.requests[0].document == sent
 
 
 CHANGES: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
@@ -107,7 +107,7 @@ def test_a_change_sends_only_the_given_fields(given_: dict[str, Any]) -> None:
     api.on("POST", f"{JOB}:change", job())
     with Client("http://127.0.0.1:1", TOKEN, transport=api.transport()) as client:
         client.change(*WHO, **given_)
-    assert [each.document for each in api.seen] == [
+    assert [each.document for each in api.requests] == [
         {CHANGES[name][0]: value for name, value in given_.items()}
     ]
 
@@ -119,7 +119,7 @@ BUSY = problem(503, "busy", "retry later")
 def test_idempotent_requests_are_retried(api: FakeApi, client: Client, verb: str) -> None:
     api.on("POST", f"{JOB}:{verb}", BUSY, job())
     getattr(client, verb)(*WHO)
-    assert len(api.seen) == 2
+    assert len(api.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_rerun_is_not_retried(api: FakeApi, client: Client, act: Act) -> None:
         api.on("POST", f"{JOB}:{verb}", BUSY, job())
     with pytest.raises(ServerError, match="retry later"):
         act(client)
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 def test_a_refused_request_raises_conflict(api: FakeApi, client: Client) -> None:
@@ -144,7 +144,7 @@ def test_an_invalid_name_is_not_sent(api: FakeApi, client: Client) -> None:
     for act in (client.suspend, client.resume, client.kill, client.rerun, client.history):
         with pytest.raises(BadName):
             act("a/b", "t1")
-    assert not api.seen
+    assert not api.requests
 
 
 def test_the_history_is_read(api: FakeApi, client: Client) -> None:
@@ -166,9 +166,9 @@ def test_earlier_runs_can_be_read(api: FakeApi, client: Client) -> None:
     client.step(*WHO, "main", run=1)
     list(client.tasks(*WHO, "main", run=1))
     client.task(*WHO, "main", 0, run=1)
-    assert [each.query["run"] for each in api.seen] == ["1"] * 5
+    assert [each.query["run"] for each in api.requests] == ["1"] * 5
     client.job(*WHO)
-    assert api.seen[-1].query == {}
+    assert api.requests[-1].query == {}
 
 
 def test_an_invalid_response_raises_bad_answer(api: FakeApi, client: Client) -> None:

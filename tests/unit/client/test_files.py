@@ -76,13 +76,13 @@ def test_files_are_listed_page_by_page(store: FakeStore, client: Client) -> None
         ("b", "main", 3),
     ]
     common = {"step": "main", "name": "*", "limit": "200"}
-    assert [each.query for each in store.api.seen] == [common, {**common, "cursor": "c"}]
+    assert [each.query for each in store.api.requests] == [common, {**common, "cursor": "c"}]
 
 
 def test_an_invalid_step_name_is_not_sent(store: FakeStore, client: Client) -> None:
     with pytest.raises(BadName):
         list(client.files("report", "t1", step="a/b"))
-    assert not store.api.seen
+    assert not store.api.requests
 
 
 # Downloads
@@ -164,7 +164,7 @@ def test_an_expired_url_is_renewed(store: FakeStore, client: Client, tmp_path: P
     store.list(other, listed)
     client.download(old, tmp_path / "x", of=OF)
     assert (tmp_path / "x").read_bytes() == b"x" * 100
-    listing = next(each for each in store.api.seen if each.path == FILES)
+    listing = next(each for each in store.api.requests if each.path == FILES)
     assert listing.query["name"] == "a[[]1][*].txt"
     assert listing.query["step"] == "main"
     assert ["old" in each.query for each in store.requests] == [True, True, False]
@@ -388,7 +388,7 @@ def test_invalid_files_are_rejected_before_any_upload(
     with pytest.raises(BadFile) as caught:
         client.submit("report", "t1", files={"../a": tmp_path / "good"})
     assert caught.value.faults[0].pointer == "/files/0/name"
-    assert not store.api.seen
+    assert not store.api.requests
 
 
 def test_files_of_a_request_are_sorted(store: FakeStore, client: Client, tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_files_of_a_request_are_sorted(store: FakeStore, client: Client, tmp_pat
     store.api.on("POST", "/v1/jobs", Reply(job("INIT"), 202), Reply(job("INIT")))
     client.submit("report", "t1", files={"b.txt": tmp_path / "x", "a.txt": str(tmp_path / "y")})
     client.submit("report", "t1", files={"a.txt": tmp_path / "y", "b.txt": tmp_path / "x"})
-    first, again = (each for each in store.api.seen if each.path == "/v1/jobs")
+    first, again = (each for each in store.api.requests if each.path == "/v1/jobs")
     assert first.body == again.body
     shas = [hashlib.sha256(f"content of {name}".encode()).hexdigest() for name in ("y", "x")]
     assert first.document["files"] == [

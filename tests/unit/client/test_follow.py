@@ -65,7 +65,7 @@ def test_wait_ends_with_a_job_that_a_failure_suspended(api: FakeApi, client: Cli
     suspended_by_user = job("SUSPENDED", step(state="SUSPENDED"))
     api.on("GET", JOB, suspended_by_user, suspended_by_user, job("SUSPENDED", step(state="FAILED")))
     assert client.wait("report", "t1").steps[0].state.value == "FAILED"
-    assert len(api.seen) == 3
+    assert len(api.requests) == 3
 
 
 def test_wait_times_out_with_the_last_state(api: FakeApi, client: Client, clock: Clock) -> None:
@@ -80,14 +80,14 @@ def test_wait_with_a_zero_timeout_polls_once(api: FakeApi, client: Client) -> No
     api.on("GET", JOB, job("RUNNING"))
     with pytest.raises(WaitTimedOut):
         client.wait("report", "t1", timeout=0)
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 def test_wait_polls_with_growing_intervals(api: FakeApi, client: Client, clock: Clock) -> None:
     api.on("GET", JOB, job("RUNNING"))
     with pytest.raises(WaitTimedOut):
         client.wait("report", "t1", timeout=3600)
-    assert 1800 <= len(api.seen) <= 1900
+    assert 1800 <= len(api.requests) <= 1900
 
 
 def test_wait_for_an_unknown_job_fails_at_once(api: FakeApi, client: Client) -> None:
@@ -161,7 +161,7 @@ def logs(api: FakeApi, *pages: Any) -> None:
 def test_a_log_is_read_to_its_end(api: FakeApi, client: Client) -> None:
     logs(api, log("one\n", 4, False), log("two\n", 8, True))
     assert list(client.logs("report", "t1", "main", 2, "stderr")) == ["one\n", "two\n"]
-    assert [each.query for each in api.seen] == [
+    assert [each.query for each in api.requests] == [
         {"stream": "stderr", "offset": "0"},
         {"stream": "stderr", "offset": "4"},
     ]
@@ -185,7 +185,7 @@ def test_following_reads_each_attempt_from_its_start(api: FakeApi, client: Clien
     logs(api, log("first\n", 6, True), log("third\n", 6, True))
     assert list(client.logs("report", "t1", "main", 2, follow=True)) == ["first\n", "third\n"]
     requests = [
-        (each.query["attempt"], each.query["offset"]) for each in api.seen if each.path.endswith("logs")
+        (each.query["attempt"], each.query["offset"]) for each in api.requests if each.path.endswith("logs")
     ]
     assert requests == [("1", "0"), ("3", "0")]
 

@@ -43,8 +43,8 @@ def test_a_schedule_is_saved_from_a_document_a_file_or_a_model(
     assert model
     for source, sent in ((document, document), (file, document), (str(file), document), (model, named)):
         assert client.save_schedule("report", "nightly", source).version == 3
-        assert api.seen[-1].document == sent
-        assert not {"if-match", "if-none-match"} & set(api.seen[-1].headers)
+        assert api.requests[-1].document == sent
+        assert not {"if-match", "if-none-match"} & set(api.requests[-1].headers)
 
 
 def test_a_schedule_is_saved_from_fields(api: FakeApi, client: Client) -> None:
@@ -59,7 +59,7 @@ def test_a_schedule_is_saved_from_fields(api: FakeApi, client: Client) -> None:
         params=MappingProxyType({"x": None}),
         status=0,
     )
-    sent = api.seen[-1].document
+    sent = api.requests[-1].document
     assert sent == {
         "at": "2026-01-01T04:00:00.000Z",
         "startDate": "2026-01-01",
@@ -76,12 +76,12 @@ def test_fields_override_the_document(api: FakeApi, client: Client) -> None:
     api.on("PUT", PATH, schedule())
     read = client.schedule("report", "nightly")
     client.save_schedule("report", "nightly", read, cron=None, every_seconds=60, expected=read.version)
-    sent = api.seen[-1].document
+    sent = api.requests[-1].document
     assert (sent["cron"], sent["everySeconds"], sent["params"]) == (None, 60, {"a": None})
     assert check_schedule(sent, "report", "nightly")[1] == []
-    assert api.seen[-1].headers["if-match"] == '"v3"'
+    assert api.requests[-1].headers["if-match"] == '"v3"'
     client.save_schedule("report", "nightly", {"cron": "@daily"}, expected=0)
-    assert api.seen[-1].headers["if-none-match"] == "*"
+    assert api.requests[-1].headers["if-none-match"] == "*"
 
 
 def test_the_keyword_arguments_are_the_fields_of_a_schedule() -> None:
@@ -105,17 +105,17 @@ def test_schedules_are_read_listed_and_deleted(api: FakeApi, client: Client) -> 
     assert [each.schedule_id for each in client.schedules()] == ["nightly", "other"]
     assert [each.schedule_id for each in client.schedules("report")] == ["nightly"]
     client.delete_schedule("report", "nightly")
-    assert "if-match" not in api.seen[-1].headers
+    assert "if-match" not in api.requests[-1].headers
     client.delete_schedule("report", "nightly", expected=3)
-    assert api.seen[-1].headers["if-match"] == '"v3"'
+    assert api.requests[-1].headers["if-match"] == '"v3"'
 
 
 def test_switching_a_schedule_keeps_all_fields_and_is_conditional(api: FakeApi, client: Client) -> None:
     api.on("GET", PATH, schedule())
     api.on("PUT", PATH, schedule(status=0, version=4))
     assert client.switch_schedule("report", "nightly", on=False).version == 4
-    assert api.seen[-1].document == schedule(status=0)
-    assert api.seen[-1].headers["if-match"] == '"v3"'
+    assert api.requests[-1].document == schedule(status=0)
+    assert api.requests[-1].headers["if-match"] == '"v3"'
     api.on("PUT", PATH, problem(412, "precondition-failed", "is at version 4"))
     with pytest.raises(PreconditionFailed):
         client.switch_schedule("report", "nightly", on=False)
@@ -124,7 +124,7 @@ def test_switching_a_schedule_keeps_all_fields_and_is_conditional(api: FakeApi, 
 def test_switching_to_the_current_status_saves_nothing(api: FakeApi, client: Client) -> None:
     api.on("GET", PATH, schedule())
     assert client.switch_schedule("report", "nightly", on=True).version == 3
-    assert api.asked == [f"GET {PATH}"]
+    assert api.request_lines == [f"GET {PATH}"]
 
 
 def test_next_times_are_read(api: FakeApi, client: Client) -> None:
@@ -135,7 +135,7 @@ def test_next_times_are_read(api: FakeApi, client: Client) -> None:
         "2026-03-28T02:30:00+01:00",
     )
     client.next_times("report", "nightly", 3, "2026-03-28T00:00:00+01:00")
-    queries = [each.query for each in api.seen]
+    queries = [each.query for each in api.requests]
     assert queries == [{"count": "10"}, {"count": "3", "from": "2026-03-27T23:00:00.000Z"}]
     with pytest.raises(Invalid) as caught:
         client.next_times("report", "nightly", after="tomorrow")
@@ -146,9 +146,9 @@ def test_fire_returns_whether_the_job_is_new(api: FakeApi, client: Client) -> No
     api.on("POST", f"{PATH}:fire", Reply(job("INIT"), 202), Reply(job("RUNNING"), 200))
     fired = client.fire("report", "nightly", datetime(2026, 1, 5, tzinfo=UTC), {"x": 1})
     assert (fired.new, fired.trigger) == (True, "t1")
-    assert api.seen[-1].document == {"dataTime": "2026-01-05T00:00:00.000Z", "params": {"x": 1}}
+    assert api.requests[-1].document == {"dataTime": "2026-01-05T00:00:00.000Z", "params": {"x": 1}}
     assert client.fire("report", "nightly").new is False
-    assert api.seen[-1].document == {}
+    assert api.requests[-1].document == {}
 
 
 @pytest.mark.parametrize(("data_time", "attempts"), [(None, 1), ("2026-01-05T00:00:00Z", 2)])
@@ -161,7 +161,7 @@ def test_firing_is_retried_only_with_a_data_time(
             client.fire("report", "nightly", data_time)
     else:
         client.fire("report", "nightly", data_time)
-    assert len(api.seen) == attempts
+    assert len(api.requests) == attempts
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_backfill_request_has_the_documented_form(
 ) -> None:
     api.on("POST", f"{PATH}:backfill", Reply(backfill(), 202))
     assert client.backfill("report", "nightly", **options).number == 2
-    assert api.seen[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
+    assert api.requests[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
 
 
 def test_backfills_are_read_listed_and_stopped(api: FakeApi, client: Client) -> None:
@@ -201,7 +201,7 @@ def test_backfills_are_read_listed_and_stopped(api: FakeApi, client: Client) -> 
 def test_dependencies_and_the_graph_of_definitions_are_read(api: FakeApi, client: Client) -> None:
     api.on("GET", "/v1/jobs/report/t1/dependencies", page(parent_run(), parent_run(preState="SUCCESS")))
     assert [each.pre_status for each in client.dependencies("report", "t1")] == [0, 1]
-    assert api.seen[-1].query == {}
+    assert api.requests[-1].query == {}
     node = {"jobName": "ledger", "defined": False, "schedules": []}
     edges = [{"parent": "ledger", "child": "report"}]
     api.on("GET", "/v1/definitions:graph", {"nodes": [node], "edges": edges})
@@ -223,4 +223,4 @@ def test_an_invalid_schedule_name_is_not_sent(api: FakeApi, client: Client, name
     ):
         with pytest.raises(BadName, match="is not a valid"):
             act()
-    assert not api.seen
+    assert not api.requests

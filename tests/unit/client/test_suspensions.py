@@ -51,7 +51,7 @@ def test_suspension_requests_have_the_documented_form(
 ) -> None:
     api.on("POST", path, response(path, suspended))
     results = [act(client, reason) for reason in ("", "a disk")]
-    assert [each.document for each in api.seen] == [{}, {"reason": "a disk"}]
+    assert [each.document for each in api.requests] == [{}, {"reason": "a disk"}]
     single = "groups:" not in path
     assert [each.suspended if single else each for each in results] == [suspended if single else None] * 2
 
@@ -60,7 +60,7 @@ def test_suspension_requests_have_the_documented_form(
 def test_suspension_requests_are_retried(api: FakeApi, client: Client, path: str, act: Act) -> None:
     api.on("POST", path, BUSY, response(path, None))
     act(client, "")
-    assert api.asked == [f"POST {path}"] * 2
+    assert api.request_lines == [f"POST {path}"] * 2
 
 
 @pytest.mark.parametrize(("path", "act"), ACTS.values(), ids=ACTS)
@@ -78,4 +78,4 @@ def test_an_invalid_name_is_not_sent(api: FakeApi, client: Client) -> None:
         for name in ("", "a/b", "a:suspend"):
             with pytest.raises(BadName, match="is not a valid"):
                 act(name)
-    assert not api.seen
+    assert not api.requests

@@ -63,7 +63,7 @@ def messages() -> list[str]:
 
 
 @pytest.fixture
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STOP_SECONDS", 0.2)
 
 
@@ -74,7 +74,7 @@ def test_an_emulator_that_exits_in_time_prints_nothing(folder: StateFolder, mess
     assert messages == []
 
 
-@pytest.mark.usefixtures("_impatient")
+@pytest.mark.usefixtures("_short_timeout")
 def test_stop_waits_while_the_state_is_saved(folder: StateFolder, messages: list[str]) -> None:
     with running(folder, SAVES_LONG) as cloud:
         cloud.stop(messages.append)
@@ -83,7 +83,7 @@ def test_stop_waits_while_the_state_is_saved(folder: StateFolder, messages: list
     assert len(messages) == 1
 
 
-@pytest.mark.usefixtures("_impatient")
+@pytest.mark.usefixtures("_short_timeout")
 def test_an_emulator_that_hangs_is_killed_and_reported(
     folder: StateFolder, messages: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

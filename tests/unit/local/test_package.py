@@ -123,13 +123,13 @@ def test_the_deployable_template_has_code_in_s3_and_inline_state_machines(projec
     }
 
 
-def test_code_that_does_not_compile_is_named(project: Path) -> None:
+def test_code_that_does_not_compile_is_reported(project: Path) -> None:
     (project / "layers/core/python/shardmill/model/base.py").write_text("def (\n")
     with pytest.raises(DeployFailed, match=r"python/shardmill/model/base.py, line 1"):
         Package(project).archives()
 
 
-def test_missing_code_is_named(project: Path) -> None:
+def test_missing_code_is_reported(project: Path) -> None:
     (project / "functions/hello/app.py").unlink()
     with pytest.raises(DeployFailed, match="functions/hello"):
         _ = Package(project).files

@@ -11,7 +11,7 @@ from support.paths import PROJECT
 
 
 def states_of(machine: str) -> int:
-    """How many states a Job passes that nothing goes wrong with, the inside of a Map aside."""
+    """Count the states of a successful execution, without those inside a Map."""
     states = json.loads((PROJECT / "statemachine" / f"{machine}.asl.json").read_text())
     name, count = states["StartAt"], 0
     while name:

@@ -29,7 +29,7 @@ OUTPUTS = dict.fromkeys(
     ),
     "t",
 )
-DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+IGNORE_SIGTERM = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 PROGRAM = """
 import os, sys, time
 print("up", os.getpid(), sys.argv[1:], repr(sys.stdin.read()), os.environ.get("SHARDMILL_TABLE"), flush=True)
@@ -92,9 +92,9 @@ def workers(tmp_path: Path, messages: list[str], monkeypatch: pytest.MonkeyPatch
     folder = StateFolder.at(tmp_path / "state")
     here = "http://127.0.0.1:1"
     session = Session(here + "/x", "secret", here, os.getpid(), str(folder.path), OUTPUTS)
-    made = Workers(session, folder, messages.append)
-    yield made
-    made.stop()
+    workers_ = Workers(session, folder, messages.append)
+    yield workers_
+    workers_.stop()
 
 
 def pids(workers: Workers, number: int) -> list[int]:
@@ -114,11 +114,11 @@ def test_workers_get_the_session_and_stop_together(workers: Workers) -> None:
 def test_workers_run_in_the_current_folder_and_import_nothing_from_it(
     workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for a worker that is started by hand, the folder is for the tasks."""
+    """The folder belongs to the tasks, as for a worker started by a user."""
     project = tmp_path / "project"
     project.mkdir()
     for name in ("json", "threading", "sleeper"):
-        (project / f"{name}.py").write_text("raise SystemExit('not mine')")
+        (project / f"{name}.py").write_text("raise SystemExit('must not be imported')")
     monkeypatch.chdir(project)
     workers.start(1)
     until(lambda: len(pids(workers, 1)) == 1)
@@ -143,7 +143,7 @@ def test_a_worker_that_fails_is_restarted_with_a_message(workers: Workers, messa
 
 
 def test_a_worker_that_ignores_sigterm_is_killed(workers: Workers, tmp_path: Path) -> None:
-    (tmp_path / "sleeper.py").write_text(DEAF + PROGRAM)
+    (tmp_path / "sleeper.py").write_text(IGNORE_SIGTERM + PROGRAM)
     workers.start(1)
     until(lambda: len(pids(workers, 1)) == 1)
     workers.stop()

@@ -33,17 +33,17 @@ class Service:
 
 
 class Functions(Service):
-    """Lambda keeps code in files of its own, and deletes unreferenced ones when it is asked for its state."""
+    """Stores code in files, and deletes unreferenced files in `get_state`, as the Lambda service does."""
 
     def __init__(self, blobs: Path) -> None:
         super().__init__()
         self.CODE_BLOB_DIR = str(blobs)
         self.check: Callable[[], bool] = lambda: True
-        self.was_right: list[bool] = []
+        self.checks: list[bool] = []
         self._read_code_blob: Callable[[str], bytes | None] = lambda _digest: None
 
     def _prune_orphan_code_blobs(self, _referenced: set[str]) -> None:
-        self.was_right.append(self.check())
+        self.checks.append(self.check())
 
     def get_state(self) -> Any:
         self._prune_orphan_code_blobs({DIGEST})
@@ -82,7 +82,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def test_without_files_there_is_nothing_to_load(folder: Path) -> None:
+def test_loading_without_files_loads_nothing(folder: Path) -> None:
     emulator = Emulator(folder)
     emulator.saved.load()
     assert emulator.table.state is None
@@ -96,12 +96,12 @@ def test_saved_state_is_restored(folder: Path) -> None:
     emulator.save("x")
     emulator.table.state = {"store": accounts}
     emulator.saved.write()
-    again = Emulator(folder)
-    again.saved.load()
-    assert isinstance(again.table.state, AccountScopedDict)
-    assert again.table.state[("a", 1)]["a table"]["items"] == {"é": {"": {"S": "\ud83c"}}}
-    assert again.table.state[("a", 1)]["a table"]["1"] == [b"\xff", None, 0.5]
-    assert again.functions.state == CODE
+    restored = Emulator(folder)
+    restored.saved.load()
+    assert isinstance(restored.table.state, AccountScopedDict)
+    assert restored.table.state[("a", 1)]["a table"]["items"] == {"é": {"": {"S": "\ud83c"}}}
+    assert restored.table.state[("a", 1)]["a table"]["1"] == [b"\xff", None, 0.5]
+    assert restored.functions.state == CODE
 
 
 def test_ministack_can_read_the_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,15 +112,15 @@ def test_ministack_can_read_the_files(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_killed_save_leaves_the_previous_one(folder: Path) -> None:
-    """Killed at the last service, after the others are written."""
+    """The process is killed at the last service, after the others are written."""
     emulator = Emulator(folder)
     emulator.save("good")
     before = contents(folder)
 
-    def die() -> None:
+    def kill_process() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    emulator.queues.get_state = die  # type: ignore[method-assign]
+    emulator.queues.get_state = kill_process  # type: ignore[method-assign]
     emulator.table.state = {"store": "newer"}
     if (writer := os.fork()) == 0:
         try:
@@ -130,10 +130,10 @@ def test_a_killed_save_leaves_the_previous_one(folder: Path) -> None:
     assert os.WTERMSIG(os.waitpid(writer, 0)[1]) == signal.SIGKILL
     assert (unfinished_folder(folder) / "dynamodb.json").exists()
     assert contents(folder) == before
-    again = Emulator(folder)
-    again.saved.load()
-    assert (again.table.state, again.queues.state) == ("good", "good")
-    again.save("newest")
+    restored = Emulator(folder)
+    restored.saved.load()
+    assert (restored.table.state, restored.queues.state) == ("good", "good")
+    restored.save("newest")
     assert not unfinished_folder(folder).exists()
 
 
@@ -147,16 +147,16 @@ def test_a_service_that_was_not_loaded_is_not_overwritten(folder: Path) -> None:
     assert contents(folder) == before
 
 
-def test_code_is_kept_until_no_file_refers_to_it(folder: Path) -> None:
+def test_unreferenced_code_is_deleted_after_the_save(folder: Path) -> None:
     emulator = Emulator(folder)
     emulator.functions.check = lambda: (
         (folder / "lambda.json").exists() and not unfinished_folder(folder).exists()
     )
     emulator.save("x")
-    assert emulator.functions.was_right == [True]
+    assert emulator.functions.checks == [True]
 
 
-SPOILT: dict[str, Callable[[str], str]] = {
+CORRUPTIONS: dict[str, Callable[[str], str]] = {
     "emptied": lambda text: "",
     "cut in half": lambda text: text[: len(text) // 2],
     "another document": lambda text: "[]",
@@ -167,11 +167,11 @@ SPOILT: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", SPOILT)
-def test_a_corrupt_file_is_named_and_not_changed(folder: Path, how: str) -> None:
+@pytest.mark.parametrize("how", CORRUPTIONS)
+def test_a_corrupt_file_is_reported_and_not_changed(folder: Path, how: str) -> None:
     Emulator(folder).save("x")
     file = folder / "dynamodb.json"
-    file.write_text(SPOILT[how](file.read_text()))
+    file.write_text(CORRUPTIONS[how](file.read_text()))
     before = contents(folder)
     with pytest.raises(CorruptState, match=str(file)):
         Emulator(folder).saved.load()
@@ -179,14 +179,14 @@ def test_a_corrupt_file_is_named_and_not_changed(folder: Path, how: str) -> None
 
 
 @pytest.mark.parametrize("name", ["dynamodb.json", f"lambda-blobs/{DIGEST}.zip"])
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+def test_a_missing_file_is_reported(folder: Path, name: str) -> None:
     Emulator(folder).save("x")
     (folder / name).unlink()
     with pytest.raises(CorruptState, match=f"{folder / name}.*No such file"):
         Emulator(folder).saved.load()
 
 
-def test_corrupt_code_is_named(folder: Path) -> None:
+def test_corrupt_code_is_reported(folder: Path) -> None:
     Emulator(folder).save("x")
     (folder / "lambda-blobs" / f"{DIGEST}.zip").write_bytes(CODE[:5])
     with pytest.raises(CorruptState, match=f"{DIGEST}.zip"):

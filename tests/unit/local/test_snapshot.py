@@ -75,7 +75,7 @@ def test_a_snapshot_in_progress_does_not_overwrite_the_last_save(tmp_path: Path)
 
 
 class Store:
-    """A store that records which process wrote, and fails for some."""
+    """Records which process wrote, and fails in the processes named in `failing`."""
 
     def __init__(self, file: Path, failing: str = "") -> None:
         self._file = file
@@ -116,7 +116,7 @@ def test_a_last_save_that_fails_is_an_error(tmp_path: Path) -> None:
 
 @linux
 def test_the_last_save_survives_a_kill_of_the_process_group(tmp_path: Path) -> None:
-    """`dev` kills the group after a timeout, which must not lose anything."""
+    """`dev` kills the group after a timeout; the save must complete nevertheless."""
     program = (
         "import os, signal, sys, time\n"
         "from pathlib import Path\n"

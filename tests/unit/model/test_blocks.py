@@ -23,7 +23,7 @@ shards = st.builds(
 
 
 @given(shards)
-def test_a_shard_survives_its_encoding(shard: Shard) -> None:
+def test_a_shard_is_decoded_unchanged(shard: Shard) -> None:
     assert Shard.decode(shard.encode()) == shard
 
 

@@ -27,7 +27,7 @@ def faults_of(document: object, define: JobDefine | None = DEFINE) -> list[tuple
     return [(each.pointer, each.code) for each in faults]
 
 
-def test_the_request_of_seed_000() -> None:
+def test_the_request_of_seed_000_is_accepted() -> None:
     request, faults = check_request(
         {
             "jobName": "j",
@@ -126,7 +126,7 @@ def a_job(**fields: Any) -> Job:
     )
 
 
-def test_the_task_of_seed_000() -> None:
+def test_the_task_of_seed_000_is_accepted() -> None:
     answer = a_task(params={"host": "9"}).model_dump(mode="json")
     assert answer["sharding"] == {"total": 12, "index": 9}
     assert answer["createTime"] == "2020-01-23T04:14:44.900Z"
@@ -151,7 +151,7 @@ def test_a_job_is_registered_until_it_ends() -> None:
     }
 
 
-def test_answers_contain_no_private_values() -> None:
+def test_responses_contain_no_private_values() -> None:
     command = Command(name="x", environ=Environ(public={"A": "a"}, private={"KEY": "s3cret"}))
     step = Step(id="i_0", step_name="s", index=0, state=StepState.READY, command=command)
     task = a_task(command=command)
@@ -163,7 +163,7 @@ def test_answers_contain_no_private_values() -> None:
     assert "s3cret" not in repr(command)
 
 
-def test_an_answer_reads_back_and_unknown_fields_are_ignored() -> None:
+def test_a_response_is_parsed_and_unknown_fields_are_ignored() -> None:
     job = a_job(
         steps=[Step(id="i_0", step_name="s", index=0, state=StepState.READY, counts={TaskState.READY: 1})]
     )
@@ -181,7 +181,7 @@ def test_times_convert_to_milliseconds_and_back() -> None:
 
 
 @given(st.timedeltas(timedelta(days=-700_000), timedelta(days=2_900_000)), st.integers(-14, 14))
-def test_times_are_utc_with_milliseconds_and_read_back(since: timedelta, hours: int) -> None:
+def test_times_are_utc_with_milliseconds_and_are_parsed_back(since: timedelta, hours: int) -> None:
     zoned = (NOW + since).astimezone(timezone(timedelta(hours=hours)))
     task = a_task(create_time=zoned)
     assert timedelta(0) <= zoned - task.create_time < timedelta(milliseconds=1)

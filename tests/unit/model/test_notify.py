@@ -1,4 +1,4 @@
-"""Notifications: their settings, how answers show them, and how messages are signed."""
+"""Notifications: settings, their form in responses, and signatures of messages."""
 
 import base64
 import hashlib
@@ -52,13 +52,13 @@ def faults(notify: Any) -> dict[str, str]:
 
 @quick
 @given(notices)
-def test_answers_show_everything_but_the_secrets(notify: list[dict[str, Any]]) -> None:
+def test_responses_contain_everything_except_secrets(notify: list[dict[str, Any]]) -> None:
     checked, found = check_definition(define(notify))
     assert checked is not None, found
-    kept, shown = stored_document(checked), public_document(checked)
-    again, _ = check_definition(kept)
-    assert again == checked
-    assert kept.get("notify", []) == notify
+    stored, shown = stored_document(checked), public_document(checked)
+    reread, _ = check_definition(stored)
+    assert reread == checked
+    assert stored.get("notify", []) == notify
     for notice in notify:
         if "webhook" in notice:
             assert notice["webhook"]["secret"] not in json.dumps(shown)
@@ -85,7 +85,7 @@ def test_a_masked_secret_is_rejected_and_a_reference_is_shown() -> None:
         "https://10.0.0.1/",
     ],
 )
-def test_valid_webhook_urls(url: str) -> None:
+def test_valid_webhook_urls_are_accepted(url: str) -> None:
     assert faults([{"webhook": HOOK | {"url": url}}]) == {}
 
 
@@ -107,7 +107,7 @@ def test_valid_webhook_urls(url: str) -> None:
         7,
     ],
 )
-def test_invalid_webhook_urls(url: Any) -> None:
+def test_invalid_webhook_urls_are_rejected(url: Any) -> None:
     assert list(faults([{"webhook": HOOK | {"url": url}}])) == ["/notify/0/webhook/url"]
 
 
@@ -130,7 +130,7 @@ def test_invalid_webhook_urls(url: Any) -> None:
         ({"sns": TOPIC, "on": "failure"}, "/notify/0/on"),
     ],
 )
-def test_invalid_notices(notice: Any, where: str) -> None:
+def test_invalid_notices_are_rejected(notice: Any, where: str) -> None:
     assert list(faults([notice])) == [where]
 
 
@@ -139,7 +139,7 @@ def test_at_most_ten_receivers_are_accepted() -> None:
     assert list(faults([{"sns": TOPIC}] * 11)) == ["/notify"]
 
 
-def test_the_default_occasions_are_those_of_trouble() -> None:
+def test_the_default_occasions_are_failure_suspension_and_lateness() -> None:
     checked, _ = check_definition(define([{"sns": TOPIC}]))
     assert checked is not None
     assert occasions(checked.notify) == {"failure", "suspension", "lateness"}

@@ -31,12 +31,12 @@ from shardmill.model.split import (
 )
 
 
-def reading(data: bytes) -> Read:
+def reader(data: bytes) -> Read:
     return lambda offset, length: data[offset : offset + length]
 
 
-def the_parts(data: bytes, parts: int, kind: Kind) -> list[bytes]:
-    found = distinct(cuts(reading(data), len(data), parts, kind, window=4))
+def split_into(data: bytes, parts: int, kind: Kind) -> list[bytes]:
+    found = distinct(cuts(reader(data), len(data), parts, kind, window=4))
     return [data[begin:end] for begin, end in pairwise(found)]
 
 
@@ -55,7 +55,9 @@ def the_parts(data: bytes, parts: int, kind: Kind) -> list[bytes]:
         (0, 10, 1, 1),
     ],
 )
-def test_part_count(size: int, totalwork: int | None, limit: int | None, count: int) -> None:
+def test_the_number_of_parts_follows_the_size_and_the_limits(
+    size: int, totalwork: int | None, limit: int | None, count: int
+) -> None:
     assert part_count(size, totalwork=totalwork, max_part_bytes=limit) == count
 
 
@@ -129,7 +131,7 @@ def test_the_extension_of_a_compressed_file_is_rejected(packing: str, name: str)
 )
 def test_uncompressed_content_is_accepted(name: str, head: bytes) -> None:
     check_splittable(name, head)
-    assert the_parts(head, 1, LINE) == [head]
+    assert split_into(head, 1, LINE) == [head]
 
 
 @pytest.mark.parametrize(
@@ -188,19 +190,19 @@ def test_invalid_records(head: bytes, options: str | None, says: str) -> None:
     ],
 )
 def test_three_parts(kind: Kind, data: bytes, parts: list[bytes]) -> None:
-    assert the_parts(data, 3, kind) == parts
+    assert split_into(data, 3, kind) == parts
 
 
 @pytest.mark.parametrize(("position", "cut"), [(0, 0), (1, 5), (4, 5), (5, 5), (6, 9), (9, 9), (99, 9)])
 def test_a_position_around_a_line_end_of_two_bytes(position: int, cut: int) -> None:
     data = b"abc\r\nde\r\n"
-    assert find_cut(reading(data), len(data), position, LINE, window=1) == cut
+    assert find_cut(reader(data), len(data), position, LINE, window=1) == cut
 
 
 @pytest.mark.parametrize(("position", "cut"), [(1, 6), (4, 6), (5, 6), (6, 6), (7, 9)])
 def test_a_position_around_a_separator(position: int, cut: int) -> None:
     data = b"a\n//\r\n//\nc"
-    assert find_cut(reading(data), len(data), position, separated_by("//"), window=1) == cut
+    assert find_cut(reader(data), len(data), position, separated_by("//"), window=1) == cut
 
 
 @pytest.mark.parametrize("window", [1, 3, 8, 64])
@@ -209,55 +211,53 @@ def test_multiline_fastq_is_rejected_where_it_is_found(window: int) -> None:
     data = record * 20
     for position in range(1, len(data) - 2 * len(record)):
         with pytest.raises(SplitError, match=r"from byte \d+ on.*span several lines cannot be split"):
-            find_cut(reading(data), len(data), position, FASTQ, window=window)
+            find_cut(reader(data), len(data), position, FASTQ, window=window)
 
 
-def test_a_truncated_fastq_record_begins_no_part() -> None:
+def test_a_truncated_fastq_record_does_not_start_a_part() -> None:
     data = b"@a\nAC\n+\nII\n@b\nAC\n+\n"
     with pytest.raises(SplitError, match=r"quality of the same length.*from byte 3 on"):
-        find_cut(reading(data), len(data), 3, FASTQ)
-    assert find_cut(reading(data), len(data), 12, FASTQ) == len(data)
+        find_cut(reader(data), len(data), 3, FASTQ)
+    assert find_cut(reader(data), len(data), 12, FASTQ) == len(data)
 
 
 @pytest.mark.parametrize("window", [1, 3, 8, 64])
-def test_blank_lines_between_fastq_records_are_rejected_without_reading_on(window: int) -> None:
+def test_blank_lines_between_fastq_records_are_rejected_after_a_short_read(window: int) -> None:
     record = b"@a\nAC\n+\nII\n\n"
     data = record * 100
-    asked: list[int] = []
+    lengths: list[int] = []
 
     def read(offset: int, length: int) -> bytes:
-        asked.append(length)
+        lengths.append(length)
         return data[offset : offset + length]
 
     for position in range(1, len(data) - 2 * len(record)):
-        asked.clear()
+        lengths.clear()
         with pytest.raises(SplitError, match="no FASTQ record of four lines"):
             find_cut(read, len(data), position, FASTQ, window=window)
-        assert sum(asked) < 200
+        assert sum(lengths) < 200
 
 
-def test_only_cuts_before_a_line_of_a_fastq_record_read_on() -> None:
+def test_few_reads_find_the_cuts_of_giant_fastq_records() -> None:
     data = (b"@giant\n" + b"A" * 20_000 + b"\n+\n" + b"@" * 20_000 + b"\n") * 2
-    asked: list[int] = []
+    lengths: list[int] = []
 
     def read(offset: int, length: int) -> bytes:
-        asked.append(length)
+        lengths.append(length)
         return data[offset : offset + length]
 
     found = cuts(read, len(data), 1_000, FASTQ, window=4_096)
     assert distinct(found) == [0, len(data) // 2, len(data)]
-    assert len(asked) <= 999 + 2 * 4 * 5
+    assert len(lengths) <= 999 + 2 * 4 * 5
 
 
-@pytest.mark.parametrize("answer", [b"", b"xx", b"x" * 100])
-def test_an_object_of_unexpected_size_is_rejected(answer: bytes) -> None:
-    with pytest.raises(
-        SplitError, match=rf"at byte 4 and {len(answer)} received: .*has changed.*Submit again"
-    ):
-        cuts(lambda offset, length: answer, 10, 2, LINE)
+@pytest.mark.parametrize("data", [b"", b"xx", b"x" * 100])
+def test_an_object_of_unexpected_size_is_rejected(data: bytes) -> None:
+    with pytest.raises(SplitError, match=rf"at byte 4 and {len(data)} received: .*has changed.*Submit again"):
+        cuts(lambda offset, length: data, 10, 2, LINE)
 
 
-def test_an_error_of_a_read_is_raised() -> None:
+def test_read_errors_are_raised() -> None:
     def read(offset: int, length: int) -> bytes:
         raise ConnectionError("no such bucket")
 
@@ -268,12 +268,12 @@ def test_an_error_of_a_read_is_raised() -> None:
 def test_a_very_long_record_is_read_in_pieces_that_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split, "_LONGEST_READ", 1_024)
     data = b"x" * 10_000 + b"\n" + b"y" * 10
-    asked: list[int] = []
+    lengths: list[int] = []
 
     def read(offset: int, length: int) -> bytes:
-        asked.append(length)
+        lengths.append(length)
         return data[offset : offset + length]
 
     assert find_cut(read, len(data), 1, LINE, window=64) == 10_001
-    assert max(asked) == 1_024
-    assert len(asked) < 16
+    assert max(lengths) == 1_024
+    assert len(lengths) < 16

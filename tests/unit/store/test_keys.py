@@ -1,4 +1,4 @@
-"""The spellings of DynamoDB keys: parsers invert them, sort orders hold, and no other module spells one."""
+"""DynamoDB keys: parsers invert them, sort orders hold, and no other module builds one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PREFIXES = ("DEF#", "SCHED#", "SKIP#", "RUN#", "EDGE#", "NAME#", "JOB#", "T#", "
 EXPRESSIONS = {"store/table.py", "store/update.py"}  # `#` begins a placeholder there
 
 
-def _strays(path: Path) -> list[str]:
+def _key_literals(path: Path) -> list[str]:
     name = path.relative_to(SOURCE).as_posix()
     found = []
     for node in ast.walk(ast.parse(path.read_text())):
@@ -32,15 +32,15 @@ def _strays(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("package", ["store", "engine", "aws", "api", "model", "worker"])
-def test_only_keys_and_indexes_spell_a_key(package: str) -> None:
+def test_only_keys_and_indexes_build_keys(package: str) -> None:
     paths = [
         path for path in (SOURCE / package).rglob("*.py") if path.relative_to(SOURCE).as_posix() not in HOMES
     ]
-    assert [stray for path in paths for stray in _strays(path)] == []
+    assert [literal for path in paths for literal in _key_literals(path)] == []
 
 
-def test_the_search_for_strays_finds_the_spellings_of_keys() -> None:
-    assert len(_strays(SOURCE / "store" / "keys.py")) > 50
+def test_the_search_finds_the_keys_in_their_own_module() -> None:
+    assert len(_key_literals(SOURCE / "store" / "keys.py")) > 50
 
 
 def test_parsers_invert_keys() -> None:
@@ -55,7 +55,7 @@ def test_parsers_invert_keys() -> None:
     assert keys.parse_step_reference(keys.step_reference(("id", 1, 2))) == ("id", 1, 2)
 
 
-def test_key_of_drops_everything_but_the_key() -> None:
+def test_key_of_returns_only_the_key() -> None:
     key = keys.job("id")
     assert keys.key_of({**key, **indexes.listed(indexes.JOBS, "1"), "value": 1}) == key
 
@@ -71,7 +71,7 @@ def test_times_sort_as_text_before_and_after_1970() -> None:
     assert sorted(map(keys.sort_time, times)) == [keys.sort_time(time) for time in times]
 
 
-def test_ranges_hold_their_ends() -> None:
+def test_ranges_include_their_ends() -> None:
     partition, (_, first, last) = keys.steps_of_run("id", 2)
     assert partition == ("pk", "JOB#id")
     for run, index, inside in ((2, 0, True), (2, 99_999, True), (1, 99_999, False), (3, 0, False)):

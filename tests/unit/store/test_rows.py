@@ -30,13 +30,13 @@ def test_rows_are_immutable(row: Any) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
-def test_a_row_survives_its_item(row: Any) -> None:
+def test_a_row_is_read_back_from_its_item(row: Any) -> None:
     read = type(row).from_item(row.to_item())
     assert read == row
     assert read.to_item() == row.to_item()
 
 
-def test_absent_attributes_have_defaults_of_their_own() -> None:
+def test_absent_attributes_have_independent_defaults() -> None:
     one, other = (StepRow.from_item(ROWS[1].to_item() | {"unknown": 1}) for _ in range(2))
     assert one == other == ROWS[1]
     item = {name: value for name, value in ROWS[1].to_item().items() if name not in ("spec", "context")}

@@ -52,7 +52,7 @@ def test_other_errors_are_raised_at_once() -> None:
 
 
 @given(st.integers(0, 50))
-def test_without_a_limit_it_never_gives_up(failures: int) -> None:
+def test_a_call_without_a_limit_is_retried_forever(failures: int) -> None:
     call = Flaky(*[OSError()] * failures)
     assert retry(call, Backoff(attempts=None), on=OSError, sleep=call.slept.append) == "done"
     assert call.calls == failures + 1
@@ -64,7 +64,7 @@ def test_progress_resets_the_count_of_attempts() -> None:
     assert call.slept == [1] * 10
 
 
-def test_the_delay_that_the_server_asks_for_is_honoured_up_to_the_maximum() -> None:
+def test_a_retry_after_delay_is_honoured_up_to_the_maximum() -> None:
     call = Flaky(OSError("3"), OSError("3600"))
     retry(call, STEADY, on=OSError, sleep=call.slept.append, retry_after=lambda error: float(str(error)))
     assert call.slept == [3, 5]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from support.fakes.api import FakeApi, Reply, Seen, job, page
+from support.fakes.api import FakeApi, Reply, Request, job, page
 
 DAY = "2026-01-0{}T00:00:00.000Z"
 JOBS = [
@@ -50,16 +50,16 @@ def api() -> FakeApi:
     return api
 
 
-def _list(seen: Seen) -> dict[str, Any]:
-    query = {name: seen.query[name] for name in ("jobName", "state") if name in seen.query}
+def _list(request: Request) -> dict[str, Any]:
+    query = {name: request.query[name] for name in ("jobName", "state") if name in request.query}
     return page(*(each for each in JOBS if query.items() <= each.items()))
 
 
 def _in_state(state: str) -> Any:
     """A reply for any job, with the job in this state."""
 
-    def reply(seen: Seen) -> dict[str, Any]:
-        _, _, _, name, rest = seen.path.split("/")
+    def reply(request: Request) -> dict[str, Any]:
+        _, _, _, name, rest = request.path.split("/")
         return job(state, jobName=name, trigger=rest.partition(":")[0], run=2)
 
     return reply

@@ -21,7 +21,7 @@ def test_dry_run_lists_without_changes(api: FakeApi, run: Run) -> None:
     lines = output_of(run("kill", "--job", "report", "--state", "RUNNING", "--dry-run")).splitlines()
     assert lines[0].split() == ["JOB", "TRIGGER", "STATE", "DATA", "TIME", "SUBMITTED", "USER"]
     assert lines[1].split()[:4] == ["report", "t6", "RUNNING", "2026-01-06T00:00:00Z"]
-    assert (len(lines), api.asked) == (2, ["GET /v1/jobs"])
+    assert (len(lines), api.request_lines) == (2, ["GET /v1/jobs"])
 
 
 def test_each_job_gets_its_own_request(api: FakeApi, run: Run) -> None:
@@ -37,7 +37,7 @@ def test_each_job_gets_its_own_request(api: FakeApi, run: Run) -> None:
         "shardmill: kill: 2 done, 0 refused of 2",
     ]
     assert api.changed_jobs == ["report/t6:kill", "report/t5:kill"]
-    assert [each.document for each in api.seen if each.method == "POST"] == [{"reason": "enough"}] * 2
+    assert [each.document for each in api.requests if each.method == "POST"] == [{"reason": "enough"}] * 2
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_every_verb_applies_to_many_jobs(api: FakeApi, run: Run, command: list[s
 )
 def test_each_job_is_sent_the_same_request(api: FakeApi, run: Run, command: list[str], sent: Any) -> None:
     assert run(*command, "--state", "FAILED", "--state", "SUCCESS", "--yes").exit_code == 0
-    assert [each.document for each in api.seen if each.method == "POST"] == [sent] * 3
+    assert [each.document for each in api.requests if each.method == "POST"] == [sent] * 3
 
 
 def test_many_jobs_are_deleted(api: FakeApi, run: Run) -> None:
@@ -82,7 +82,7 @@ def test_many_jobs_are_deleted(api: FakeApi, run: Run) -> None:
         ["report", "t3", "1", "DELETED", "done"],
         ["report", "t4", "1", "FAILED", "refused"],
     ]
-    assert [each.query for each in api.seen if each.method == "DELETE"] == [{"full": "true"}] * 2
+    assert [each.query for each in api.requests if each.method == "DELETE"] == [{"full": "true"}] * 2
 
 
 def test_refusal_of_one_job_is_reported_and_the_others_continue(api: FakeApi, run: Run) -> None:

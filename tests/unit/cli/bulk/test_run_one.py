@@ -21,7 +21,7 @@ WHO = ["report", "t1"]
 FILTERS = "give either JOB and TRIGGER, or at least one of --job"
 
 
-def with_word(metavar: str) -> str:
+def usage_with(metavar: str) -> str:
     return f"give either JOB, TRIGGER and {metavar}, or {metavar} and at least one of --job"
 
 
@@ -104,8 +104,8 @@ def test_request_and_output_for_one_job(
     api.on("POST", path, job(state, step(state="KILLED"), run=2, priority=1))
     assert output_of(run(*command)) == expected
     assert json.loads(output_of(run(*command, "--json")))["state"] == state
-    assert api.asked == [f"POST {path}"] * 2
-    assert [each.document for each in api.seen] == [sent] * 2
+    assert api.request_lines == [f"POST {path}"] * 2
+    assert [each.document for each in api.requests] == [sent] * 2
 
 
 @pytest.mark.parametrize(
@@ -156,17 +156,17 @@ def test_refusal_for_one_job_exits_1(api: FakeApi, run: Run, verb: str, more: li
         (["rerun", *WHO, "--step", "a", "--shards", "0-999999999"], "more than 10,000"),
         (["rerun", "--job", "report", "--wait", "--yes"], "works for a single job only"),
         (["rerun", *WHO, "--downstream", "--wait", "--yes"], "works for a single job only"),
-        (["recompute"], with_word("STEP")),
-        (["recompute", *WHO], with_word("STEP")),
-        (["recompute", "--job", "report", "--yes"], with_word("STEP")),
-        (["recompute", *WHO, "main", "--job", "report", "--yes"], with_word("STEP")),
-        (["recompute", *WHO, "--job", "report", "--yes"], with_word("STEP")),
+        (["recompute"], usage_with("STEP")),
+        (["recompute", *WHO], usage_with("STEP")),
+        (["recompute", "--job", "report", "--yes"], usage_with("STEP")),
+        (["recompute", *WHO, "main", "--job", "report", "--yes"], usage_with("STEP")),
+        (["recompute", *WHO, "--job", "report", "--yes"], usage_with("STEP")),
         (["recompute", "main", "--job", "report"], "cannot ask for confirmation without a terminal"),
         (["recompute", "main", "--job", "report", "--wait", "--yes"], "works for a single job only"),
         (["recompute", *WHO, "main", "--downstream", "--yes"], "cannot be combined with a step"),
         (["recompute", *WHO, "main", "--timeout", "3"], "requires --wait"),
-        (["force", "SUCCESS"], with_word("SUCCESS|FAILED")),
-        (["force", *WHO], with_word("SUCCESS|FAILED")),
+        (["force", "SUCCESS"], usage_with("SUCCESS|FAILED")),
+        (["force", *WHO], usage_with("SUCCESS|FAILED")),
         (["force", *WHO, "KILLED"], "'KILLED' must be one of SUCCESS, FAILED"),
         (["force", "KILLED", "--job", "report", "--yes"], "'KILLED' must be one of SUCCESS, FAILED"),
         (["force", *WHO, "SUCCESS", "--step", "main", "--downstream"], "cannot be combined with a step"),
@@ -174,10 +174,10 @@ def test_refusal_for_one_job_exits_1(api: FakeApi, run: Run, verb: str, more: li
         (["force", "SUCCESS", "--state", "FAILED"], "cannot ask for confirmation without a terminal"),
         (["delete"], FILTERS),
         (["delete", "--job", "report"], "cannot ask for confirmation without a terminal"),
-        (["priority", *WHO], with_word("N")),
+        (["priority", *WHO], usage_with("N")),
         (["priority", *WHO, "high"], "'high' must be an integer"),
         (["priority", "high", "--job", "report", "--yes"], "'high' must be an integer"),
-        (["priority", "5", "--job", "report", "--yes", "--dryrun"], with_word("N")),
+        (["priority", "5", "--job", "report", "--yes", "--dryrun"], usage_with("N")),
         (["priority", "--job", "report", "--yes", "--dryrun"], "'--dryrun' must be an integer"),
         (["change"], "nothing to change: give at least one of --priority, --group"),
         (["change", *WHO, "--step", "main", "--reason", "r"], "nothing to change"),
@@ -196,4 +196,4 @@ def test_invalid_usage_exits_2_without_a_request(
     refused = run(*command)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert message in " ".join(refused.stderr.split())
-    assert api.seen == []
+    assert api.requests == []

@@ -69,13 +69,13 @@ def test_filter_selects_jobs(api: FakeApi, run: Run, command: list[str], chosen:
 
 def test_one_definition_is_queried_once_and_many_by_state(api: FakeApi, run: Run) -> None:
     run("kill", "--job", "report", "--dry-run")
-    assert [each.query for each in api.seen] == [{"jobName": "report", "limit": "200"}]
-    api.seen.clear()
+    assert [each.query for each in api.requests] == [{"jobName": "report", "limit": "200"}]
+    api.requests.clear()
     run("kill", "--job", "report", "--state", "FAILED", "--dry-run")
-    assert [each.query for each in api.seen] == [{"jobName": "report", "state": "FAILED", "limit": "200"}]
-    api.seen.clear()
+    assert [each.query for each in api.requests] == [{"jobName": "report", "state": "FAILED", "limit": "200"}]
+    api.requests.clear()
     run("kill", "--since", "2026-01-01", "--dry-run")
-    states = [each.query["state"] for each in api.seen]
+    states = [each.query["state"] for each in api.requests]
     assert states == ["INIT", "WAITING", "QUEUED", "RUNNING", "SUSPENDED"]
 
 
@@ -94,7 +94,7 @@ def test_nothing_is_downstream_of_a_job_without_a_data_time(api: FakeApi, run: R
     result = run("kill", "mail", "t1", "--downstream", "--yes")
     assert api.changed_jobs == ["mail/t1:kill"]
     assert "1 job without a data time: --downstream does not apply" in result.stderr
-    assert "GET /v1/definitions:graph" not in api.asked
+    assert "GET /v1/definitions:graph" not in api.request_lines
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def set_states(api: FakeApi, *states: dict[str, Any]) -> None:
     api.on("GET", f"{PATH}/backfills/2", *states)
 
 
-def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
+def a_backfill(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
     return Backfill.model_validate(backfill(state, total, **more))
 
 
@@ -54,16 +54,16 @@ def seen(state: str = "RUNNING", total: int = 5, **more: Any) -> Backfill:
 def test_backfill_request(api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]) -> None:
     expected = "backfill 2 of report nightly RUNNING: 0 done, 0 failed, 0 skipped, 1 running of 5\n"
     assert output_of(run(*COMMAND, *options)) == expected
-    assert api.seen[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
+    assert api.requests[-1].document == {"parallel": 1, "order": "asc", "force": False, **sent}
     assert json.loads(output_of(run(*COMMAND, *options, "--json")))["number"] == 2
 
 
 def test_schedule_is_read_for_its_timezone_only_if_needed(api: FakeApi, run: Run) -> None:
     output_of(run(*COMMAND, *RANGE))
     output_of(run(*COMMAND, "--time", "2026-01-01"))
-    assert api.asked == [f"POST {PATH}:backfill"] * 2
+    assert api.request_lines == [f"POST {PATH}:backfill"] * 2
     output_of(run(*COMMAND, "--from", "2026-01-01", "--to", "2026-01-02"))
-    assert api.asked[2:] == [f"GET {PATH}", f"POST {PATH}:backfill"]
+    assert api.request_lines[2:] == [f"GET {PATH}", f"POST {PATH}:backfill"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_invalid_usage_exits_2_without_a_request(
     refused = run(*COMMAND, *options)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert message in " ".join(refused.stderr.split())
-    assert api.seen == []
+    assert api.requests == []
 
 
 def test_date_out_of_range_exits_2(run: Run) -> None:
@@ -195,5 +195,5 @@ def test_backfill_is_stopped(api: FakeApi, run: Run) -> None:
 def test_exit_code_of_an_ended_backfill(
     end: dict[str, Any], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exit_code(seen("DONE", **end)) == code
+    assert exit_code(a_backfill("DONE", **end)) == code
     assert capsys.readouterr().err.startswith(f"shardmill: {message}" if message else "")

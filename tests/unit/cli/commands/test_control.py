@@ -18,9 +18,9 @@ WHO = ["report", "t1"]
 def test_force(api: FakeApi, run: Run) -> None:
     api.on("POST", f"{JOB}:force", job(state="SUCCESS"))
     assert output_of(run("force", *WHO, "success", "--reason", "seen")) == "report t1 SUCCESS\n"
-    assert api.seen[-1].document == {"state": "SUCCESS", "reason": "seen"}
+    assert api.requests[-1].document == {"state": "SUCCESS", "reason": "seen"}
     output_of(run("force", *WHO, "FAILED", "--step", "main", "--index", "3"))
-    assert api.seen[-1].document == {"state": "FAILED", "stepName": "main", "index": 3}
+    assert api.requests[-1].document == {"state": "FAILED", "stepName": "main", "index": 3}
     assert run("force", *WHO, "KILLED").exit_code == 2
     assert run("force", *WHO, "SUCCESS", "--index", "3").exit_code == 2
 
@@ -32,4 +32,4 @@ def test_delete(api: FakeApi, run: Run) -> None:
         assert (done.exit_code, done.stdout, done.stderr) == (0, "", "shardmill: report t1 deleted\n")
     printed = json.loads(output_of(run("delete", *WHO, "--json")))
     assert printed == {"jobName": "report", "trigger": "t1", "deleted": True}
-    assert [each.query for each in api.seen] == [{}, {"full": "true"}, {}]
+    assert [each.query for each in api.requests] == [{}, {"full": "true"}, {}]

@@ -82,7 +82,7 @@ def test_define_saves_nothing_if_one_file_is_bad(api: FakeApi, run: Run, tmp_pat
     result = run("define", "a.yaml", "b.yaml")
     assert result.exit_code == 1
     assert "b.yaml is not a valid definition: 1 fault\nshardmill:   /steps: is required" in result.stderr
-    assert {each.method for each in api.seen} == {"POST"}
+    assert {each.method for each in api.requests} == {"POST"}
 
 
 def test_definitions_are_listed(api: FakeApi, run: Run) -> None:

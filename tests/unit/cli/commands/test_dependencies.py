@@ -54,7 +54,7 @@ def test_dependencies_are_read_for_waiting_jobs_only(api: FakeApi, run: Run) -> 
     output_of(run("job", "report", "t1"))
     api.on("GET", JOB, job("WAITING"))
     output_of(run("job", "report", "t1", "--json"))
-    assert api.asked == [f"GET {JOB}"] * 2
+    assert api.request_lines == [f"GET {JOB}"] * 2
 
 
 def test_job_waiting_for_its_schedule_has_no_list(api: FakeApi, run: Run) -> None:

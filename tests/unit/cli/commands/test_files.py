@@ -20,7 +20,7 @@ SECRET = "s3cret"
 
 @pytest.fixture
 def run(api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    """In a folder of its own; nothing that it says gives an address away."""
+    """Run commands in an empty folder, and verify that no output contains a presigned URL."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with command_line(api) as found:
@@ -70,7 +70,7 @@ def test_files_are_filtered_by_step_and_name(api: FakeApi, run: Run) -> None:
     result = run("files", "report", "t1", "--step", "main", "--name", "part-*")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "shardmill: job report/t1 has no files matching 'part-*' in step 'main'\n"
-    assert api.seen[-1].query == {"step": "main", "name": "part-*", "limit": "200"}
+    assert api.requests[-1].query == {"step": "main", "name": "part-*", "limit": "200"}
     assert run("files", "report", "t1").stderr == "shardmill: job report/t1 has no files\n"
     assert json.loads(output_of(run("files", "report", "t1", "--json"))) == []
 
@@ -88,7 +88,7 @@ def test_one_file_is_downloaded_under_its_name(store: FakeStore, run: Run, tmp_p
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "other")) == "other\n"
     assert output_of(run("get", "report", "t1", "a/words.txt", "--to", "new/")) == "new/a/words.txt\n"
     assert written(tmp_path) == dict.fromkeys(["a/words.txt", "other", "new/a/words.txt"], "words")
-    assert store.api.seen[0].query["name"] == "a/words.txt"
+    assert store.api.requests[0].query["name"] == "a/words.txt"
     (printed,) = json.loads(output_of(run("get", "report", "t1", "a/words.txt", "--to", "third", "--json")))
     assert (printed["path"], printed["index"], "url" in printed) == ("third", 0, False)
 
@@ -197,7 +197,7 @@ def test_submitted_files_are_uploaded_once(store: FakeStore, run: Run, tmp_path:
     repeated = run(*command)
     assert repeated.exit_code == 0
     assert "already exists with an identical request" in repeated.stderr
-    first, second = (each for each in store.api.seen if each.path == "/v1/jobs")
+    first, second = (each for each in store.api.requests if each.path == "/v1/jobs")
     assert first.body == second.body
     sha256 = hashlib.sha256(b"a = book").hexdigest()
     assert first.document["files"] == [{"name": "data/text.txt", "upload": f"{OWNER}-{sha256}", "size": 8}]
@@ -221,7 +221,7 @@ def test_invalid_file_is_rejected(
     result = run("submit", "report", *(part for each in files for part in ("--file", each)))
     assert result.exit_code == code
     assert message in result.stderr
-    assert not api.seen
+    assert not api.requests
 
 
 def test_missing_file_suggests_the_file_option(api: FakeApi, run: Run) -> None:

@@ -31,7 +31,7 @@ def api() -> FakeApi:
 def test_suspend_and_resume_all_groups(api: FakeApi, run: Run, verb: str, done: str, suspended: bool) -> None:
     api.on("POST", f"/v1/groups:{verb}", Reply(status=204))
     assert output_of(run("groups", verb, "--all", "--reason", "fire drill")) == f"all groups {done}\n"
-    assert api.seen[-1].document == {"reason": "fire drill"}
+    assert api.requests[-1].document == {"reason": "fire drill"}
     assert json.loads(output_of(run("groups", verb, "--all", "--json"))) == {
         "all": True,
         "suspended": suspended,
@@ -52,7 +52,7 @@ def test_suspend_requires_a_name_or_all(
     api: FakeApi, run: Run, verb: str, arguments: list[str], message: str
 ) -> None:
     refused = run("groups", verb, *arguments)
-    assert (refused.exit_code, refused.stdout, api.seen) == (2, "", [])
+    assert (refused.exit_code, refused.stdout, api.requests) == (2, "", [])
     assert message in " ".join(refused.stderr.split())
 
 
@@ -73,7 +73,7 @@ def test_group_is_shown_with_its_workers(api: FakeApi, run: Run) -> None:
     lines = output_of(run("groups", "show", "g")).splitlines()
     assert lines[0] == "group g: pull, lease 60 s, types hive, java"
     assert [line.split()[0] for line in lines[2:]] == ["WORKER", "w1", "host"]
-    assert api.seen[-1].query["group"] == "g"
+    assert api.requests[-1].query["group"] == "g"
     assert json.loads(output_of(run("groups", "show", "g", "--json")))["types"] == ["hive", "java"]
 
 
@@ -92,7 +92,7 @@ def test_add_sends_only_given_settings(
 ) -> None:
     api.on("PUT", "/v1/groups/g", Reply(GROUP, 201))
     assert output_of(run("groups", "add", "g", *options)) == "group g: pull, lease 60 s\n"
-    assert api.seen[-1].document == sent
+    assert api.requests[-1].document == sent
     assert json.loads(output_of(run("groups", "add", "g", *options, "--json")))["name"] == "g"
 
 
@@ -109,5 +109,5 @@ def test_group_is_removed(api: FakeApi, run: Run) -> None:
     refused = run("groups", "remove", "g")
     assert (refused.exit_code, refused.stderr) == (1, "shardmill: group 'g' is needed\n")
     assert output_of(run("groups", "remove", "g", "--force")) == "group g removed\n"
-    assert [each.query for each in api.seen] == [{}, {"force": "true"}]
+    assert [each.query for each in api.requests] == [{}, {"force": "true"}]
     assert json.loads(output_of(run("groups", "remove", "g", "--json"))) == {"name": "g", "removed": True}

@@ -27,7 +27,7 @@ def test_submit_sends_trigger_and_params(api: FakeApi, run: Run) -> None:
         *["--step-param", "main.k.l=v", "--step-param", "main.m=w", "--step-param", "other.k=x"],
     )
     assert (result.exit_code, result.stdout, result.stderr) == (0, "report t1 INIT\n", "")
-    assert api.seen[0].document == {
+    assert api.requests[0].document == {
         "jobName": "report",
         "trigger": "t1",
         "params": {"a": "1=2", "b": ""},
@@ -128,7 +128,12 @@ def test_jobs_are_filtered_and_limited(api: FakeApi, run: Run) -> None:
     api.on("GET", "/v1/jobs", page(job(jid=3), job(jid=2), cursor="more"))
     result = run("jobs", "--job", "report", "--state", "failed", "--user", "bob", "--limit", "3", "--json")
     assert [each["jid"] for each in json.loads(result.stdout)] == [3, 2, 3]
-    assert api.seen[0].query == {"jobName": "report", "state": "FAILED", "submitUser": "bob", "limit": "3"}
+    assert api.requests[0].query == {
+        "jobName": "report",
+        "state": "FAILED",
+        "submitUser": "bob",
+        "limit": "3",
+    }
 
 
 def test_jobs_are_listed_as_a_table(api: FakeApi, run: Run) -> None:
@@ -157,7 +162,7 @@ def test_earlier_run_is_shown(api: FakeApi, run: Run) -> None:
     assert "run 1," in run("job", "report", "t1", "--run", "1").stdout
     run("tasks", "report", "t1", "main", "--run", "1", "--limit", "1")
     run("tasks", "report", "t1", "main", "0", "--run", "1")
-    assert [each.query for each in api.seen] == [{"run": "1"}, {"run": "1", "limit": "1"}, {"run": "1"}]
+    assert [each.query for each in api.requests] == [{"run": "1"}, {"run": "1", "limit": "1"}, {"run": "1"}]
 
 
 def test_showing_a_failed_job_exits_0(api: FakeApi, run: Run) -> None:

@@ -17,7 +17,7 @@ def test_logs_print_all_pages(api: FakeApi, run: Run) -> None:
     api.on("GET", f"{path}/logs", *pages)
     result = run("logs", "report", "t1", "main", "2", "--stderr", "--json")
     assert json.loads(result.stdout) == {"stream": "stderr", "text": "één\ntwo"}
-    assert api.seen[-1].query["stream"] == "stderr"
+    assert api.requests[-1].query["stream"] == "stderr"
     api.on("GET", path, task(2, "RUNNING"), task(2, "SUCCESS"))
     api.on("GET", f"{path}/logs", *pages)
     result = run("logs", "report", "t1", "main", "2", "--follow", "--json")
@@ -28,7 +28,7 @@ def test_logs_print_all_pages(api: FakeApi, run: Run) -> None:
 def test_logs_of_one_attempt(api: FakeApi, run: Run, more: list[str]) -> None:
     api.on("GET", f"{JOB}/steps/main/tasks/2/logs", log("one\n", 4, False), log("two\n", 8, True))
     assert run("logs", "report", "t1", "main", "2", "--attempt", "1", *more).stdout == "one\ntwo\n"
-    assert [each.query["attempt"] for each in api.seen] == ["1", "1"]
+    assert [each.query["attempt"] for each in api.requests] == ["1", "1"]
 
 
 def test_empty_log(api: FakeApi, run: Run) -> None:

@@ -73,7 +73,7 @@ def test_only_given_options_are_sent(
     api: FakeApi, run: Run, options: list[str], sent: dict[str, Any]
 ) -> None:
     output_of(run("schedule", "save", "report", "nightly", *options))
-    assert api.seen[0].document == sent
+    assert api.requests[0].document == sent
     assert check_schedule(sent, "report", "nightly")[1] == []
 
 
@@ -93,22 +93,22 @@ def test_saved_schedule_is_shown_with_its_next_times(api: FakeApi, run: Run) -> 
         "  next       2026-11-17T03:30:00Z (local 2026-11-17T04:30:00+01:00)",
         "  next       2026-11-18T03:30:00Z (local 2026-11-18T04:30:00+01:00)",
     ]
-    assert api.seen[-1].query == {"count": "3"}
+    assert api.requests[-1].query == {"count": "3"}
 
 
 def test_json_prints_the_response(api: FakeApi, run: Run) -> None:
     found = json.loads(output_of(run("schedule", "save", "report", "nightly", *CRON, "--json")))
     assert (found["version"], found["nextTime"]) == (3, "2026-11-17T03:30:00.000Z")
-    assert api.asked == [f"PUT {PATH}"]
+    assert api.request_lines == [f"PUT {PATH}"]
 
 
 def test_file_is_sent_unchanged(api: FakeApi, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "nightly.yaml"
-    file.write_text("cron: '@daily'\nstartDate: 2026-01-01\nsomethingOfTomorrow: 1\n")
+    file.write_text("cron: '@daily'\nstartDate: 2026-01-01\nsomeFutureField: 1\n")
     output_of(run("schedule", "save", "report", "nightly", "--file", str(file)))
-    assert api.seen[0].document == {"cron": "@daily", "startDate": "2026-01-01", "somethingOfTomorrow": 1}
+    assert api.requests[0].document == {"cron": "@daily", "startDate": "2026-01-01", "someFutureField": 1}
     output_of(run("schedule", "save", "report", "nightly", "--file", "-", input='{"everySeconds": 5}'))
-    assert api.seen[-2].document == {"everySeconds": 5}
+    assert api.requests[-2].document == {"everySeconds": 5}
 
 
 def test_output_of_show_can_be_saved(api: FakeApi, run: Run, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_output_of_show_can_be_saved(api: FakeApi, run: Run, tmp_path: Path) -> 
     file = tmp_path / "nightly.json"
     file.write_text(output_of(run("schedule", "show", "report", "nightly", "--json")))
     output_of(run("schedule", "save", "report", "nightly", "--file", str(file)))
-    sent = next(each.document for each in api.seen if each.method == "PUT")
+    sent = next(each.document for each in api.requests if each.method == "PUT")
     saved, faults = check_schedule(sent, "report", "nightly")
     assert (saved and saved.params, faults) == ({"a": [None]}, [])
 
@@ -162,7 +162,7 @@ def test_invalid_usage_exits_2_without_a_request(
     refused = run("schedule", "save", "report", "nightly", *options)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert message in " ".join(refused.stderr.split())
-    assert api.seen == []
+    assert api.requests == []
 
 
 def test_all_faults_are_reported_at_once(run: Run) -> None:

@@ -103,10 +103,10 @@ def test_next_times_in_utc_and_local_time(api: FakeApi, run: Run) -> None:
         "2026-11-17T03:30:00Z  2026-11-17T04:30:00+01:00",
         "2026-11-18T03:30:00Z  2026-11-18T04:30:00+01:00",
     ]
-    assert api.seen[-1].query == {"count": "10"}
+    assert api.requests[-1].query == {"count": "10"}
     found = json.loads(output_of(run("schedule", "next", "report", "nightly", "--count", "2", "--json")))
     assert [each["local"] for each in found] == [each["local"] for each in NEXT]
-    assert api.seen[-1].query == {"count": "2"}
+    assert api.requests[-1].query == {"count": "2"}
 
 
 @pytest.mark.parametrize(
@@ -122,19 +122,19 @@ def test_date_means_midnight_in_the_timezone_of_the_schedule(
     api: FakeApi, run: Run, text: str, sent: str, requests: int
 ) -> None:
     output_of(run("schedule", "next", "report", "nightly", "--from", text))
-    assert api.seen[-1].query["from"] == sent
-    assert len(api.seen) == requests
+    assert api.requests[-1].query["from"] == sent
+    assert len(api.requests) == requests
 
 
 def test_schedule_is_switched_on_and_off(api: FakeApi, run: Run) -> None:
     api.on("PUT", PATH, schedule(status=0, version=4, nextTime=None))
     assert output_of(run("schedule", "off", "report", "nightly")) == "report nightly OFF\n"
-    assert (api.seen[-1].document["status"], api.seen[-1].headers["if-match"]) == (0, '"v3"')
+    assert (api.requests[-1].document["status"], api.requests[-1].headers["if-match"]) == (0, '"v3"')
     assert json.loads(output_of(run("schedule", "off", "report", "nightly", "--json")))["status"] == 0
-    before = len(api.seen)
+    before = len(api.requests)
     expected = "report nightly ON, next 2026-11-17T03:30:00Z\n"
     assert output_of(run("schedule", "on", "report", "nightly")) == expected
-    assert api.asked[before:] == [f"GET {PATH}"]
+    assert api.request_lines[before:] == [f"GET {PATH}"]
 
 
 def test_concurrently_changed_schedule_is_not_switched(api: FakeApi, run: Run) -> None:
@@ -154,13 +154,13 @@ def test_schedule_is_deleted(api: FakeApi, run: Run) -> None:
 def test_schedule_is_fired(api: FakeApi, run: Run) -> None:
     api.on("POST", f"{PATH}:fire", Reply(job("INIT"), 202))
     assert output_of(run("schedule", "fire", "report", "nightly")) == "report t1 INIT\n"
-    assert api.seen[-1].document == {}
+    assert api.requests[-1].document == {}
     options = ["--data-time", "2026-01-05", "--param", "x=1"]
     assert (
         json.loads(output_of(run("schedule", "fire", "report", "nightly", *options, "--json")))["trigger"]
         == "t1"
     )
-    assert api.seen[-1].document == {"dataTime": "2026-01-04T23:00:00.000Z", "params": {"x": "1"}}
+    assert api.requests[-1].document == {"dataTime": "2026-01-04T23:00:00.000Z", "params": {"x": "1"}}
 
 
 def test_firing_the_same_time_again_returns_the_same_job(api: FakeApi, run: Run) -> None:

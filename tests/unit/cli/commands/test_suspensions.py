@@ -46,8 +46,8 @@ def test_suspend_and_resume_one(
     assert json.loads(output_of(run(kind, "--json", verb, name, *options)))["suspended"] == answer.get(
         "suspended"
     )
-    assert api.asked == [f"POST {path}"] * 2
-    assert [each.document for each in api.seen] == [sent] * 2
+    assert api.request_lines == [f"POST {path}"] * 2
+    assert [each.document for each in api.requests] == [sent] * 2
 
 
 def test_not_found_exits_3_with_the_command_to_create_it(api: FakeApi, run: Run) -> None:

@@ -20,7 +20,7 @@ def test_tasks_are_listed(api: FakeApi, run: Run) -> None:
     api.on("GET", f"{JOB}/steps/main/tasks", page(task(0), task(1)))
     result = run("tasks", "report", "t1", "main", "--state", "SUCCESS", "--limit", "1", "--json")
     assert [each["rank"] for each in json.loads(result.stdout)] == [0]
-    assert api.seen[-1].query == {"state": "SUCCESS", "limit": "1"}
+    assert api.requests[-1].query == {"state": "SUCCESS", "limit": "1"}
 
 
 def test_worker_names_are_read_once(api: FakeApi, run: Run) -> None:
@@ -29,10 +29,10 @@ def test_worker_names_are_read_once(api: FakeApi, run: Run) -> None:
     api.on("GET", f"{JOB}/steps/main/tasks", page(*tasks))
     lines = run("tasks", "report", "t1", "main").stdout.splitlines()
     assert [line.split()[3] for line in lines[1:]] == ["host-17", "forgotten", "host-17"]
-    assert api.asked.count("GET /v1/workers") == 1
+    assert api.request_lines.count("GET /v1/workers") == 1
     found = json.loads(run("tasks", "report", "t1", "main", "--json").stdout)
     assert [each["worker"] for each in found] == ["aaaaaaaa", "forgotten", "aaaaaaaa"]
-    assert api.asked.count("GET /v1/workers") == 1
+    assert api.request_lines.count("GET /v1/workers") == 1
 
 
 def test_tasks_are_listed_if_worker_names_cannot_be_read(api: FakeApi, run: Run) -> None:
@@ -94,4 +94,4 @@ def test_task_without_stderr_shows_its_stdout(api: FakeApi, run: Run) -> None:
     assert text.endswith("\nLast lines of stdout of attempt 1:\n  42\n")
     api.on("GET", f"{JOB}/steps/main/tasks/0", task(0, "READY", 0))
     assert run("tasks", "report", "t1", "main", "0").stdout == "report t1 main 0 READY\n  id         x_0_0\n"
-    assert "GET /v1/workers" not in api.asked
+    assert "GET /v1/workers" not in api.request_lines

@@ -13,7 +13,7 @@ from support.fakes.leases import a_lease
 
 
 def with_work(api: FakeApi, *leases: Lease) -> None:
-    """An API that has these tasks for one worker, and then no more."""
+    """Let the API lease these tasks to one worker, and then none."""
     items = [lease.model_dump(mode="json") | {"environ": {}} for lease in leases]
     reported = [{"taskId": each.task_id, "attempt": 1, "status": "ok"} for each in leases]
     api.on("POST", "/v1/workers", Reply(worker("w", groups=["default"]), 201))
@@ -23,15 +23,19 @@ def with_work(api: FakeApi, *leases: Lease) -> None:
 
 
 def results(api: FakeApi) -> list[dict[str, Any]]:
-    return [one for each in api.seen if each.path == "/v1/work:report" for one in each.document["results"]]
+    return [
+        one for each in api.requests if each.path == "/v1/work:report" for one in each.document["results"]
+    ]
 
 
 def test_once_runs_available_tasks_and_prints_json(api: FakeApi, tmp_path: Path) -> None:
     with_work(api, a_lease(content="exit 3"), a_lease("noop", rank=8))
     with api.served() as url:
         options = ("--once", "--json", "--log-format", "json", "--metrics-port", "0", "--domain", "d")
-        alone = {"TMPDIR": str(tmp_path)}  # else it clears what killed workers of other tests left
-        found = run_process("worker", *options, env=environment(url) | alone)
+        own_temp = {
+            "TMPDIR": str(tmp_path)
+        }  # without it, the worker removes the folders of other tests' killed workers
+        found = run_process("worker", *options, env=environment(url) | own_temp)
     assert found.returncode == 0
     assert [(one["outcome"], one.get("exitCode")) for one in results(api)] == [("failed", 3), ("success", 0)]
     printed = [json.loads(line) for line in found.stdout.splitlines()]
@@ -45,10 +49,10 @@ def test_once_runs_available_tasks_and_prints_json(api: FakeApi, tmp_path: Path)
     assert [one["action"] for one in logged] == ["metrics", "registered", "task-failed", "offline"]
     assert logged[0]["url"].startswith("http://127.0.0.1:")
     assert (logged[2]["attempt"], logged[2]["reason"]) == (1, "exit code 3")
-    registration = api.seen[0].document
+    registration = api.requests[0].document
     assert (registration["domain"], registration["slots"]) == ("d", 1)
     assert registration["user"] == pwd.getpwuid(os.geteuid()).pw_name
-    assert api.seen[-1].document == {"session": 1, "work": [], "offline": True}
+    assert api.requests[-1].document == {"session": 1, "work": [], "offline": True}
 
 
 def test_max_tasks(api: FakeApi) -> None:
@@ -81,21 +85,21 @@ def test_program_from_the_environment(api: FakeApi, tmp_path: Path) -> None:
 
 
 def test_terminal_shows_running_tasks(api: FakeApi, tmp_path: Path) -> None:
-    seen_it = tmp_path / "seen"
-    content = f"echo 42 copying > $SHARDMILL_PROGRESS; until [ -e {seen_it} ]; do sleep 0.05; done"
+    go_on = tmp_path / "seen"
+    content = f"echo 42 copying > $SHARDMILL_PROGRESS; until [ -e {go_on} ]; do sleep 0.05; done"
     with_work(api, a_lease(content=content))
 
-    def watch(seen: bytes) -> None:
-        if b"42% copying" in seen:
-            seen_it.touch()
+    def watch(screen: bytes) -> None:
+        if b"42% copying" in screen:
+            go_on.touch()
 
     with api.served() as url:
         env = environment(url, TERM="xterm", COLUMNS="120")
-        code, seen = run_on_terminal("worker", "--once", env=env, watch=watch)
+        code, screen = run_on_terminal("worker", "--once", env=env, watch=watch)
     assert code == 0
-    assert "balance/t1 main 7" in seen
-    assert "42% copying" in seen
-    assert "registered action=registered worker=w1" in seen
+    assert "balance/t1 main 7" in screen
+    assert "42% copying" in screen
+    assert "registered action=registered worker=w1" in screen
 
 
 def test_metrics_port_in_use_exits_1(api: FakeApi) -> None:
@@ -105,7 +109,7 @@ def test_metrics_port_in_use_exits_1(api: FakeApi) -> None:
         found = run_process("worker", "--once", "--metrics-port", port, env=environment(url))
     assert found.returncode == 1
     assert found.stderr.startswith(f"shardmill: cannot serve metrics on port {port}: ")
-    assert api.seen == []
+    assert api.requests == []
 
 
 def test_missing_connection_exits_1(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_workers_are_listed(run: Run) -> None:
 )
 def test_workers_are_filtered(api: FakeApi, run: Run, options: list[str], query: dict[str, str]) -> None:
     output_of(run("workers", *options))
-    assert api.seen[-1].query == {**query, "limit": "200"}
+    assert api.requests[-1].query == {**query, "limit": "200"}
 
 
 def test_worker_is_shown(api: FakeApi, run: Run) -> None:
@@ -64,7 +64,7 @@ def test_worker_is_addressed_by_name_or_id(
     path = f"/v1/workers/{worker['id']}:{verb}"
     api.on("POST", path, {**worker, "status": 1, "activity": "busy", "remainTasks": 3})
     assert output_of(run("workers", verb, name)) == f"{worker['name']} DRAINING busy, holds 3 tasks\n"
-    assert (api.seen[-1].path, api.seen[-1].document) == (path, {})
+    assert (api.requests[-1].path, api.requests[-1].document) == (path, {})
     assert json.loads(output_of(run("workers", verb, name, "--json")))["remainTasks"] == 3
 
 
@@ -72,7 +72,7 @@ def test_worker_is_addressed_by_name_or_id(
 def test_reason_is_sent(api: FakeApi, run: Run, verb: str) -> None:
     api.on("POST", f"/v1/workers/abcdefgh:{verb}", WORKER)
     output_of(run("workers", verb, "w1", "--reason", "a disk"))
-    assert api.seen[-1].document == {"reason": "a disk"}
+    assert api.requests[-1].document == {"reason": "a disk"}
 
 
 def test_worker_is_forgotten(api: FakeApi, run: Run) -> None:
@@ -80,6 +80,6 @@ def test_worker_is_forgotten(api: FakeApi, run: Run) -> None:
     api.on("DELETE", "/v1/workers/abcdefgh", lives, Reply(None, 204))
     assert run("workers", "forget", "w1").exit_code == 1
     assert output_of(run("workers", "forget", "w1", "--force")) == "worker w1 forgotten\n"
-    assert api.seen[-1].query == {"force": "true"}
+    assert api.requests[-1].query == {"force": "true"}
     printed = json.loads(output_of(run("workers", "forget", "w1", "--json")))
     assert printed == {"id": "abcdefgh", "name": "w1", "forgotten": True}

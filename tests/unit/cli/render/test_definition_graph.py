@@ -12,7 +12,7 @@ Edges = list[tuple[str, str]]
 
 
 def graph(edges: Edges, schedules: dict[str, list[str]] | None = None, missing: str = "") -> dict[str, Any]:
-    """As the API answers it; nodes without edges are those that have schedules."""
+    """Return a graph in the format of the API, with a node for each name in `edges` and `schedules`."""
     known = schedules or {}
     names = sorted({name for edge in edges for name in edge} | set(known))
     return {

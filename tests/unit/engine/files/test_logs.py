@@ -1,4 +1,4 @@
-"""The pages of a log add up to the log, wherever they are cut."""
+"""The pages of a log join to the log, wherever they are cut."""
 
 from hypothesis import given
 from hypothesis import strategies as st

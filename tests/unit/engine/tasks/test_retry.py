@@ -50,7 +50,7 @@ def report(shard: Shard, outcome: str, *, reason: str = "", stopping: bool = Fal
     return on_report(shard, RULES, Outcome(outcome), reason=reason, now=NOW, stopping=stopping)
 
 
-def test_an_untouched_task_is_leased() -> None:
+def test_a_new_task_is_leased() -> None:
     taken = deliver(Shard())
     assert isinstance(taken, Take)
     assert taken.shard == Shard(TaskState.RUNNING, attempt=1, worker="me.7", time=NOW)
@@ -70,7 +70,7 @@ def test_an_expired_lease_is_leased_again_without_counting_as_a_failure() -> Non
     assert (taken.shard.attempt, taken.shard.failures, taken.shard.losses) == (2, 0, 1)
 
 
-def test_losses_are_limited() -> None:
+def test_lost_attempts_are_limited() -> None:
     ended = deliver(RUNNING.evolve(losses=1), alive=False)
     assert isinstance(ended, End)
     assert ended.shard.state is TaskState.FAILED
@@ -107,7 +107,7 @@ def test_a_stopping_step_leases_nothing_and_ends_expired_leases() -> None:
         (RUNNING, "rejected", "", True, TaskState.KILLED, None),
     ],
 )
-def test_reports(
+def test_a_report_decides_the_next_state(
     before: Shard, outcome: str, reason: str, stopping: bool, state: TaskState, wait: int | None
 ) -> None:
     after = report(before, outcome, reason=reason, stopping=stopping)
@@ -144,7 +144,7 @@ def test_a_report_ends_a_task_or_makes_it_ready_and_a_stopping_step_only_ends(
 
 
 @given(shards)
-def test_a_returned_task_counts_nothing_and_keeps_its_attempt(shard: Shard) -> None:
+def test_a_returned_task_does_not_count_and_keeps_its_attempt(shard: Shard) -> None:
     after = on_hand_back(shard, NOW)
     assert after.attempt == shard.attempt
     assert (after.failures, after.losses, after.rejections) == (

@@ -1,4 +1,4 @@
-"""The window: no more tasks than it allows are queued or running, and each is sent in the end."""
+"""The window limits the queued and running tasks, and every task is sent eventually."""
 
 from __future__ import annotations
 
@@ -80,25 +80,25 @@ class FakeStep:
 @given(st.data())
 def test_the_window_holds_through_changes_and_every_task_ends(data: st.DataObject) -> None:
     total = data.draw(st.integers(1, 150))
-    kept = data.draw(st.sets(st.integers(0, total - 1)))
-    line = FakeStep(total, data.draw(st.integers(1, total)), kept)
+    ended = data.draw(st.sets(st.integers(0, total - 1)))
+    fake = FakeStep(total, data.draw(st.integers(1, total)), ended)
     for _ in range(data.draw(st.integers(0, 60))):
-        running, sent = sorted(line.of(TaskState.RUNNING)), sorted(line.sent)
+        running, sent = sorted(fake.of(TaskState.RUNNING)), sorted(fake.sent)
         action = data.draw(st.sampled_from(["receive", "receive", "end", "end", "change"]))
         if action == "receive" and sent:
-            line.receive(data.draw(st.sampled_from(sent)))
+            fake.receive(data.draw(st.sampled_from(sent)))
         elif action == "end" and running:
-            line.end(data.draw(st.sampled_from(running)))
+            fake.end(data.draw(st.sampled_from(running)))
         elif action == "change":
-            line.change(data.draw(st.integers(1, total)))
-        assert len(line.alive) <= line.step.window + len(line.surplus)
-    while line.sent or line.of(TaskState.RUNNING):
-        for rank in sorted(line.sent):
-            line.receive(rank)
-        for rank in sorted(line.of(TaskState.RUNNING)):
-            line.end(rank)
-        assert len(line.alive) <= line.step.window
-    assert not line.of(TaskState.READY)
+            fake.change(data.draw(st.integers(1, total)))
+        assert len(fake.alive) <= fake.step.window + len(fake.surplus)
+    while fake.sent or fake.of(TaskState.RUNNING):
+        for rank in sorted(fake.sent):
+            fake.receive(rank)
+        for rank in sorted(fake.of(TaskState.RUNNING)):
+            fake.end(rank)
+        assert len(fake.alive) <= fake.step.window
+    assert not fake.of(TaskState.READY)
 
 
 @given(st.integers(1, 400), st.data())

@@ -127,7 +127,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     return {"jobName": draw(names), "steps": steps, **draw(job)}
 
 
-def right(document: object) -> JobDefine:
+def valid(document: object) -> JobDefine:
     define, faults = check_definition(document)
     assert faults == []
     assert define is not None
@@ -137,21 +137,21 @@ def right(document: object) -> JobDefine:
 @quick
 @given(documents())
 def test_a_stored_definition_reads_back_unchanged(document: dict[str, Any]) -> None:
-    define = right(document)
+    define = valid(document)
     stored = json.loads(json.dumps(stored_document(define)))
     assert JobDefine.model_validate(stored) == define
-    assert right(stored) == define
-    assert stored_document(right(stored)) == stored
+    assert valid(stored) == define
+    assert stored_document(valid(stored)) == stored
 
 
 @quick
 @given(documents())
-def test_answers_contain_no_private_and_no_empty_values(document: dict[str, Any]) -> None:
-    define = right(document)
-    answer = json.dumps(public_document(define))
+def test_responses_contain_no_private_and_no_empty_values(document: dict[str, Any]) -> None:
+    define = valid(document)
+    response = json.dumps(public_document(define))
     for step in define.steps:
         for secret in step.command.environ.private.values() if step.command else ():
-            assert secret not in answer
+            assert secret not in response
     for part in (public_document(define), *public_document(define)["steps"]):
         assert not [name for name, value in part.items() if value in (None, [], {})]
     faults = check_definition(public_document(define))[1]
@@ -167,7 +167,7 @@ def test_any_json_is_validated_without_a_crash(document: object) -> None:
 
 @quick
 @given(documents(), st.data())
-def test_faults_of_a_damaged_definition_point_to_existing_places(
+def test_faults_of_a_damaged_definition_have_valid_pointers(
     document: dict[str, Any], data: st.DataObject
 ) -> None:
     holder: Any = document
@@ -207,7 +207,7 @@ def test_packs_cover_their_range_exactly_once(size: int, start: int, more: int) 
         lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=3), min_size=n, max_size=n)
     )
 )
-def test_cycles_are_found_if_and_only_if_there_are_any(waits_for: list[list[int]]) -> None:
+def test_cycles_are_found_if_and_only_if_they_exist(waits_for: list[list[int]]) -> None:
     found = cycles(waits_for)
     for circle in found:
         for node, following in zip(circle, [*circle[1:], circle[0]], strict=True):

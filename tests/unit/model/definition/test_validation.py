@@ -88,7 +88,7 @@ def test_the_example_of_the_design_document() -> None:
     assert define.dependencies[0].window.from_ == 0
 
 
-def test_answers_have_one_spelling_and_no_secret() -> None:
+def test_responses_have_canonical_names_and_no_secrets() -> None:
     answer = public_document(valid(BALANCE_REPORT))
     assert answer["workerGroups"] == ["default"]
     assert "workerGroup" not in answer
@@ -101,7 +101,7 @@ def test_answers_have_one_spelling_and_no_secret() -> None:
     assert "s3cret" not in repr(valid(BALANCE_REPORT))
 
 
-def test_an_answer_can_be_sent_back_except_for_its_masked_values() -> None:
+def test_a_response_can_be_saved_except_for_its_masked_values() -> None:
     added = {"version": 3, "createTime": "x", "updateTime": "x", "submitUser": "u", "updateUser": "u"}
     answer = {**public_document(valid(BALANCE_REPORT)), **added}
     assert faults_of(answer) == [("/steps/1/command/environ/private/KEY", "masked-value")]
@@ -153,7 +153,7 @@ def test_a_job_without_steps_becomes_one_step() -> None:
     ]
 
 
-def test_the_url_gives_the_name() -> None:
+def test_the_name_is_taken_from_the_url() -> None:
     assert valid({"steps": [step()]}, "j").job_name == "j"
     assert faults_of(job(), "other") == [("/jobName", "name-mismatch")]
 

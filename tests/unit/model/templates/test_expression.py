@@ -387,15 +387,15 @@ def test_filters_accept_their_types_only(name: str, held: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("params.a-b['k']['x y'][0]", 'params.a-b.k["x y"][0]'),
         ("(params.n == 1)|default('x')|lower", "(params.n == …) | default(…) | lower"),
         ("not (params.n in 'abc') and (true or item)", "(not (params.n in …)) and (… or item)"),
     ],
 )
-def test_the_text_of_an_expression_contains_no_literals(text: str, told: str) -> None:
-    assert str(parse(text)) == told
+def test_the_text_of_an_expression_contains_no_literals(text: str, expected: str) -> None:
+    assert str(parse(text)) == expected
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ def test_seconds_count_from_the_start(start: int, seconds: int) -> None:
 
 @quick
 @given(moments, times_of_day, zones)
-def test_a_time_of_day_is_the_next_one_on_the_wall_clock(start: int, wanted: str, zone: str) -> None:
+def test_a_time_of_day_is_the_next_on_the_wall_clock(start: int, wanted: str, zone: str) -> None:
     found = deadline(start, None, wanted, zone)
     assert found is not None
     assert start < found <= start + timedelta(hours=49) // timedelta(milliseconds=1)
     shown = from_ms(found).astimezone(ZoneInfo(zone))
-    if shown.time() != time.fromisoformat(wanted):  # a clock change leaves it out: the clock goes on later
+    if shown.time() != time.fromisoformat(wanted):  # skipped by a clock change
         before = from_ms(found - 1).astimezone(ZoneInfo(zone))
         assert before.utcoffset() != shown.utcoffset()
         assert before.time() < time.fromisoformat(wanted) < shown.time() or before.date() != shown.date()
@@ -40,14 +40,14 @@ def test_a_time_of_day_is_the_next_one_on_the_wall_clock(start: int, wanted: str
 
 @quick
 @given(moments, st.none() | seconds, st.just("") | times_of_day, zones)
-def test_the_earlier_one_counts(start: int, seconds: int | None, wanted: str, zone: str) -> None:
+def test_the_earlier_deadline_applies(start: int, seconds: int | None, wanted: str, zone: str) -> None:
     each = [deadline(start, seconds, "", zone), deadline(start, None, wanted, zone)]
-    given_ones = [one for one in each if one is not None]
-    assert deadline(start, seconds, wanted, zone) == min(given_ones, default=None)
+    deadlines = [one for one in each if one is not None]
+    assert deadline(start, seconds, wanted, zone) == min(deadlines, default=None)
 
 
 @pytest.mark.parametrize("wrong", ["6:30", "24:00", "06:60", "06:30:00", "", 390, "٠٦:٣٠", "06:30\n"])
-def test_invalid_times_of_day(wrong: object) -> None:
+def test_invalid_times_of_day_are_rejected(wrong: object) -> None:
     _, faults = check_definition({"jobName": "a", "deadlineTime": wrong, "steps": [{"stepName": "a"}]})
     [fault] = faults
     assert (fault.pointer, fault.code) == ("/deadlineTime", "bad-time")
@@ -55,6 +55,6 @@ def test_invalid_times_of_day(wrong: object) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["end", "", 1])
-def test_a_job_is_marked_or_killed(wrong: object) -> None:
+def test_invalid_deadline_actions_are_rejected(wrong: object) -> None:
     _, faults = check_definition({"jobName": "a", "onDeadline": wrong, "steps": [{"stepName": "a"}]})
     assert [fault.pointer for fault in faults] == ["/onDeadline"]
