@@ -18,21 +18,21 @@ $(STAMP): pyproject.toml uv.lock | $(UV)
 	@$(UV) sync --quiet --frozen --all-extras --inexact --compile-bytecode --python .venv/bin/python
 	@touch $@
 
-setup: $(STAMP)  ## make .venv with everything that is needed
+setup: $(STAMP)  ## create .venv with all dependencies
 
-demo: setup  ## run the example job on this machine and show what happens
+demo: setup  ## run an example job on this machine
 	@.venv/bin/shardmill demo
 
 test: setup  ## run all tests and print the thirty slowest
 	@.venv/bin/pytest -n 3 --dist loadgroup --durations=30
 
-check: lint types layers openapi-check sam  ## everything CI checks but the tests
+check: lint types layers openapi-check sam  ## run every check of CI except the tests
 
-lint: setup  ## formatting and lint
+lint: setup  ## check formatting and lint rules
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/ruff check --quiet .
 
-types: setup  ## types, strictly
+types: setup  ## check types with mypy
 	@.venv/bin/mypy
 	@for app in functions/*/app.py; do .venv/bin/mypy --no-error-summary --config-file mk/mypy-functions.ini $$app || exit 1; done
 
@@ -41,7 +41,7 @@ layers: setup  ## import order of packages, entry points in functions/, sizes of
 	@.venv/bin/python scripts/entry_points.py
 	@.venv/bin/python scripts/module_sizes.py
 
-openapi: setup  ## write the OpenAPI document anew
+openapi: setup  ## regenerate the OpenAPI document
 	@.venv/bin/python scripts/openapi.py
 
 openapi-check: setup
@@ -55,7 +55,7 @@ bench: setup  ## measure the budgets: all, or those named (make bench imports la
 $(BENCHMARKS):
 	@:
 
-clean:  ## remove everything that make and sam made
+clean:  ## remove generated files and environments
 	rm -rf .venv .venv-sam .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup demo test check lint types layers openapi openapi-check bench $(BENCHMARKS) sam clean

@@ -11,6 +11,6 @@ $(LAYER_REQUIREMENTS): pyproject.toml uv.lock | $(STAMP)
 	@$(UV) export --quiet --frozen --no-dev --no-emit-project --no-annotate --no-header --prune boto3 --output-file $@
 	@touch $@
 
-sam: $(SAM_STAMP) $(LAYER_REQUIREMENTS)  ## check template.yaml and build it as for AWS
+sam: $(SAM_STAMP) $(LAYER_REQUIREMENTS)  ## validate template.yaml and build it for AWS
 	@SAM_CLI_TELEMETRY=0 AWS_DEFAULT_REGION=us-east-1 $(SAM) validate --lint
 	@SAM_CLI_TELEMETRY=0 PYTHON=$(CURDIR)/.venv/bin/python PATH=$(CURDIR)/.venv/bin:$$PATH $(SAM) build
