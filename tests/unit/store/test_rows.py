@@ -8,7 +8,7 @@ import pytest
 from shardmill.engine.mill import TtlCache
 from shardmill.model.base import spelled
 from shardmill.model.definition.fields import JobDefine, StepDefine
-from shardmill.model.definition.settings import StepSettings
+from shardmill.model.definition.step_settings import StepSettings
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import BackfillRow, GroupRow, JobRow, ScheduleRow, StepRow, WorkerRow
 

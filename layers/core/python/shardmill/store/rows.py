@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shardmill.model.blocks import two_levels
-from shardmill.model.definition.settings import StepSettings
+from shardmill.model.definition.step_settings import StepSettings
 from shardmill.model.states import JobState, StepState
 from shardmill.store.codec import to_json
 from shardmill.store.row_mapping import Row, json_field
