@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 _FOLDERS = {
     "unit": 30,
@@ -62,6 +64,11 @@ __all__ = ["cloud", "faults", "laptop"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # No test depends on how fast the machine is, so no example has a deadline.
+    hypothesis.settings.register_profile(
+        "shardmill", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    hypothesis.settings.load_profile("shardmill")
     for folder in _FOLDERS:
         config.addinivalue_line("markers", f"{folder}: the tests of tests/{folder}")
     for line in _WARNINGS:

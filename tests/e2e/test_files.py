@@ -133,7 +133,7 @@ def test_a_list_fans_out_and_its_outputs_are_joined(laptop: Laptop, form: tuple[
 records = st.lists(st.tuples(st.text("ACGTN", max_size=400), st.integers(0, 60)), min_size=1, max_size=60)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(records=records, shards=st.integers(2, 9), number=st.uuids())
 def test_the_parts_of_a_fasta_file_are_whole_records_and_add_up_to_it(
     laptop: Laptop, records: list[tuple[str, int]], shards: int, number: UUID

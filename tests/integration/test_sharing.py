@@ -169,7 +169,7 @@ def a_step(total: int, window: int, ended: set[int]) -> tuple[StepRow, dict[int,
     return step, blocks
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_a_step_sends_exactly_the_tasks_in_its_window(data: st.DataObject) -> None:
     total = data.draw(st.integers(1, 400))

@@ -47,7 +47,7 @@ def run_ticks(schedule: Schedule, gaps: list[int]) -> tuple[list[tuple[Decision,
     return decisions, latest_tick
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(times=TIMES, rules=RULES, gaps=GAPS)
 def test_each_time_is_fired_or_skipped_once_and_in_order(times: Any, rules: Any, gaps: list[int]) -> None:
     schedule = make_schedule(**times, **rules)
@@ -67,7 +67,7 @@ def test_each_time_is_fired_or_skipped_once_and_in_order(times: Any, rules: Any,
     assert fired == sorted(set(fired))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(times=TIMES, rules=RULES, gaps=GAPS)
 def test_firings_obey_catch_up_and_max_lateness(times: Any, rules: Any, gaps: list[int]) -> None:
     schedule = make_schedule(**times, **rules)
@@ -85,7 +85,6 @@ def test_firings_obey_catch_up_and_max_lateness(times: Any, rules: Any, gaps: li
             assert decision.skipped is None
 
 
-@settings(deadline=None)
 @given(times=TIMES, start=st.integers(0, 10**6), length=st.integers(0, 4 * 10**6))
 def test_latest_returns_the_last_time_of_the_interval(times: Any, start: int, length: int) -> None:
     table = make_schedule(**times).timetable

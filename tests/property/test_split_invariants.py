@@ -26,7 +26,7 @@ from shardmill.model.split import (
     separated_by,
 )
 
-many_examples = settings(max_examples=200, deadline=None)
+many_examples = settings(max_examples=200)
 GIGABYTE = 1_000_000_000
 
 
@@ -205,7 +205,7 @@ def test_fastq_cuts_read_about_two_records_each(example: Example, parts: int, wi
     assert len(reader.lengths) <= parts * (1 + (needed // window + 1).bit_length())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(20_000, 100_000),
     st.integers(2, 40),

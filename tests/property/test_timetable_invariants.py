@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shardmill.model.time.cron import cron_fault
 from shardmill.model.time.timetable import Timetable
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much])
 
 EPOCH = datetime(1975, 1, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -41,7 +41,7 @@ def load_error(folder: Path, text: str | bytes, name: str = "job.yaml") -> str:
     return caught.value.detail.replace(f"{folder}/", "")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(DOCUMENTS)
 def test_json_round_trips(tmp_path: Path, document: dict[str, Any]) -> None:
     assert load(tmp_path, json.dumps(document, indent="\t"), "job.json") == document
@@ -49,7 +49,7 @@ def test_json_round_trips(tmp_path: Path, document: dict[str, Any]) -> None:
     assert load(tmp_path, json.dumps(document), "job") == document
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(DOCUMENTS)
 def test_yaml_round_trips(tmp_path: Path, document: dict[str, Any]) -> None:
     assert load(tmp_path, yaml.safe_dump(document)) == document

@@ -88,7 +88,7 @@ def test_an_invalid_step_name_is_not_sent(store: FakeStore, client: Client) -> N
 # Downloads
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.binary(max_size=3_000), st.lists(st.integers(0, 3_000), max_size=6), st.booleans(), st.data())
 def test_interrupted_downloads_are_complete(
     content: bytes, breaks: list[int], supports_ranges: bool, data: st.DataObject
@@ -321,7 +321,7 @@ def test_a_file_is_uploaded_once(store: FakeStore, client: Client, tmp_path: Pat
     assert "transfer-encoding" not in store.requests[0].headers
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(content=st.binary(max_size=200), piece=st.integers(1, 50), failures=st.integers(0, 4))
 def test_any_content_is_uploaded_unchanged(content: bytes, piece: int, failures: int) -> None:
     with (

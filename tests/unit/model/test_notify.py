@@ -20,7 +20,7 @@ from shardmill.model.secret import MASK
 from shardmill.model.states import JobState
 from support.paths import PROJECT
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:shardmill-ops"
 HOOK = {"url": "https://example.com/hook", "secret": "s3cret"}
 secrets = st.uuids().map(lambda each: f"secret {each}")

@@ -81,7 +81,7 @@ def shells(count: int, content: str = ":") -> list[Lease]:
 # Invariants
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     slots=st.integers(1, 6),
     tasks=st.lists(st.tuples(st.booleans(), st.integers(0, 8)), max_size=40),

@@ -76,7 +76,7 @@ class FakeStep:
         self.send_open()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_the_window_holds_through_changes_and_every_task_ends(data: st.DataObject) -> None:
     total = data.draw(st.integers(1, 150))

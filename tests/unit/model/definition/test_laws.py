@@ -12,7 +12,7 @@ from shardmill.model.definition.fields import JobDefine, PackConf, StepDefine, p
 from shardmill.model.definition.graph import cycles
 from shardmill.model.definition.validation import check_definition, public_document, stored_document
 
-quick = settings(max_examples=100, deadline=None)
+quick = settings(max_examples=100)
 
 names = st.from_regex(r"[_a-zA-Z][_a-zA-Z0-9-]{0,63}", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)

@@ -263,7 +263,7 @@ def test_other_values_than_strings_are_rendered_as_json(value: Any) -> None:
     assert rendered == value if isinstance(value, str) else json.loads(rendered) == value
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_the_value_of_any_expression_is_one_word_of_shell_text(value: str) -> None:
     text = "printf '<%s>' {{ item.v[0] }} \"{{ item.x | default('$(echo pwned)') }}\" {{ item.v | json }}"

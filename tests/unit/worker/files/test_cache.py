@@ -234,7 +234,7 @@ def test_a_task_keeps_its_file_when_the_folder_of_the_cache_is_removed(root: Pat
     assert (tmp_path / "b").read_bytes() == b"hello"
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(uses=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 15)), max_size=15))
 def test_the_cache_holds_the_most_recently_used_entries_within_its_limit(uses: list[tuple[str, int]]) -> None:
     latest: list[bytes] = []

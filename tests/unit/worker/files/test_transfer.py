@@ -220,7 +220,7 @@ DATA = os.urandom(5000)
 BREAKS = st.lists(st.integers(1, 2000), max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(breaks=BREAKS, etag=st.booleans(), sha=st.booleans(), etags=st.booleans(), ranges=st.booleans())
 @example(breaks=[1000, 1000, 1, 1999], etag=False, sha=False, etags=True, ranges=True)
 def test_interrupted_downloads_are_exact(
@@ -252,7 +252,7 @@ def test_an_attempt_with_progress_does_not_count_as_failed(store: Store, tmp_pat
     assert len(store.requests) == 21
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(span=st.tuples(st.integers(0, 5000), st.integers(0, 5000)), breaks=BREAKS, ranges=st.booleans())
 def test_a_byte_range_of_an_object_is_exact(
     server: Store, span: tuple[int, int], breaks: list[int], ranges: bool
@@ -664,7 +664,7 @@ def upload_error(outputs: Sequence[File], folder: Path, file_urls: FileUrls, **m
     return str(raised.value)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(size=st.integers(0, 4 * PART + 1), failing=st.lists(st.sampled_from([500, 503]), max_size=2))
 def test_uploads_are_exact(server: Store, size: int, failing: list[int]) -> None:
     server.objects, server.requests, server.encrypted, server.chunked = {}, [], False, False
