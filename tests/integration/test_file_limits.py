@@ -49,7 +49,7 @@ def test_too_many_outputs_are_rejected_and_the_task_can_still_end(
     body = {"workerId": runner.worker.row.id, "results": [{**result, "files": files}]}
     rejected = runner.cloud.http("POST", "/v1/work:report", body)
     assert (rejected.status, rejected.json["code"]) == (413, "output-too-large")
-    assert f"{MAX_STORED_BYTES} fit" in rejected.json["faults"][0]["message"]
+    assert f"the limit is {MAX_STORED_BYTES}" in rejected.json["faults"][0]["message"]
     few = files[: MAX_STORED_BYTES // 500]
     body = {"workerId": runner.worker.row.id, "results": [{**result, "files": few, "output": "y" * 60_000}]}
     assert runner.cloud.http("POST", "/v1/work:report", body).status == 200
