@@ -24,7 +24,6 @@ from shardmill.store.definitions import (
     VersionConflict,
     VersionMismatch,
 )
-from shardmill.store.rows import JobRow
 
 MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is limited to 6 MB
 GRAPH_LIMIT = 1_000
@@ -187,11 +186,3 @@ def graph(mill: Mill) -> JobGraph:
 
 def define_of(saved: Definition) -> JobDefine:
     return JobDefine.model_validate(saved.document)
-
-
-def pinned_definition(mill: Mill, job: JobRow) -> JobDefine:
-    """The definition in the version that a Job was submitted with."""
-    saved = mill.definitions.version(job.job_name, job.version)
-    if not saved:
-        raise DefinitionNotFound(job.job_name, job.version)
-    return define_of(saved)

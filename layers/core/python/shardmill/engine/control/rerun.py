@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from shardmill.engine.definitions import pinned_definition
 from shardmill.engine.errors import Conflict, JobNotEnded, StepNotFound
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
+from shardmill.engine.jobs.effective import pinned_definition
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import kill
 from shardmill.engine.running.finish import end_early

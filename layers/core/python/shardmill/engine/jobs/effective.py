@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shardmill.engine.errors import (
+    DefinitionNotFound,
+)
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.changes import requested_changes
 from shardmill.model.definition.fields import JobDefine, StepDefine
@@ -65,3 +68,11 @@ def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: BoundGrou
     changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
     changes |= requested_changes(job, step.step_name)
     return step.model_copy(update=changes)
+
+
+def pinned_definition(mill: Mill, job: JobRow) -> JobDefine:
+    """The definition in the version that a Job was submitted with."""
+    saved = mill.definitions.version(job.job_name, job.version)
+    if not saved:
+        raise DefinitionNotFound(job.job_name, job.version)
+    return JobDefine.model_validate(saved.document)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from shardmill.engine.definitions import pinned_definition
-from shardmill.engine.jobs.effective import INHERITED, BoundGroups, bound_groups_for, effective
+from shardmill.engine.jobs.effective import (
+    INHERITED,
+    BoundGroups,
+    bound_groups_for,
+    effective,
+    pinned_definition,
+)
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
 from shardmill.engine.running.kill import kill_replaced

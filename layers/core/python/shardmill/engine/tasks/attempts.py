@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.retry import DISCARDED, TIMED_OUT, Outcome
 from shardmill.model.base import to_ms
 from shardmill.model.blocks import Shard
-from shardmill.model.worker import Result
 from shardmill.store.rows import StepRow
+
+if TYPE_CHECKING:  # the state machines' function needs none of the workers' models
+    from shardmill.model.worker import Result
 
 LOST = "lost"
 TAIL = 4096
