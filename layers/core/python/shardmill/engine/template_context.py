@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardmill.engine.task_id import task_id
-from shardmill.model.definition.fields import StepDefine, pack_of
 from shardmill.model.templates.render import render_value
 from shardmill.store.rows import StepRow
+
+if TYPE_CHECKING:
+    from shardmill.model.definition.fields import StepDefine
 
 
 def program_of(step: StepRow) -> str:
@@ -38,6 +40,8 @@ def context_of(step: StepRow, spec: StepDefine, rank: int) -> dict[str, Any]:
     if isinstance(items, list) and rank < len(items):
         context["item"] = items[rank]
     if spec.step_type == "PACK":
+        from shardmill.model.definition.fields import pack_of  # the tick runs without these models
+
         start, end = pack_of(spec, rank)
         context["pack"] = {"start": start, "end": end}
     return context

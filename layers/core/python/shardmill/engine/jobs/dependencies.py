@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,12 +17,14 @@ from shardmill.aws.observability import logger
 from shardmill.engine.errors import RequestInvalid
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.model.base import from_ms, to_ms
-from shardmill.model.definition.fields import Dependency, JobDefine
 from shardmill.model.errors import Transient
 from shardmill.model.fault import Fault, fault
 from shardmill.model.states import JobState
 from shardmill.model.time.dependency_window import bounds
 from shardmill.store.rows import JobRow
+
+if TYPE_CHECKING:
+    from shardmill.model.definition.fields import Dependency, JobDefine
 
 MAX_EXPECTED = 1_000
 MAX_NAMED = 5
