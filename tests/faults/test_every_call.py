@@ -19,7 +19,7 @@ FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
 HOWS: tuple[How, ...] = ("before", "after", "crash")
 EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
 READS = {"GetItem", "BatchGetItem", "Query", "ReceiveMessage", "GetQueueAttributes", "DescribeExecution"}
-REQUEST = {"jobName": "play", "trigger": "t1"}
+REQUEST = {"jobName": "orders", "trigger": "t1"}
 
 
 class RestartedWorker:

@@ -68,7 +68,7 @@ class PersistentFileWorker:
         if not upload["present"]:
             self.file_worker.s3.put_object(**place(upload["url"]), Body=TEXT)
         files = [{"name": "text", "upload": upload["upload"], "size": len(TEXT)}]
-        job: dict[str, Any] = {"jobName": "play", "trigger": "t1", "files": files}
+        job: dict[str, Any] = {"jobName": "orders", "trigger": "t1", "files": files}
         self.accepted = self.runner.cloud.http("POST", "/v1/jobs", job).status in (200, 202)
 
 

@@ -155,7 +155,7 @@ def test_a_missing_body_is_rejected(cloud: Cloud) -> None:
 
 def test_a_job_with_an_unknown_group_is_rejected_with_a_pointer_to_its_name(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "workerGroup": "ghost"})
-    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
+    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t"})
     assert response.status == 422
     [fault] = response.json["faults"]
     assert (fault["pointer"], fault["code"]) == ("/jobName", "unknown-group")

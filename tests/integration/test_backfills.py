@@ -20,16 +20,16 @@ def schedules(runner: JobRunner) -> ScheduleClock:
 
 
 def start_backfill(schedules: ScheduleClock, **request: Any) -> dict[str, Any]:
-    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", {**RANGE, **request})
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:backfill", {**RANGE, **request})
     assert response.status == 202, response
-    assert response.headers["location"] == f"/v1/schedules/play/s/backfills/{response.json['number']}"
+    assert response.headers["location"] == f"/v1/schedules/orders/s/backfills/{response.json['number']}"
     started: dict[str, Any] = response.json
     return started
 
 
 def read_backfill(schedules: ScheduleClock, number: int = 1) -> dict[str, Any]:
     shown: dict[str, Any] = schedules.runner.cloud.http(
-        "GET", f"/v1/schedules/play/s/backfills/{number}"
+        "GET", f"/v1/schedules/orders/s/backfills/{number}"
     ).json
     return shown
 
@@ -91,7 +91,7 @@ def test_a_second_backfill_repeats_failed_times(schedules: ScheduleClock) -> Non
 
 def test_a_backfill_can_be_stopped(schedules: ScheduleClock) -> None:
     start_backfill(schedules)
-    stopped = schedules.runner.cloud.http("POST", "/v1/schedules/play/s/backfills/1:stop").json
+    stopped = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s/backfills/1:stop").json
     assert (stopped["state"], stopped["notes"], stopped["waiting"]) == ("STOPPED", "stopped by admin", 0)
     schedules.end("2026-01-01 03:00")
     schedules.runner.cloud.deliver_job_ends()
@@ -101,7 +101,7 @@ def test_a_backfill_can_be_stopped(schedules: ScheduleClock) -> None:
 
 def test_a_backfill_accepts_a_list_of_dates_and_times(schedules: ScheduleClock) -> None:
     body = {"times": ["2026-01-01", "20260103", "2026-01-05T03:00:00Z"], "parallel": 3}
-    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", body)
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:backfill", body)
     assert response.json["total"] == 3
     run_backfill(schedules)
     assert schedules.jobs() == ["2026-01-01 03:00", "2026-01-03 03:00", "2026-01-05 03:00"]
@@ -125,7 +125,7 @@ def test_concurrent_continuations_start_each_job_once(schedules: ScheduleClock) 
         schedules.end(f"2026-01-0{day} 03:00")
     now = schedules.runner.worker.clock()
     with ThreadPoolExecutor(6) as pool:
-        list(pool.map(lambda _: backfill.advance(schedules.mill, ("play", "s", 1), now, new_id), range(6)))
+        list(pool.map(lambda _: backfill.advance(schedules.mill, ("orders", "s", 1), now, new_id), range(6)))
     assert counts(read_backfill(schedules)) == (5, 1, 2, 2, 0, 0)
     assert schedules.jobs() == [f"2026-01-0{day} 03:00" for day in range(1, 5)]
 
@@ -151,14 +151,14 @@ def test_concurrent_continuations_start_each_job_once(schedules: ScheduleClock) 
 def test_invalid_backfills_are_rejected(
     schedules: ScheduleClock, request_: dict[str, Any], code: str
 ) -> None:
-    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", request_)
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:backfill", request_)
     assert (response.status, {each["code"] for each in response.json["faults"]}) == (422, {code})
-    assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s/backfills").json["items"] == []
+    assert schedules.runner.cloud.http("GET", "/v1/schedules/orders/s/backfills").json["items"] == []
 
 
 def test_an_unknown_backfill_is_not_found(schedules: ScheduleClock) -> None:
     assert (
-        schedules.runner.cloud.http("GET", "/v1/schedules/play/s/backfills/7").json["code"]
+        schedules.runner.cloud.http("GET", "/v1/schedules/orders/s/backfills/7").json["code"]
         == "backfill-not-found"
     )
 
@@ -171,11 +171,11 @@ def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> No
 
 
 def test_a_backfill_of_times_that_share_a_trigger_ends(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-02-01 00:00", cron="0 * * * *", triggerFormat="%Y%m%d")
     body = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z", "parallel": 3}
-    assert schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", body).status == 202
-    path = "/v1/schedules/play/s/backfills/1"
+    assert schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:backfill", body).status == 202
+    path = "/v1/schedules/orders/s/backfills/1"
 
     def work() -> None:
         schedules.runner.work()
@@ -189,12 +189,12 @@ def test_a_backfill_of_times_that_share_a_trigger_ends(schedules: ScheduleClock)
 
 
 def test_dates_of_a_backfill_are_in_the_schedules_time_zone(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-02-01 00:00", cron="30 0 * * *", timezone="Europe/Berlin")
     for number, body in enumerate(({"from": "2026-01-01", "to": "2026-01-02"}, {"times": ["2026-01-01"]}), 1):
-        response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:backfill", body)
+        response = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:backfill", body)
         assert response.json["total"] == 1, response
-        stored = schedules.mill.schedules.backfill("play", "s", number)
+        stored = schedules.mill.schedules.backfill("orders", "s", number)
         assert stored is not None
         assert stored.times == [ms("2025-12-31 23:30")]
 
@@ -203,11 +203,11 @@ def test_the_note_of_a_waiting_backfill_is_cleared_when_it_continues(runner: Job
     runner.define({"stepName": "a"})
     schedules = ScheduleClock(runner)
     schedules.save("2026-01-01 00:00", cron="0 * * * *")
-    runner.post("/v1/definitions/play:suspend")
+    runner.post("/v1/definitions/orders:suspend")
     span = {"from": "2025-12-01T00:00:00Z", "to": "2025-12-01T02:00:00Z"}
-    started = runner.post("/v1/schedules/play/s:backfill", span, status=202)
+    started = runner.post("/v1/schedules/orders/s:backfill", span, status=202)
     assert (started["state"], started["notes"]) == ("RUNNING", "waits until its definition is resumed")
-    runner.post("/v1/definitions/play:resume")
+    runner.post("/v1/definitions/orders:resume")
     runner.tick(2)
-    [listed] = runner.cloud.http("GET", "/v1/schedules/play/s/backfills").json["items"]
+    [listed] = runner.cloud.http("GET", "/v1/schedules/orders/s/backfills").json["items"]
     assert (listed["running"], listed["notes"]) == (1, "")

@@ -19,7 +19,7 @@ ME = Actor("me")
 
 
 def change(runner: JobRunner, status: int = 200, *, action: str = "change", **fields: Any) -> Any:
-    response = runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}", fields)
+    response = runner.cloud.http("POST", f"/v1/jobs/orders/t1:{action}", fields)
     assert response.status == status, response
     return response.json
 
@@ -44,7 +44,7 @@ def test_waiting_tasks_move_to_another_group(runner: JobRunner, other: ManualWor
     assert (job["state"], job["workerGroups"]) == ("SUCCESS", ["other"])
     by_worker = [task["worker"] == other.row.id for task in runner.step_tasks("a")]
     assert sorted(by_worker) == [False, False, True, True, True]
-    history = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
+    history = runner.cloud.http("GET", "/v1/jobs/orders/t1/history").json["items"]
     assert "changed workerGroups to other: more memory" in [each["reason"] for each in history]
 
 
@@ -114,7 +114,7 @@ def test_a_change_applies_to_a_waiting_job_and_its_next_run(runner: JobRunner) -
     runner.cloud.run_until(lambda: runner.job()["state"] == "QUEUED", 10)
     assert (runner.row(0).spec["failedRetries"], runner.row(0).priority) == (3, 5)
     assert runner.run(fail_shards(1))["state"] == "FAILED"
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun").status == 200
     runner.cloud.run_until(lambda: len(runner.job()["steps"]) == 1, 10)
     assert runner.row(0).spec["failedRetries"] == 3
     assert runner.run()["state"] == "SUCCESS"
@@ -150,14 +150,14 @@ def test_the_tick_completes_an_interrupted_change(
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
     runner.cloud.run_until(lambda: runner.states() == {"a": "READY", "b": "WAITING"}, 10)
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job
     faults.fail("dynamodb", "UpdateItem", how=how, nth=call + 1)
     with suppress(ClientError, EndpointConnectionError, ReadTimeoutError):
         change_module.change(runner.mill, job, {"failed_retries": 2}, ME, runner.worker.clock())
     faults.clear_faults()
     runner.tick(2)
-    changed = runner.mill.jobs.find("play", "t1")
+    changed = runner.mill.jobs.find("orders", "t1")
     assert changed
     assert not changed.unapplied
     assert (
@@ -176,7 +176,7 @@ def test_a_larger_window_is_exact_after_tasks_ended_out_of_order(runner: JobRunn
     runner.worker.report([first])
     for _ in range(10):
         runner.worker.report(runner.take(1))
-    runner.post("/v1/jobs/play/t1:change", {"maxTaskCount": 3})
+    runner.post("/v1/jobs/orders/t1:change", {"maxTaskCount": 3})
     runner.later(6)
     held = [lease for _ in range(10) for lease in runner.worker.take()]
     assert len(held) == 2
@@ -188,7 +188,7 @@ def test_tasks_running_beyond_a_smaller_window_are_not_replaced(runner: JobRunne
     runner.define({"stepName": "a", "sharding": 20, "maxTaskCount": 6})
     runner.submit()
     held = sorted(runner.take(6), key=lambda lease: lease.sharding.index)
-    runner.post("/v1/jobs/play/t1:change", {"maxTaskCount": 2})
+    runner.post("/v1/jobs/orders/t1:change", {"maxTaskCount": 2})
     runner.later(6)
     runner.worker.report(held[2:])
     assert [lease for _ in range(10) for lease in runner.worker.take()] == []
@@ -201,13 +201,13 @@ def test_the_later_of_two_concurrent_changes_applies(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "sharding": 3})
     runner.submit()
     runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job
     overrides = {"": {"failed_retries": 1}}
     common: dict[str, Any] = {"priority": 1, "groups": job.groups, "now": 1, "actor": "me", "reason": ""}
     slow = runner.mill.jobs.change(job, changes=overrides, **common)
     assert slow
-    runner.post("/v1/jobs/play/t1:change", {"failedRetries": 2})
+    runner.post("/v1/jobs/orders/t1:change", {"failedRetries": 2})
     changes.apply_changes(runner.mill, slow, runner.worker.clock())
     assert runner.row(0).spec["failedRetries"] == 2
 
@@ -216,7 +216,7 @@ def test_a_retry_after_a_change_does_not_wait_for_the_lease(runner: JobRunner) -
     runner.define({"stepName": "a", "failedRetries": 1, "failedInterval": 0})
     runner.submit()
     held = runner.take(1)
-    runner.post("/v1/jobs/play/t1:change", {"priority": 20})
+    runner.post("/v1/jobs/orders/t1:change", {"priority": 20})
     runner.later(3)
     assert runner.worker.take() == []  # its new message stays hidden until the lease ends
     runner.worker.report(held, "failed")
@@ -236,17 +236,17 @@ def test_a_giant_step_is_registered_in_the_group_it_moves_to(runner: JobRunner) 
     runner.submit()
     runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
     assert _giants(runner, "default") == 0
-    runner.post("/v1/jobs/play/t1:change", {"maxTaskCount": 150})
+    runner.post("/v1/jobs/orders/t1:change", {"maxTaskCount": 150})
     assert _giants(runner, "default") == 1
-    runner.post("/v1/jobs/play/t1:suspend")
-    runner.post("/v1/jobs/play/t1:group", {"workerGroups": ["other"]})
+    runner.post("/v1/jobs/orders/t1:suspend")
+    runner.post("/v1/jobs/orders/t1:group", {"workerGroups": ["other"]})
     assert (_giants(runner, "default"), _giants(runner, "other")) == (0, 1)
-    runner.post("/v1/jobs/play/t1:kill")
+    runner.post("/v1/jobs/orders/t1:kill")
     assert _giants(runner, "other") == 0
 
 
 def test_a_change_of_a_step_without_a_name_is_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
-    rejected = runner.post("/v1/jobs/play/t1:change", {"stepName": "", "priority": 3}, status=422)
+    rejected = runner.post("/v1/jobs/orders/t1:change", {"stepName": "", "priority": 3}, status=422)
     assert rejected["faults"][0]["pointer"] == "/stepName"

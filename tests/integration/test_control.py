@@ -23,7 +23,7 @@ ME = Actor("me")
 def act(
     runner: JobRunner, action: str, body: Any = None, trigger: str = "t1", status: int = 200
 ) -> dict[str, Any]:
-    response = runner.cloud.http("POST", f"/v1/jobs/play/{trigger}:{action}", body)
+    response = runner.cloud.http("POST", f"/v1/jobs/orders/{trigger}:{action}", body)
     assert response.status == status, response
     result: dict[str, Any] = response.json
     return result
@@ -105,7 +105,7 @@ def test_suspend_and_resume_are_idempotent(runner: JobRunner) -> None:
     runner.take(1)
     assert [act(runner, "suspend")["state"] for _ in range(2)] == ["SUSPENDED"] * 2
     assert [act(runner, "resume")["state"] for _ in range(2)] == ["RUNNING"] * 2
-    states = [each["state"] for each in runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]]
+    states = [each["state"] for each in runner.cloud.http("GET", "/v1/jobs/orders/t1/history").json["items"]]
     assert states.count("SUSPENDED") == 2  # the Job's and the step's
 
 
@@ -149,7 +149,7 @@ def test_the_tick_completes_an_interrupted_suspension(runner: JobRunner, nth: in
     runner.submit()
     held = runner.take(1)
     runner.cloud.run_until(lambda: all(runner.row(at).token for at in (0, 1)))
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job is not None
     with Faults() as faults, suppress(ClientError, BotoCoreError, ProcessKilled):
         faults.fail("dynamodb", "UpdateItem", nth=nth, how=how)
@@ -157,7 +157,7 @@ def test_the_tick_completes_an_interrupted_suspension(runner: JobRunner, nth: in
     if runner.job()["state"] == "SUSPENDED":
         runner.tick(minutes=3)
         assert runner.states() == {"a": "SUSPENDED", "b": "SUSPENDED"}
-        present = runner.mill.jobs.find("play", "t1")
+        present = runner.mill.jobs.find("orders", "t1")
         assert present is not None
         assert not present.event_pending
         act(runner, "resume")
@@ -169,7 +169,7 @@ def test_concurrent_suspend_and_resume_end_in_one_state(runner: JobRunner) -> No
     runner.define(*({"stepName": f"s{n}", "sharding": 3} for n in range(4)))
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and all(runner.row(at).token for at in range(4)))
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job is not None
     now = runner.worker.clock()
 
@@ -219,7 +219,7 @@ def test_the_tick_completes_an_interrupted_kill(runner: JobRunner, nth: int, how
     runner.submit()
     held = runner.take(1)
     runner.cloud.run_until(lambda: all(runner.row(at).token for at in (0, 1)))
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job is not None
     with Faults() as faults, suppress(ClientError, BotoCoreError, ProcessKilled):
         faults.fail("dynamodb", "UpdateItem", nth=nth, how=how)
@@ -305,7 +305,7 @@ def test_the_history_records_actor_and_reason(runner: JobRunner) -> None:
     act(runner, "resume", {"reason": "go"})
     runner.worker.report(held, "failed", reason="discarded")
     runner.run()
-    items = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
+    items = runner.cloud.http("GET", "/v1/jobs/orders/t1/history").json["items"]
     job = [(each["state"], each["actor"], each["reason"]) for each in items if not each["stepName"]]
     assert job == [
         ("INIT", "admin", "submitted"),
@@ -325,7 +325,7 @@ def test_killing_a_waiting_task_does_not_advance_the_window(runner: JobRunner) -
     runner.submit()
     held = runner.take(2)
     for index in (4, 5, 6):
-        runner.post("/v1/jobs/play/t1:kill", {"stepName": "a", "index": index})
+        runner.post("/v1/jobs/orders/t1:kill", {"stepName": "a", "index": index})
     assert [lease for _ in range(10) for lease in runner.worker.take()] == []
     runner.worker.report(held)
     runner.run()

@@ -33,7 +33,7 @@ def running(runner: JobRunner) -> None:
 
 def suspended(runner: JobRunner) -> None:
     queued(runner)
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:suspend").status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:suspend").status == 200
 
 
 def suspended_by_failure(runner: JobRunner) -> None:
@@ -64,11 +64,11 @@ def late_events(runner: JobRunner, trigger: str = "t1") -> list[dict[str, Any]]:
 
 
 def explain(runner: JobRunner) -> str:
-    return " ".join(runner.cloud.http("GET", "/v1/jobs/play/t1:explain").json["sentences"])
+    return " ".join(runner.cloud.http("GET", "/v1/jobs/orders/t1:explain").json["sentences"])
 
 
 def late_entries(runner: JobRunner) -> list[dict[str, Any]]:
-    items = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
+    items = runner.cloud.http("GET", "/v1/jobs/orders/t1/history").json["items"]
     return [each for each in items if each["reason"].startswith("late: ")]
 
 
@@ -135,7 +135,7 @@ def test_a_job_that_ended_before_the_tick_is_late_if_it_ended_after_its_deadline
     runner: JobRunner, after: int, late: bool
 ) -> None:
     waiting_for_a_parent(runner)
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job is not None
     assert job.deadline is not None
     force_job(runner.mill, job, JobState.SUCCESS, Actor("operator"), "", job.deadline + after)
@@ -149,7 +149,7 @@ def test_a_rerun_has_its_own_deadline(runner: JobRunner) -> None:
     first = runner.submit()
     runner.tick(3)
     assert runner.job()["state"] == "KILLED"
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun").status == 200
     second = runner.job()
     assert (second["run"], second["late"]) == (2, False)
     assert second["deadline"] > first["deadline"]
@@ -165,7 +165,7 @@ def test_a_deleted_job_has_no_deadline(runner: JobRunner) -> None:
     runner.define(STEP, deadlineSeconds=90)
     runner.submit()
     runner.run()
-    assert runner.cloud.http("DELETE", "/v1/jobs/play/t1?full=true").status == 204
+    assert runner.cloud.http("DELETE", "/v1/jobs/orders/t1?full=true").status == 204
     assert runner.tick(3)["failed"] == 0
     assert next(runner.mill.deadlines.due(10**14, limit=1), None) is None
 
@@ -219,7 +219,7 @@ def test_deadlines_of_manual_and_backfilled_jobs_count_from_their_start(schedule
     runner = schedules.runner
     runner.define(STEP, deadlineSeconds=600, deadlineTime="06:30")
     schedules.save("2026-01-01 00:00", cron="0 4 * * *")
-    response = runner.cloud.http("POST", "/v1/schedules/play/s:fire", {"dataTime": "2025-01-01T04:00:00Z"})
+    response = runner.cloud.http("POST", "/v1/schedules/orders/s:fire", {"dataTime": "2025-01-01T04:00:00Z"})
     job = response.json
     created = datetime.fromisoformat(job["createTime"])
     assert created < datetime.fromisoformat(job["deadline"]) <= created + timedelta(seconds=600)

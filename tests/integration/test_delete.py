@@ -9,7 +9,7 @@ from support.scenarios.job_runner import JobRunner, fail_shards
 
 
 def delete_job(runner: JobRunner, trigger: str = "t1", query: str = "", status: int = 204) -> None:
-    response = runner.cloud.http("DELETE", f"/v1/jobs/play/{trigger}{query}")
+    response = runner.cloud.http("DELETE", f"/v1/jobs/orders/{trigger}{query}")
     assert response.status == status, response
 
 
@@ -26,8 +26,8 @@ def test_a_deleted_job_is_not_listed_and_its_trigger_can_be_reused(runner: JobRu
     runner.run()
     delete_job(runner)
     assert runner.cloud.http("GET", "/v1/jobs").json["items"] == []
-    assert runner.cloud.http("GET", "/v1/jobs?jobName=play").json["items"] == []
-    assert runner.cloud.http("GET", "/v1/jobs/play/t1").status == 404
+    assert runner.cloud.http("GET", "/v1/jobs?jobName=orders").json["items"] == []
+    assert runner.cloud.http("GET", "/v1/jobs/orders/t1").status == 404
     [deleted] = runner.cloud.http("GET", "/v1/jobs?state=DELETED").json["items"]
     assert deleted["id"] == first["id"]
     second = runner.submit(params={"other": 1})
@@ -50,7 +50,7 @@ def test_a_full_delete_leaves_no_rows_or_files(runner: JobRunner, batch_size: in
     runner.define({"stepName": "a", "sharding": 3}, {"stepName": "b"})
     job = runner.submit()
     runner.run(fail_shards(1, step="a"))
-    runner.cloud.http("POST", "/v1/jobs/play/t1:rerun")
+    runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun")
     runner.run()
     key = f"logs/{job['id']}/1/0/0/1/stdout/000000"
     runner.cloud.clients.s3.put_object(Bucket=runner.cloud.bucket, Key=key, Body=b"x")

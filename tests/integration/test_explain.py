@@ -8,7 +8,7 @@ from support.scenarios.job_runner import JobRunner
 from support.scenarios.schedule_clock import ScheduleClock, at
 
 
-def explain(runner: JobRunner, trigger: str = "t1", name: str = "play") -> str:
+def explain(runner: JobRunner, trigger: str = "t1", name: str = "orders") -> str:
     response = runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}:explain")
     assert response.status == 200, response
     return "\n".join(response.json["sentences"])
@@ -42,9 +42,9 @@ def test_explain_names_the_slot_holder_and_the_reason_of_a_suspension(runner: Jo
     runner.cloud.run_until(lambda: runner.job("t1")["state"] == "QUEUED")
     runner.submit("t2")
     runner.cloud.run_until(lambda: runner.job("t2")["state"] == "WAITING")
-    assert "waits for a free slot: the concurrency of play is 1" in explain(runner, "t2")
-    assert "play/t1 is QUEUED and holds a slot" in explain(runner, "t2")
-    runner.cloud.http("POST", "/v1/jobs/play/t1:suspend", {"reason": "lunch"})
+    assert "waits for a free slot: the concurrency of orders is 1" in explain(runner, "t2")
+    assert "orders/t1 is QUEUED and holds a slot" in explain(runner, "t2")
+    runner.cloud.http("POST", "/v1/jobs/orders/t1:suspend", {"reason": "lunch"})
     assert "suspended by admin: lunch" in explain(runner)
 
 
@@ -60,7 +60,7 @@ def test_explain_shows_the_first_failure_and_its_stderr(runner: JobRunner) -> No
     report("success")
     runner.run()
     explanation = explain(runner)
-    assert "play/t1 is FAILED." in explanation
+    assert "orders/t1 is FAILED." in explanation
     assert "The first task that failed is" in explanation
     assert explanation.endswith("one\ntwo\nthe disk is full")
 
@@ -68,7 +68,7 @@ def test_explain_shows_the_first_failure_and_its_stderr(runner: JobRunner) -> No
 def test_explain_names_the_dependencies_of_a_waiting_job(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, dependencies=["other"])
     runner.submit(dataTime="2026-01-01T00:00:00Z")
-    assert explain(runner) == "play/t1 waits for other of 2026-01-01T00:00:00Z."
+    assert explain(runner) == "orders/t1 waits for other of 2026-01-01T00:00:00Z."
     runner.define({"stepName": "a"}, name="done")
     ScheduleClock(runner).save("2026-01-01 00:00", "done", cron="0 1 * * *")
     runner.cloud.tick(at("2026-01-01 01:00"))

@@ -92,7 +92,7 @@ def test_more_files_than_a_response_holds_are_rejected(
 
 def test_a_file_is_read_once_by_a_step(runner: JobRunner) -> None:
     files = {"inputs": [{"name": "x"}], "predata": [{"name": "x"}]}
-    response = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [step("a", **files)]})
+    response = runner.cloud.http("PUT", "/v1/definitions/orders", {"steps": [step("a", **files)]})
     assert response.status == 422
     assert ("/steps/0/predata/0/name", "duplicate-file") in [
         (each["pointer"], each["code"]) for each in response.json["faults"]

@@ -205,7 +205,7 @@ def test_files_are_uploaded_with_a_job(runner: JobRunner, file_worker: FileWorke
     assert upload(runner, file_worker, b"hello")["present"]
     files = [{"name": "in.txt", "upload": uploaded["upload"], "size": 5}]
     job = runner.submit(files=files)
-    repeated = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
+    repeated = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t1", "files": files})
     assert (repeated.status, repeated.json["id"]) == (200, job["id"])
     file_worker.s3.delete_object(
         Bucket=file_worker.bucket, Key=f"uploads/{uploaded['upload']}"
@@ -215,7 +215,7 @@ def test_files_are_uploaded_with_a_job(runner: JobRunner, file_worker: FileWorke
     runner.worker.report([lease], "failed-permanent")
     runner.run()
     assert [(each["name"], each.get("stepName")) for each in file_worker.listed()] == [("in.txt", None)]
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun").status == 200
     [lease] = runner.take(1)
     assert file_worker.fetch(lease) == {"in.txt": b"hello"}
 
@@ -224,7 +224,9 @@ def test_invalid_files_are_rejected_and_no_job_is_created(runner: JobRunner, fil
     runner.define(step("read", inputs=[{"name": "in.txt"}]))
 
     def faults_of(files: list[dict[str, Any]]) -> list[tuple[str, str]]:
-        response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1", "files": files})
+        response = runner.cloud.http(
+            "POST", "/v1/jobs", {"jobName": "orders", "trigger": "t1", "files": files}
+        )
         assert response.status == 422, response.json
         return [(each["pointer"], each["code"]) for each in response.json["faults"]]
 
@@ -245,7 +247,7 @@ def test_a_file_name_outside_the_working_directory_is_rejected_after_rendering(
 ) -> None:
     runner.define(step("make", outputs=[{"name": "{{ params.name }}"}]), params={"name": "fine"})
     response = runner.cloud.http(
-        "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"name": "../x"}}
+        "POST", "/v1/jobs", {"jobName": "orders", "trigger": "t", "params": {"name": "../x"}}
     )
     assert (response.status, response.json["faults"][0]["code"]) == (422, "bad-template")
     runner.define(step("make", items=["/etc/passwd"], outputs=[{"name": "{{ item }}"}]))
@@ -273,7 +275,7 @@ def test_a_rerun_keeps_the_files_of_tasks_that_succeeded(runner: JobRunner, file
         else:
             file_worker.end(lease, {f"part-{number}.csv": b"old %d" % number})
     runner.run()
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun").status == 200
     [retried] = runner.take(1)
     file_worker.end(retried, {"part-1.csv": b"new 1"})
     [lease] = runner.take(1)
@@ -303,9 +305,9 @@ def test_files_are_listed_in_pages_and_deleted_with_the_job(
     assert listed == [*logs, ("other", 0, "x")]
     assert [each["name"] for each in file_worker.listed(step="other")] == ["x"]
     assert [each["index"] for each in file_worker.listed(name="log", limit=1)] == [0, 1, 2]
-    assert runner.cloud.http("GET", "/v1/jobs/play/t1/files?cursor=nonsense").status == 422
+    assert runner.cloud.http("GET", "/v1/jobs/orders/t1/files?cursor=nonsense").status == 422
     job_id = runner.job()["id"]
-    assert runner.cloud.http("DELETE", "/v1/jobs/play/t1?full=true").status == 204
+    assert runner.cloud.http("DELETE", "/v1/jobs/orders/t1?full=true").status == 204
     remaining = file_worker.s3.list_objects_v2(Bucket=file_worker.bucket, Prefix=f"files/{job_id}/")
     assert remaining["KeyCount"] == 0
 
@@ -353,6 +355,6 @@ def test_secrets_are_resolved_for_the_lease_holder_and_not_stored(
 def test_invalid_file_declarations_are_rejected_when_the_definition_is_saved(
     runner: JobRunner, files: Any, pointer: str
 ) -> None:
-    response = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": [{"stepName": "a", **files}]})
+    response = runner.cloud.http("PUT", "/v1/definitions/orders", {"steps": [{"stepName": "a", **files}]})
     assert response.status == 422
     assert pointer in [each["pointer"] for each in response.json["faults"]]

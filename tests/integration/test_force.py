@@ -8,7 +8,7 @@ from support.scenarios.job_runner import JobRunner, fail_shards
 
 
 def force(
-    runner: JobRunner, state: str, status: int = 200, trigger: str = "t1", name: str = "play", **fields: Any
+    runner: JobRunner, state: str, status: int = 200, trigger: str = "t1", name: str = "orders", **fields: Any
 ) -> Any:
     response = runner.cloud.http("POST", f"/v1/jobs/{name}/{trigger}:force", {"state": state, **fields})
     assert response.status == status, response
@@ -50,7 +50,7 @@ def test_a_step_forced_to_success_releases_its_dependents(runner: JobRunner) -> 
     job = runner.run()
     assert (job["state"], runner.states()) == ("SUCCESS", {"a": "SUCCESS", "b": "SUCCESS"})
     assert job["steps"][0]["counts"] == {"KILLED": 3}
-    items = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
+    items = runner.cloud.http("GET", "/v1/jobs/orders/t1/history").json["items"]
     [forced] = [each for each in items if each["stepName"] == "a" and each["state"] == "SUCCESS"]
     assert (forced["actor"], forced["reason"]) == ("admin", "forced to SUCCESS by admin: done elsewhere")
 

@@ -52,7 +52,7 @@ def test_reports_of_tasks_of_a_deleted_group_are_accepted(runner: JobRunner) -> 
     assert runner.job()["state"] == "FAILED"
 
 
-def wait_until_open(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
+def wait_until_open(runner: JobRunner, name: str = "orders", trigger: str = "t1") -> None:
     runner.cloud.run_until(lambda: runner.job(trigger, name)["steps"] and runner.row(0, trigger, name).token)
 
 
@@ -93,7 +93,7 @@ def test_a_group_that_all_steps_have_left_can_be_deleted(runner: JobRunner) -> N
     runner.submit()
     worker, runner.worker = runner.worker, ManualWorker(runner.mill, "old", ["old"])
     held = runner.take(1)
-    runner.post("/v1/jobs/play/t1:group", {"workerGroups": ["default"]})
+    runner.post("/v1/jobs/orders/t1:group", {"workerGroups": ["default"]})
     assert runner.cloud.http("DELETE", "/v1/groups/old").status == 204
     assert [one.status for one in runner.worker.report(held, "failed")] == ["ok"]
     runner.worker = worker

@@ -23,7 +23,7 @@ def test_a_million_shards_open_in_a_few_rows(runner: JobRunner, faults: Faults) 
     assert counts == {"SUCCESS": 10, "RUNNING": 10, "READY": MILLION - 20}
     last = runner.task("giant", MILLION - 1)
     assert (last["state"], last["sharding"]) == ("READY", {"total": MILLION, "index": MILLION - 1})
-    page = runner.cloud.http("GET", "/v1/jobs/play/t1/steps/giant/tasks?state=RUNNING&limit=10").json
+    page = runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/giant/tasks?state=RUNNING&limit=10").json
     assert [task["rank"] for task in page["items"]] == list(range(10, 20))
 
 

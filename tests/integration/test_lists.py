@@ -19,7 +19,7 @@ from support.moto.cloud import Cloud
 from support.scenarios.job_runner import JobRunner
 
 LAMBDA_ANSWER_BYTES = 6 * 1024 * 1024
-TASKS = "/v1/jobs/play/t1/steps/a/tasks"
+TASKS = "/v1/jobs/orders/t1/steps/a/tasks"
 DONE = Shard(TaskState.SUCCESS, attempt=1, worker="w.1", time=1, span=2)
 
 
@@ -62,17 +62,17 @@ def test_every_list_is_paged_by_bytes_and_contains_each_item_once(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
     monkeypatch.setattr(pagination, "MAX_BYTES", max_bytes)
-    for name in ("play", "b", "c"):
+    for name in ("orders", "b", "c"):
         runner.define({"stepName": "a", "sharding": 5}, name=name, description="d" * 200)
     runner.define({"stepName": "a", "sharding": 5}, description="d" * 200)
     for trigger in ("t1", "t2", "t3"):
         runner.submit(trigger)
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).total)
     wanted: list[tuple[str, str, list[Any]]] = [
-        ("/v1/definitions", "jobName", ["b", "c", "play"]),
-        ("/v1/definitions/play/versions", "version", [2, 1]),
+        ("/v1/definitions", "jobName", ["b", "c", "orders"]),
+        ("/v1/definitions/orders/versions", "version", [2, 1]),
         ("/v1/jobs", "trigger", ["t3", "t2", "t1"]),
-        ("/v1/jobs?jobName=play", "trigger", ["t3", "t2", "t1"]),
+        ("/v1/jobs?jobName=orders", "trigger", ["t3", "t2", "t1"]),
         (TASKS, "rank", [0, 1, 2, 3, 4]),
         ("/v1/groups", "name", ["default", "lambda"]),
         ("/v1/workers", "name", ["manual"]),
@@ -109,7 +109,7 @@ def test_a_list_omits_fields_that_a_newer_version_removed(cloud: Cloud) -> None:
 
 
 def test_a_cursor_belongs_to_its_list_and_its_filters(runner: JobRunner) -> None:
-    for name in ("play", "b"):
+    for name in ("orders", "b"):
         runner.define({"stepName": "a", "sharding": 3}, name=name)
         runner.define({"stepName": "a", "sharding": 3}, name=name)
         runner.submit("t1", name)
@@ -118,13 +118,13 @@ def test_a_cursor_belongs_to_its_list_and_its_filters(runner: JobRunner) -> None
     lists = [
         "/v1/definitions?limit=1",
         "/v1/groups?limit=1",
-        "/v1/definitions/play/versions?limit=1",
+        "/v1/definitions/orders/versions?limit=1",
         "/v1/jobs?limit=1",
-        "/v1/jobs?limit=1&jobName=play",
+        "/v1/jobs?limit=1&jobName=orders",
         "/v1/jobs?limit=1&jobName=b",
         f"{TASKS}?limit=1",
         f"{TASKS}?limit=1&state=READY",
-        "/v1/jobs/play/t2/steps/a/tasks?limit=1",
+        "/v1/jobs/orders/t2/steps/a/tasks?limit=1",
     ]
     runner.cloud.run_until(lambda: runner.job("t2")["steps"] and runner.row(0, "t2").total)
     cursors = {path: runner.cloud.http("GET", path).json["cursor"] for path in lists}
@@ -172,7 +172,7 @@ def test_a_search_for_jobs_of_a_user_reads_a_limited_number_of_jobs_per_page(
     assert [page["items"] for page in pages_of(runner.cloud, "/v1/jobs?submitUser=nobody")] == [[], [], []]
     assert len(items_of(runner.cloud, "/v1/jobs?submitUser=admin")) == 5
     runner.run()
-    ended = items_of(runner.cloud, "/v1/jobs?jobName=play&state=SUCCESS&submitUser=admin")
+    ended = items_of(runner.cloud, "/v1/jobs?jobName=orders&state=SUCCESS&submitUser=admin")
     assert "t1" in [job["trigger"] for job in ended]
 
 

@@ -11,7 +11,7 @@ from shardmill.worker.transport.base import Transport
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.worker_threads import connect, wait_for_end, worker_thread
 
-LOGS = "/v1/jobs/play/t1/steps/a/tasks/0/logs?stream=stdout"
+LOGS = "/v1/jobs/orders/t1/steps/a/tasks/0/logs?stream=stdout"
 
 
 @pytest.fixture(params=["direct", "http"])

@@ -80,7 +80,7 @@ def test_a_webhook_receives_a_failure(runner: JobRunner, hook: Receiver) -> None
     assert abs(int(request.headers["webhook-timestamp"]) * 1000 - now_ms()) < 60_000
     event = request.event
     assert (event["specversion"], event["type"]) == ("1.0", "io.shardmill.job.ended")
-    assert (event["subject"], event["source"]) == ("play/t1", "/shardmill/shardmill-test")
+    assert (event["subject"], event["source"]) == ("orders/t1", "/shardmill/shardmill-test")
     assert (event["data"]["jobId"], event["data"]["state"]) == (job["id"], "FAILED")
     assert event["time"].startswith(job["completedTime"].removesuffix("Z"))
     assert SECRET not in request.body.decode()
@@ -96,14 +96,14 @@ def test_each_receiver_gets_only_the_events_it_subscribes_to(runner: JobRunner) 
         runner.run(trigger="y")
         serve(runner)
         received = [[event["subject"] for event in each.events] for each in (bad, good, both)]
-    assert received == [["play/x"], ["play/y"], ["play/x", "play/y"]]
+    assert received == [["orders/x"], ["orders/y"], ["orders/x", "orders/y"]]
 
 
 def test_suspensions_lateness_and_kills_are_notified(runner: JobRunner, hook: Receiver) -> None:
     runner.define(STEP, notify=[webhook(hook)], deadlineSeconds=90, onDeadline="kill")
     runner.submit()
     for action in ("suspend", "resume", "suspend"):
-        assert runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}").status == 200
+        assert runner.cloud.http("POST", f"/v1/jobs/orders/t1:{action}").status == 200
     runner.tick(3)
     serve(runner)
     received = [(event["type"].rsplit(".", 1)[1], event["data"]["state"]) for event in hook.events]
@@ -188,9 +188,9 @@ def test_a_topic_receives_events(runner: JobRunner, hook: Receiver) -> None:
     serve(runner)
     [message] = sqs.receive_message(QueueUrl=url)["Messages"]
     published = json.loads(message["Body"])
-    assert published["Subject"] == "Job Ended: play/t1 is FAILED"
+    assert published["Subject"] == "Job Ended: orders/t1 is FAILED"
     attributes = {name: each["Value"] for name, each in published["MessageAttributes"].items()}
-    assert attributes == {"jobName": "play", "state": "FAILED", "kind": "failure"}
+    assert attributes == {"jobName": "orders", "state": "FAILED", "kind": "failure"}
     assert json.loads(published["Message"]) == hook.events[0]
 
 
@@ -286,7 +286,7 @@ def test_a_repeated_notification_has_the_same_time(runner: JobRunner) -> None:
     runner.define(STEP, notify=[{"sns": "arn:aws:sns:us-east-1:123456789012:x"}])
     runner.submit()
     runner.run()
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job is not None
     runner.cloud.published()
     announce(runner.mill, job, now_ms())

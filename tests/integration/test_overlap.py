@@ -26,7 +26,7 @@ def test_a_job_is_replaced_although_its_first_replacement_was_killed_while_waiti
     schedules: ScheduleClock,
 ) -> None:
     define(schedules, "parent")
-    define(schedules, "play", "parent")
+    define(schedules, "orders", "parent")
     schedules.save("2026-01-01 00:00", cron="0 1-3 * * *", overlap="replace")
     finish(schedules, "parent", "p1", dataTime="2026-01-01T01:00:00Z")
     finish(schedules, "parent", "p3", dataTime="2026-01-01T03:00:00Z")
@@ -40,7 +40,7 @@ def test_a_job_is_replaced_although_its_first_replacement_was_killed_while_waiti
 def test_queued_jobs_start_in_order_when_planned_in_reverse(
     schedules: ScheduleClock, monkeypatch: Any
 ) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     started: list[tuple[str, int]] = []
     with monkeypatch.context() as patch:
         machines = type(schedules.mill.machines)
@@ -54,14 +54,14 @@ def test_queued_jobs_start_in_order_when_planned_in_reverse(
         "WAITING",
         "WAITING",
     ]
-    schedules.runner.cloud.http("POST", "/v1/jobs/play/20260101T020000Z-s:kill")
+    schedules.runner.cloud.http("POST", "/v1/jobs/orders/20260101T020000Z-s:kill")
     assert schedules.state("2026-01-01 03:00") == "WAITING"
     assert schedules.end("2026-01-01 01:00")["state"] == "SUCCESS"
     assert schedules.end("2026-01-01 03:00")["state"] == "SUCCESS"
 
 
 def test_a_queued_job_waits_for_a_job_started_before_the_overlap_changed(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="0 * * * *")
     schedules.tick("2026-01-01 01:00")
     schedules.save("2026-01-01 01:30", cron="0 * * * *", overlap="queue")
@@ -72,19 +72,19 @@ def test_a_queued_job_waits_for_a_job_started_before_the_overlap_changed(schedul
 
 
 def test_concurrent_manual_fires_with_skip_start_one_job(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip")
 
     def fire_manually(day: int) -> int:
         body = {"dataTime": f"2026-05-0{day}T00:00:00Z"}
-        return schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", body).status
+        return schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:fire", body).status
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(fire_manually, range(1, 5))) == [202, 409, 409, 409]
 
 
 def test_the_tick_retries_a_failed_start_of_a_replacement(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="0 1,2 * * *", overlap="replace")
     schedules.tick("2026-01-01 01:00")
     schedules.runner.cloud.run_until(lambda: schedules.state("2026-01-01 01:00") == "QUEUED")

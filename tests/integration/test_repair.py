@@ -95,10 +95,10 @@ def test_the_tick_finds_an_execution_whose_end_event_was_lost(runner: JobRunner)
 
 def test_a_job_that_cannot_be_planned_fails_with_a_note(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
-    version = runner.mill.definitions.version("play", 1)
+    version = runner.mill.definitions.version("orders", 1)
     assert version is not None
     runner.cloud.clients.dynamodb.delete_item(
-        TableName=runner.cloud.table, Key={"pk": {"S": "DEF#play"}, "sk": {"S": "v00000001"}}
+        TableName=runner.cloud.table, Key={"pk": {"S": "DEF#orders"}, "sk": {"S": "v00000001"}}
     )
     runner.submit()
     job = runner.run(timeout=60)

@@ -22,7 +22,7 @@ CHAIN = (
 
 
 def act(runner: JobRunner, action: str, body: Any = None, status: int = 200) -> dict[str, Any]:
-    response = runner.cloud.http("POST", f"/v1/jobs/play/t1:{action}", body)
+    response = runner.cloud.http("POST", f"/v1/jobs/orders/t1:{action}", body)
     assert response.status == status, response
     result: dict[str, Any] = response.json
     return result
@@ -75,12 +75,12 @@ def test_earlier_runs_stay_readable(runner: JobRunner) -> None:
     run_failing_job(runner)
     act(runner, "rerun")
     runner.run()
-    old = runner.cloud.http("GET", "/v1/jobs/play/t1?run=1").json
+    old = runner.cloud.http("GET", "/v1/jobs/orders/t1?run=1").json
     assert [step["state"] for step in old["steps"]] == ["SUCCESS", "FAILED", "SKIPPED", "SUCCESS"]
     assert old["steps"][1]["counts"] == {"SUCCESS": 68, "FAILED": 2}
-    tasks = runner.cloud.http("GET", "/v1/jobs/play/t1/steps/b/tasks?run=1&state=FAILED").json["items"]
+    tasks = runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/b/tasks?run=1&state=FAILED").json["items"]
     assert [task["sharding"]["index"] for task in tasks] == [3, 69]
-    assert runner.cloud.http("GET", "/v1/jobs/play/t1?run=3").status == 404
+    assert runner.cloud.http("GET", "/v1/jobs/orders/t1?run=3").status == 404
 
 
 def test_a_rerun_of_all_repeats_every_task(runner: JobRunner) -> None:
@@ -176,7 +176,7 @@ def test_a_rerun_is_rejected_while_a_job_runs_or_if_nothing_failed(runner: JobRu
 
 def test_concurrent_reruns_create_one_run(runner: JobRunner) -> None:
     run_failing_job(runner)
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job is not None
 
     def rerun_once(_: int) -> JobRow | None:
@@ -200,7 +200,7 @@ def test_a_repeated_plan_does_not_reset_progress(runner: JobRunner) -> None:
     runner.cloud.run_until(lambda: runner.states().get("b") == "READY")
     held = runner.take(2)
     runner.worker.report(held)
-    job = runner.mill.jobs.find("play", "t1")
+    job = runner.mill.jobs.find("orders", "t1")
     assert job is not None
     plan(runner.mill, job.id, job.run, runner.worker.clock())
     assert runner.run()["state"] == "SUCCESS"
@@ -211,7 +211,7 @@ def test_the_history_contains_every_run(runner: JobRunner) -> None:
     run_failing_job(runner)
     act(runner, "rerun", {"reason": "fixed it"})
     runner.run()
-    items = runner.cloud.http("GET", "/v1/jobs/play/t1/history").json["items"]
+    items = runner.cloud.http("GET", "/v1/jobs/orders/t1/history").json["items"]
     [entry] = [each for each in items if each["state"] == "INIT" and each["reason"] == "fixed it"]
     assert entry["actor"] == "admin"
     assert {each["run"] for each in items if each["stepName"] == "b"} == {1, 2}
@@ -237,7 +237,7 @@ def test_a_rerun_reaches_tasks_beyond_the_window_without_the_tick(runner: JobRun
     runner.define({"stepName": "a", "sharding": 10, "maxTaskCount": 2})
     runner.submit()
     assert runner.run(fail_shards(7))["state"] == "FAILED"
-    runner.post("/v1/jobs/play/t1:rerun")
+    runner.post("/v1/jobs/orders/t1:rerun")
     assert runner.run()["state"] == "SUCCESS"
     assert [task["attempt"] for task in runner.step_tasks("a")] == [1] * 7 + [2, 1, 1]
 
@@ -247,9 +247,9 @@ def test_a_suspended_job_that_was_killed_or_forced_can_be_rerun(runner: JobRunne
     runner.define({"stepName": "a", "sharding": 2})
     runner.submit()
     held = runner.take(1)
-    runner.post("/v1/jobs/play/t1:suspend", {"letFinish": True})
-    runner.post(f"/v1/jobs/play/t1{end}", {"state": "FAILED"} if end == ":force" else None)
+    runner.post("/v1/jobs/orders/t1:suspend", {"letFinish": True})
+    runner.post(f"/v1/jobs/orders/t1{end}", {"state": "FAILED"} if end == ":force" else None)
     runner.worker.report(held)
-    runner.post("/v1/jobs/play/t1:rerun")
+    runner.post("/v1/jobs/orders/t1:rerun")
     assert runner.run()["state"] == "SUCCESS"
     assert runner.job()["run"] == 2

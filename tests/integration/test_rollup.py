@@ -123,7 +123,7 @@ def test_shard_indexes_start_at_start_shard_id(runner: JobRunner) -> None:
     runner.run()
     assert runner.step("s")["taskStates"] == {"1": "SUCCESS", "2": "SUCCESS", "3": "SUCCESS"}
     assert runner.task("s", 3)["sharding"] == {"total": 3, "index": 3}
-    assert runner.cloud.http("GET", "/v1/jobs/play/t1/steps/s/tasks/0").status == 404
+    assert runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/s/tasks/0").status == 404
 
 
 def test_fail_fast_kills_tasks_that_are_not_leased(runner: JobRunner) -> None:
@@ -235,7 +235,7 @@ def test_releasing_a_step_twice_visits_each_step_once(runner: JobRunner, faults:
     runner.submit()
     job = runner.run(fail_shards(0))
     assert job["state"] == "FAILED"
-    row = runner.mill.jobs.find("play", "t1")
+    row = runner.mill.jobs.find("orders", "t1")
     assert row is not None
     faults.meter.reset()
     running = row.evolve(state=JobState.RUNNING)
@@ -261,7 +261,7 @@ def test_a_failed_job_stays_failed_when_ended_again(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.submit()
     runner.run(fail_shards(0))
-    row = runner.mill.jobs.find("play", "t1")
+    row = runner.mill.jobs.find("orders", "t1")
     assert row is not None
     runner.mill.jobs.move_step(runner.row(0), runner.row(0).state, now=1)
     end_job(runner.mill, row, runner.worker.clock())

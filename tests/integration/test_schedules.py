@@ -206,7 +206,7 @@ def test_overlap_replace_kills_the_previous_job(schedules: ScheduleClock) -> Non
     schedules.runner.cloud.run_until(lambda: schedules.runner.states(trigger) == {"a": "KILLED"})
     old = schedules.runner.job(trigger)
     assert (old["steps"][0]["state"], old["steps"][0]["counts"]) == ("KILLED", {"KILLED": 1})
-    assert old["notes"] == "killed by planner: replaced by play/20260101T020000Z-s"
+    assert old["notes"] == "killed by planner: replaced by orders/20260101T020000Z-s"
     schedules.runner.cloud.run_until(
         lambda: not [e for e in schedules.runner.cloud.executions(status="RUNNING") if old["id"] in e["name"]]
     )
@@ -280,64 +280,64 @@ def test_schedules_beyond_the_first_chunk_are_fired_through_the_queue(runner: Jo
 def test_invalid_schedules_are_rejected_with_a_specific_code(
     schedules: ScheduleClock, document: dict[str, Any], code: str, pointer: str
 ) -> None:
-    response = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", document)
+    response = schedules.runner.cloud.http("PUT", "/v1/schedules/orders/s", document)
     assert (response.status, response.json["code"]) == (422, code), response
     assert [fault["pointer"] for fault in response.json["faults"]] == [pointer]
-    assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s").status == 404
+    assert schedules.runner.cloud.http("GET", "/v1/schedules/orders/s").status == 404
 
 
 def test_schedules_are_saved_read_listed_disabled_and_deleted(schedules: ScheduleClock) -> None:
     http = schedules.runner.cloud.http
-    created = http("PUT", "/v1/schedules/play/nightly", {"cron": "@daily", "timezone": "Europe/Berlin"})
+    created = http("PUT", "/v1/schedules/orders/nightly", {"cron": "@daily", "timezone": "Europe/Berlin"})
     assert (created.status, created.headers["etag"], created.json["version"]) == (201, '"v1"', 1)
     assert (created.json["status"], created.json["updateUser"]) == (1, "admin")
-    updated = http("PUT", "/v1/schedules/play/nightly", created.json | {"status": 0})
+    updated = http("PUT", "/v1/schedules/orders/nightly", created.json | {"status": 0})
     assert (updated.status, updated.json["status"], updated.json["nextTime"]) == (200, 0, None)
-    stale = http("PUT", "/v1/schedules/play/nightly", {"cron": "@daily"}, headers={"If-Match": '"v1"'})
+    stale = http("PUT", "/v1/schedules/orders/nightly", {"cron": "@daily"}, headers={"If-Match": '"v1"'})
     assert (stale.status, stale.json["code"]) == (412, "precondition-failed")
-    http("PUT", "/v1/schedules/play/early", {"cron": "0 1 * * *"})
+    http("PUT", "/v1/schedules/orders/early", {"cron": "0 1 * * *"})
     assert [each["scheduleId"] for each in http("GET", "/v1/schedules").json["items"]] == ["early", "nightly"]
     first = http("GET", "/v1/schedules?limit=1").json
     rest = http("GET", f"/v1/schedules?limit=1&cursor={first['cursor']}").json
     assert [first["items"][0]["scheduleId"], rest["items"][0]["scheduleId"]] == ["early", "nightly"]
-    assert [each["scheduleId"] for each in http("GET", "/v1/schedules/play").json["items"]] == [
+    assert [each["scheduleId"] for each in http("GET", "/v1/schedules/orders").json["items"]] == [
         "early",
         "nightly",
     ]
-    rejected = http("DELETE", "/v1/definitions/play")
+    rejected = http("DELETE", "/v1/definitions/orders")
     assert (rejected.status, rejected.json["code"]) == (409, "definition-in-use")
     assert "early, nightly" in rejected.json["detail"]
-    assert http("DELETE", "/v1/schedules/play/nightly").status == 204
-    assert http("GET", "/v1/schedules/play/nightly").json["code"] == "schedule-not-found"
+    assert http("DELETE", "/v1/schedules/orders/nightly").status == 204
+    assert http("GET", "/v1/schedules/orders/nightly").json["code"] == "schedule-not-found"
     assert http("PUT", "/v1/schedules/nothing/s", {"cron": "@daily"}).json["code"] == "definition-not-found"
 
 
 def test_upcoming_times_are_listed_in_utc_and_local_time(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="30 2 * * *", timezone="Europe/Berlin", status=0)
     response = schedules.runner.cloud.http(
-        "GET", "/v1/schedules/play/s/next?count=3&from=2026-03-28T00:00:00Z"
+        "GET", "/v1/schedules/orders/s/next?count=3&from=2026-03-28T00:00:00Z"
     )
     assert response.json["items"] == [
         {"utc": "2026-03-28T01:30:00.000Z", "local": "2026-03-28T02:30:00+01:00"},
         {"utc": "2026-03-29T01:00:00.000Z", "local": "2026-03-29T03:00:00+02:00"},
         {"utc": "2026-03-30T00:30:00.000Z", "local": "2026-03-30T02:30:00+02:00"},
     ]
-    assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s/next?count=0").status == 422
+    assert schedules.runner.cloud.http("GET", "/v1/schedules/orders/s/next?count=0").status == 422
 
 
 def test_a_manual_fire_starts_a_job_unless_it_overlaps(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip", params={"x": 1, "y": 1})
     http = schedules.runner.cloud.http
     body = {"dataTime": "2026-05-05T00:00:00Z", "params": {"y": 2}}
-    fired = http("POST", "/v1/schedules/play/s:fire", body)
+    fired = http("POST", "/v1/schedules/orders/s:fire", body)
     assert (fired.status, fired.json["params"], fired.json["submitUser"]) == (202, {"x": 1, "y": 2}, "admin")
-    assert http("POST", "/v1/schedules/play/s:fire", body).status == 200
-    blocked = http("POST", "/v1/schedules/play/s:fire")
+    assert http("POST", "/v1/schedules/orders/s:fire", body).status == 200
+    blocked = http("POST", "/v1/schedules/orders/s:fire")
     assert (blocked.status, blocked.json["code"]) == (409, "overlap")
     assert schedules.outcomes() == [("2026-05-05 00:00", "started")]
     assert schedules.next() == "2027-01-01 00:00"
     schedules.end("2026-05-05 00:00")
-    assert http("POST", "/v1/schedules/play/s:fire").status == 202
+    assert http("POST", "/v1/schedules/orders/s:fire").status == 202
 
 
 ME = Actor("me")
@@ -351,22 +351,22 @@ def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> No
 
 
 def test_a_stale_update_does_not_change_a_recreated_schedule(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="0 1 * * *")
-    old = schedules.mill.schedules.get("play", "s")
+    old = schedules.mill.schedules.get("orders", "s")
     assert old is not None
-    manage.delete(schedules.mill, "play", "s", ms("2026-01-01 00:10"))
-    assert schedules.runner.cloud.http("GET", "/v1/schedules/play/s").status == 404
+    manage.delete(schedules.mill, "orders", "s", ms("2026-01-01 00:10"))
+    assert schedules.runner.cloud.http("GET", "/v1/schedules/orders/s").status == 404
     assert schedules.runner.cloud.http("GET", "/v1/schedules").json["items"] == []
     schedules.save("2026-01-01 00:20", cron="30 5 * * *")
     assert not schedules.mill.schedules.change(old, old)
     with pytest.raises(PreconditionFailed):
-        manage.save(schedules.mill, "play", "s", {"cron": "@daily"}, ME, now=0, expected=1)
+        manage.save(schedules.mill, "orders", "s", {"cron": "@daily"}, ME, now=0, expected=1)
     assert schedules.next() == "2026-01-01 05:30"
 
 
 def test_a_due_time_fires_after_the_schedule_is_changed(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="0 1 * * *", endDate="2026-02-01")
     schedules.save("2026-01-01 01:00:20", cron="0 1 * * *", endDate="2026-03-01")
     schedules.tick("2026-01-01 01:00:40")
@@ -374,7 +374,7 @@ def test_a_due_time_fires_after_the_schedule_is_changed(schedules: ScheduleClock
 
 
 def test_the_tick_fires_schedules_while_the_queue_is_unavailable(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     for number in range(3):
         schedules.save("2026-01-01 00:00", schedule_id=f"s{number}", cron="0 1 * * *")
     with pytest.MonkeyPatch.context() as patch, Faults() as faults:
@@ -390,9 +390,9 @@ def test_the_tick_fires_schedules_while_the_queue_is_unavailable(schedules: Sche
 
 
 def test_large_schedules_are_rejected_and_histories_are_truncated(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     large = {"cron": "* * * * *", "params": {"x": "y" * 70_000}}
-    response = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", large)
+    response = schedules.runner.cloud.http("PUT", "/v1/schedules/orders/s", large)
     assert (response.status, response.json["code"]) == (413, "schedule-too-large")
     schedules.runner.define({"stepName": "a", "workerGroup": "w" * 60})
     schedules.save("2026-01-01 00:00", cron="* * * * *", catchUp="all")
@@ -403,7 +403,7 @@ def test_large_schedules_are_rejected_and_histories_are_truncated(schedules: Sch
 
 
 def test_shortened_triggers_stay_distinct(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     for end in ("x", "y"):
         schedules.save("2026-01-01 00:00", schedule_id="n" * 60 + end, cron="0 1 * * *")
     schedules.tick("2026-01-01 01:00")
@@ -412,34 +412,35 @@ def test_shortened_triggers_stay_distinct(schedules: ScheduleClock) -> None:
 
 @pytest.mark.parametrize("form", ["%Y%m%e", "%k", "%Y%m%d%z", "%Y-%Z", "%H:%M"])
 def test_formats_that_yield_invalid_triggers_are_rejected(schedules: ScheduleClock, form: str) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     body = {"cron": "@daily", "triggerFormat": form, "timezone": "Asia/Dubai"}
     assert (
-        schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", body).json["code"] == "bad-trigger-format"
+        schedules.runner.cloud.http("PUT", "/v1/schedules/orders/s", body).json["code"]
+        == "bad-trigger-format"
     )
 
 
 def test_a_definition_with_a_schedule_or_child_is_not_deleted(
     schedules: ScheduleClock, monkeypatch: Any
 ) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     define(schedules, "parent")
     check_unused = definitions._check_unused
 
     def check_then_save(mill: Any, name: str) -> None:
         check_unused(mill, name)
-        if name == "play":
+        if name == "orders":
             schedules.save("2026-01-01 00:00", cron="@daily")
         else:
             define(schedules, "child", "parent")
 
     monkeypatch.setattr(definitions, "_check_unused", check_then_save)
-    for name in ("play", "parent"):
+    for name in ("orders", "parent"):
         with pytest.raises(DefinitionInUse):
             definitions.delete(schedules.mill, name)
     monkeypatch.undo()
-    manage.delete(schedules.mill, "play", "s", ms("2026-01-01 00:00"))
-    definitions.delete(schedules.mill, "play")
+    manage.delete(schedules.mill, "orders", "s", ms("2026-01-01 00:00"))
+    definitions.delete(schedules.mill, "orders")
     with pytest.raises(DefinitionNotFound):
         schedules.save("2026-01-01 00:00", cron="@daily")
 
@@ -447,19 +448,19 @@ def test_a_definition_with_a_schedule_or_child_is_not_deleted(
 def test_contention_returns_busy(schedules: ScheduleClock, monkeypatch: Any) -> None:
     from shardmill.store.table import Contended, Table
 
-    define(schedules, "play")
+    define(schedules, "orders")
 
     def contended(*_: object, **__: object) -> None:
         raise Contended
 
     monkeypatch.setattr(Table, "transact", contended)
-    response = schedules.runner.cloud.http("PUT", "/v1/schedules/play/s", {"cron": "@daily"})
+    response = schedules.runner.cloud.http("PUT", "/v1/schedules/orders/s", {"cron": "@daily"})
     assert (response.status, response.json["code"]) == (503, Busy.code)
 
 
 def test_a_time_beyond_the_supported_calendar_is_rejected(schedules: ScheduleClock) -> None:
-    define(schedules, "play")
+    define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="@daily", timezone="Asia/Tokyo", triggerFormat="%Y%m%d")
     body = {"dataTime": "9999-12-31T23:59:59Z"}
-    response = schedules.runner.cloud.http("POST", "/v1/schedules/play/s:fire", body)
+    response = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:fire", body)
     assert (response.status, response.json["code"]) == (422, "bad-time")

@@ -26,7 +26,7 @@ from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 
 
-def wait_until_open(runner: JobRunner, name: str = "play", trigger: str = "t1") -> None:
+def wait_until_open(runner: JobRunner, name: str = "orders", trigger: str = "t1") -> None:
     runner.cloud.run_until(lambda: runner.job(trigger, name)["steps"] and runner.row(0, trigger, name).token)
 
 
@@ -46,7 +46,7 @@ def test_the_priority_of_a_queued_job_can_change(runner: JobRunner) -> None:
     wait_until_open(runner, trigger="first")
     runner.submit("second")
     wait_until_open(runner, trigger="second")
-    answer = runner.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": 12})
+    answer = runner.cloud.http("POST", "/v1/jobs/orders/second:priority", {"priority": 12})
     assert (answer.status, answer.json["priority"]) == (200, 12)
     assert [step["priority"] for step in runner.job("second")["steps"]] == [12, 12]
     first_ten = runner.take(10)
@@ -56,9 +56,9 @@ def test_the_priority_of_a_queued_job_can_change(runner: JobRunner) -> None:
         assert runner.run(trigger=trigger)["state"] == "SUCCESS"
     taken = Counter((held.trigger, held.step_name, held.sharding.index) for held in runner.leased)
     assert set(taken.values()) == {1}
-    ended = runner.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": 1})
+    ended = runner.cloud.http("POST", "/v1/jobs/orders/second:priority", {"priority": 1})
     assert (ended.status, ended.json["code"]) == (409, "job-ended")
-    wrong = runner.cloud.http("POST", "/v1/jobs/play/second:priority", {"priority": "high"})
+    wrong = runner.cloud.http("POST", "/v1/jobs/orders/second:priority", {"priority": "high"})
     assert (wrong.status, wrong.json["faults"][0]["pointer"]) == (422, "/priority")
 
 
@@ -67,7 +67,7 @@ def test_an_interrupted_priority_change_is_completed(runner: JobRunner, faults: 
     runner.submit()
     wait_until_open(runner)
     faults.fail("sqs", "SendMessageBatch", nth=2, how="throttle")
-    runner.cloud.http("POST", "/v1/jobs/play/t1:priority", {"priority": 12})
+    runner.cloud.http("POST", "/v1/jobs/orders/t1:priority", {"priority": 12})
     assert runner.row(0).resend
     runner.tick(minutes=2)
     assert runner.run()["state"] == "SUCCESS"
@@ -185,7 +185,7 @@ def test_a_step_sends_exactly_the_tasks_in_its_window(data: st.DataObject) -> No
 # concurrency
 
 
-def states(runner: JobRunner, name: str = "play") -> list[str]:
+def states(runner: JobRunner, name: str = "orders") -> list[str]:
     listed = runner.cloud.http("GET", f"/v1/jobs?jobName={name}").json["items"]
     return [job["state"] for job in reversed(listed)]
 
@@ -195,7 +195,7 @@ def test_concurrency_limits_the_running_jobs_of_a_definition(runner: JobRunner) 
     for number in range(5):
         runner.submit(f"t{number}")
     runner.cloud.run_until(lambda: states(runner).count("WAITING") == 3)
-    assert "the concurrency of play is 2" in runner.job("t4")["waitingFor"][0]
+    assert "the concurrency of orders is 2" in runner.job("t4")["waitingFor"][0]
     most = 0
 
     def work() -> None:
@@ -206,8 +206,8 @@ def test_concurrency_limits_the_running_jobs_of_a_definition(runner: JobRunner) 
 
     runner.cloud.run_until(lambda: states(runner) == ["SUCCESS"] * 5, 60, meanwhile=work)
     assert most <= 2
-    runner.cloud.run_until(lambda: runner.mill.slots.holders("play") == set())
-    assert list(runner.mill.slots.waiters("play")) == []
+    runner.cloud.run_until(lambda: runner.mill.slots.holders("orders") == set())
+    assert list(runner.mill.slots.waiters("orders")) == []
 
 
 @pytest.mark.parametrize("how", ["throttle", "crash"])
@@ -221,7 +221,7 @@ def test_a_slot_is_released_when_a_call_fails_at_the_end_of_a_job(
     runner.submit("two")
     runner.cloud.run_until(lambda: states(runner) == ["QUEUED", "WAITING"])
     held = runner.take(1)
-    fault = faults.fail("dynamodb", nth=nth, how=how, when=lambda call: "SLOTS#play" in str(call.params))
+    fault = faults.fail("dynamodb", nth=nth, how=how, when=lambda call: "SLOTS#orders" in str(call.params))
     runner.worker.report(held)
     minutes = count(2, 2)
 
@@ -231,13 +231,13 @@ def test_a_slot_is_released_when_a_call_fails_at_the_end_of_a_job(
         runner.worker.work()
 
     runner.cloud.run_until(lambda: states(runner) == ["SUCCESS", "SUCCESS"], 50, meanwhile=work)
-    runner.cloud.run_until(lambda: runner.mill.slots.holders("play") == set(), meanwhile=work)
+    runner.cloud.run_until(lambda: runner.mill.slots.holders("orders") == set(), meanwhile=work)
     assert fault.hits == 1
 
 
 def test_the_tick_releases_slots_of_jobs_that_no_longer_exist(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
-    runner.mill.slots.take("play", "00000000-0000-4000-8000-000000000000", most=1)
+    runner.mill.slots.take("orders", "00000000-0000-4000-8000-000000000000", most=1)
     runner.submit("one")
     runner.cloud.run_until(lambda: states(runner) == ["WAITING"])
     runner.tick(minutes=2)
@@ -254,7 +254,7 @@ def test_a_slot_released_before_the_waiter_is_recorded_starts_the_waiting_job(
     ended: list[Any] = []
 
     def release_then_add(job_name: str, jid: int, job_id: str) -> None:
-        holder = runner.mill.jobs.find("play", "one")
+        holder = runner.mill.jobs.find("orders", "one")
         assert holder is not None
         concurrency.release_slot(runner.mill, holder, runner.worker.clock())
         ended.append(holder)
@@ -285,7 +285,7 @@ def test_a_job_whose_start_failed_after_acquiring_its_slot_is_started_later(
     for trigger in ("two", "three"):
         runner.submit(trigger)
         runner.cloud.run_until(lambda trigger=trigger: runner.job(trigger)["state"] == "WAITING")
-    one = runner.mill.jobs.find("play", "one")
+    one = runner.mill.jobs.find("orders", "one")
     assert one is not None
 
     def fails(*_: Any, **__: Any) -> None:
@@ -305,7 +305,7 @@ def test_a_new_job_does_not_overtake_jobs_waiting_for_a_slot(runner: JobRunner) 
     for trigger in ("one", "two"):
         runner.submit(trigger)
         runner.cloud.run_until(lambda trigger=trigger: runner.job(trigger)["state"] in ("QUEUED", "WAITING"))
-    runner.mill.slots.release("play", [runner.job("one")["id"]])
+    runner.mill.slots.release("orders", [runner.job("one")["id"]])
     runner.submit("three")
     runner.cloud.run_until(lambda: runner.job("three")["state"] == "WAITING")
     runner.cloud.run_until(lambda: runner.job("two")["state"] == "QUEUED")

@@ -120,7 +120,7 @@ def test_a_rerun_reads_the_same_parts(runner: JobRunner, file_worker: FileWorker
     runner.worker.report([leases[0], leases[1], leases[3]])
     runner.worker.report([leases[2]], "failed-permanent")
     assert runner.run()["state"] == "FAILED"
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun").status == 200
     [retried] = runner.take(1)
     assert file_worker.fetch(retried) == before[2]
 

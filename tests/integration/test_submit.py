@@ -22,7 +22,7 @@ def test_fifty_concurrent_requests_create_one_job_and_one_execution(
     runner: JobRunner, faults: Faults
 ) -> None:
     runner.define({"stepName": "a"})
-    request = {"jobName": "play", "trigger": "t1", "params": {"x": 1}}
+    request = {"jobName": "orders", "trigger": "t1", "params": {"x": 1}}
 
     def submit_once(_: int) -> Submitted:
         return submit(runner.mill, request, Actor("user"), now=runner.worker.clock(), new_id=new_id)
@@ -38,16 +38,16 @@ def test_fifty_concurrent_requests_create_one_job_and_one_execution(
 def test_a_repeated_request_returns_the_same_job_and_different_content_is_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "params": {"p": 1}})
     first = runner.cloud.http(
-        "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"a": 1, "b": 2}}
+        "POST", "/v1/jobs", {"jobName": "orders", "trigger": "t", "params": {"a": 1, "b": 2}}
     )
     repeated = runner.cloud.http(
-        "POST", "/v1/jobs", {"params": {"b": 2, "a": 1}, "trigger": "t", "jobName": "play"}
+        "POST", "/v1/jobs", {"params": {"b": 2, "a": 1}, "trigger": "t", "jobName": "orders"}
     )
-    other = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"a": 1}})
+    other = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t", "params": {"a": 1}})
     assert (first.status, repeated.status, other.status) == (202, 200, 409)
     assert first.json["id"] == repeated.json["id"]
     assert other.json["code"] == "trigger-taken"
-    assert first.headers["location"] == "/v1/jobs/play/t"
+    assert first.headers["location"] == "/v1/jobs/orders/t"
 
 
 def test_a_job_keeps_the_version_it_started_with(runner: JobRunner) -> None:
@@ -66,16 +66,16 @@ def test_a_job_keeps_the_version_it_started_with(runner: JobRunner) -> None:
     ("request_", "status", "code", "pointers"),
     [
         ({"jobName": "nobody", "trigger": "t"}, 404, "definition-not-found", []),
-        ({"jobName": "play"}, 422, "invalid-request", ["/trigger"]),
-        ({"jobName": "play", "trigger": "a b"}, 422, "invalid-request", ["/trigger"]),
+        ({"jobName": "orders"}, 422, "invalid-request", ["/trigger"]),
+        ({"jobName": "orders", "trigger": "a b"}, 422, "invalid-request", ["/trigger"]),
         ({"jobName": "1play", "trigger": "t"}, 422, "invalid-request", ["/jobName"]),
         (
-            {"jobName": "play", "trigger": "t", "steps": [{"stepName": "zzz"}]},
+            {"jobName": "orders", "trigger": "t", "steps": [{"stepName": "zzz"}]},
             422,
             "invalid-request",
             ["/steps/0/stepName"],
         ),
-        ({"jobName": "play", "trigger": "t", "prams": {}}, 422, "invalid-request", ["/prams"]),
+        ({"jobName": "orders", "trigger": "t", "prams": {}}, 422, "invalid-request", ["/prams"]),
         ([], 422, "invalid-request", [""]),
         ("text", 422, "invalid-request", [""]),
     ],
@@ -93,7 +93,7 @@ def test_invalid_requests_are_rejected_with_a_pointer_and_create_no_job(
 
 def test_a_job_whose_group_does_not_exist_is_rejected(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "workerGroup": "nowhere"})
-    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t"})
+    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t"})
     assert response.status == 422
     assert response.json["faults"][0]["code"] == "unknown-group"
     assert "nowhere" in response.json["faults"][0]["message"]
@@ -136,14 +136,15 @@ def test_private_values_are_visible_only_to_the_worker(runner: JobRunner) -> Non
     [lease] = runner.take(1)
     assert lease.environ["KEY"] == "s3cret"
     for path in (
-        "/v1/definitions/play",
+        "/v1/definitions/orders",
         "/v1/definitions",
-        "/v1/jobs/play/t1",
-        "/v1/jobs/play/t1/steps/a/tasks/0",
+        "/v1/jobs/orders/t1",
+        "/v1/jobs/orders/t1/steps/a/tasks/0",
     ):
         assert "s3cret" not in json.dumps(runner.cloud.http("GET", path).json)
     assert (
-        runner.cloud.http("GET", "/v1/definitions/play").json["steps"][0]["command"]["hasPrivateEnv"] is True
+        runner.cloud.http("GET", "/v1/definitions/orders").json["steps"][0]["command"]["hasPrivateEnv"]
+        is True
     )
 
 
@@ -151,7 +152,7 @@ def test_private_values_are_visible_only_to_the_worker(runner: JobRunner) -> Non
 def test_a_job_with_an_empty_command_name_is_rejected(runner: JobRunner, prog: str) -> None:
     runner.define({"stepName": "a", "command": {"name": "{{ params.prog }}"}}, params={"prog": "x"})
     response = runner.cloud.http(
-        "POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": {"prog": prog}}
+        "POST", "/v1/jobs", {"jobName": "orders", "trigger": "t", "params": {"prog": prog}}
     )
     assert response.status == (422 if prog == "" else 202), response.json
 
@@ -162,7 +163,7 @@ def test_a_job_larger_than_a_row_is_rejected(runner: JobRunner, where: str) -> N
     step = {"stepName": "a", "type": "shell", "content": big if where == "content" else "true"}
     runner.define(step)
     params = {"p": big} if where == "params" else {}
-    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t", "params": params})
+    response = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t", "params": params})
     assert response.status == 422
     assert {fault["code"] for fault in response.json["faults"]} <= {"step-too-large", "job-too-large"}
 

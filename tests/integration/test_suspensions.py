@@ -15,19 +15,19 @@ def test_a_suspended_definition_starts_no_new_jobs_and_running_jobs_continue(run
     runner.define({"stepName": "a", "sharding": 2})
     runner.submit("t1")
     for _ in range(2):  # repeating it changes nothing
-        result = runner.post("/v1/definitions/play:suspend", {"reason": "a bad source"})
+        result = runner.post("/v1/definitions/orders:suspend", {"reason": "a bad source"})
         assert result["suspended"].endswith(": a bad source")
-    rejected = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t2"})
+    rejected = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t2"})
     assert (rejected.status, rejected.json["code"]) == (409, "definition-suspended")
     assert "a bad source" in rejected.json["detail"]
-    repeated = runner.cloud.http("POST", "/v1/jobs", {"jobName": "play", "trigger": "t1"})
+    repeated = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t1"})
     assert repeated.status == 200
     assert runner.run()["state"] == "SUCCESS"
     runner.define({"stepName": "a"})  # a new version stays suspended
     [listed] = runner.cloud.http("GET", "/v1/definitions").json["items"]
     assert listed["suspended"]
-    assert runner.cloud.http("GET", "/v1/definitions/play").json["suspended"]
-    assert runner.post("/v1/definitions/play:resume")["suspended"] is None
+    assert runner.cloud.http("GET", "/v1/definitions/orders").json["suspended"]
+    assert runner.post("/v1/definitions/orders:resume")["suspended"] is None
     runner.submit("t2")
     assert runner.run(trigger="t2")["state"] == "SUCCESS"
 
@@ -35,9 +35,9 @@ def test_a_suspended_definition_starts_no_new_jobs_and_running_jobs_continue(run
 def test_an_unknown_definition_cannot_be_suspended_or_resumed(runner: JobRunner) -> None:
     assert runner.post("/v1/definitions/nope:suspend", status=404)["code"] == "definition-not-found"
     runner.define({"stepName": "a"})
-    runner.post("/v1/definitions/play:suspend")
-    assert runner.cloud.http("DELETE", "/v1/definitions/play").status == 204
-    assert runner.post("/v1/definitions/play:resume", status=404)["code"] == "definition-not-found"
+    runner.post("/v1/definitions/orders:suspend")
+    assert runner.cloud.http("DELETE", "/v1/definitions/orders").status == 204
+    assert runner.post("/v1/definitions/orders:resume", status=404)["code"] == "definition-not-found"
     runner.define({"stepName": "a"})
     runner.submit()  # a recreated definition is not suspended
 
@@ -56,18 +56,18 @@ def test_schedules_catch_up_when_their_definition_is_resumed(
     runner.define({"stepName": "a"})
     schedules = ScheduleClock(runner)
     schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp=catch_up)
-    runner.post("/v1/definitions/play:suspend")
+    runner.post("/v1/definitions/orders:suspend")
     for hour in ("01", "02", "03"):
         assert schedules.tick(f"2026-01-01 {hour}:00")["fired"] == 0
     assert schedules.outcomes() == []
-    runner.post("/v1/definitions/play:resume")
+    runner.post("/v1/definitions/orders:resume")
     schedules.tick("2026-01-01 03:30")
     assert [outcome for _, outcome in schedules.outcomes()] == outcomes
 
 
 def test_resuming_a_child_definition_starts_the_child_of_an_ended_parent(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
-    runner.define({"stepName": "a"}, name="child", dependencies=[{"jobName": "play"}])
+    runner.define({"stepName": "a"}, name="child", dependencies=[{"jobName": "orders"}])
     runner.post("/v1/definitions/child:suspend")
     runner.submit(dataTime="2026-01-01T00:00:00Z")
     runner.run()
@@ -92,7 +92,7 @@ def test_tasks_of_a_suspended_group_wait_and_running_tasks_finish(runner: JobRun
     [reason] = runner.job()["waitingFor"]
     assert "group default was suspended by" in reason
     assert "maintenance" in reason
-    sentences = runner.cloud.http("GET", "/v1/jobs/play/t1:explain").json["sentences"]
+    sentences = runner.cloud.http("GET", "/v1/jobs/orders/t1:explain").json["sentences"]
     assert any("group default was suspended by" in each for each in sentences)
     runner.post("/v1/groups/default:resume")
     runner.later(10)
@@ -161,8 +161,8 @@ def test_an_unknown_group_cannot_be_suspended(runner: JobRunner) -> None:
 def test_an_older_version_of_a_suspended_definition_is_suspended(runner: JobRunner) -> None:
     runner.define({"stepName": "a"})
     runner.define({"stepName": "b"})
-    runner.post("/v1/definitions/play:suspend", {"reason": "bad"})
-    assert runner.cloud.http("GET", "/v1/definitions/play?version=1").json["suspended"].endswith(": bad")
+    runner.post("/v1/definitions/orders:suspend", {"reason": "bad"})
+    assert runner.cloud.http("GET", "/v1/definitions/orders?version=1").json["suspended"].endswith(": bad")
 
 
 def test_a_job_waiting_for_a_suspended_and_an_empty_group_names_both(runner: JobRunner) -> None:

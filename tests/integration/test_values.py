@@ -202,14 +202,14 @@ def test_a_rerun_of_failed_tasks_keeps_outputs_items_and_conditions(runner: JobR
 
     runner.cloud.run_until(runner.ended, 30, meanwhile=work)
     assert runner.states() == {"list": "SUCCESS", "each": "FAILED", "sum": "SKIPPED", "never": "SKIPPED"}
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun").status == 200
     runner.leased = []
     job = run(runner, {"each": "again"})
     assert job["state"] == "SUCCESS"
     assert contents(runner, "each") == ["work q"]
     assert contents(runner, "sum") == ["""sum '["did work p","again","did work r"]'"""]
     assert runner.states()["never"] == "SKIPPED"
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:rerun").status == 409  # nothing failed
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:rerun").status == 409  # nothing failed
 
 
 def test_a_recomputed_list_creates_new_tasks(runner: JobRunner) -> None:
@@ -219,7 +219,7 @@ def test_a_recomputed_list_creates_new_tasks(runner: JobRunner) -> None:
     )
     runner.submit()
     run(runner, {"list": ["a"]})
-    assert runner.cloud.http("POST", "/v1/jobs/play/t1:recompute", {"stepName": "list"}).status == 200
+    assert runner.cloud.http("POST", "/v1/jobs/orders/t1:recompute", {"stepName": "list"}).status == 200
     runner.leased = []
     assert run(runner, {"list": ["b", "c"]})["state"] == "SUCCESS"
     assert contents(runner, "each") == ["work b", "work c"]
@@ -242,7 +242,7 @@ def test_templates_are_checked_when_the_definition_is_saved(
     runner: JobRunner, step: dict[str, Any], pointer: str, message: str
 ) -> None:
     steps = [shell("a", "a"), {"stepName": "b", "dependentStep": "a", **step}, shell("other", "x")]
-    response = runner.cloud.http("PUT", "/v1/definitions/play", {"steps": steps})
+    response = runner.cloud.http("PUT", "/v1/definitions/orders", {"steps": steps})
     assert response.status == 422
     faults = {each["pointer"]: each["message"] for each in response.json["faults"]}
     assert message in faults[pointer], faults
@@ -272,7 +272,7 @@ def test_a_recomputed_value_is_read_again_by_a_later_phase(runner: JobRunner) ->
     runner.define(shell("a", "a"), shell("b", "b", phase=1), shell("c", "c {{ steps.a.output }}", phase=1))
     runner.submit()
     run(runner, {"a": "one"})
-    runner.post("/v1/jobs/play/t1:recompute", {"stepName": "a"})
+    runner.post("/v1/jobs/orders/t1:recompute", {"stepName": "a"})
     runner.leased = []
     assert run(runner, {"a": "two"})["state"] == "SUCCESS"
     assert (contents(runner, "b"), contents(runner, "c")) == ([], ["c two"])
@@ -283,7 +283,7 @@ def test_a_rerun_evaluates_a_condition_on_a_failed_step_again(runner: JobRunner)
     runner.submit()
     assert runner.run(fail_shards(0, step="a"))["state"] == "FAILED"
     assert runner.states()["b"] == "SKIPPED"
-    runner.post("/v1/jobs/play/t1:rerun")
+    runner.post("/v1/jobs/orders/t1:rerun")
     assert run(runner, {"a": "good"})["state"] == "SUCCESS"
     assert runner.states()["b"] == "SUCCESS"
 

@@ -16,18 +16,18 @@ DAY = "2026-01-05T00:00:00Z"
 
 
 def states(runner: JobRunner) -> list[str]:
-    listed = runner.cloud.http("GET", "/v1/jobs?jobName=play&limit=1000").json["items"]
+    listed = runner.cloud.http("GET", "/v1/jobs?jobName=orders&limit=1000").json["items"]
     return [job["state"] for job in reversed(listed)]
 
 
 def job_row(runner: JobRunner, trigger: str) -> JobRow:
-    job = runner.mill.jobs.find("play", trigger)
+    job = runner.mill.jobs.find("orders", trigger)
     assert job is not None
     return job
 
 
 def waiting_ids(runner: JobRunner) -> list[str]:
-    return [waiter.job_id for waiter in runner.mill.slots.waiters("play")]
+    return [waiter.job_id for waiter in runner.mill.slots.waiters("orders")]
 
 
 def submit_queued(runner: JobRunner, *triggers: str, running: int) -> None:
@@ -96,10 +96,10 @@ def test_jobs_removed_while_waiting_for_a_slot_leave_no_entry(runner: JobRunner,
     submit_queued(runner, "first", "next", *removed, "last", running=1)
     for trigger in removed:
         if action == "kill":
-            runner.post(f"/v1/jobs/play/{trigger}:kill")
+            runner.post(f"/v1/jobs/orders/{trigger}:kill")
         else:
             full = str(action == "delete in full").lower()
-            assert runner.cloud.http("DELETE", f"/v1/jobs/play/{trigger}?full={full}").status == 204
+            assert runner.cloud.http("DELETE", f"/v1/jobs/orders/{trigger}?full={full}").status == 204
     assert waiting_ids(runner) == [job_row(runner, trigger).id for trigger in ("next", "last")]
     for trigger in ("first", "next", "last"):
         assert runner.run(trigger=trigger)["state"] == "SUCCESS"
@@ -109,7 +109,7 @@ def test_entries_without_a_job_are_removed_and_do_not_block_waiting_jobs(runner:
     runner.define(STEP, concurrency=1)
     submit_queued(runner, "first", running=1)
     for number in range(25):
-        runner.mill.slots.add_waiter("play", -number, f"00000000-0000-4000-8000-0000000000{number:02}")
+        runner.mill.slots.add_waiter("orders", -number, f"00000000-0000-4000-8000-0000000000{number:02}")
     runner.submit("second")
     assert runner.run(trigger="first")["state"] == "SUCCESS"
     assert runner.run(trigger="second")["state"] == "SUCCESS"

@@ -84,7 +84,9 @@ def test_long_output_is_stored_in_chunks_and_can_be_read(runner: JobRunner, tran
         (f"{prefix}000001", 1_000_000),
         (f"{prefix}000002", 500_004),
     ]
-    page = runner.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks/0/logs?stream=stdout&offset=2499999").json
+    page = runner.cloud.http(
+        "GET", "/v1/jobs/orders/t1/steps/a/tasks/0/logs?stream=stdout&offset=2499999"
+    ).json
     assert page["text"] == "aend\n"
 
 

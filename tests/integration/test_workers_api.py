@@ -133,7 +133,7 @@ def test_progress_and_output_of_a_task_are_shown(runner: JobRunner) -> None:
     assert runner.cloud.http("POST", path, {"session": me["session"], "work": work}).status == 200
     index = first["sharding"]["index"]
     assert runner.task("a", index)["progress"] == {"percent": 40.0, "message": "reading"}
-    listed = runner.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks").json["items"]
+    listed = runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/a/tasks").json["items"]
     assert [task["progress"] is not None for task in listed] == [at == index for at in (0, 1)]
     bad = {"taskId": first["taskId"], "attempt": 1, "progress": {"percent": 101}}
     rejected = runner.cloud.http("POST", path, {"session": me["session"], "work": [bad]})
@@ -149,7 +149,7 @@ def test_a_followed_log_is_announced_in_the_next_heartbeat(runner: JobRunner) ->
     first, second = lease(runner, me)
     assert heartbeat(runner, me, [first, second]).json["followed"] == []
     index = first["sharding"]["index"]
-    assert runner.cloud.http("GET", f"/v1/jobs/play/t1/steps/a/tasks/{index}/logs").status == 200
+    assert runner.cloud.http("GET", f"/v1/jobs/orders/t1/steps/a/tasks/{index}/logs").status == 200
     assert heartbeat(runner, me, [first, second]).json["followed"] == [first["taskId"]]
     report(runner, me, [first])
     assert heartbeat(runner, me, [second]).json["followed"] == []
@@ -227,7 +227,7 @@ def test_a_heartbeat_clears_followed_tasks_that_are_no_longer_held(runner: JobRu
     start_tasks(runner, 1)
     me = register(runner)
     tasks = lease(runner, me)
-    runner.cloud.http("GET", "/v1/jobs/play/t1/steps/a/tasks/0/logs")
+    runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/a/tasks/0/logs")
     assert heartbeat(runner, me, tasks).json["followed"] == [tasks[0]["taskId"]]
     heartbeat(runner, me, [])
     row = runner.mill.workers.get(me["id"])

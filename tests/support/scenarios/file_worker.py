@@ -62,7 +62,7 @@ class FileWorker:
         while True:
             given = {**query, "cursor": cursor} if cursor else query
             text = "&".join(f"{name}={value}" for name, value in given.items())
-            answer = self.runner.cloud.http("GET", f"/v1/jobs/play/t1/files?{text}")
+            answer = self.runner.cloud.http("GET", f"/v1/jobs/orders/t1/files?{text}")
             assert answer.status == 200, answer.json
             items += answer.json["items"]
             cursor = answer.json["cursor"]

@@ -41,11 +41,11 @@ class JobRunner:
         self.worker = ManualWorker(self.mill)
         self.leased: list[Lease] = []
 
-    def define(self, *steps: dict[str, Any], name: str = "play", **job: Any) -> None:
+    def define(self, *steps: dict[str, Any], name: str = "orders", **job: Any) -> None:
         answer = self.cloud.http("PUT", f"/v1/definitions/{name}", {"steps": list(steps), **job})
         assert answer.status in (200, 201), answer.json
 
-    def submit(self, trigger: str = "t1", name: str = "play", **request: Any) -> dict[str, Any]:
+    def submit(self, trigger: str = "t1", name: str = "orders", **request: Any) -> dict[str, Any]:
         answer = self.cloud.http("POST", "/v1/jobs", {"jobName": name, "trigger": trigger, **request})
         assert answer.status in (200, 202), answer.json
         return answer.json
@@ -56,29 +56,29 @@ class JobRunner:
         assert answer.status == status, answer
         return answer.json
 
-    def job(self, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+    def job(self, trigger: str = "t1", name: str = "orders") -> dict[str, Any]:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}").json
 
-    def ended(self, trigger: str = "t1", name: str = "play") -> bool:
+    def ended(self, trigger: str = "t1", name: str = "orders") -> bool:
         """Whether the Job has ended; reads its row, because this is called often."""
         job = self.mill.jobs.find(name, trigger)
         return job is not None and job.state.value in ENDS
 
-    def step(self, step_name: str, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+    def step(self, step_name: str, trigger: str = "t1", name: str = "orders") -> dict[str, Any]:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}").json
 
-    def task(self, step_name: str, index: int, trigger: str = "t1", name: str = "play") -> dict[str, Any]:
+    def task(self, step_name: str, index: int, trigger: str = "t1", name: str = "orders") -> dict[str, Any]:
         return self.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/steps/{step_name}/tasks/{index}").json
 
-    def step_tasks(self, step_name: str, trigger: str = "t1", name: str = "play") -> list[dict[str, Any]]:
+    def step_tasks(self, step_name: str, trigger: str = "t1", name: str = "orders") -> list[dict[str, Any]]:
         path = f"/v1/jobs/{name}/{trigger}/steps/{step_name}/tasks?limit=1000"
         items: list[dict[str, Any]] = self.cloud.http("GET", path).json["items"]
         return items
 
-    def states(self, trigger: str = "t1", name: str = "play") -> dict[str, str]:
+    def states(self, trigger: str = "t1", name: str = "orders") -> dict[str, str]:
         return {step["stepName"]: step["state"] for step in self.job(trigger, name)["steps"]}
 
-    def row(self, index: int, trigger: str = "t1", name: str = "play") -> StepRow:
+    def row(self, index: int, trigger: str = "t1", name: str = "orders") -> StepRow:
         job = self._row(trigger, name)
         step = self.mill.jobs.step(job.id, job.run, index)
         assert step is not None
@@ -91,7 +91,7 @@ class JobRunner:
             self.worker.report([lease for lease in leases if judge(lease) == outcome], outcome)
 
     def run(
-        self, judge: Judge = succeed, trigger: str = "t1", name: str = "play", timeout: float = 30
+        self, judge: Judge = succeed, trigger: str = "t1", name: str = "orders", timeout: float = 30
     ) -> dict[str, Any]:
         """Work until the Job has ended and its event is published; return the Job."""
         self.cloud.run_until(lambda: self.ended(trigger, name), timeout, meanwhile=lambda: self.work(judge))

@@ -24,26 +24,26 @@ def ms(text: str) -> int:
 
 
 class ScheduleClock:
-    """The schedule `s` of the definition `play`, unless another is named."""
+    """The schedule `s` of the definition `orders`, unless another is named."""
 
     def __init__(self, runner: JobRunner) -> None:
         self.runner = runner
         self.mill = runner.mill
 
-    def save(self, now: str, name: str = "play", schedule_id: str = "s", **document: Any) -> None:
+    def save(self, now: str, name: str = "orders", schedule_id: str = "s", **document: Any) -> None:
         manage.save(self.mill, name, schedule_id, document, Actor("planner"), now=ms(now))
 
     def tick(self, now: str) -> dict[str, int]:
         return tick(self.mill, ms(now), new_id)
 
-    def history(self, name: str = "play", schedule_id: str = "s") -> list[dict[str, Any]]:
+    def history(self, name: str = "orders", schedule_id: str = "s") -> list[dict[str, Any]]:
         """Oldest first."""
         answer = self.runner.cloud.http("GET", f"/v1/schedules/{name}/{schedule_id}")
         assert answer.status == 200, answer
         entries: list[dict[str, Any]] = answer.json["history"]
         return entries[::-1]
 
-    def outcomes(self, name: str = "play", schedule_id: str = "s") -> list[tuple[str, str]]:
+    def outcomes(self, name: str = "orders", schedule_id: str = "s") -> list[tuple[str, str]]:
         """The time of each firing (and the last one, if it covers several) and its outcome."""
         found = []
         for entry in self.history(name, schedule_id):
@@ -51,24 +51,24 @@ class ScheduleClock:
             found.append((_short(entry["time"]) + until, entry["outcome"]))
         return found
 
-    def next(self, name: str = "play", schedule_id: str = "s") -> str | None:
+    def next(self, name: str = "orders", schedule_id: str = "s") -> str | None:
         answer = self.runner.cloud.http("GET", f"/v1/schedules/{name}/{schedule_id}").json
         return _short(answer["nextTime"]) if answer["nextTime"] else None
 
-    def jobs(self, name: str = "play") -> list[str]:
+    def jobs(self, name: str = "orders") -> list[str]:
         """The dataTimes of the Jobs of a definition, oldest first."""
         items = self.runner.cloud.http("GET", f"/v1/jobs?jobName={name}&limit=1000").json["items"]
         return sorted(_short(item["dataTime"]) for item in items)
 
-    def job(self, time: str, name: str = "play") -> JobRow:
+    def job(self, time: str, name: str = "orders") -> JobRow:
         ids = [job_id for _, job_id in self.mill.runs.between(name, ms(time), ms(time) + 1)]
         assert len(ids) == 1, (time, ids)
         return self.mill.jobs.by_id(ids)[ids[0]]
 
-    def state(self, time: str, name: str = "play") -> str:
+    def state(self, time: str, name: str = "orders") -> str:
         return self.job(time, name).state.value
 
-    def end(self, time: str, name: str = "play", *, judge: Any = None) -> dict[str, Any]:
+    def end(self, time: str, name: str = "orders", *, judge: Any = None) -> dict[str, Any]:
         """Work until the Job of a time has ended."""
         trigger = self.job(time, name).trigger
         return self.runner.run(*([judge] if judge else []), trigger=trigger, name=name)
