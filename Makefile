@@ -24,7 +24,7 @@ demo: setup  ## run an example job on this machine
 	@.venv/bin/shardmill demo
 
 test: setup  ## run all tests and print the thirty slowest
-	@.venv/bin/pytest -n 3 --dist loadgroup --durations=30
+	@.venv/bin/pytest -n 4 --dist loadgroup --durations=30
 
 check: lint types layers openapi-check sam  ## run every check of CI except the tests
 
