@@ -25,11 +25,14 @@ CLEANUP_SECONDS = 0.2
 
 
 def bind(port: int) -> socket.socket:
-    """Bind a socket on loopback; port 0 means any free port."""
+    """Listen on a port of loopback; port 0 means any free port.
+
+    It listens at once: two sockets that are only bound could share a port."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((LOOPBACK, port))
+        listener.listen()
     except OSError as error:
         listener.close()
         raise Refused(

@@ -25,6 +25,7 @@ from shardmill.local.state_folder import StateFolder
 from shardmill.local.workers import Workers
 
 READY_SECONDS = 60.0
+DEFAULT_PORTS = range(7700, 7800)
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GROUPS = {"default", "lambda"}
 ROOT = Path(__file__).resolve().parents[5]
@@ -101,7 +102,7 @@ def laptop(
         listener = cleanup.enter_context(bind(port)) if port is not None else None
         folder = StateFolder.at(state)
         lock = cleanup.enter_context(folder.locked())
-        listener = listener or cleanup.enter_context(_listener_on_last_port(folder))
+        listener = listener or cleanup.enter_context(default_listener(folder))
         report(f"starting the laptop cloud in {folder.path}, port {listener.getsockname()[1]}")
         cloud = Cloud.start(folder, listener, lock)
         cleanup.callback(cloud.stop, report)
@@ -116,13 +117,13 @@ def laptop(
         yield Laptop(session, cloud, pull_workers)
 
 
-def _listener_on_last_port(folder: StateFolder) -> socket.socket:
-    """Bind the port that this state folder used last, or any free one."""
-    port = folder.deployment().get("port", 0)
-    try:
-        return bind(port)
-    except Refused:
-        return bind(0)
+def default_listener(folder: StateFolder) -> socket.socket:
+    """Listen on the port that this state folder used last, else on the first free default port."""
+    last = folder.deployment().get("port")
+    for port in ([last] if last else []) + list(DEFAULT_PORTS):
+        with contextlib.suppress(Refused):
+            return bind(port)
+    return bind(0)
 
 
 def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
