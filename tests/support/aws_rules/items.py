@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from support.aws_rules.call import Call
 Item = Mapping[str, Mapping[str, Any]]
 Address = tuple[str, tuple[str, ...]]
 
+MAX_ITEM_BYTES = 400 * 1024
 WRITE_UNIT_BYTES = 1024
 _schemas: WeakKeyDictionary[BaseClient, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 
@@ -41,7 +43,7 @@ def _value_bytes(value: Mapping[str, Any]) -> int:
         case "S":
             return len(content.encode())
         case "B":
-            return len(content)
+            return len(b64decode(content) if isinstance(content, str) else content)
         case "N":
             return _number_bytes(content)
         case "BOOL" | "NULL":

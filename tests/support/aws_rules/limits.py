@@ -15,11 +15,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from support.aws_rules.call import Call
-from support.aws_rules.items import Address, item_bytes, writes_of
+from support.aws_rules.items import MAX_ITEM_BYTES, Address, item_bytes, writes_of
 
 MAX_MESSAGE_BYTES = 256 * 1024
 MAX_STATE_BYTES = 256 * 1024
-MAX_ITEM_BYTES = 400 * 1024
 MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
 MAX_LAMBDA_PAYLOAD_BYTES = 6 * 1024 * 1024
 MAX_EXECUTION_NAME = 80

@@ -32,6 +32,7 @@ from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
+from support.moto.items import items_all_or_nothing
 from support.watch import belongs_to_aws
 
 Method = Callable[..., Any]
@@ -58,6 +59,7 @@ def repaired_moto() -> Iterator[None]:
         errors_that_nothing_catches(),
         executions_that_keep_their_clients(),
         executions_that_retry_at_once(),
+        items_all_or_nothing(),
     ):
         yield
 

@@ -230,20 +230,81 @@ def test_transactions_are_limited_to_100_distinct_items(dynamodb: "DynamoDBClien
 
 
 def test_items_are_limited_to_400_kb(dynamodb: "DynamoDBClient", faults: Faults) -> None:
-    item = {"pk": {"S": "big"}, "x": {"S": "x" * 400_000}}
+    item = {"pk": {"S": "big"}, "x": {"S": "x" * (400 * 1024 - 6)}}
     dynamodb.put_item(TableName="t", Item=item)
     too_big = item | {"x": {"S": "x" * (400 * 1024 - 5)}}
     with pytest.raises(ClientError, match="maximum allowed size"):
         dynamodb.put_item(TableName="t", Item=too_big)
     with pytest.raises(ClientError, match="maximum allowed size"):
         dynamodb.batch_write_item(RequestItems={"t": [{"PutRequest": {"Item": too_big}}]})
-    with pytest.raises(ClientError, match="maximum allowed size"):
+
+
+GROWTH: list[dict[str, Any]] = [
+    {
+        "UpdateExpression": "SET a = :a, b = :a, n = :n",
+        "ExpressionAttributeValues": {":a": {"S": "a" * 3_000}, ":n": {"N": "2"}},
+    },
+    {
+        "UpdateExpression": "ADD known :known SET n = n + :n",
+        "ExpressionAttributeValues": {
+            ":known": {"SS": [f"{number:0100}" for number in range(60)]},
+            ":n": {"N": "1"},
+        },
+    },
+    {
+        "UpdateExpression": "SET entries = list_append(entries, :more)",
+        "ExpressionAttributeValues": {":more": {"L": [{"S": "a" * 6_000}]}},
+    },
+    {
+        "UpdateExpression": "SET parts.more = :text REMOVE n",
+        "ExpressionAttributeValues": {":text": {"S": "a" * 6_000}},
+    },
+]
+"""Updates by more than 5 KB."""
+
+
+@pytest.mark.parametrize("growth", GROWTH)
+def test_an_update_beyond_400_kb_changes_nothing(
+    dynamodb: "DynamoDBClient", faults: Faults, growth: dict[str, Any]
+) -> None:
+    def stored(name: str) -> Any:
+        return dynamodb.get_item(TableName="t", Key={"pk": {"S": name}}, ConsistentRead=True).get("Item")
+
+    full: dict[str, Any] = {
+        "pk": {"S": "full"},
+        "x": {"S": "x" * 404_600},
+        "n": {"N": "1"},
+        "known": {"SS": ["a"]},
+        "entries": {"L": [{"S": "a"}]},
+        "parts": {"M": {"first": {"S": "a"}}},
+    }
+    dynamodb.put_item(TableName="t", Item=full)
+    update: Any = {"TableName": "t", "Key": {"pk": {"S": "full"}}, **growth}
+    with pytest.raises(ClientError, match="Item size to update has exceeded") as caught:
+        dynamodb.update_item(**update)
+    assert _code(caught) == "ValidationException"
+    other: Any = {"Put": {"TableName": "t", "Item": {"pk": {"S": "other"}}}}
+    with pytest.raises(dynamodb.exceptions.TransactionCanceledException) as cancelled:
+        dynamodb.transact_write_items(TransactItems=[other, {"Update": update}])
+    reasons = cancelled.value.response["CancellationReasons"]
+    assert [reason["Code"] for reason in reasons] == ["None", "ValidationError"]
+    assert (stored("full"), stored("other")) == (full, None)
+
+    dynamodb.put_item(TableName="t", Item=full | {"x": {"S": ""}})
+    dynamodb.transact_write_items(TransactItems=[{"Update": update}])
+    assert stored("full") != full | {"x": {"S": ""}}
+
+
+def test_a_new_item_beyond_400_kb_is_not_created(dynamodb: "DynamoDBClient", faults: Faults) -> None:
+    key = {"pk": {"S": "new"}}
+    with pytest.raises(ClientError, match="Item size to update has exceeded"):
         dynamodb.update_item(
             TableName="t",
-            Key={"pk": {"S": "big"}},
-            UpdateExpression="SET y = :y",
-            ExpressionAttributeValues={":y": {"S": "y" * 10_000}},
+            Key=key,
+            UpdateExpression="SET x = :x",
+            ExpressionAttributeValues={":x": {"S": "x" * 409_600}},
         )
+    assert "Item" not in dynamodb.get_item(TableName="t", Key=key)
 
 
 def test_concurrent_transactions_on_one_item_conflict(dynamodb: "DynamoDBClient", faults: Faults) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.dynamodb.models.table import Table
 from moto.sqs.models import Message
@@ -233,3 +234,31 @@ def test_repaired_moto_retries_without_delay() -> None:
 
 def test_plain_moto_waits_before_a_retry() -> None:
     assert _seconds_of_one_retry(1) > 1
+
+
+def _item_after_an_update_that_fails() -> dict[str, Any]:
+    client = boto3.client("dynamodb")
+    client.create_table(
+        TableName="t",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    client.put_item(TableName="t", Item={"pk": {"S": "a"}, "x": {"S": "x" * 400_000}})
+    with pytest.raises(ClientError, match="Item size to update has exceeded"):
+        client.update_item(
+            TableName="t",
+            Key={"pk": {"S": "a"}},
+            UpdateExpression="SET a = :short, b = :long",
+            ExpressionAttributeValues={":short": {"S": "s"}, ":long": {"S": "l" * 10_000}},
+        )
+    return client.get_item(TableName="t", Key={"pk": {"S": "a"}})["Item"]
+
+
+def test_repaired_moto_undoes_an_update_that_fails() -> None:
+    with repairs.repaired_moto():
+        assert set(_item_after_an_update_that_fails()) == {"pk", "x"}
+
+
+def test_plain_moto_applies_an_update_that_fails_in_part() -> None:
+    assert "a" in _item_after_an_update_that_fails(), "moto no longer needs the repair: remove it"
