@@ -10,12 +10,16 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.engine.control import suspend
+from shardmill.engine.groups.matching import WorkerSession
+from shardmill.engine.mill import Mill
 from shardmill.engine.running import kill
+from shardmill.engine.tasks.lease import lease
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState
 from support.aws_rules.call import ProcessKilled
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_worker import ManualWorker
 
 ME = Actor("me")
 
@@ -37,7 +41,7 @@ def counts(runner: JobRunner, step: int = 0) -> dict[str, int]:
 def leasable_tasks(runner: JobRunner) -> list[str]:
     """Lease what is still queued, after cached steps have expired."""
     runner.later(3)
-    return [lease.task_id for lease in runner.worker.take()]
+    return [held.task_id for held in runner.worker.take()]
 
 
 def test_a_resumed_job_continues_where_it_was_suspended(runner: JobRunner) -> None:
@@ -97,6 +101,38 @@ def test_a_suspended_job_whose_steps_have_ended_ends_when_resumed(runner: JobRun
     assert runner.job()["state"] == "SUSPENDED"
     act(runner, "resume")
     assert runner.job()["state"] == "SUCCESS"
+
+
+def test_a_worker_with_a_cached_row_does_not_end_the_suspension_of_a_step(runner: JobRunner) -> None:
+    """Another process cached the step as READY before the suspension, and leases a task after it."""
+    runner.define({"stepName": "a", "sharding": 3})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    late = ManualWorker(Mill.connect(runner.mill.settings), "late")
+    messages = late.receive(1)
+    late.mill.recent_steps.get([runner.row(0).key], late.mill.jobs.steps_by_key, late.clock())
+    act(runner, "suspend")
+    [held] = lease(late.mill, WorkerSession.of(late.row), messages, late.clock())
+    assert runner.states() == {"a": "SUSPENDED"}
+    assert late.beat([held]) == [held.task_id]
+    late.report([held], "failed", reason="discarded")
+    act(runner, "resume")
+    assert runner.run()["state"] == "SUCCESS"
+
+
+def test_a_lease_marks_a_step_whose_generation_was_raised_meanwhile_as_running(runner: JobRunner) -> None:
+    """The new window of a step voids its messages just after one of them was received."""
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    late = ManualWorker(Mill.connect(runner.mill.settings), "late")
+    messages = late.receive(1)
+    late.mill.recent_steps.get([runner.row(0).key], late.mill.jobs.steps_by_key, late.clock())
+    assert runner.mill.jobs.raise_generation(runner.row(0))
+    held = lease(late.mill, WorkerSession.of(late.row), messages, late.clock())
+    assert (runner.job()["state"], runner.states()) == ("RUNNING", {"a": "RUNNING"})
+    late.report(held)
+    assert runner.run()["state"] == "SUCCESS"
 
 
 def test_suspend_and_resume_are_idempotent(runner: JobRunner) -> None:

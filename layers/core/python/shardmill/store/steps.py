@@ -131,6 +131,14 @@ class Steps:
         except ConditionFailed as known:
             return StepRow.from_item(known.old or {})
 
+    def begin_step(self, step: StepRow, *, now: int) -> StepRow | None:
+        """Record the first lease of a READY step's tasks; None if its state or generation changed since.
+
+        `step` may come from a cache. Without these conditions, it would end a suspension that is newer.
+        """
+        update = self._step_update(step).set(started_time=now).if_equal(gen=step.gen)
+        return self._move_step(step.run, update, StepState.RUNNING, [StepState.READY], now)
+
     def park_step(self, step: StepRow, *, let_finish: bool, now: int) -> StepRow | None:
         """Suspend a step with open tasks and invalidate its messages; None if it changed since."""
         update = self._step_update(step).set(gen=step.gen + 1, let_finish=let_finish or None)

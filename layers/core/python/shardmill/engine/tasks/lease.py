@@ -245,12 +245,16 @@ def _apply(
 
 
 def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
+    """Record the first lease in a READY step. One that was suspended meanwhile stays suspended."""
     if step.state is not StepState.READY or step.key in batch.running:
         return
     now = batch.now
     if step.root:
         mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + RECHECK_MS)
-    mill.jobs.move_step(step, StepState.RUNNING, now=now, started_time=now)
+    present: StepRow | None = step
+    while present and present.state is StepState.READY and not mill.jobs.begin_step(present, now=now):
+        mill.recent_steps.discard(step.key)
+        present = mill.jobs.step(*step.key)
     mill.recent_steps.replace(step.key, step, step.evolve(state=StepState.RUNNING))
     batch.running.add(step.key)
 
