@@ -20,6 +20,7 @@ from shardmill.model.blocks import Block, Shard, block_count, block_size
 from shardmill.model.states import StepState, TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
+from shardmill.store.slots import Holder, Waiter
 from support.aws_rules.faults import Faults, How
 from support.fakes.lambda_server import FunctionError
 from support.scenarios.job_runner import JobRunner
@@ -237,7 +238,7 @@ def test_a_slot_is_released_when_a_call_fails_at_the_end_of_a_job(
 
 def test_the_tick_releases_slots_of_jobs_that_no_longer_exist(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, concurrency=1)
-    runner.mill.slots.take("orders", "00000000-0000-4000-8000-000000000000", most=1)
+    runner.mill.slots.take("orders", Holder("00000000-0000-4000-8000-000000000000", 1), most=1)
     runner.submit("one")
     runner.cloud.run_until(lambda: states(runner) == ["WAITING"])
     runner.tick(minutes=2)
@@ -253,12 +254,12 @@ def test_a_slot_released_before_the_waiter_is_recorded_starts_the_waiting_job(
     add_waiter = runner.mill.slots.add_waiter
     ended: list[Any] = []
 
-    def release_then_add(job_name: str, jid: int, job_id: str) -> None:
+    def release_then_add(line: str, waiter: Waiter) -> bool:
         holder = runner.mill.jobs.find("orders", "one")
         assert holder is not None
         concurrency.release_slot(runner.mill, holder, runner.worker.clock())
         ended.append(holder)
-        add_waiter(job_name, jid, job_id)
+        return add_waiter(line, waiter)
 
     monkeypatch.setattr(runner.mill.slots, "add_waiter", release_then_add)
     runner.submit("two")
@@ -305,7 +306,7 @@ def test_a_new_job_does_not_overtake_jobs_waiting_for_a_slot(runner: JobRunner) 
     for trigger in ("one", "two"):
         runner.submit(trigger)
         runner.cloud.run_until(lambda trigger=trigger: runner.job(trigger)["state"] in ("QUEUED", "WAITING"))
-    runner.mill.slots.release("orders", [runner.job("one")["id"]])
+    runner.mill.slots.release("orders", [Holder(runner.job("one")["id"], 1)])
     runner.submit("three")
     runner.cloud.run_until(lambda: runner.job("three")["state"] == "WAITING")
     runner.cloud.run_until(lambda: runner.job("two")["state"] == "QUEUED")

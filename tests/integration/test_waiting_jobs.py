@@ -9,7 +9,9 @@ import pytest
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
 from shardmill.store.rows import JobRow
-from support.scenarios.job_runner import JobRunner
+from shardmill.store.slots import Waiter
+from support.aws_rules.faults import Faults
+from support.scenarios.job_runner import JobRunner, fail_shards
 
 STEP = {"stepName": "a"}
 DAY = "2026-01-05T00:00:00Z"
@@ -109,7 +111,8 @@ def test_entries_without_a_job_are_removed_and_do_not_block_waiting_jobs(runner:
     runner.define(STEP, concurrency=1)
     submit_queued(runner, "first", running=1)
     for number in range(25):
-        runner.mill.slots.add_waiter("orders", -number, f"00000000-0000-4000-8000-0000000000{number:02}")
+        missing = Waiter(-number, f"00000000-0000-4000-8000-0000000000{number:02}", 1)
+        runner.mill.slots.add_waiter("orders", missing)
     runner.submit("second")
     assert runner.run(trigger="first")["state"] == "SUCCESS"
     assert runner.run(trigger="second")["state"] == "SUCCESS"
@@ -142,3 +145,55 @@ def run_parent(runner: JobRunner) -> None:
     runner.submit("p1", "parent", dataTime=DAY)
     runner.run(trigger="p1", name="parent")
     runner.cloud.deliver_job_ends()
+
+
+def test_a_repeated_end_of_an_earlier_run_does_not_release_the_slot_of_the_next_run(
+    runner: JobRunner,
+) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "one", running=1)
+    runner.run(fail_shards(0), trigger="one")
+    first_run = job_row(runner, "one")
+    runner.post("/v1/jobs/orders/one:rerun")
+    runner.cloud.run_until(lambda: runner.job("one")["state"] == "QUEUED")
+    concurrency.release_slot(runner.mill, first_run, first_run.update_time)
+    runner.submit("two")
+    runner.cloud.run_until(lambda: job_row(runner, "two").state.value in ("WAITING", "QUEUED"))
+    assert states(runner) == ["QUEUED", "WAITING"]
+
+
+def test_a_repeated_end_of_an_earlier_run_does_not_remove_the_next_run_from_the_line(
+    runner: JobRunner,
+) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "one", running=1)
+    runner.run(fail_shards(0), trigger="one")
+    first_run = job_row(runner, "one")
+    runner.submit("two")
+    runner.cloud.run_until(lambda: runner.job("two")["state"] == "QUEUED")
+    runner.post("/v1/jobs/orders/one:rerun")
+    runner.cloud.run_until(lambda: runner.job("one")["state"] == "WAITING")
+    concurrency.release_slot(runner.mill, first_run, first_run.update_time)
+    assert waiting_ids(runner) == [first_run.id]
+
+
+def test_checking_a_waiting_job_costs_the_same_however_many_jobs_wait_or_run(
+    runner: JobRunner, faults: Faults
+) -> None:
+    costs = []
+    for name, running, waiting in (("few", 1, 4), ("many", 5, 12)):
+        runner.define(STEP, name=name, concurrency=running)
+        triggers = [f"t{number}" for number in range(running + waiting)]
+        for trigger in triggers[:running]:
+            runner.submit(trigger, name)
+            runner.cloud.run_until(lambda: runner.job(trigger, name)["state"] == "QUEUED")  # noqa: B023
+        for trigger in triggers[running:]:
+            runner.submit(trigger, name)
+            runner.cloud.run_until(lambda: runner.job(trigger, name)["state"] == "WAITING")  # noqa: B023
+        last = runner.mill.jobs.find(name, triggers[-1])
+        assert last is not None
+        faults.meter.reset()
+        concurrency.recheck(runner.mill, last, last.update_time)
+        costs.append((faults.meter.total_calls, faults.meter.calls["dynamodb.UpdateItem"]))
+    assert costs[0] == costs[1]
+    assert costs[1][1] == 0

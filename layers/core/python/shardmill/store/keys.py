@@ -211,6 +211,16 @@ def parse_step_reference(text: str) -> StepKey:
     return job_id, int(run), int(index)
 
 
+def run_reference(job_id: str, run: int) -> str:
+    """A run of a job as the value of an attribute; `parse_run_reference` reads it."""
+    return f"{job_id}#{run}"
+
+
+def parse_run_reference(text: str) -> tuple[str, int]:
+    job_id, run = text.split("#")
+    return job_id, int(run)
+
+
 def _tasks(job_id: str, run: int, step: int, set_number: int) -> str:
     return f"T#{job_id}#{run}#{step}#{set_number}"
 

@@ -1,12 +1,14 @@
-"""Concurrency slots: for each line the set of jobs that hold a slot, and the jobs that wait for one.
+"""Concurrency slots: for each line the set of runs that hold a slot, and the runs that wait for one.
 
 A definition with `concurrency` is a line, and so is a schedule whose overlap is `queue`. Holders are a set,
-not a counter, so that taking and releasing a slot can be repeated after a crash.
+not a counter, so that taking and releasing a slot can be repeated after a crash. Holders and waiters name the
+run of a job: a late repetition of what an earlier run did never affects the slot of a later one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from shardmill.store import keys
@@ -16,39 +18,54 @@ from shardmill.store.update import Update
 _PAGE = 10
 
 
+class Holder(NamedTuple):
+    job_id: str
+    run: int
+
+
 class Waiter(NamedTuple):
     jid: int
     job_id: str
+    run: int
 
 
 class Slots:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def take(self, line: str, job_id: str, *, most: int) -> bool:
-        """Take a slot for a job, unless all are taken; returns whether the job holds one."""
-        update = Update(keys.slots(line)).add(jobs={job_id}).if_room_for("jobs", job_id, most)
+    def take(self, line: str, holder: Holder, *, most: int) -> bool:
+        """Take a slot for a run, unless all are taken; returns whether the run holds one."""
+        member = keys.run_reference(*holder)
+        update = Update(keys.slots(line)).add(jobs={member}).if_room_for("jobs", member, most)
         try:
             self._table.update(update)
         except ConditionFailed:
             return False
         return True
 
-    def release(self, line: str, job_ids: Iterable[str]) -> None:
-        self._table.update(Update(keys.slots(line)).delete("jobs", set(job_ids)))
+    def release(self, line: str, holders: Iterable[Holder]) -> None:
+        members = {keys.run_reference(*holder) for holder in holders}
+        self._table.update(Update(keys.slots(line)).delete("jobs", members))
 
-    def holders(self, line: str) -> set[str]:
+    def holders(self, line: str) -> set[Holder]:
         item = self._table.get(keys.slots(line)) or {}
-        return set(item.get("jobs", ()))
+        return {Holder(*keys.parse_run_reference(member)) for member in item.get("jobs", ())}
 
-    def add_waiter(self, line: str, jid: int, job_id: str) -> None:
-        self._table.batch_put([{**keys.slot_waiter(line, jid), "id": job_id}])
+    def add_waiter(self, line: str, waiter: Waiter) -> bool:
+        """Add a run to those that wait for a slot; returns whether it is new among them."""
+        item = {**keys.slot_waiter(line, waiter.jid), "id": waiter.job_id, "run": waiter.run}
+        if self._table.get(keys.slot_waiter(line, waiter.jid)) == item:
+            return False
+        self._table.batch_put([item])
+        return True
 
-    def remove_waiter(self, line: str, jid: int) -> None:
-        self._table.delete(keys.slot_waiter(line, jid))
+    def remove_waiter(self, line: str, waiter: Waiter) -> None:
+        """Remove a run from those that wait for a slot; a later run of the job keeps its place."""
+        with suppress(ConditionFailed):
+            self._table.delete_if(Update(keys.slot_waiter(line, waiter.jid)).if_equal(run=waiter.run))
 
     def waiters(self, line: str) -> Iterator[Waiter]:
-        """The jobs that wait for a slot, longest first, read a few at a time."""
+        """The runs that wait for a slot, longest first, read a few at a time."""
         partition = keys.partition_of(keys.slots(line))
         for item in self._table.query(partition, prefix=keys.SLOT_WAITERS, consistent=True, limit=_PAGE):
-            yield Waiter(keys.parse_slot_waiter(item), item["id"])
+            yield Waiter(keys.parse_slot_waiter(item), item["id"], item["run"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 from shardmill.aws.observability import logger
 from shardmill.engine.mill import RECHECK_MS, Mill
@@ -16,8 +17,11 @@ from shardmill.engine.running.start import start_roots
 from shardmill.engine.tasks.park import unpark_step
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow
+from shardmill.store.slots import Holder, Waiter
 
 _MAX_CHAIN = 1_000
+_CHECKING_WAITERS = 3
+"""So many Jobs at the head of a line check whether its holders still run; those behind wait for them."""
 _WAITING = (JobState.INIT, JobState.WAITING)
 
 
@@ -30,14 +34,14 @@ def _previous_ended(mill: Mill, job: JobRow, now: int) -> bool:
     if not job.after:
         return True
     if not _chain_ended(mill, job.after):
-        mill.slots.add_waiter(_queue(job), job.jid, job.id)
+        mill.slots.add_waiter(_queue(job), _waiter(job))
         if not _chain_ended(mill, job.after):
             _set_waiting(
                 mill, job, f"waits for the previous Job of the schedule {job.schedule_id} to end", now
             )
             return False
     mill.jobs.clear_after(job)
-    mill.slots.remove_waiter(_queue(job), job.jid)
+    mill.slots.remove_waiter(_queue(job), _waiter(job))
     return True
 
 
@@ -59,15 +63,28 @@ def _queue(job: JobRow) -> str:
     return f"{job.job_name}/{job.schedule_id}"
 
 
+def _waiter(job: JobRow) -> Waiter:
+    return Waiter(job.jid, job.id, job.run)
+
+
+def _holder(job: JobRow) -> Holder:
+    return Holder(job.id, job.run)
+
+
 def _has_slot(mill: Mill, job: JobRow, now: int) -> bool:
     line = job.job_name
-    if not job.concurrency or job.id in mill.slots.holders(line):
+    if not job.concurrency:
         return True
-    if next(mill.slots.waiters(line), None) is None and _take(mill, job):
+    holders = mill.slots.holders(line)
+    if _holder(job) in holders:
         return True
-    mill.slots.add_waiter(line, job.jid, job.id)
+    free = len(holders) < job.concurrency
+    if free and next(mill.slots.waiters(line), None) is None and _take(mill, job):
+        return True
+    new = mill.slots.add_waiter(line, _waiter(job))
     _set_waiting(mill, job, f"waits for a free slot: the concurrency of {line} is {job.concurrency}", now)
-    _grant_slots(mill, line, now)
+    if new or free:
+        _grant_slots(mill, line, now)
     return False
 
 
@@ -91,13 +108,13 @@ def release_slot(mill: Mill, job: JobRow, now: int) -> None:
     A failure to start others is logged and does not propagate: the tick rechecks every waiting Job.
     """
     if job.concurrency:
-        mill.slots.release(job.job_name, [job.id])
-        mill.slots.remove_waiter(job.job_name, job.jid)
+        mill.slots.release(job.job_name, [_holder(job)])
+        mill.slots.remove_waiter(job.job_name, _waiter(job))
         with _failure_logged(job.job_name):
             _grant_slots(mill, job.job_name, now)
     if job.schedule_id and job.state.ended:
         if job.after:
-            mill.slots.remove_waiter(_queue(job), job.jid)
+            mill.slots.remove_waiter(_queue(job), _waiter(job))
         with _failure_logged(_queue(job)):
             _start_queued(mill, _queue(job), now)
 
@@ -116,10 +133,10 @@ def _waiting_jobs(mill: Mill, line: str) -> Iterator[JobRow]:
     """The Jobs that wait in a line, longest first; entries of Jobs that no longer wait are removed."""
     for waiter in mill.slots.waiters(line):
         job = mill.jobs.get(waiter.job_id)
-        if job and job.state in _WAITING:
+        if job and job.state in _WAITING and job.run == waiter.run:
             yield job
         else:
-            mill.slots.remove_waiter(line, waiter.jid)
+            mill.slots.remove_waiter(line, waiter)
 
 
 @contextmanager
@@ -132,26 +149,37 @@ def _failure_logged(line: str, job: JobRow | None = None) -> Iterator[None]:
 
 
 def recheck(mill: Mill, job: JobRow, now: int) -> None:
-    """Release slots that Jobs no longer running still hold, and try to start a waiting Job."""
-    line = job.job_name
+    """Try to start a waiting Job, after those at the head of its line released slots that nobody uses."""
     if job.concurrency:
-        holders = mill.slots.holders(line) - {job.id}
-        stale = [id_ for id_ in holders if (holder := mill.jobs.get(id_)) is None or not _runs(holder)]
-        if stale:
-            mill.slots.release(line, stale)
-            _grant_slots(mill, line, now)
+        first = islice(_waiting_jobs(mill, job.job_name), _CHECKING_WAITERS)
+        if any(each.id == job.id for each in first):
+            _release_unused(mill, job.job_name, now)
     _try_start(mill, job, now)
+
+
+def _release_unused(mill: Mill, line: str, now: int) -> None:
+    """Release the slots of runs that have ended or are suspended, and grant them to waiting Jobs."""
+    holders = mill.slots.holders(line)
+    jobs = mill.jobs.by_id({holder.job_id for holder in holders})
+    unused = [
+        holder
+        for holder in holders
+        if (job := jobs.get(holder.job_id)) is None or job.run != holder.run or not _runs(job)
+    ]
+    if unused:
+        mill.slots.release(line, unused)
+        _grant_slots(mill, line, now)
 
 
 def _try_start(mill: Mill, job: JobRow, now: int) -> bool:
     if job.state not in _WAITING:
         for line in (_queue(job), job.job_name):
-            mill.slots.remove_waiter(line, job.jid)
+            mill.slots.remove_waiter(line, _waiter(job))
         return True
     if not may_start(mill, job, now):
         return False
     start(mill, job, now)
-    mill.slots.remove_waiter(job.job_name, job.jid)
+    mill.slots.remove_waiter(job.job_name, _waiter(job))
     return True
 
 
@@ -174,12 +202,12 @@ def _runs(job: JobRow) -> bool:
 def _take(mill: Mill, job: JobRow) -> bool:
     """Take a slot for a Job; a Job that ended meanwhile releases it at once, as its end will not."""
     assert job.concurrency
-    if not mill.slots.take(job.job_name, job.id, most=job.concurrency):
+    if not mill.slots.take(job.job_name, _holder(job), most=job.concurrency):
         return False
     present = mill.jobs.get(job.id)
-    if present and _runs(present):
+    if present and present.run == job.run and _runs(present):
         return True
-    mill.slots.release(job.job_name, [job.id])
+    mill.slots.release(job.job_name, [_holder(job)])
     return False
 
 
@@ -190,4 +218,4 @@ def _grant_slots(mill: Mill, line: str, now: int) -> None:
             return
         with _failure_logged(line, job):
             start(mill, job, now)
-            mill.slots.remove_waiter(line, job.jid)
+            mill.slots.remove_waiter(line, _waiter(job))

@@ -62,7 +62,7 @@ def _notes(job: JobRow) -> str:
 
 def _holders(mill: Mill, job: JobRow) -> Iterator[str]:
     if job.concurrency and not job.unmet:
-        holders = mill.jobs.by_id(mill.slots.holders(job.job_name))
+        holders = mill.jobs.by_id({holder.job_id for holder in mill.slots.holders(job.job_name)})
         for holder in sorted(holders.values(), key=lambda each: each.jid)[:5]:
             yield f"{holder.job_name}/{holder.trigger} is {holder.state} and holds a slot."
 
