@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from shardmill.store import indexes, keys
 from shardmill.store.rows import GroupRow, StepRow
@@ -89,19 +90,18 @@ class Groups:
         )
         return map(GroupRow.from_item, items)
 
-    def add_giant(self, name: str, step: tuple[str, int, int]) -> None:
+    def add_giant(self, name: str, step: keys.StepKey) -> None:
         """Note an open step that has more tasks than the group's other steps should wait for."""
-        self._giants(Update(keys.group(name)).add(giants={keys.step_reference(step)}))
+        self._table.batch_put([keys.giant(name, step)])
 
-    def remove_giant(self, name: str, step: tuple[str, int, int]) -> None:
-        self._giants(Update(keys.group(name)).delete("giants", {keys.step_reference(step)}))
+    def remove_giant(self, name: str, step: keys.StepKey) -> None:
+        self._table.delete(keys.giant(name, step))
 
-    def _giants(self, update: Update) -> None:
-        try:
-            self._table.update(update.if_exists("name"))
-        except ConditionFailed as gone:
-            if gone.old is not None:
-                raise
+    def giants(self, name: str, *, most: int) -> list[keys.StepKey]:
+        """Up to `most` of the large open steps of a group."""
+        partition = keys.partition_of(keys.group(name))
+        items = self._table.query(partition, prefix=keys.GIANTS, consistent=True, limit=most)
+        return [keys.parse_giant(item) for item in islice(items, most)]
 
     def note_unmatched(self, name: str, step: StepRow, ranks: Iterable[int], need: str, *, now: int) -> None:
         """Note tasks that no live worker of a group can run, for one that registers later."""

@@ -34,6 +34,7 @@ _SCHEDULE = "s#"
 _BACKFILL = "b#"
 _MEMBER = "worker#"
 _UNMATCHED = "stuck#"
+_GIANT = "giant#"
 _WAITER = "waiter#"
 _BLOCK = "b"
 _OUTPUT = "o"
@@ -295,6 +296,18 @@ def unmatched(group_name: str, job_id: str, run: int, step: int) -> Key:
 
 
 UNMATCHED = _prefix(_UNMATCHED)
+
+
+def giant(group_name: str, step: StepKey) -> Key:
+    """An open step with more tasks than the other steps of the group should wait for."""
+    return {"pk": f"GROUP#{group_name}", "sk": f"{_GIANT}{step_reference(step)}"}
+
+
+def parse_giant(item: Mapping[str, Any]) -> StepKey:
+    return parse_step_reference(str(item["sk"]).removeprefix(_GIANT))
+
+
+GIANTS = _prefix(_GIANT)
 
 
 def slots(line: str) -> Key:

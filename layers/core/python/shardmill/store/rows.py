@@ -248,7 +248,6 @@ class GroupRow(Row):
     create_time: int
     update_time: int
     types: Sequence[str] = field(default_factory=tuple)
-    giants: AbstractSet[str] = field(default_factory=frozenset)
     suspended: str = ""
 
 

@@ -9,7 +9,6 @@ from shardmill.aws.queues import lane_of
 from shardmill.engine.groups.matching import group_rows, live_workers
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import messages
-from shardmill.store.keys import parse_step_reference
 from shardmill.store.rows import StepRow
 
 DEFAULT_WINDOW = 1_000
@@ -25,8 +24,6 @@ def make_room(mill: Mill, step: StepRow, now: int) -> StepRow:
     """
     giant = step.window > LEAST_WINDOW
     _enter(mill, step)
-    for name in step.groups:
-        mill.recent_groups.discard(name)
     others = _giants(mill, step, now)
     for other in others:
         _resize(mill, other, min(other.window, _shared_window(mill, other, now)), now)
@@ -72,11 +69,7 @@ def leave(mill: Mill, step: StepRow) -> None:
 
 def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
     """The open giants of other Jobs in the lanes of a step. Deregisters those that have ended."""
-    rows = group_rows(mill, step.groups, now)
-    named = {
-        name: {parse_step_reference(text) for text in sorted(row.giants)[:_MAX_GIANTS]}
-        for name, row in rows.items()
-    }
+    named = {name: mill.groups.giants(name, most=_MAX_GIANTS) for name in group_rows(mill, step.groups, now)}
     found = mill.jobs.steps_by_key(set().union(*named.values())) if any(named.values()) else {}
     for name, keys in named.items():
         for key in keys:
