@@ -12,6 +12,7 @@ from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.worker import Registration
 from shardmill.store.rows import WorkerRow
+from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 
@@ -69,7 +70,7 @@ def test_a_task_without_a_capable_worker_is_reported_and_runs_when_one_registers
     runner.define(COMMAND)
     runner.submit()
     wait_until_open(runner)
-    runner.mill.recent_workers.discard("default")
+    runner.mill.forget_workers(["default"])
     assert wrong.take() == []
     [sentence] = runner.job()["waitingFor"]
     assert "no live worker of group default runs '/opt/bin/blast'" in sentence
@@ -245,10 +246,49 @@ def test_a_worker_has_one_membership_per_group_until_it_goes_offline(runner: Job
     registration = Registration(name="twice", groups=["default", "default"])
     for _ in range(2):
         row = registry.register(runner.mill, registration, runner.worker.clock())
-    members = [worker.name for worker in runner.mill.workers.of_group("default")]
+    members = [worker.name for worker in runner.mill.workers.members("default")[0]]
     assert sorted(members) == ["manual", "twice"]
     registry.heartbeat(runner.mill, row.id, row.session, [], offline=True, now=runner.worker.clock())
-    assert [worker.name for worker in runner.mill.workers.of_group("default")] == ["manual"]
+    assert [worker.name for worker in runner.mill.workers.members("default")[0]] == ["manual"]
+
+
+@pytest.mark.parametrize("need", ["common", "/usr/bin/rare", "noop"])
+def test_finding_a_capable_worker_costs_the_same_however_many_workers_a_group_has(
+    runner: JobRunner, faults: Faults, need: str
+) -> None:
+    now, costs = runner.worker.clock(), []
+    group = runner.mill.groups.get("default")
+    assert group is not None
+    runner.mill.workers.delete(runner.worker.row)
+    registry.register(runner.mill, Registration(name="rare", groups=["default"], apps=["rare"]), now)
+    for many in (3, 40):
+        for number in range(many):
+            registration = Registration(name=f"{many}-{number}", groups=["default"], apps=["common"])
+            registry.register(runner.mill, registration, now)
+        faults.meter.reset()
+        assert matching.has_capable_worker(runner.mill, group, need, now)
+        costs.append(faults.meter.total_calls)
+    assert costs[0] == costs[1]
+    assert not matching.has_capable_worker(runner.mill, group, "unknown", now)
+
+
+def test_all_workers_of_a_large_group_are_found(runner: JobRunner) -> None:
+    now = runner.worker.clock()
+    names = {f"w{number}" for number in range(60)}
+    for name in names:
+        registry.register(runner.mill, Registration(name=name, groups=["default"]), now)
+    found = [worker.name for worker in matching.live_workers(runner.mill, ["default"], now)]
+    assert sorted(found) == sorted({*names, "manual"})
+
+
+def test_a_worker_that_registers_with_other_programs_leaves_the_workers_of_the_earlier_ones(
+    runner: JobRunner,
+) -> None:
+    for apps in (["one"], ["two"]):
+        registration = Registration(name="w", groups=["default"], apps=apps)
+        registry.register(runner.mill, registration, runner.worker.clock())
+    found = [runner.mill.workers.members("default", app)[0] for app in ("one", "two")]
+    assert [[worker.name for worker in workers] for workers in found] == [[], ["w"]]
 
 
 def two_groups(runner: JobRunner) -> tuple[ManualWorker, ManualWorker]:

@@ -565,7 +565,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def checked(self, delay: int = 0) -> Iterator[None]:
         """Advance the clock, run the block, and compare the rows with the model."""
         self.clock.ms += delay * 1000 + 1
-        self.mill.recent_workers.discard(GROUP)
+        self.mill.forget_workers([GROUP])
         yield
         self._compare_tasks()
         self._compare_workers()

@@ -34,6 +34,9 @@ GROUP_CACHE_MS = 5_000
 WORKER_CACHE_MS = 3_000
 _MAX_CACHED = 2_000
 
+MembersPage = tuple[str, str, str]
+"""A group, a program, and the id of the worker before a page of the group's workers that run the program."""
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -56,7 +59,7 @@ class Mill:
     files: Files
     recent_steps: TtlCache[tuple[str, int, int], StepRow]
     recent_groups: TtlCache[str, GroupRow]
-    recent_workers: TtlCache[str, Sequence[WorkerRow]]
+    recent_workers: TtlCache[MembersPage, tuple[Sequence[WorkerRow], str]]
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
@@ -80,6 +83,11 @@ class Mill:
             recent_groups=TtlCache(GROUP_CACHE_MS),
             recent_workers=TtlCache(WORKER_CACHE_MS),
         )
+
+    def forget_workers(self, groups: Iterable[str]) -> None:
+        """Read the workers of groups again when they are needed next."""
+        names = set(groups)
+        self.recent_workers.discard_all(lambda page: page[0] in names)
 
     def start_step(self, step: StepRow) -> None:
         self.machines.start_step(
@@ -123,6 +131,10 @@ class TtlCache(Generic[K, V]):
 
     def discard(self, key: K) -> None:
         self._rows.pop(key, None)
+
+    def discard_all(self, outdated: Callable[[K], bool]) -> None:
+        for key in [key for key in list(self._rows) if outdated(key)]:
+            self.discard(key)
 
 
 @cache

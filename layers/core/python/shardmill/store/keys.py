@@ -6,8 +6,10 @@ are keyed by its id and run, so that rows of an earlier job with the same name a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from shardmill.model.blocks import block_of, set_of
 
@@ -25,6 +27,9 @@ KEY = ("pk", "sk")
 EVERY_GROUP = "*"
 """The name of the row that stands for all groups."""
 
+EVERY_APP = ""
+"""In place of a program: the workers of a group whatever they run."""
+
 _DEFINITION = "DEF#"
 _SCHEDULES = "SCHED#"
 _JOB = "JOB#"
@@ -41,6 +46,7 @@ _OUTPUT = "o"
 _MAX_TIME = 10**14
 _MAX_VERSION = 10**8 - 1
 _MAX_STEP = 99_999
+_MAX_APP = 200
 
 
 def key_of(item: Mapping[str, Any]) -> Key:
@@ -283,11 +289,16 @@ def group(name: str) -> Key:
     return {"pk": f"GROUP#{name}", "sk": "group"}
 
 
-def member(group_name: str, worker_id: str) -> Key:
-    return {"pk": f"GROUP#{group_name}", "sk": f"{_MEMBER}{worker_id}"}
+def member(group_name: str, worker_id: str, app: str = EVERY_APP) -> Key:
+    """A worker of a group among all of them, or among those that run a program."""
+    return {"pk": f"GROUP#{group_name}", "sk": f"{members_with(app)[1]}{worker_id}"}
 
 
-MEMBERS = _prefix(_MEMBER)
+def members_with(app: str) -> tuple[str, str]:
+    """The workers of a group that run a program, or all of them for `EVERY_APP`."""
+    name = quote(app, safe="")
+    short = name if len(name) <= _MAX_APP else hashlib.sha256(app.encode()).hexdigest()
+    return _prefix(f"{_MEMBER}{short}#")
 
 
 def unmatched(group_name: str, job_id: str, run: int, step: int) -> Key:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from shardmill.store import indexes, keys
@@ -13,6 +14,7 @@ from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
 
 KEEP_WORKER_SECONDS = 30 * 86400
+MEMBERS_PAGE = 25
 
 
 class NameTaken(Exception):
@@ -94,7 +96,6 @@ class Workers:
 
         A suspension by an operator stays; one because of too many failures ends, since the process is new.
         """
-        members = [{**keys.member(group, worker.id), "id": worker.id} for group in worker.groups]
         update = Update(keys.worker(worker.id)).set(
             id=worker.id,
             name=worker.name,
@@ -112,8 +113,9 @@ class Workers:
             item = self._table.update(update.if_new_or_equal("name", worker.name), returns="ALL_NEW")
         except ConditionFailed as taken:
             raise NameTaken from taken
-        self._table.batch_put(members)
-        return WorkerRow.from_item(item)
+        row = WorkerRow.from_item(item)
+        self._table.batch_put([{**key, "id": row.id} for key in _memberships(row)])
+        return row
 
     def heartbeat(
         self,
@@ -167,8 +169,7 @@ class Workers:
         self._changed(update.if_contains("work", task_id))
 
     def leave_groups(self, worker: WorkerRow) -> None:
-        for group in worker.groups:
-            self._table.delete(keys.member(group, worker.id))
+        self._table.batch_delete(_memberships(worker))
 
     def unfollow(self, worker_id: str, tasks: set[str]) -> None:
         self._changed(Update(keys.worker(worker_id)).delete("followed", tasks).if_exists("name"))
@@ -191,15 +192,29 @@ class Workers:
         items = self._table.batch_get([keys.worker(worker_id) for worker_id in worker_ids])
         return {item["id"]: WorkerRow.from_item(item) for item in items}
 
-    def of_group(self, group: str) -> list[WorkerRow]:
-        """The workers of a group that have not deregistered; memberships of expired workers are deleted."""
+    def members(
+        self, group: str, app: str = keys.EVERY_APP, *, after: str = "", limit: int = MEMBERS_PAGE
+    ) -> tuple[list[WorkerRow], str]:
+        """A page of workers of a group that run a program, and the id to continue after; empty at the end.
+
+        Memberships of workers that expired, or that registered again without the group or the program, are
+        deleted.
+        """
         partition = keys.partition_of(keys.group(group))
-        members = list(self._table.query(partition, prefix=keys.MEMBERS, consistent=True))
+        start = keys.member(group, after, app) if after else None
+        found = self._table.query(
+            partition, prefix=keys.members_with(app), consistent=True, limit=limit, start=start
+        )
+        members = list(islice(found, limit))
         workers = self.by_id(item["id"] for item in members)
-        for item in members:
-            if item["id"] not in workers:
-                self._table.delete(keys.key_of(item))
-        return [worker for worker in workers.values() if group in worker.groups]
+        valid = [
+            worker
+            for worker in workers.values()
+            if group in worker.groups and app in (keys.EVERY_APP, *worker.apps)
+        ]
+        outdated = {item["id"] for item in members} - {worker.id for worker in valid}
+        self._table.batch_delete([keys.member(group, worker_id, app) for worker_id in outdated])
+        return valid, members[-1]["id"] if len(members) == limit else ""
 
     def page(self, *, after: str | None, limit: int) -> Iterator[WorkerRow]:
         start = {**keys.worker(after), **indexes.listed(indexes.WORKERS, after)} if after else None
@@ -207,6 +222,14 @@ class Workers:
             indexes.all_of(indexes.WORKERS), index=indexes.LIST, start=start, limit=limit
         )
         return map(WorkerRow.from_item, items)
+
+
+def _memberships(worker: WorkerRow) -> list[keys.Key]:
+    return [
+        keys.member(group, worker.id, app)
+        for group in worker.groups
+        for app in dict.fromkeys((keys.EVERY_APP, *worker.apps))
+    ]
 
 
 def _ttl(now: int) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.template_context import program_of
 from shardmill.model.templates.render import TemplateError
-from shardmill.store.keys import EVERY_GROUP
+from shardmill.store.keys import EVERY_APP, EVERY_GROUP
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
 ANY = "*"
+ANY_PROGRAM = "noop"  # every worker runs it
 LAMBDA = "lambda"  # the worker id of the Lambda runner, which has no worker row
 _FIRST_BOUNCE_SECONDS, _LONGEST_BOUNCE_SECONDS = 1, 60
 
@@ -74,41 +75,63 @@ def required_program(step: StepRow) -> str:
     try:
         return program_of(step) if kind == "command" else str(kind)
     except TemplateError:
-        return "noop"
+        return ANY_PROGRAM
 
 
 def can_run(apps: Iterable[str], need: str) -> bool:
     """Whether a worker with these apps can run a program. A path also matches by its base name."""
     known = set(apps)
-    return need == "noop" or ANY in known or need in known or need.rsplit("/", 1)[-1] in known
+    return need == ANY_PROGRAM or ANY in known or need in known or need.rsplit("/", 1)[-1] in known
 
 
-def live_workers(mill: Mill, groups: Iterable[str], now: int, *, fresh: bool = False) -> list[WorkerRow]:
-    """The workers of groups that take tasks and sent a heartbeat within the lease; `fresh`: not cached."""
+def live_workers(
+    mill: Mill, groups: Iterable[str], now: int, *, need: str = ANY_PROGRAM, fresh: bool = False
+) -> Iterator[WorkerRow]:
+    """The workers of groups that run a program, take tasks and sent a heartbeat within the lease.
+
+    They are read a page at a time as the caller iterates, so that finding one does not read all workers of a
+    large group. `fresh`: not cached.
+    """
     rows = group_rows(mill, groups, now)
     if fresh:
-        for name in rows:
-            mill.recent_workers.discard(name)
-    members = mill.recent_workers.get(rows, _read(mill), now)
-    alive = {
-        worker.id: worker
-        for name, workers in members.items()
-        for worker in workers
-        if worker.takes_tasks and worker.seen + 1000 * rows[name].lease_seconds > now
-    }
-    return list(alive.values())
+        mill.forget_workers(rows)
+    seen: set[str] = set()
+    for name, row in rows.items():
+        for app in _apps_for(need):
+            for worker in _members(mill, name, app, now):
+                alive = worker.takes_tasks and worker.seen + 1000 * row.lease_seconds > now
+                if alive and worker.id not in seen:
+                    seen.add(worker.id)
+                    yield worker
+
+
+def _apps_for(need: str) -> list[str]:
+    """The programs whose workers can run `need`, as `can_run` decides."""
+    if need == ANY_PROGRAM:
+        return [EVERY_APP]
+    return list(dict.fromkeys((ANY, need, need.rsplit("/", 1)[-1])))
+
+
+def _members(mill: Mill, group: str, app: str, now: int) -> Iterator[WorkerRow]:
+    after = ""
+    while True:
+        key = (group, app, after)
+        pages = mill.recent_workers.get(
+            [key],
+            lambda missing: {each: mill.workers.members(*each[:2], after=each[2]) for each in missing},
+            now,
+        )
+        workers, after = pages[key]
+        yield from workers
+        if not after:
+            return
 
 
 def has_capable_worker(mill: Mill, group: GroupRow, need: str, now: int) -> bool:
     """Whether a group is not suspended and has a live worker that can run the program."""
     return not group.suspended and (
-        group.kind == "lambda"
-        or any(can_run(worker.apps, need) for worker in live_workers(mill, [group.name], now))
+        group.kind == "lambda" or any(True for _ in live_workers(mill, [group.name], now, need=need))
     )
-
-
-def _read(mill: Mill) -> Callable[[list[str]], dict[str, list[WorkerRow]]]:
-    return lambda names: {name: mill.workers.of_group(name) for name in names}
 
 
 def bounce_delay(receives: int) -> int:
@@ -128,8 +151,8 @@ def other_capable_groups(
         and (
             (group.kind == "lambda" and session.id != LAMBDA)
             or any(
-                worker.id != session.id and task not in worker.skip and can_run(worker.apps, need)
-                for worker in live_workers(mill, [group.name], now)
+                worker.id != session.id and task not in worker.skip
+                for worker in live_workers(mill, [group.name], now, need=need)
             )
         )
     ]
@@ -145,17 +168,17 @@ def no_worker_reason(mill: Mill, step: StepRow, now: int) -> str:
         return f"step {step.name}: {suspension_reasons(rows)}"
     if any(rows[name].kind == "lambda" for name in active):
         return ""
-    need, workers = required_program(step), live_workers(mill, active, now)
-    if any(can_run(worker.apps, need) for worker in workers):
+    need = required_program(step)
+    if any(True for _ in live_workers(mill, active, now, need=need)):
         return ""
     named = f"group {active[0]}" if len(active) == 1 else f"groups {', '.join(active)}"
     others = f"; {suspension_reasons(rows)}" if len(active) < len(rows) else ""
-    if workers:
+    if any(True for _ in live_workers(mill, active, now)):
         return f"step {step.name}: no live worker of {named} runs {need!r}{others}"
     unavailable = {
         f"{worker.name} ({_why_unavailable(worker)})"
-        for members in mill.recent_workers.get(active, _read(mill), now).values()
-        for worker in members
+        for name in active
+        for worker in mill.workers.members(name)[0]
     }
     hint = f"; unavailable: {', '.join(sorted(unavailable)[:5])}" if unavailable else ""
     return f"step {step.name}: {named} has no live worker{hint}{others}"

@@ -84,12 +84,19 @@ def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
 
 
 def _shared_window(mill: Mill, step: StepRow, now: int) -> int:
-    """The window of a giant that shares its groups: enough for every slot, the default for Lambda."""
+    """The window of a giant that shares its groups: enough for every slot, the default for Lambda.
+
+    Workers are counted until their slots suffice for the window that the step has without other giants.
+    """
     rows = group_rows(mill, step.groups, now)
     if any(row.kind == "lambda" for row in rows.values()):
         return DEFAULT_WINDOW
-    slots = sum(worker.slots for worker in live_workers(mill, rows, now))
-    return max(LEAST_WINDOW, _TASKS_PER_SLOT * slots)
+    enough, window = natural_window(step), 0
+    for worker in live_workers(mill, rows, now):
+        window += _TASKS_PER_SLOT * worker.slots
+        if window >= enough:
+            break
+    return max(LEAST_WINDOW, window)
 
 
 def _resize(mill: Mill, step: StepRow, window: int, now: int) -> None:

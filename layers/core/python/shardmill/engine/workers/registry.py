@@ -101,8 +101,7 @@ def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
 
 def _announce(mill: Mill, worker: WorkerRow, now: int) -> None:
     """Send the unmatched tasks that a worker can run, once it takes tasks."""
-    for group in worker.groups:
-        mill.recent_workers.discard(group)
+    mill.forget_workers(worker.groups)
     if worker.takes_tasks:
         send_unmatched(mill, worker, now)
 
@@ -145,8 +144,7 @@ def _change(mill: Mill, worker_id: str, **changes: object) -> WorkerRow:
     worker = mill.workers.change(worker_id, **changes)
     if not worker:
         raise _unknown(worker_id)
-    for group in worker.groups:
-        mill.recent_workers.discard(group)
+    mill.forget_workers(worker.groups)
     return worker
 
 
