@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import shardmill
-from shardmill.store import indexes, keys
+from shardmill.store import group_keys, indexes, keys
 
 SOURCE = Path(shardmill.__file__).parent
-HOMES = {"store/keys.py", "store/indexes.py"}
+HOMES = {"store/keys.py", "store/group_keys.py", "store/indexes.py"}
 ATTRIBUTES = {"pk", "sk", "lk", "ls", "nk", "tk", "dk", "da"}
 PREFIXES = ("DEF#", "SCHED#", "SKIP#", "RUN#", "EDGE#", "NAME#", "JOB#", "T#", "WORKER#", "GROUP#", "SLOTS#")
 EXPRESSIONS = {"store/table.py", "store/update.py"}  # `#` begins a placeholder there
@@ -32,7 +32,7 @@ def _key_literals(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("package", ["store", "engine", "aws", "api", "model", "worker"])
-def test_only_keys_and_indexes_build_keys(package: str) -> None:
+def test_only_the_key_modules_build_keys(package: str) -> None:
     paths = [
         path for path in (SOURCE / package).rglob("*.py") if path.relative_to(SOURCE).as_posix() not in HOMES
     ]
@@ -53,6 +53,21 @@ def test_parsers_invert_keys() -> None:
     assert keys.parse_block(keys.block("id", 1, 2, 700)) == 700
     assert keys.parse_output(keys.output("id", 1, 2, 64_001, 3)) == (64_001, 3)
     assert keys.parse_step_reference(keys.step_reference(("id", 1, 2))) == ("id", 1, 2)
+    assert keys.parse_run_reference(keys.run_reference("id", 2)) == ("id", 2)
+    assert group_keys.parse_giant(group_keys.giant("group", ("id", 1, 2))) == ("id", 1, 2)
+
+
+def test_the_workers_of_a_program_are_not_those_of_a_longer_name() -> None:
+    _, prefix = group_keys.members_with("blast")
+    for app, inside in (
+        ("blast", True),
+        ("blast#1", False),
+        ("blaster", False),
+        ("", False),
+        ("x" * 256, False),
+    ):
+        assert group_keys.member("group", "id", app)["sk"].startswith(prefix) is inside
+    assert len(group_keys.member("group", "id", "€" * 256)["sk"]) < 300
 
 
 def test_key_of_returns_only_the_key() -> None:

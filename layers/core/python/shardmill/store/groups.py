@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from shardmill.store import indexes, keys
+from shardmill.store import group_keys, indexes, keys
 from shardmill.store.rows import GroupRow, StepRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
@@ -30,14 +30,14 @@ class Groups:
         self._table = table
 
     def get(self, name: str) -> GroupRow | None:
-        item = self._table.get(keys.group(name)) if name != keys.EVERY_GROUP else None
+        item = self._table.get(group_keys.group(name)) if name != group_keys.EVERY_GROUP else None
         return GroupRow.from_item(item) if item else None
 
     def create(self, group: GroupRow) -> bool:
         try:
             self._table.put_new(
                 {
-                    **keys.group(group.name),
+                    **group_keys.group(group.name),
                     **group.to_item(),
                     **indexes.listed(indexes.GROUPS, group.name),
                 }
@@ -49,7 +49,7 @@ class Groups:
     def change(
         self, name: str, *, lease_seconds: int, types: Sequence[str] | None, now: int
     ) -> GroupRow | None:
-        update = Update(keys.group(name)).set(lease_seconds=lease_seconds, update_time=now)
+        update = Update(group_keys.group(name)).set(lease_seconds=lease_seconds, update_time=now)
         if types is not None:
             update.set(types=list(types))
         try:
@@ -59,7 +59,7 @@ class Groups:
 
     def suspend(self, name: str, why: str | None) -> GroupRow | None:
         """Suspend a group, or resume it if `why` is None; returns None if the group does not exist."""
-        update = Update(keys.group(name)).set(suspended=why).if_exists("name")
+        update = Update(group_keys.group(name)).set(suspended=why).if_exists("name")
         try:
             return GroupRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
@@ -67,16 +67,16 @@ class Groups:
 
     def every_group(self) -> GroupRow:
         """The row that stands for all groups; it has no queues."""
-        item = self._table.get(keys.group(keys.EVERY_GROUP)) or {}
-        return GroupRow(keys.EVERY_GROUP, "", 0, [], 0, 0, 0, suspended=item.get("suspended", ""))
+        item = self._table.get(group_keys.group(group_keys.EVERY_GROUP)) or {}
+        return GroupRow(group_keys.EVERY_GROUP, "", 0, [], 0, 0, 0, suspended=item.get("suspended", ""))
 
     def suspend_every_group(self, why: str | None) -> None:
-        self._table.update(Update(keys.group(keys.EVERY_GROUP)).set(suspended=why))
+        self._table.update(Update(group_keys.group(group_keys.EVERY_GROUP)).set(suspended=why))
 
     def delete(self, name: str) -> None:
         """Delete a group and every row in its partition."""
-        self._table.delete(keys.group(name))
-        for item in self._table.query(keys.partition_of(keys.group(name)), consistent=True):
+        self._table.delete(group_keys.group(name))
+        for item in self._table.query(keys.partition_of(group_keys.group(name)), consistent=True):
             self._table.delete(keys.key_of(item))
 
     def next_generation(self, name: str) -> int:
@@ -84,7 +84,7 @@ class Groups:
         return int(answer["value"])
 
     def page(self, *, after: str | None = None, limit: int = 100) -> Iterator[GroupRow]:
-        start = {**keys.group(after), **indexes.listed(indexes.GROUPS, after)} if after else None
+        start = {**group_keys.group(after), **indexes.listed(indexes.GROUPS, after)} if after else None
         items = self._table.query(
             indexes.all_of(indexes.GROUPS), index=indexes.LIST, start=start, limit=limit
         )
@@ -92,20 +92,20 @@ class Groups:
 
     def add_giant(self, name: str, step: keys.StepKey) -> None:
         """Note an open step that has more tasks than the group's other steps should wait for."""
-        self._table.batch_put([keys.giant(name, step)])
+        self._table.batch_put([group_keys.giant(name, step)])
 
     def remove_giant(self, name: str, step: keys.StepKey) -> None:
-        self._table.delete(keys.giant(name, step))
+        self._table.delete(group_keys.giant(name, step))
 
     def giants(self, name: str, *, most: int) -> list[keys.StepKey]:
         """Up to `most` of the large open steps of a group."""
-        partition = keys.partition_of(keys.group(name))
-        items = self._table.query(partition, prefix=keys.GIANTS, consistent=True, limit=most)
-        return [keys.parse_giant(item) for item in islice(items, most)]
+        partition = keys.partition_of(group_keys.group(name))
+        items = self._table.query(partition, prefix=group_keys.GIANTS, consistent=True, limit=most)
+        return [group_keys.parse_giant(item) for item in islice(items, most)]
 
     def note_unmatched(self, name: str, step: StepRow, ranks: Iterable[int], need: str, *, now: int) -> None:
         """Note tasks that no live worker of a group can run, for one that registers later."""
-        key = keys.unmatched(name, step.job_id, step.run, step.index)
+        key = group_keys.unmatched(name, step.job_id, step.run, step.index)
         update = Update(key).set(
             step=keys.step_reference(step.key), need=need, ttl=now // 1000 + KEEP_WORKER_SECONDS
         )
@@ -117,12 +117,12 @@ class Groups:
                 raise
 
     def unmatched(self, name: str) -> Iterator[Unmatched]:
-        partition = keys.partition_of(keys.group(name))
-        for item in self._table.query(partition, prefix=keys.UNMATCHED, consistent=True):
+        partition = keys.partition_of(group_keys.group(name))
+        for item in self._table.query(partition, prefix=group_keys.UNMATCHED, consistent=True):
             ranks = {int(rank) for rank in item.get("ranks", ())}
             if ranks:
                 yield Unmatched(name, keys.parse_step_reference(item["step"]), item["need"], ranks)
 
     def clear_unmatched(self, noted: Unmatched) -> None:
-        update = Update(keys.unmatched(noted.group, *noted.step))
+        update = Update(group_keys.unmatched(noted.group, *noted.step))
         self._table.update(update.delete("ranks", {str(rank) for rank in noted.ranks}))

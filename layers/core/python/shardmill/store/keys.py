@@ -1,4 +1,4 @@
-"""DynamoDB keys: the only module that spells a key or a key prefix; `indexes` has those of the indexes.
+"""DynamoDB keys: with `group_keys` the only module that spells a key; `indexes` has those of the indexes.
 
 Definitions, schedules, groups, workers and the identity of a job are keyed by name. All other rows of a job
 are keyed by its id and run, so that rows of an earlier job with the same name are never read by accident.
@@ -6,10 +6,8 @@ are keyed by its id and run, so that rows of an earlier job with the same name a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from shardmill.model.blocks import block_of, set_of
 
@@ -24,12 +22,6 @@ StepKey = tuple[str, int, int]
 KEY = ("pk", "sk")
 """The attributes that make a key."""
 
-EVERY_GROUP = "*"
-"""The name of the row that stands for all groups."""
-
-EVERY_APP = ""
-"""In place of a program: the workers of a group whatever they run."""
-
 _DEFINITION = "DEF#"
 _SCHEDULES = "SCHED#"
 _JOB = "JOB#"
@@ -37,16 +29,12 @@ _JOB_ROW = "job"
 _CHILD = "child#"
 _SCHEDULE = "s#"
 _BACKFILL = "b#"
-_MEMBER = "worker#"
-_UNMATCHED = "stuck#"
-_GIANT = "giant#"
 _WAITER = "waiter#"
 _BLOCK = "b"
 _OUTPUT = "o"
 _MAX_TIME = 10**14
 _MAX_VERSION = 10**8 - 1
 _MAX_STEP = 99_999
-_MAX_APP = 200
 
 
 def key_of(item: Mapping[str, Any]) -> Key:
@@ -64,7 +52,8 @@ def key_range(first: Key, last: Key) -> Range:
     return "sk", first["sk"], last["sk"]
 
 
-def _prefix(text: str) -> tuple[str, str]:
+def prefix(text: str) -> tuple[str, str]:
+    """The sort keys that begin with a text."""
     return "sk", text
 
 
@@ -88,7 +77,7 @@ def definition_child(job_name: str, child: str) -> Key:
     return {"pk": f"{_DEFINITION}{job_name}", "sk": f"{_CHILD}{child}"}
 
 
-DEFINITION_CHILDREN = _prefix(_CHILD)
+DEFINITION_CHILDREN = prefix(_CHILD)
 
 
 def parse_child(item: Mapping[str, Any]) -> str:
@@ -99,7 +88,7 @@ def schedule(job_name: str, schedule_id: str) -> Key:
     return {"pk": f"{_SCHEDULES}{job_name}", "sk": f"{_SCHEDULE}{schedule_id}"}
 
 
-SCHEDULES_OF_JOB = _prefix(_SCHEDULE)
+SCHEDULES_OF_JOB = prefix(_SCHEDULE)
 
 
 def parse_schedule(item: Mapping[str, Any]) -> tuple[str, str]:
@@ -128,7 +117,7 @@ def backfill(job_name: str, schedule_id: str, number: int) -> Key:
 
 
 def backfills_of(schedule_id: str) -> tuple[str, str]:
-    return _prefix(f"{_BACKFILL}{schedule_id}#")
+    return prefix(f"{_BACKFILL}{schedule_id}#")
 
 
 def parse_backfill(item: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -245,7 +234,7 @@ def block(job_id: str, run: int, step: int, number: int) -> Key:
     return {"pk": _tasks(job_id, run, step, set_of(number)), "sk": f"{_BLOCK}{number:05d}"}
 
 
-BLOCKS = _prefix(_BLOCK)
+BLOCKS = prefix(_BLOCK)
 
 
 def parse_block(item: Mapping[str, Any]) -> int:
@@ -260,7 +249,7 @@ def attempt(job_id: str, run: int, step: int, rank: int, attempt: int, worker: s
 
 
 def attempts_of(rank: int) -> tuple[str, str]:
-    return _prefix(_attempts(rank))
+    return prefix(_attempts(rank))
 
 
 def _attempts(rank: int) -> str:
@@ -272,7 +261,7 @@ def output(job_id: str, run: int, step: int, rank: int, attempt: int) -> Key:
     return {"pk": partition, "sk": f"{_OUTPUT}{rank:06d}#{attempt:05d}"}
 
 
-OUTPUTS = _prefix(_OUTPUT)
+OUTPUTS = prefix(_OUTPUT)
 
 
 def parse_output(item: Mapping[str, Any]) -> tuple[int, int]:
@@ -283,42 +272,6 @@ def parse_output(item: Mapping[str, Any]) -> tuple[int, int]:
 
 def worker(worker_id: str) -> Key:
     return {"pk": f"WORKER#{worker_id}", "sk": "worker"}
-
-
-def group(name: str) -> Key:
-    return {"pk": f"GROUP#{name}", "sk": "group"}
-
-
-def member(group_name: str, worker_id: str, app: str = EVERY_APP) -> Key:
-    """A worker of a group among all of them, or among those that run a program."""
-    return {"pk": f"GROUP#{group_name}", "sk": f"{members_with(app)[1]}{worker_id}"}
-
-
-def members_with(app: str) -> tuple[str, str]:
-    """The workers of a group that run a program, or all of them for `EVERY_APP`."""
-    name = quote(app, safe="")
-    short = name if len(name) <= _MAX_APP else hashlib.sha256(app.encode()).hexdigest()
-    return _prefix(f"{_MEMBER}{short}#")
-
-
-def unmatched(group_name: str, job_id: str, run: int, step: int) -> Key:
-    """Tasks of a step that no live worker of a group can run."""
-    return {"pk": f"GROUP#{group_name}", "sk": f"{_UNMATCHED}{job_id}#{run}#{step}"}
-
-
-UNMATCHED = _prefix(_UNMATCHED)
-
-
-def giant(group_name: str, step: StepKey) -> Key:
-    """An open step with more tasks than the other steps of the group should wait for."""
-    return {"pk": f"GROUP#{group_name}", "sk": f"{_GIANT}{step_reference(step)}"}
-
-
-def parse_giant(item: Mapping[str, Any]) -> StepKey:
-    return parse_step_reference(str(item["sk"]).removeprefix(_GIANT))
-
-
-GIANTS = _prefix(_GIANT)
 
 
 def slots(line: str) -> Key:
@@ -334,7 +287,7 @@ def parse_slot_waiter(item: Mapping[str, Any]) -> int:
     return int(str(item["sk"]).removeprefix(_WAITER))
 
 
-SLOT_WAITERS = _prefix(_WAITER)
+SLOT_WAITERS = prefix(_WAITER)
 
 
 def sort_time(milliseconds: int) -> str:

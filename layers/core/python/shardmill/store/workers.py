@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from shardmill.store import indexes, keys
+from shardmill.store import group_keys, indexes, keys
 from shardmill.store.codec import to_json
 from shardmill.store.rows import WorkerRow
 from shardmill.store.table import ConditionFailed, Table
@@ -193,27 +193,27 @@ class Workers:
         return {item["id"]: WorkerRow.from_item(item) for item in items}
 
     def members(
-        self, group: str, app: str = keys.EVERY_APP, *, after: str = "", limit: int = MEMBERS_PAGE
+        self, group: str, app: str = group_keys.EVERY_APP, *, after: str = "", limit: int = MEMBERS_PAGE
     ) -> tuple[list[WorkerRow], str]:
         """A page of workers of a group that run a program, and the id to continue after; empty at the end.
 
         Memberships of workers that expired, or that registered again without the group or the program, are
         deleted.
         """
-        partition = keys.partition_of(keys.group(group))
-        start = keys.member(group, after, app) if after else None
+        partition = keys.partition_of(group_keys.group(group))
+        start = group_keys.member(group, after, app) if after else None
         found = self._table.query(
-            partition, prefix=keys.members_with(app), consistent=True, limit=limit, start=start
+            partition, prefix=group_keys.members_with(app), consistent=True, limit=limit, start=start
         )
         members = list(islice(found, limit))
         workers = self.by_id(item["id"] for item in members)
         valid = [
             worker
             for worker in workers.values()
-            if group in worker.groups and app in (keys.EVERY_APP, *worker.apps)
+            if group in worker.groups and app in (group_keys.EVERY_APP, *worker.apps)
         ]
         outdated = {item["id"] for item in members} - {worker.id for worker in valid}
-        self._table.batch_delete([keys.member(group, worker_id, app) for worker_id in outdated])
+        self._table.batch_delete([group_keys.member(group, worker_id, app) for worker_id in outdated])
         return valid, members[-1]["id"] if len(members) == limit else ""
 
     def page(self, *, after: str | None, limit: int) -> Iterator[WorkerRow]:
@@ -226,9 +226,9 @@ class Workers:
 
 def _memberships(worker: WorkerRow) -> list[keys.Key]:
     return [
-        keys.member(group, worker.id, app)
+        group_keys.member(group, worker.id, app)
         for group in worker.groups
-        for app in dict.fromkeys((keys.EVERY_APP, *worker.apps))
+        for app in dict.fromkeys((group_keys.EVERY_APP, *worker.apps))
     ]
 
 

@@ -11,7 +11,7 @@ from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.fault import fault, faults_of
 from shardmill.model.worker import GroupName, GroupRequest
-from shardmill.store.keys import EVERY_GROUP
+from shardmill.store.group_keys import EVERY_GROUP
 from shardmill.store.rows import GroupRow
 
 DEFAULT_LEASE_SECONDS = 60

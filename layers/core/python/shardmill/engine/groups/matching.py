@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shardmill.engine.mill import Mill
 from shardmill.engine.template_context import program_of
 from shardmill.model.templates.render import TemplateError
-from shardmill.store.keys import EVERY_APP, EVERY_GROUP
+from shardmill.store.group_keys import EVERY_APP, EVERY_GROUP
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
 ANY = "*"
