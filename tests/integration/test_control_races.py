@@ -13,6 +13,7 @@ from shardmill.model.states import JobState, StepState
 from support.moto.cloud import Cloud
 from support.scenarios.interrupter import Interruption
 from support.scenarios.race import Action, Event, PlannedInterruption, Race, race_factory
+from support.watch import observing
 
 CHAIN = {"steps": [{"stepName": "a", "sharding": 3}, {"stepName": "b", "dependentStep": "a"}]}
 PHASES = {
@@ -157,7 +158,8 @@ def test_state_changes_are_listed_in_the_order_of_their_writes(begin: Begin) -> 
     assert job is not None
     recorded = [Change.decode(text).state for text in job.history]
     assert recorded[-3:] == ["SUSPENDED", "QUEUED", "SUSPENDED"]
-    assert [each.state for each in history(race.mill, job) if each.step_name is None] == recorded
+    with observing():
+        assert [each.state for each in history(race.mill, job) if each.step_name is None] == recorded
 
 
 @pytest.mark.parametrize("nth", range(3, 8))

@@ -95,6 +95,9 @@ FIRST_ACTIONS: st.SearchStrategy[list[Action]] = st.sampled_from(
 )
 """Actions before the script."""
 
+AWS_SEED = st.integers(0, 99)
+"""Which reads are stale."""
+
 
 @pytest.mark.timeout(36_000)
 def test_invariants_hold_for_any_race_of_actions(cloud: Cloud) -> None:
@@ -108,9 +111,9 @@ def test_invariants_hold_for_any_race_of_actions(cloud: Cloud) -> None:
             phases=[Phase.generate, *([Phase.shrink] if SHRINK else [])],
             suppress_health_check=list(HealthCheck),
         )
-        @given(st.sampled_from(SHAPES), st.lists(EVENT, min_size=3, max_size=10), FIRST_ACTIONS)
-        def scripts(shape: dict[str, Any], script: list[Event], first: list[Action]) -> None:
-            race = begin(RETRIES | shape)
+        @given(st.sampled_from(SHAPES), st.lists(EVENT, min_size=3, max_size=10), FIRST_ACTIONS, AWS_SEED)
+        def scripts(shape: dict[str, Any], script: list[Event], first: list[Action], aws: int) -> None:
+            race = begin(RETRIES | shape, seed=aws)
             try:
                 run_script(race, [*(Event(0, action) for action in first), *script])
             except BaseException as error:

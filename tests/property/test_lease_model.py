@@ -56,6 +56,7 @@ from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
 from support.aws_rules.faults import Faults
 from support.aws_rules.queues import Receipts
+from support.aws_rules.stale_reads import StaleReads, stale_reads
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import shuffle_queues
 from support.moto.stack import ACCOUNT, REGION
@@ -122,12 +123,13 @@ SHAPES = st.lists(
 
 
 class LeaseMachine(RuleBasedStateMachine):
-    def __init__(self, cloud: Cloud, clock: ManualClock) -> None:
+    def __init__(self, cloud: Cloud, clock: ManualClock, stale: StaleReads) -> None:
         super().__init__()
-        self.clock = clock
+        self.clock, self.stale = clock, stale
         self.clock.ms = BEGIN
         self.table = dynamodb_backends[ACCOUNT][REGION].get_table(cloud.table)
         self.table.items.clear()
+        self.stale.begin(seed=0)
         settings_ = Settings.from_environment()
         self.queues = RecordingQueues(clients.sqs(), settings_.dead_queue)
         self.queues.received = []
@@ -146,8 +148,14 @@ class LeaseMachine(RuleBasedStateMachine):
         self.contradictions: set[tuple[str, int]] = set()
         """Attempts whose end a later report of a direct worker contradicts; that report is recorded."""
 
-    @initialize(shapes=SHAPES, others=st.sampled_from(OTHER_WORKERS))
-    def begin(self, shapes: list[tuple[tuple[int, int | None], str, int, Limits]], others: list[str]) -> None:
+    @initialize(shapes=SHAPES, others=st.sampled_from(OTHER_WORKERS), aws_seed=st.integers(0, 99))
+    def begin(
+        self,
+        shapes: list[tuple[tuple[int, int | None], str, int, Limits]],
+        others: list[str],
+        aws_seed: int,
+    ) -> None:
+        self.stale.begin(aws_seed)
         steps = [
             {
                 "stepName": f"s{at}",
@@ -700,12 +708,16 @@ class LeaseMachine(RuleBasedStateMachine):
 @pytest.mark.timeout(3600)
 def test_leases_reports_and_retries_match_the_model(cloud: Cloud) -> None:
     clock = ManualClock()
-    with queue_clock(clock), Faults(rules=False) as faults:
+    with (
+        queue_clock(clock),
+        Faults(rules=False) as faults,
+        stale_reads(faults.add_rule, clock=clock) as stale,
+    ):
         faults.add_rule(Receipts().around)
 
         def machine() -> LeaseMachine:
             faults.calls.clear()
-            return LeaseMachine(cloud, clock)
+            return LeaseMachine(cloud, clock, stale)
 
         run_state_machine_as_test(
             machine,

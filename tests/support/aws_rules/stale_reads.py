@@ -63,9 +63,10 @@ class StaleReads:
         finally:
             self._thread.views = {}
 
-    def forget(self) -> None:
-        """Drop what was recorded, when the test replaces the contents of a table."""
+    def begin(self, seed: int) -> None:
+        """Begin again with other contents of the tables, which the test replaced."""
         self._changes.clear()
+        self.random.seed(seed)
 
     @contextmanager
     def recording(self) -> Iterator[None]:

@@ -33,6 +33,7 @@ from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommu
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
 from support.moto.items import items_all_or_nothing
+from support.moto.queues import queues_with_limits
 from support.watch import belongs_to_aws
 
 Method = Callable[..., Any]
@@ -54,6 +55,7 @@ def repaired_moto() -> Iterator[None]:
     with (
         one_request_at_a_time(),
         one_queue_move_at_a_time(),
+        queues_with_limits(),
         executions_that_are_ready(),
         executions_that_can_be_stopped(),
         errors_that_nothing_catches(),

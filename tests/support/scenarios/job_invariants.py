@@ -12,6 +12,7 @@ from shardmill.model.states import JOB_MOVES, STEP_MOVES, JobState, StepState, T
 from shardmill.store.rows import JobRow, StepRow
 from support.scenarios.race import Race
 from support.scenarios.race_environment import block_key
+from support.watch import observing
 
 Ends = dict[tuple[int, int, int], Shard]
 
@@ -97,7 +98,8 @@ class JobInvariants:
 
     def _check_published_history(self, job: JobRow) -> None:
         """The published history lists the moves of each row in their order."""
-        published = history(self.race.mill, job)
+        with observing():
+            published = history(self.race.mill, job)
         rows: dict[tuple[str | None, int], list[str]] = {
             (None, run): job.history for run in range(1, job.run + 1)
         }

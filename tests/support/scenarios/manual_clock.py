@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -22,8 +22,8 @@ class ManualClock:
 
 
 @contextmanager
-def queue_clock(clock: ManualClock) -> Iterator[None]:
-    """Let moto's queues use a clock for visibility timeouts and delays."""
+def queue_clock(clock: Callable[[], float]) -> Iterator[None]:
+    """Let moto's queues use a clock, in milliseconds, for visibility timeouts, delays and retention."""
     with (
         patch.object(moto_sqs, "unix_time_millis", lambda: float(clock())),
         patch.object(moto_sqs, "unix_time", lambda: clock() / 1000),

@@ -8,10 +8,10 @@ own caches.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from shardmill.engine.errors import Conflict, MillError, NotFound
 from shardmill.model.states import JobState, StepState, TaskState
@@ -19,6 +19,7 @@ from shardmill.store.table import RowGone
 from support.aws_rules.call import ProcessKilled
 from support.aws_rules.faults import Faults
 from support.aws_rules.queues import Receipts
+from support.aws_rules.stale_reads import stale_reads
 from support.moto.cloud import Cloud
 from support.scenarios.interrupter import Interrupter, Interruption, Moment
 from support.scenarios.manual_clock import BEGIN, ManualClock, queue_clock
@@ -137,17 +138,28 @@ class Race(RaceActions):
         }
 
 
+class Begin(Protocol):
+    def __call__(self, document: dict[str, Any], *, seed: int = 0) -> Race: ...
+
+
 @contextmanager
-def race_factory(cloud: Cloud) -> Iterator[Callable[[dict[str, Any]], Race]]:
-    """Yield a function that starts a race with a definition; races run one after the other."""
+def race_factory(cloud: Cloud) -> Iterator[Begin]:
+    """Yield a function that starts a race with a definition; races run one after the other.
+
+    Eventually consistent reads are stale; `seed` chooses which, and what they miss."""
     clock, interrupter = ManualClock(), Interrupter()
-    with queue_clock(clock), Faults(rules=False) as faults:
+    with (
+        queue_clock(clock),
+        Faults(rules=False) as faults,
+        stale_reads(faults.add_rule, clock=clock) as stale,
+    ):
         faults.add_rule(Receipts().around)
         faults.add_rule(interrupter.around)
 
-        def begin(document: dict[str, Any]) -> Race:
+        def begin(document: dict[str, Any], *, seed: int = 0) -> Race:
             faults.calls.clear()
             race = Race(cloud, clock, interrupter)
+            stale.begin(seed)
             race.begin(document)
             return race
 
