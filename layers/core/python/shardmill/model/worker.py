@@ -16,6 +16,7 @@ from shardmill.model.states import TaskState
 from shardmill.model.transfers import MAX_STORED, Stored
 
 MAX_BATCH = 10
+MAX_HELD = 2_000
 MAX_WAIT_SECONDS = 20
 MAX_OUTPUT_BYTES = 65_536
 REPORT_STATUSES = ("ok", "already", "stale-attempt", "foreign-attempt", "wrong-group", "unknown-task")
@@ -124,7 +125,7 @@ class HeldTask(Model):
 
 class Heartbeat(Model):
     session: int
-    work: list[HeldTask] = Field(default_factory=list, max_length=2_000)
+    work: list[HeldTask] = Field(default_factory=list, max_length=MAX_HELD)
     offline: bool = Field(
         default=False, description="the worker takes no more tasks and leaves when it holds none"
     )

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from shardmill.model.history import ENGINE, Change
 from shardmill.store import indexes, keys
+from shardmill.store.history import update_with_history
 from shardmill.store.rows import JobRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Item, Update
@@ -39,10 +40,10 @@ class Deadlines:
     def mark_late(self, job: JobRow, reason: str, now: int) -> JobRow | None:
         """Mark a job as late and return it; None if it changed since it was read."""
         update = Update(keys.job(job.id)).set(late=True, update_time=now)
-        update.append("history", Change(now, job.state.value, job.run, ENGINE, reason).encode())
         update.if_equal(run=job.run, state=job.state.value, late=False)
+        change = Change(now, job.state.value, job.run, ENGINE, reason)
         try:
-            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+            return JobRow.from_item(update_with_history(self._table, update, change))
         except ConditionFailed:
             return None
 

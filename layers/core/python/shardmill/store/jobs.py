@@ -11,6 +11,7 @@ from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
 from shardmill.store.deadlines import deadline_rows
+from shardmill.store.history import update_with_history
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
 from shardmill.store.steps import Steps
@@ -99,12 +100,10 @@ class Jobs(Steps):
         update = Update(keys.job(job_id)).set(
             **indexes.job_state(state.value), update_time=now, **changes, **_due(due)
         )
-        update.append(
-            "history", Change(now, state.value, run, actor, reason or changes.get("notes") or "").encode()
-        )
         update.if_equal(run=run).if_in("state", [source.value for source in sources])
+        change = Change(now, state.value, run, actor, reason or changes.get("notes") or "")
         try:
-            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+            return JobRow.from_item(update_with_history(self._table, update, change))
         except ConditionFailed:
             return None
 
@@ -137,14 +136,16 @@ class Jobs(Steps):
         )
         if expires is not None:
             update.set(expires=expires)
-        update.set(**_due(due)).append("history", Change(now, state, job.run + 1, actor, reason).encode())
+        update.set(**_due(due))
+        change = Change(now, state, job.run + 1, actor, reason)
         update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
         update.remove("event_pending", "heirs_pending", "replaces")
         update.if_equal(run=job.run).if_in("state", [source.value for source in sources])
         if deadline is not None:
-            return self._with_deadline(job.id, update.set(deadline=deadline, late=False), deadline)
+            update.set(deadline=deadline, late=False).append("history", change.encode())
+            return self._with_deadline(job.id, update, deadline)
         try:
-            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+            return JobRow.from_item(update_with_history(self._table, update, change))
         except ConditionFailed:
             return None
 
@@ -172,10 +173,10 @@ class Jobs(Steps):
         update = Update(keys.job(job.id)).set(
             changes=to_json(changes), unapplied=True, priority=priority, groups=groups, update_time=now
         )
-        update.append("history", Change(now, job.state.value, job.run, actor, reason).encode())
         update.if_equal(run=job.run, state=job.state.value, changes=to_json(job.changes))
+        change = Change(now, job.state.value, job.run, actor, reason)
         try:
-            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+            return JobRow.from_item(update_with_history(self._table, update, change))
         except ConditionFailed:
             return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import Enum
@@ -13,6 +13,7 @@ from typing import Any, Self, cast, get_type_hints
 from shardmill.store.codec import to_json
 
 _JSON = "json"
+_NUMBER_BYTES = 21
 
 
 def json_field(empty: Callable[[], Any] = dict) -> Any:
@@ -53,6 +54,14 @@ def _decoder(each: Field[Any], hint: Any) -> Callable[[Any], Any] | None:
     return hint if isinstance(hint, type) and issubclass(hint, Enum) else None
 
 
+def _bytes(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, Mapping):
+        return sum(len(name) + _bytes(each) + 1 for name, each in value.items())
+    return sum(_bytes(each) + 1 for each in value) if isinstance(value, Iterable) else _NUMBER_BYTES
+
+
 class Row:
     """An immutable dataclass that is stored as one item, with one attribute for each field."""
 
@@ -84,6 +93,11 @@ class Row:
             elif value is not None and value != set() and value != "":
                 item[name] = str(value) if isinstance(value, str) else value
         return item
+
+    @property
+    def stored_bytes(self) -> int:
+        """About how many bytes the item has; DynamoDB allows 400 KB."""
+        return sum(len(name) + _bytes(value) for name, value in self.to_item().items())
 
     def evolve(self, **changes: Any) -> Self:
         """A copy with other values for some fields."""

@@ -9,6 +9,7 @@ from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JobState, StepState, step_sources_of
 from shardmill.store import keys
 from shardmill.store.codec import to_json
+from shardmill.store.history import update_with_history
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.table import TRANSACTION_LIMIT, ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -99,10 +100,10 @@ class Steps:
         reason: str = "",
     ) -> StepRow | None:
         update.set(state=state.value, update_time=now)
-        update.append("history", Change(now, state.value, run, actor, reason).encode())
         update.if_in("state", [source.value for source in sources])
+        change = Change(now, state.value, run, actor, reason)
         try:
-            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
+            return StepRow.from_item(update_with_history(self._table, update, change))
         except ConditionFailed:
             return None
 

@@ -58,6 +58,12 @@ class Update:
         self.clauses.setdefault("SET", []).append(clause)
         return self
 
+    def remove_elements(self, name: str, indexes: Iterable[int]) -> Update:
+        """Remove elements of a list by their indexes."""
+        alias = self._name(name)
+        self.clauses.setdefault("REMOVE", []).extend(f"{alias}[{index}]" for index in indexes)
+        return self
+
     def set_once(self, name: str, value: Any) -> Update:
         alias = self._name(name)
         clause = f"{alias} = if_not_exists({alias}, {self._value(value)})"
@@ -101,6 +107,11 @@ class Update:
         """Require that a set or list has fewer than `size` members, or is absent."""
         alias = self._name(name)
         self.conditions.append(f"(attribute_not_exists({alias}) OR size({alias}) < {self._value(size)})")
+        return self
+
+    def if_length(self, name: str, length: int) -> Update:
+        """Require that a set or list has exactly `length` members."""
+        self.conditions.append(f"size({self._name(name)}) = {self._value(length)}")
         return self
 
     def if_room_for(self, name: str, member: str, size: int) -> Update:

@@ -17,7 +17,10 @@ from shardmill.engine.running.changes import ALL_STEPS, Changes, apply_changes
 from shardmill.model.actor import Actor
 from shardmill.model.base import spelled
 from shardmill.model.fault import fault
+from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow
+
+MAX_CHANGES_BYTES = 30_000
 
 
 def change(
@@ -41,6 +44,7 @@ def change(
             state = present.state if present else "gone"
             raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
         merged = _merged(present.changes, requested, step_name)
+        _check_size(merged)
         if merged == present.changes:
             return apply_changes(mill, present, now) if present.unapplied else present
         groups = _groups(present, requested, step_name)
@@ -71,6 +75,14 @@ def _check(mill: Mill, job: JobRow, requested: Changes, step_name: str, now: int
         name = missing[0]
         text = f"there is no worker group {name!r}; create it with PUT /v1/groups/{name}"
         wrong = fault(("workerGroups", list(wanted).index(name)), "unknown-group", text)
+        raise RequestInvalid("the change is not valid", faults=[wrong.model_dump()])
+
+
+def _check_size(merged: Changes) -> None:
+    size = len(to_json(merged).encode())
+    if size > MAX_CHANGES_BYTES:
+        text = f"all changes have {size} bytes; the limit is {MAX_CHANGES_BYTES}: change all steps at once"
+        wrong = fault(("stepName",), "too-many-changes", text)
         raise RequestInvalid("the change is not valid", faults=[wrong.model_dump()])
 
 

@@ -23,7 +23,7 @@ from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_VALUE_BYTES = 200_000
-MAX_STEP_BYTES = 380_000  # of an item of 400 KB; the rest is for attributes that are added later
+MAX_STEP_BYTES = 330_000  # of an item of 400 KB; the rest is for attributes that are added later
 _INTEGER_DIGITS = 7
 _OPEN_TRIES = 6
 

@@ -12,7 +12,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.lease import lease
 from shardmill.engine.workers import registry
 from shardmill.engine.workers.registry import heartbeat_seconds
-from shardmill.model.worker import Lease, LeaseRequest
+from shardmill.model.worker import MAX_HELD, Lease, LeaseRequest
 from shardmill.store.rows import GroupRow, WorkerRow
 from shardmill.store.workers import Tally
 
@@ -30,6 +30,10 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
         raise _stale(worker)
     if not worker.takes_tasks:
         raise WorkerSuspended(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
+    if len(worker.work) >= MAX_HELD:
+        raise WorkerSuspended(
+            f"worker {worker.name!r} holds {len(worker.work)} tasks and takes no more; report or release some"
+        )
     groups = _active_groups(mill, worker, clock())
     began = clock()
     deadline = began + request.wait_seconds * 1000

@@ -20,6 +20,7 @@ from shardmill.model.notify import MAX_NOTICES, Notice
 from shardmill.model.time.deadline import TimeOfDay
 
 MAX_STEPS = 2_000
+MAX_GROUPS = 100
 MAX_ITEMS = 10_000
 MAX_DEPENDENCIES = 40  # all of them are written in one transaction
 
@@ -166,7 +167,7 @@ class StepDefine(Model):
     fail_fast: bool = False
     tolerated_failures: Tolerance = 0
     max_task_count: int | None = Field(default=None, ge=1, le=MAX_SHARDS)
-    worker_groups: list[Name] = Field(default_factory=list)
+    worker_groups: list[Name] = Field(default_factory=list, max_length=MAX_GROUPS)
     priority: Whole | None = None
     params: Params = Field(default_factory=dict)
     failed_retries: Retries | None = None
@@ -192,7 +193,7 @@ class JobDefine(Model):
     job_name: Name
     description: str | None = None
     params: Params = Field(default_factory=dict)
-    worker_groups: list[Name] = Field(default_factory=list)
+    worker_groups: list[Name] = Field(default_factory=list, max_length=MAX_GROUPS)
     priority: Whole = 1
     app_name: str | None = Field(default=None, min_length=1, max_length=64)
     failed_retries: Retries = 0
@@ -203,7 +204,7 @@ class JobDefine(Model):
     lost_retries: Retries = 5
     timeout_seconds: Limit | None = None
     on_failure: Literal["fail", "suspend"] = "fail"
-    concurrency: int | None = Field(default=None, ge=1, le=1_000_000)
+    concurrency: int | None = Field(default=None, ge=1, le=5_000)
     dependencies: list[Dependency] = Field(default_factory=list, max_length=MAX_DEPENDENCIES)
     expired_seconds: Limit = 86_400
     retention_days: int | None = Field(default=None, ge=1, le=36_600)
