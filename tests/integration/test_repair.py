@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from shardmill.engine.repair import end_failed_execution
 from shardmill.engine.tasks import completion
 from support.aws_rules.faults import Faults
 from support.fakes.lambda_server import FunctionError
@@ -104,6 +105,22 @@ def test_a_job_that_cannot_be_planned_fails_with_a_note(runner: JobRunner) -> No
     job = runner.run(timeout=60)
     assert job["state"] == "FAILED"
     assert "could not be planned" in job["notes"]
+
+
+@pytest.mark.parametrize("end", ["caught", "timed out"])
+def test_a_job_whose_steps_have_started_does_not_fail_with_its_plan(runner: JobRunner, end: str) -> None:
+    runner.define({"stepName": "a", "sharding": 2})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["state"] == "QUEUED")
+    job = runner.mill.jobs.find("orders", "t1")
+    assert job is not None
+    error = {"Error": "States.Timeout", "Cause": "the function ended after it had started the steps"}
+    if end == "caught":
+        runner.cloud.invoke("orchestrate", {"action": "fail", "jobId": job.id, "run": 1, "error": error})
+    else:
+        end_failed_execution(runner.mill, f"{job.id}-r1", "TIMED_OUT", runner.worker.clock())
+    assert runner.job()["state"] == "QUEUED"
+    assert runner.run()["state"] == "SUCCESS"
 
 
 def test_the_tick_publishes_the_end_of_a_job_after_an_event_bus_outage(

@@ -77,7 +77,7 @@ def test_an_entry_that_is_appended_while_old_ones_are_removed_is_kept(
 def test_changes_of_more_steps_than_the_row_holds_are_rejected(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change, "MAX_CHANGES_BYTES", 60)
+    monkeypatch.setattr(change, "MAX_CHANGES_BYTES", 40)
     open_job(runner)
     path = "/v1/jobs/orders/t1:change"
     runner.post(path, {"stepName": "a", "failedRetries": 2})

@@ -150,8 +150,11 @@ def _identity(job: JobRow) -> dict[str, Any]:
 
 
 def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
-    """Fail a Job that could not be planned."""
+    """Fail a Job that could not be planned.
+
+    A Job that is QUEUED has all its steps, and some may run: it goes on, and the tick starts what is missing.
+    """
     job = mill.jobs.get(job_id)
     if job and job.run == run:
-        sources = (JobState.INIT, JobState.WAITING, JobState.QUEUED)
-        end_early(mill, job, JobState.FAILED, sources, f"the job could not be planned: {cause}"[:1000], now)
+        notes = f"the job could not be planned: {cause}"[:1000]
+        end_early(mill, job, JobState.FAILED, (JobState.INIT, JobState.WAITING), notes, now)
