@@ -12,6 +12,7 @@ from shardmill.model.history import Change
 from shardmill.model.states import JobState, StepState
 from support.moto.cloud import Cloud
 from support.scenarios.interrupter import Interruption
+from support.scenarios.job_invariants import JobInvariants
 from support.scenarios.race import Action, Event, PlannedInterruption, Race, race_factory
 from support.watch import observing
 
@@ -173,3 +174,47 @@ def test_a_deletion_completes_an_interrupted_kill(begin: Begin, first: str, nth:
     assert set(states(race).values()) == {StepState.KILLED}
     race.run_until_idle()
     assert race.all_leases == []
+
+
+@pytest.mark.xfail(
+    strict=True, reason="nothing completes a forced step whose process ended: tasks and execution stay open"
+)
+@pytest.mark.parametrize("nth", range(4, 8))
+def test_an_interrupted_force_of_a_step_is_completed(begin: Begin, nth: int) -> None:
+    race = begin(CHAIN)
+    race.perform(("lease", 0, 0))
+    assert race.run_event(Event(0, ("force_step", 0, 0), PlannedInterruption("crash", nth))) == "crashed"
+    race.run_until_idle()
+    JobInvariants(race).check_final_state()
+
+
+@pytest.mark.parametrize("skew_ms", [3_000, -3_000])
+def test_a_worker_whose_clock_is_wrong_ends_no_task_twice(cloud: Cloud, skew_ms: int) -> None:
+    """It may take a task from another worker; the report of the earlier attempt is then stale."""
+    with race_factory(cloud) as start:
+        race = start(CHAIN, skew_ms=skew_ms)
+        race.perform(RUN_EXECUTIONS)
+        invariants = JobInvariants(race)
+        for seconds, action in [
+            (0, ("lease", 1, 0)),
+            (58, ("lease", 0, 3)),
+            (0, ("success", 1, 0)),
+            (0, ("fail", 0, 1)),
+            (3, ("lease", 1, 3)),
+            (58, ("lease", 0, 3)),
+            (0, ("report_late", 0, 1)),
+        ]:
+            race.run_event(Event(seconds, action))
+            invariants.check()
+        race.run_until_idle()
+        invariants.check_final_state()
+
+
+def test_a_job_succeeds_when_lambda_throttles_each_state(begin: Begin) -> None:
+    race = begin(PHASES)
+    for _ in range(12):
+        race.perform(("throttle", 0, 1))
+        race.perform(("run_executions", 0, 0))
+        race.perform(("lease", 0, 3))
+        race.perform(("success", 0, 0))
+    assert state(race) is JobState.SUCCESS

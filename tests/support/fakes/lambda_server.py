@@ -12,15 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from urllib.parse import unquote
 
 from support.aws_rules.call import ProcessKilled
+from support.aws_rules.lambda_concurrency import LambdaConcurrency, TooManyRequests
 
 Handler = Callable[[Any, Any], Any]
 
 _fresh = itertools.count(1)
+_ASYNC_RETRY_SECONDS = 0.02  # on AWS one second at first, five minutes in the end, for six hours
 
 
 class FunctionError(Exception):
@@ -74,11 +76,16 @@ class Functions:
     handlers: Mapping[str, Handler]
     timeouts: Mapping[str, float]
     physical: Mapping[str, str]
+    concurrency: LambdaConcurrency = field(default_factory=LambdaConcurrency)
 
     def invoke(self, name: str, event: Any) -> Any:
-        """Call a handler as Lambda does: JSON in, JSON out; raises FunctionError."""
+        """Call a handler as Lambda does: JSON in, JSON out; raises FunctionError or TooManyRequests."""
         if name not in self.handlers:
             raise KeyError(f"no function {name!r}; there are {', '.join(sorted(self.handlers))}")
+        with self.concurrency.invocation(name):
+            return self._run(name, event)
+
+    def _run(self, name: str, event: Any) -> Any:
         context = Context(
             self.physical.get(name, name),
             f"arn:aws:lambda:us-east-1:123456789012:function:{self.physical.get(name, name)}",
@@ -119,6 +126,20 @@ class LambdaServer:
     url: str
     functions: Functions
     custom_resource_answers: list[dict[str, Any]] = field(default_factory=list)
+    closing: Event = field(default_factory=Event)
+
+    def invoke_async(self, name: str, event: Any) -> None:
+        """Run an event that Lambda accepted; one that is throttled stays queued and is tried again."""
+        while True:
+            try:
+                self.functions.invoke(name, event)
+            except TooManyRequests:
+                if self.closing.wait(_ASYNC_RETRY_SECONDS):
+                    return
+                continue
+            except FunctionError as fault:
+                print(f"asynchronous invocation failed: {fault}", file=sys.stderr)
+            return
 
 
 @contextmanager
@@ -133,6 +154,7 @@ def lambda_server(functions: Functions) -> Iterator[LambdaServer]:
     try:
         yield started
     finally:
+        started.closing.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -162,13 +184,16 @@ class _Requests(BaseHTTPRequestHandler):
             )
             return
         if self.headers.get("X-Amz-Invocation-Type") == "Event":
-            Thread(target=_invoke_async, args=(functions, name, event), daemon=True).start()
+            Thread(target=self._server.invoke_async, args=(name, event), daemon=True).start()
             self._respond(202, b"")
             return
         try:
             self._respond(200, json.dumps(functions.invoke(name, event)).encode())
         except FunctionError as fault:
             self._respond(200, json.dumps(fault.payload).encode(), {"X-Amz-Function-Error": "Unhandled"})
+        except TooManyRequests as throttle:
+            problem = {"Type": "User", "message": str(throttle), "Reason": throttle.reason}
+            self._respond(429, json.dumps(problem).encode(), {"X-Amzn-ErrorType": "TooManyRequestsException"})
 
     @property
     def _server(self) -> LambdaServer:
@@ -180,15 +205,10 @@ class _Requests(BaseHTTPRequestHandler):
 
     def _respond(self, status: int, body: bytes, headers: Mapping[str, str] = {}) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **headers}.items():
+        # Step Functions names the id of a request that failed.
+        always = {"Content-Type": "application/json", "X-Amzn-RequestId": str(uuid.uuid4())}
+        for name, value in {**always, **headers}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-
-def _invoke_async(functions: Functions, name: str, event: Any) -> None:
-    try:
-        functions.invoke(name, event)
-    except FunctionError as fault:
-        print(f"asynchronous invocation failed: {fault}", file=sys.stderr)

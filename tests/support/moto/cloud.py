@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError, Functions, LambdaServer
 from support.moto.http_api import Answer, HttpApi
 from support.moto.stack import ACCOUNT, REGION, Clients, Stack
@@ -204,7 +205,7 @@ class Cloud:
     def _deliver(self, url: str, function: str, messages: list[Any]) -> int:
         try:
             answer = self.invoke(function, {"Records": [_record(url, message) for message in messages]})
-        except FunctionError as fault:
+        except (FunctionError, TooManyRequests) as fault:
             print(fault)
             return 0
         failed = {item["itemIdentifier"] for item in (answer or {}).get("batchItemFailures", [])}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 
 Invoke = Callable[[str, Any], Any]
@@ -66,7 +67,7 @@ class HttpApi:
                 return refusal
         try:
             return _answer(self.invoke(route.function, event))
-        except FunctionError as fault:
+        except (FunctionError, TooManyRequests) as fault:
             print(fault)
             return _message(500, "Internal Server Error")
 
@@ -85,7 +86,7 @@ class HttpApi:
             asked["identitySource"] = [token]
         try:
             answer = self.invoke(authorizer, asked)
-        except FunctionError as fault:
+        except (FunctionError, TooManyRequests) as fault:
             print(fault)
             return _message(500, "Internal Server Error")
         if not answer.get("isAuthorized"):

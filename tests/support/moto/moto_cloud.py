@@ -20,6 +20,7 @@ from moto.core.config import DefaultConfig
 from moto.sqs.models import sqs_backends
 
 from shardmill.aws import clients
+from support.aws_rules.lambda_concurrency import LambdaConcurrency
 from support.fakes.lambda_server import Functions, Handler, lambda_server, load_handlers
 from support.moto.cloud import Cloud
 from support.moto.http_api import HttpApi
@@ -70,7 +71,8 @@ def moto_cloud(
         resources.enter_context(patch.dict(os.environ, environment))
         resources.enter_context(_cold_caches())
         loaded = load_handlers(root) if handlers is None else handlers
-        functions = Functions(loaded, stack.timeouts, stack.functions)
+        concurrency = LambdaConcurrency(reserved=stack.reserved)
+        functions = Functions(loaded, stack.timeouts, stack.functions, concurrency)
         server = resources.enter_context(lambda_server(functions))
         resources.enter_context(patch.dict(os.environ, {"AWS_ENDPOINT_URL_LAMBDA": server.url}))
         cloud = Cloud(stack, functions, HttpApi(stack.routes(), functions.invoke), environment, TOKEN)

@@ -49,6 +49,8 @@ class Stack:
     machines: dict[str, str] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
     timeouts: dict[str, float] = field(default_factory=dict)
+    reserved: dict[str, int] = field(default_factory=dict)
+    """Reserved concurrency."""
 
     @property
     def name(self) -> str:
@@ -171,6 +173,8 @@ class Stack:
         globals_ = self.template.document.get("Globals", {}).get("Function", {})
         self.functions[folder] = name
         self.timeouts[folder] = float(raw.get("Timeout", globals_.get("Timeout", 3)))
+        if "ReservedConcurrentExecutions" in raw:
+            self.reserved[folder] = int(self.template.resolve(raw["ReservedConcurrentExecutions"]))
         self._known(logical, name, f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}")
 
     def _machine(self, logical: str, raw: dict[str, Any]) -> None:

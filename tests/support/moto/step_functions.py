@@ -14,6 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from support.aws_rules.call import ProcessKilled
+from support.aws_rules.lambda_concurrency import TooManyRequests
 
 Invoke = Callable[[dict[str, Any]], Any]
 UpdateItem = Callable[..., Any]
@@ -214,6 +215,8 @@ def _in_words(error: BaseException) -> tuple[str, str]:
     if isinstance(error, ClientError) and error.operation_name == "UpdateItem":
         code = error.response["Error"]["Code"]
         return f"DynamoDb.{code}", str(error)
+    if isinstance(error, TooManyRequests):
+        return "Lambda.TooManyRequestsException", str(error)
     told = {"errorType": type(error).__name__, "errorMessage": str(error)}
     return type(error).__name__, json.dumps(told)
 

@@ -139,14 +139,15 @@ class Race(RaceActions):
 
 
 class Begin(Protocol):
-    def __call__(self, document: dict[str, Any], *, seed: int = 0) -> Race: ...
+    def __call__(self, document: dict[str, Any], *, seed: int = 0, skew_ms: int = 0) -> Race: ...
 
 
 @contextmanager
 def race_factory(cloud: Cloud) -> Iterator[Begin]:
     """Yield a function that starts a race with a definition; races run one after the other.
 
-    Eventually consistent reads are stale; `seed` chooses which, and what they miss."""
+    Eventually consistent reads are stale: `seed` chooses which, and what they miss. The clock of the first
+    worker is ahead by `skew_ms`."""
     clock, interrupter = ManualClock(), Interrupter()
     with (
         queue_clock(clock),
@@ -156,9 +157,9 @@ def race_factory(cloud: Cloud) -> Iterator[Begin]:
         faults.add_rule(Receipts().around)
         faults.add_rule(interrupter.around)
 
-        def begin(document: dict[str, Any], *, seed: int = 0) -> Race:
+        def begin(document: dict[str, Any], *, seed: int = 0, skew_ms: int = 0) -> Race:
             faults.calls.clear()
-            race = Race(cloud, clock, interrupter)
+            race = Race(cloud, clock, interrupter, skew_ms=skew_ms)
             stale.begin(seed)
             race.begin(document)
             return race

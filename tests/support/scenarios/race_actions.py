@@ -22,6 +22,7 @@ from support.aws_rules.call import ProcessKilled
 from support.moto.step_functions import Execution
 from support.scenarios.race_environment import ID, JOB, ME, TRIGGER, RaceEnvironment, RaceWorker
 
+MOST_THROTTLES = 4
 _FAILED = ("FAILED", "ABORTED")
 
 
@@ -146,6 +147,11 @@ class RaceActions(RaceEnvironment):
         counts = tick(self.process(), self.clock(), lambda: ID.replace("1", "2"))
         assert not counts["failed"] or not self.job(), "a tick failed to repair a Job"
         return f"{counts['looked']}"
+
+    def do_throttle(self, target: int, variant: int) -> str:
+        """Refuse the next Lambda invocations, fewer than the state machines retry."""
+        self.throttles = 1 + variant % MOST_THROTTLES
+        return f"{self.throttles}"
 
     def do_deliver_failures(self, target: int, variant: int) -> str:
         """Deliver the events of failed executions."""

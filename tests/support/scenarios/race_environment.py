@@ -26,12 +26,13 @@ from shardmill.store import keys
 from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow
 from support.aws_rules.call import ProcessKilled
+from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.moto.cloud import Cloud
 from support.moto.stack import ACCOUNT, REGION
 from support.moto.step_functions import SteppedStateMachines
 from support.paths import PROJECT
 from support.scenarios.interrupter import Interrupter
-from support.scenarios.manual_clock import BEGIN, ManualClock
+from support.scenarios.manual_clock import BEGIN, ManualClock, SkewedClock
 from support.scenarios.manual_worker import ManualWorker
 
 LEASE_SECONDS = 60
@@ -72,6 +73,10 @@ class RaceEnvironment:
     acknowledged_kills: set[tuple[str, str, int, int]] = field(default_factory=set)
     """By worker, Job, run and step."""
     delivered_failures: set[str] = field(default_factory=set)
+    skew_ms: int = 0
+    """How far the clock of the first worker is ahead."""
+    throttles: int = 0
+    """How many of the next Lambda invocations are refused."""
 
     def __post_init__(self) -> None:
         self.clock.ms = BEGIN
@@ -111,13 +116,16 @@ class RaceEnvironment:
 
     def _join(self, name: str) -> RaceWorker:
         manual = ManualWorker(self.process(), name, [GROUP])
-        manual.clock = self.clock
+        manual.clock = SkewedClock(self.clock, self.skew_ms if name == "w0" else 0)
         return RaceWorker(name, manual)
 
     def close(self) -> None:
         self.mill.queues.remove(self.group.queues)
 
     def _orchestrate(self, event: dict[str, Any]) -> Any:
+        if self.throttles:
+            self.throttles -= 1
+            raise TooManyRequests("ConcurrentInvocationLimitExceeded")
         try:
             return act(self.machine_mill, event, self.clock())
         except (StillOpen, StepLost, ProcessKilled):
