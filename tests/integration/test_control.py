@@ -284,7 +284,6 @@ def test_a_killed_step_skips_only_its_dependents(runner: JobRunner) -> None:
 def test_a_waiting_step_can_be_killed(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
     runner.submit()
-    runner.cloud.run_until(lambda: runner.job()["steps"])
     act(runner, "kill", {"stepName": "b"})
     assert runner.run()["state"] == "FAILED"
     assert runner.states() == {"a": "SUCCESS", "b": "KILLED"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardmill.model.worker import Lease
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.schedule_clock import ScheduleClock, at
 
@@ -12,6 +13,10 @@ def explain(runner: JobRunner, trigger: str = "t1", name: str = "orders") -> str
     response = runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}:explain")
     assert response.status == 200, response
     return "\n".join(response.json["sentences"])
+
+
+def name(lease: Lease) -> str:
+    return f"task {lease.sharding.index} of step {lease.step_name}"
 
 
 def test_explain_describes_running_and_waiting_steps(runner: JobRunner) -> None:
@@ -24,8 +29,8 @@ def test_explain_describes_running_and_waiting_steps(runner: JobRunner) -> None:
     runner.worker.report(held[:1], "failed", stderr="no\nsuch file")
     explanation = explain(runner)
     assert "Step a is RUNNING: 0 of 3 tasks have ended, running: 1, waiting: 2." in explanation
-    assert f"Tasks of step a waiting for a retry: 1; the first is {held[0].task_id}" in explanation
-    assert f"{held[1].task_id} has been running longest" in explanation
+    assert f"Tasks of step a waiting for a retry: 1; the first is {name(held[0])} at" in explanation
+    assert f"The task that has been running longest is {name(held[1])}, since" in explanation
     assert "Step b waits for a." in explanation
 
 
@@ -61,8 +66,34 @@ def test_explain_shows_the_first_failure_and_its_stderr(runner: JobRunner) -> No
     runner.run()
     explanation = explain(runner)
     assert "orders/t1 is FAILED." in explanation
-    assert "The first task that failed is" in explanation
-    assert explanation.endswith("one\ntwo\nthe disk is full")
+    assert "The first task that failed is task" in explanation
+    assert explanation.endswith("Its last lines on stderr:\none\ntwo\nthe disk is full")
+
+
+def test_a_failure_names_its_task_by_step_and_index_and_shows_stdout_if_stderr_is_empty(
+    runner: JobRunner,
+) -> None:
+    runner.define({"stepName": "first"}, {"stepName": "check", "sharding": 2, "startShardId": 3})
+    job = runner.submit()
+
+    def judge(lease: Lease) -> str:
+        failed = lease.step_name == "check" and lease.sharding.index == 4
+        if failed:
+            output = {"stdout": "1\n2\n3\n4\n5\n6: no such order\n", "stderr": " \n", "reason": "exit code 1"}
+            runner.worker.report([lease], "failed-permanent", **output)
+        return "success"  # rejected as stale for the failed task
+
+    ended = runner.run(judge)
+    step = ended["steps"][1]
+    assert step["notes"] == "1 of 2 tasks failed; the first was task 4 of step check: exit code 1"
+    assert ended["notes"] == f"step check: {step['notes']}"
+    assert ended["lastFailed"] == step["lastFailed"] == f"{job['id']}_1_1"
+    notes = [event["detail"]["notes"] for event in runner.cloud.published() if "notes" in event["detail"]]
+    assert all(job["id"] not in note for note in notes)
+    assert ended["notes"] in notes
+    explanation = explain(runner)
+    assert "The first task that failed is task 4 of step check, attempt 1: exit code 1." in explanation
+    assert explanation.endswith("Its last lines on stdout:\n2\n3\n4\n5\n6: no such order")
 
 
 def test_explain_names_the_dependencies_of_a_waiting_job(runner: JobRunner) -> None:

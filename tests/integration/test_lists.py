@@ -61,7 +61,7 @@ def test_pages_of_large_items_are_short(runner: JobRunner) -> None:
 def test_every_list_is_paged_by_bytes_and_contains_each_item_once(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
-    monkeypatch.setattr(pagination, "MAX_BYTES", max_bytes)
+    monkeypatch.setattr(pagination, "MAX_RESPONSE_BYTES", max_bytes)
     for name in ("orders", "b", "c"):
         runner.define({"stepName": "a", "sharding": 5}, name=name, description="d" * 200)
     runner.define({"stepName": "a", "sharding": 5}, description="d" * 200)

@@ -182,7 +182,6 @@ def test_a_type_is_bound_to_a_group(runner: JobRunner) -> None:
         workerGroup="own",
     )
     runner.submit()
-    runner.cloud.run_until(lambda: runner.job()["steps"])
     groups = {step["stepName"]: step["workerGroups"] for step in runner.job()["steps"]}
     assert groups == {"bound": ["pythons"], "named": ["own"], "other": ["own"]}
 

@@ -35,7 +35,8 @@ from shardmill.aws.settings import Settings
 from shardmill.engine.errors import ForeignTask, StaleSession, WorkerSuspended
 from shardmill.engine.groups import groups
 from shardmill.engine.groups.matching import WorkerSession
-from shardmill.engine.jobs.plan import graph
+from shardmill.engine.jobs.effective import effective_steps
+from shardmill.engine.jobs.graph import graph
 from shardmill.engine.mill import Mill
 from shardmill.engine.orchestrate import act
 from shardmill.engine.task_id import task_id
@@ -193,7 +194,7 @@ class LeaseMachine(RuleBasedStateMachine):
         now = self.clock()
         job = JobRow(self.job_id, 1, "leases", "t1", 1, JobState.QUEUED, "hash", now, now)
         self.mill.jobs.create(job, due=now)
-        self.mill.jobs.add_steps(job, graph(define, job, now, {}))
+        self.mill.jobs.add_steps(job, graph(effective_steps(define, job, {}), job, now))
         for index in range(len(define.steps)):
             event: dict[str, Any] = {"action": "open", "jobId": job.id, "run": 1, "step": index}
             opened = act(self.mill, event, now)

@@ -14,7 +14,7 @@ from shardmill.model.worker import GroupRequest, Lease
 from shardmill.store.rows import JobRow, StepRow
 from support.moto.cloud import Cloud
 from support.scenarios.manual_worker import ManualWorker
-from support.waits import NeverHappened
+from support.waits import NeverHappened, run_until
 
 ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
 Judge = Callable[[Lease], str]
@@ -79,10 +79,9 @@ class JobRunner:
         return {step["stepName"]: step["state"] for step in self.job(trigger, name)["steps"]}
 
     def row(self, index: int, trigger: str = "t1", name: str = "orders") -> StepRow:
+        """The row of a step, as soon as its Job is planned."""
         job = self._row(trigger, name)
-        step = self.mill.jobs.step(job.id, job.run, index)
-        assert step is not None
-        return step
+        return run_until(lambda: self.mill.jobs.step(job.id, job.run, index))
 
     def work(self, judge: Judge = succeed) -> None:
         leases = self.worker.take()

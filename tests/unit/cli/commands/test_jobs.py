@@ -89,6 +89,18 @@ def test_failed_job_exits_4_with_the_reason(api: FakeApi, run: Run, command: lis
     assert "main: 2 failed" in result.stdout
 
 
+def test_failed_job_shows_the_standard_output_of_a_task_that_wrote_no_errors(api: FakeApi, run: Run) -> None:
+    api.on("POST", "/v1/jobs", Reply(job("INIT"), 202))
+    api.on("GET", JOB, job("FAILED", step("main", "FAILED")))
+    api.on("GET", f"{JOB}/steps/main/tasks", page(task(5, "FAILED")))
+    failed = task(5, "FAILED", reason="exit code 3", stderr="", stdout="".join(f"{n}\n" for n in range(12)))
+    api.on("GET", f"{JOB}/steps/main/tasks/5", failed)
+    result = run("submit", "report", "--trigger", "t1", "--wait")
+    shown = "".join(f"shardmill:   {n}\n" for n in range(2, 12))
+    assert f"task 5 of step main failed: exit code 3\n{shown}shardmill: for the full log" in result.stderr
+    assert result.stderr.endswith("shardmill logs report t1 main 5\n")
+
+
 def test_failed_job_exits_4_if_its_tasks_cannot_be_read(api: FakeApi, run: Run) -> None:
     api.on("GET", JOB, job("FAILED", step("main", "FAILED")))
     result = run("watch", "report", "t1")

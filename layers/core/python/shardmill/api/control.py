@@ -8,9 +8,10 @@ from aws_lambda_powertools.event_handler.openapi.params import Body
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.api.responses import NO_REASON, Reason, ReasonBody, actor, now
+from shardmill.api.responses import NO_REASON, Reason, ReasonBody, actor, job_response, now
 from shardmill.engine.control import change as change_module
 from shardmill.engine.control import force, rerun, suspend
+from shardmill.engine.jobs.run_nodes import planned_step
 from shardmill.engine.mill import mill
 from shardmill.engine.running import changes, kill
 from shardmill.engine.views import explain, jobs, tasks
@@ -19,6 +20,7 @@ from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.fields import MAX_STEPS
 from shardmill.model.job import Explanation, Job
 from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.store.rows import JobRow
 
 
 def _check_index(request: Any) -> Any:
@@ -104,19 +106,21 @@ class Change(Reason):
         return self.model_dump(exclude={"step_name", "reason"}, exclude_none=True, by_alias=False)
 
 
+def _view(job: JobRow) -> Job:
+    return job_response(jobs.job_view(mill(), job, now()))
+
+
 def suspend_job(job_name: str, trigger: str, request: Annotated[Suspension | None, Body()] = None) -> Job:
     """Suspend a Job: its tasks are no longer leased; running tasks are stopped, or finish (`letFinish`)."""
     request = request or Suspension()
     job = jobs.read_job(mill(), job_name, trigger)
-    return jobs.summary(
-        suspend.suspend(mill(), job, actor(), request.reason, now(), let_finish=request.let_finish)
-    )
+    return _view(suspend.suspend(mill(), job, actor(), request.reason, now(), let_finish=request.let_finish))
 
 
 def resume_job(job_name: str, trigger: str, request: ReasonBody = NO_REASON) -> Job:
     """Resume a suspended or failed Job; successful tasks are kept, failed ones run again."""
     job = jobs.read_job(mill(), job_name, trigger)
-    return jobs.summary(suspend.resume(mill(), job, actor(), request.reason, now()))
+    return _view(suspend.resume(mill(), job, actor(), request.reason, now()))
 
 
 def kill_job(job_name: str, trigger: str, request: Annotated[Killing | None, Body()] = None) -> Job:
@@ -124,14 +128,14 @@ def kill_job(job_name: str, trigger: str, request: Annotated[Killing | None, Bod
     request = request or Killing()
     job = jobs.read_job(mill(), job_name, trigger)
     if request.step_name is None:
-        return jobs.summary(kill.kill(mill(), job, actor().name, request.reason, now()))
-    step, _ = jobs.read_step(mill(), job, request.step_name)
+        return _view(kill.kill(mill(), job, actor().name, request.reason, now()))
+    step = planned_step(mill(), job, request.step_name, now())
     if request.index is None:
         kill.kill_step(mill(), job, step, actor().name, request.reason, now())
     else:
         rank = tasks.rank_of(step, request.index)
         kill.kill_task(mill(), job, step, rank, actor().name, request.reason, now())
-    return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), now())
+    return _view(jobs.read_job(mill(), job_name, trigger))
 
 
 def rerun_job(job_name: str, trigger: str, request: Annotated[Rerun | None, Body()] = None) -> Job:
@@ -140,17 +144,17 @@ def rerun_job(job_name: str, trigger: str, request: Annotated[Rerun | None, Body
     job = jobs.read_job(mill(), job_name, trigger)
     ranks: list[int] = []
     if request.shards:
-        step, _ = jobs.read_step(mill(), job, request.steps[0])
+        step = planned_step(mill(), job, request.steps[0], now())
         ranks = [tasks.rank_of(step, index) for index in request.shards]
     scope = rerun.Scope(request.scope == "all", tuple(request.steps), tuple(ranks))
-    return jobs.summary(rerun.rerun(mill(), job, scope, actor(), request.reason, now()))
+    return _view(rerun.rerun(mill(), job, scope, actor(), request.reason, now()))
 
 
 def recompute_job(job_name: str, trigger: str, request: Annotated[Recompute, Body()]) -> Job:
     """Rerun a step and everything downstream of it."""
     job = jobs.read_job(mill(), job_name, trigger)
     scope = rerun.Scope(steps=(request.step_name,), downstream=True)
-    return jobs.summary(rerun.rerun(mill(), job, scope, actor(), request.reason, now()))
+    return _view(rerun.rerun(mill(), job, scope, actor(), request.reason, now()))
 
 
 def force_end(job_name: str, trigger: str, request: Annotated[Force, Body()]) -> Job:
@@ -158,14 +162,14 @@ def force_end(job_name: str, trigger: str, request: Annotated[Force, Body()]) ->
     job = jobs.read_job(mill(), job_name, trigger)
     user, reason, at = actor(), request.reason, now()
     if request.step_name is None:
-        return jobs.summary(force.force_job(mill(), job, JobState(request.state), user, reason, at))
-    step, _ = jobs.read_step(mill(), job, request.step_name)
+        return _view(force.force_job(mill(), job, JobState(request.state), user, reason, at))
+    step = planned_step(mill(), job, request.step_name, now())
     if request.index is None:
         force.force_step(mill(), job, step, StepState(request.state), user, reason, at)
     else:
         rank = tasks.rank_of(step, request.index)
         force.force_task(mill(), job, step, rank, TaskState(request.state), user, reason, at)
-    return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), at)
+    return _view(jobs.read_job(mill(), job_name, trigger))
 
 
 def explain_job(job_name: str, trigger: str) -> Explanation:
@@ -194,7 +198,7 @@ def change_job(job_name: str, trigger: str, change: Annotated[Change, Body()]) -
 def _changed(job_name: str, trigger: str, change: Change) -> Job:
     job = jobs.read_job(mill(), job_name, trigger)
     step_name = change.step_name or changes.ALL_STEPS
-    return jobs.summary(
+    return _view(
         change_module.change(
             mill(), job, change.values, actor(), now(), step_name=step_name, reason=change.reason
         )

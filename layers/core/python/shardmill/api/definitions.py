@@ -23,7 +23,7 @@ from shardmill.engine import definitions
 from shardmill.engine.mill import mill
 from shardmill.model.base import Answer, from_ms
 from shardmill.model.definition.fields import JobGraph, ListedDefine, SavedDefine
-from shardmill.model.definition.validation import check_definition, public_document
+from shardmill.model.definition.validation import public_document
 from shardmill.model.fault import Fault
 from shardmill.store.definitions import Definition, Listed
 
@@ -83,7 +83,7 @@ def _answer(saved: Definition, status: int = 200) -> Response[SavedDefine]:
 
 def validate(document: Document) -> Verdict:
     """Validate a definition and list all faults, without saving it."""
-    define, faults = check_definition(document)
+    define, faults = definitions.validate(mill(), document)
     return Verdict(
         valid=define is not None, faults=faults, definition=public_document(define) if define else None
     )

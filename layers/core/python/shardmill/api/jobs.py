@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, actor, no_content, now
+from shardmill.api.responses import JSON, actor, job_response, no_content, now
 from shardmill.aws.clock import new_id
 from shardmill.engine.files import logs, uploads
 from shardmill.engine.jobs.submit import submit as submit_request
@@ -57,7 +57,10 @@ def submit(document: Document) -> Response[Job]:
     """Submit a Job: 202 for a new Job, 200 if the same request was made before, 409 if it differs."""
     submitted = submit_request(mill(), document, actor(), now=now(), new_id=new_id)
     job = submitted.job
-    body = jobs.summary(job) if submitted.new else jobs.job_view(mill(), job, now())
+    if submitted.new:
+        body = job_response(jobs.submitted_view(mill(), job, submitted.steps, now()))
+    else:
+        body = job_response(jobs.job_view(mill(), job, now()))
     headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
     return Response(status_code=202 if submitted.new else 200, content_type=JSON, body=body, headers=headers)
 
@@ -92,7 +95,7 @@ def list_jobs(
 
 def read(job_name: str, trigger: str, run: Run = None) -> Job:
     """Get a Job with its steps and the number of their tasks in each state."""
-    return jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger, run), now())
+    return job_response(jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger, run), now()))
 
 
 def delete_job(

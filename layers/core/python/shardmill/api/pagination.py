@@ -11,13 +11,12 @@ from typing import Annotated, Any, Generic, TypeVar
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from pydantic import BaseModel, Field
 
-from shardmill.api.responses import current_event
+from shardmill.api.responses import MAX_RESPONSE_BYTES, current_event, response_size
 from shardmill.engine.errors import RequestInvalid
 from shardmill.model.base import Answer
 from shardmill.model.fault import fault
 
 DEFAULT_LIMIT = 50
-MAX_BYTES = 5_000_000  # a Lambda response is at most 6 MB
 _PAGE_PARAMETERS = {"limit", "cursor"}
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -49,8 +48,8 @@ def page(
     items: list[M] = []
     size, last = 0, None
     for scanned, (place, item) in enumerate(found):
-        size += _size(item) if item is not None else 0
-        if len(items) == limit or scanned == max_scanned or (items and size > MAX_BYTES):
+        size += response_size(item) if item is not None else 0
+        if len(items) == limit or scanned == max_scanned or (items and size > MAX_RESPONSE_BYTES):
             return Page(items=items, cursor=_encode(last, _list_checksum()))
         if item is not None:
             items.append(item)
@@ -74,11 +73,6 @@ def decode_cursor(cursor: str | None, kind: type[T]) -> T | None:
 
 def _encode(place: Any, of: int) -> str:
     return base64.urlsafe_b64encode(json.dumps([place, of]).encode()).decode().rstrip("=")
-
-
-def _size(item: BaseModel) -> int:
-    """Size of an item in a Lambda response, whose body is JSON inside a JSON string."""
-    return len(json.dumps(item.model_dump_json(ensure_ascii=True)))
 
 
 def _list_checksum() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated
 
@@ -9,16 +10,18 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from shardmill.api.request_checks import actor_of
 from shardmill.aws.clock import now_ms
 from shardmill.engine.errors import PreconditionFailed
 from shardmill.model.actor import Actor
 from shardmill.model.base import Model
+from shardmill.model.job import Job
 from shardmill.store.definitions import Expected
 
 JSON = "application/json"
+MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is at most 6 MB
 _ETAG = re.compile(r'"v([1-9]\d{0,8})"')
 
 
@@ -50,6 +53,20 @@ def now() -> int:
 
 def no_content() -> Response[None]:
     return Response(status_code=204, content_type=JSON, body=None)
+
+
+def response_size(item: BaseModel) -> int:
+    """Size of an item in a Lambda response, whose body is JSON inside a JSON string."""
+    return len(json.dumps(item.model_dump_json(ensure_ascii=True)))
+
+
+def job_response(job: Job) -> Job:
+    """Return a Job that fits into a response; the steps of a very large one have no details."""
+    if response_size(job) > MAX_RESPONSE_BYTES:
+        for step in job.steps:
+            step.params, step.command = {}, None
+            step.inputs, step.outputs, step.predata = [], [], []
+    return job
 
 
 def etag(version: int) -> str:

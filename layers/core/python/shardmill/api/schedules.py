@@ -9,7 +9,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Pat
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, actor, etag, expected_version, no_content, now
+from shardmill.api.responses import JSON, actor, etag, expected_version, job_response, no_content, now
 from shardmill.aws.clock import new_id
 from shardmill.engine.mill import mill
 from shardmill.engine.schedules import backfill, fire, manage
@@ -99,7 +99,7 @@ def fire_now(
     row = manage.read(mill(), job_name, schedule_id)
     job, new = fire.fire_now(mill(), row, request or FireRequest(), actor(), now(), new_id)
     headers = {"location": f"/v1/jobs/{job.job_name}/{job.trigger}"}
-    return Response(202 if new else 200, JSON, jobs.summary(job), headers)
+    return Response(202 if new else 200, JSON, job_response(jobs.job_view(mill(), job, now())), headers)
 
 
 def start_backfill(

@@ -15,6 +15,7 @@ from shardmill.engine.errors import (
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.definition.fields import JobDefine, JobEdge, JobGraph, JobNode
+from shardmill.model.definition.masked_values import has_masks, keep_masked_values
 from shardmill.model.definition.validation import check_definition, stored_document
 from shardmill.model.fault import Fault, fault
 from shardmill.store.definitions import (
@@ -34,7 +35,7 @@ def save(
     mill: Mill, job_name: str, document: object, actor: Actor, *, now: int, expected: Expected = None
 ) -> Definition:
     """Save the next version. With `expected`, only if that is the current version."""
-    define, faults = check_definition(document, job_name)
+    define, faults = check_definition(_with_kept_values(mill, job_name, document), job_name)
     if not define:
         raise invalid(faults)
     stored = stored_document(define)
@@ -56,6 +57,26 @@ def save(
             raise _version_mismatch(job_name, error.version) from error
         except DefinitionTooLarge as error:
             raise TooLarge(str(error.__doc__)) from error
+
+
+def validate(mill: Mill, document: object) -> tuple[JobDefine | None, list[Fault]]:
+    """Check a document as `save` does, without saving it."""
+    job_name = document.get("jobName") if isinstance(document, dict) else None
+    if isinstance(job_name, str):
+        document = _with_kept_values(mill, job_name, document)
+    return check_definition(document)
+
+
+def _with_kept_values(mill: Mill, job_name: str, document: object) -> object:
+    """Replace the masks of private values by the values of the version that the document was read from."""
+    if not isinstance(document, dict) or not has_masks(document):
+        return document
+    version = document.get("version")
+    try:
+        saved = read(mill, job_name, version if type(version) is int else None)
+    except DefinitionNotFound:
+        return document
+    return keep_masked_values(document, saved.document)
 
 
 def _check_cycles(mill: Mill, define: JobDefine) -> int | None:

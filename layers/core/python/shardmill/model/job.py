@@ -156,7 +156,10 @@ class Step(Answer):
     can_fail: bool = False
     dependent_steps: list[str] = Field(default_factory=list)
     counts: dict[TaskState, int] = Field(default_factory=dict)
-    task_states: dict[str, TaskState] | None = None
+    task_states: dict[str, TaskState] = Field(
+        default_factory=dict,
+        description="index to state, in the answer to GET of a step that is open and has at most 1000 tasks",
+    )
     total_work: int = 0
     remain_work: int = 0
     params: dict[str, Any] = Field(default_factory=dict)
@@ -215,7 +218,10 @@ class Job(Answer):
     state: JobState
     definition_version: int
     params: dict[str, Any] = Field(default_factory=dict)
-    steps: list[Step] = Field(default_factory=list)
+    steps: list[Step] = Field(
+        default_factory=list,
+        description="empty in lists; if the answer would exceed 5 MB, without params, command and files",
+    )
     remain_tasks: int = Field(default=0, description="steps that have not ended")
     waiting_for: list[str] = Field(default_factory=list, description="what the job waits for, in sentences")
     info: Info = Field(default_factory=Info)
@@ -249,6 +255,12 @@ class Explanation(Answer):
     trigger: str
     state: JobState
     sentences: list[str]
+
+
+def last_lines(stderr: str | None, stdout: str | None, most: int) -> tuple[str, list[str]]:
+    """Return the last lines of stderr, or of stdout if stderr has none, after the name of that stream."""
+    stream, text = ("stderr", stderr) if (stderr or "").strip() else ("stdout", stdout)
+    return stream, (text or "").strip().splitlines()[-most:]
 
 
 def check_request(document: object, define: JobDefine | None) -> tuple[JobRequest | None, list[Fault]]:

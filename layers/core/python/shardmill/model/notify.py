@@ -120,5 +120,7 @@ def notify_faults(notices: Any) -> Iterator[tuple[Path, str, str]]:
     for at, notice in enumerate(notices if isinstance(notices, list) else ()):
         webhook = notice.get("webhook") if isinstance(notice, dict) else None
         if isinstance(webhook, dict) and webhook.get("secret") == MASK:
-            message = "is the mask that answers show; give the secret itself"
+            message = (
+                "is the mask that answers show, and no saved webhook has the secret; give the secret itself"
+            )
             yield ("notify", at, "webhook", "secret"), "masked-value", message

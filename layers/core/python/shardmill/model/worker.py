@@ -94,8 +94,16 @@ class GroupName(Model):
 
 
 class GroupRequest(Model):
-    """The settings of a group; `types` are the step types bound to it."""
+    """The settings of a group; `types` are the step types bound to it.
 
+    Fields that only answers need are accepted, so that an answer can be edited and sent back.
+    """
+
+    id: str | None = Field(default=None, description="the name in the path, if given")
+    name: str | None = Field(default=None, description="the name in the path, if given")
+    suspended: Any = Field(default=None, description="ignored")
+    create_time: Any = Field(default=None, description="ignored")
+    update_time: Any = Field(default=None, description="ignored")
     kind: GroupKind | None = Field(default=None, description="default pull; cannot be changed")
     lease_seconds: int | None = Field(
         default=None, ge=10, le=43_200, description="default 60, for kind lambda 900"

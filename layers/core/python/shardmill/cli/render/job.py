@@ -68,8 +68,9 @@ def exit_code(client: Client, job: Job) -> int:
 
 
 def _explain_failure(client: Client, job: Job, step: Step) -> None:
-    """Show the reason and the end of the standard error of the step's first failed task."""
+    """Show the reason of the step's first failed task, and the end of its output."""
     from shardmill.client.errors import ShardmillError
+    from shardmill.model.job import last_lines
 
     try:
         failed = next(client.tasks(job.job_name, job.trigger, step.step_name, TaskState.FAILED, page=1), None)
@@ -82,7 +83,9 @@ def _explain_failure(client: Client, job: Job, step: Step) -> None:
         return
     why = task.message or task.reason or "unknown reason"
     output.message(f"task {index} of step {step.step_name} failed: {why}")
-    for text in (task.stderr or "").splitlines()[-TAIL_LINES:]:
+    stream, lines = last_lines(task.stderr, task.stdout, TAIL_LINES)
+    for text in lines:
         output.message(f"  {text}")
     where = f"{job.job_name} {job.trigger} {step.step_name} {index}"
-    output.message(f"for the full log, run: shardmill logs {where} --stderr")
+    option = " --stderr" if stream == "stderr" or not lines else ""
+    output.message(f"for the full log, run: shardmill logs {where}{option}")

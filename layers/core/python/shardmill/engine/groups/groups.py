@@ -21,7 +21,7 @@ BUILT_IN_GROUPS = {"default": "pull", "lambda": "lambda"}
 
 def save(mill: Mill, name: str, request: GroupRequest, now: int) -> tuple[GroupRow, bool]:
     """Create a group with its queues, or change it. Returns the group, and whether it is new."""
-    _check_name(name)
+    _check_name(name, request)
     known = mill.groups.get(name)
     kind = request.kind or (known.kind if known else "pull")
     least = LAMBDA_LEASE_SECONDS if kind == "lambda" else 0
@@ -58,7 +58,12 @@ def _create(
     return read(mill, name), False
 
 
-def _check_name(name: str) -> None:
+def _check_name(name: str, request: GroupRequest) -> None:
+    differing = [field for field in ("id", "name") if getattr(request, field) not in (None, name)]
+    if differing:
+        text = f"differs from the URL, which has {name!r}; omit it or use the same value"
+        faults = [fault((field,), "bad-name", text).model_dump() for field in differing]
+        raise RequestInvalid("the group is not valid", faults=faults)
     try:
         GroupName(name=name)
     except ValidationError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import release
@@ -31,18 +31,29 @@ _KEPT = (
 def carry_over(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[StepRow]:
     """Return the nodes of a new run with what they keep of the previous one; copy kept tasks, idempotent."""
     before = {node.index: node for node in mill.jobs.steps(job.id, job.run - 1)}
+    nodes = keep_steps(job, planned, before)
+    for node in planned:
+        old, wanted = before.get(node.index), job.redo.get(str(node.index))
+        if node.kind != "step" or not old or wanted is None:
+            continue
+        if old.total and not _task_count_may_change(job, node, wanted):
+            partial = nodes[node.index].evolve(context=old.context)
+            nodes[node.index] = _keep_tasks(mill, partial, old, wanted)
+    return nodes
+
+
+def keep_steps(job: JobRow, planned: Sequence[StepRow], before: Mapping[int, StepRow]) -> list[StepRow]:
+    """Return the nodes of a new run with the steps that do not run again as they ended in the previous one.
+
+    `before`: the nodes of the previous run by index.
+    """
     nodes = list(planned)
     kept: deque[int] = deque()
     for node in planned:
         old = before.get(node.index)
-        if node.kind != "step" or not old:
-            continue
-        wanted = job.redo.get(str(node.index))
-        if wanted is None:
+        if node.kind == "step" and old and str(node.index) not in job.redo:
             nodes[node.index] = _keep(node, old)
             kept.append(node.index)
-        elif old.total and not _task_count_may_change(job, node, wanted):
-            nodes[node.index] = _keep_tasks(mill, node.evolve(context=old.context), old, wanted)
     _release(nodes, kept)
     _end_waits_for_all(nodes)
     return nodes

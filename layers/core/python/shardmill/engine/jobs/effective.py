@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shardmill.engine.errors import (
-    DefinitionNotFound,
-)
+from shardmill.engine.errors import DefinitionNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.changes import requested_changes
 from shardmill.model.definition.fields import JobDefine, StepDefine
@@ -68,6 +66,11 @@ def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: BoundGrou
     changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
     changes |= requested_changes(job, step.step_name)
     return step.model_copy(update=changes)
+
+
+def effective_steps(define: JobDefine, job: JobRow, bound: BoundGroups) -> list[StepDefine]:
+    """Return all steps of a Job with their effective settings."""
+    return [effective(define, step, job, bound) for step in define.steps]
 
 
 def pinned_definition(mill: Mill, job: JobRow) -> JobDefine:

@@ -20,7 +20,7 @@ from shardmill.engine.errors import (
 from shardmill.engine.groups.matching import group_rows
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
-from shardmill.engine.jobs.effective import BoundGroups, bound_groups_for, effective
+from shardmill.engine.jobs.effective import BoundGroups, bound_groups_for, effective_steps
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.work_item import check_renders, describe_error
 from shardmill.model.actor import Actor
@@ -45,8 +45,11 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
+    """A Job; `steps` are those of a new one, with their effective settings."""
+
     job: JobRow
     new: bool
+    steps: Sequence[StepDefine] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def submit(
     saved = mill.definitions.find(request.job_name)
     if not saved:
         raise DefinitionNotFound(request.job_name)
-    job = build_job(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
+    job, steps = build_job(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
     if request.files:
         from shardmill.engine.files import uploads  # few Jobs have files
 
@@ -99,7 +102,7 @@ def submit(
         attempts.begin()
         if mill.jobs.create(job, due=now + START_GRACE_MS):
             start_job(mill, job, now)
-            return Submitted(job, new=True)
+            return Submitted(job, new=True, steps=steps)
         concurrent = find_existing(mill, request)
         if concurrent:
             if request.files:
@@ -117,8 +120,10 @@ def build_job(
     job_id: str,
     origin: Origin,
     bound: BoundGroups | None = None,
-) -> JobRow:
-    """Return the Job of a request without writing it. Raises RequestInvalid if it could not run.
+) -> tuple[JobRow, list[StepDefine]]:
+    """Return the Job of a request, and its steps with their effective settings, without writing it.
+
+    Raises RequestInvalid if it could not run.
 
     `bound`: the groups that step types are bound to, if the caller has read them.
     """
@@ -137,14 +142,14 @@ def build_job(
     job = _with_deadline(job, define, job.moment if origin.on_time else now)
     if bound is None:
         bound = bound_groups_for(mill, define)
-    specs = [effective(define, step, job, bound) for step in define.steps]
+    specs = effective_steps(define, job, bound)
     job = job.evolve(groups={name for spec in specs for name in spec.worker_groups})
     _check_runnable(mill, define, job, specs, now)
     expected = dependencies.expected_runs(mill, define, job)
     if not expected:
-        return job
+        return job, specs
     expires = now + define.expired_seconds * 1000
-    return job.evolve(expected=expected, state=JobState.WAITING, unmet=True, expires=expires)
+    return job.evolve(expected=expected, state=JobState.WAITING, unmet=True, expires=expires), specs
 
 
 def _with_deadline(job: JobRow, define: JobDefine, start: int) -> JobRow:

@@ -8,7 +8,7 @@ from typing import Any
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import announce_step
 from shardmill.engine.running.release import release_dependents
-from shardmill.engine.task_id import task_id
+from shardmill.engine.task_id import task_id, task_name
 from shardmill.engine.tasks import completion, fair_share
 from shardmill.engine.tasks.attempts import list_attempts
 from shardmill.engine.tasks.retry import too_many_failures
@@ -88,27 +88,28 @@ def _sweep_block(mill: Mill, step: StepRow, block: Block) -> Block:
 def _final_state(mill: Mill, step: StepRow) -> tuple[StepState, dict[str, Any]]:
     if not too_many_failures(step.settings.tolerated_failures, step.failed, step.total) and not step.killed:
         return StepState.SUCCESS, {}
-    failed, reason = _first_failure(mill, step)
+    rank, reason = _first_failure(mill, step)
     notes = f"{step.failed} of {step.total} tasks failed"
     if step.killed:
         notes += f", {step.killed} were stopped"
-    if failed:
-        notes += f"; the first was {failed}" + (f": {reason}" if reason else "")
+    if rank is not None:
+        notes += f"; the first was {task_name(step, rank)}" + (f": {reason}" if reason else "")
     state = StepState.TOLERATED if step.settings.can_fail else StepState.FAILED
     if step.kill:
         state, notes = StepState.KILLED, f"{step.notes}; {notes}"
-    return state, {"notes": notes, "last_failed": failed or None}
+    return state, {"notes": notes, "last_failed": None if rank is None else task_id(step, rank)}
 
 
-def _first_failure(mill: Mill, step: StepRow) -> tuple[str, str]:
+def _first_failure(mill: Mill, step: StepRow) -> tuple[int | None, str]:
+    """Return the rank of the first task that failed, and why."""
     for block in mill.shards.all_blocks(step):
         for rank, shard in block.items():
             if shard.state is TaskState.FAILED:
                 attempts = list_attempts(mill, step, rank)
                 last = attempts[-1] if attempts else {}
                 reason = last.get("message") or last.get("reason", "")
-                return task_id(step, rank), reason
-    return "", ""
+                return rank, reason
+    return None, ""
 
 
 def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: int) -> None:

@@ -202,7 +202,7 @@ def build_scheduled_job(
     saved = batch.definition(row.job_name)
     if batch.bound is None:
         batch.bound = read_bound_groups(batch.mill)
-    job = build_job(
+    job, _ = build_job(
         batch.mill,
         request,
         saved,

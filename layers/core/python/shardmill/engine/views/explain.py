@@ -7,19 +7,19 @@ from itertools import islice
 
 from shardmill.engine.groups import matching
 from shardmill.engine.mill import Mill
-from shardmill.engine.task_id import parse_task_id, task_id
+from shardmill.engine.task_id import parse_task_id, task_name
 from shardmill.engine.tasks import attempts
 from shardmill.engine.tasks.retry import Rules
 from shardmill.model.base import from_ms
 from shardmill.model.blocks import Shard
 from shardmill.model.history import Change
-from shardmill.model.job import Transition
+from shardmill.model.job import Transition, last_lines
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_STEPS = 20
 MAX_BLOCKS = 16
-STDERR_LINES = 5
+LOG_LINES = 5
 
 
 def explain(mill: Mill, job: JobRow, now: int) -> list[str]:
@@ -77,11 +77,11 @@ def _first_failure(mill: Mill, job: JobRow) -> Iterator[str]:
         return
     last = tried[-1]
     reason = last.get("message") or last.get("reason") or "no reason was reported"
-    index = place[2] + step.settings.start_shard_id
-    yield f"The first task that failed is {index} of step {step.name}, attempt {last['attempt']}: {reason}."
-    lines = (last.get("stderr") or "").strip().splitlines()[-STDERR_LINES:]
+    name = task_name(step, place[2])
+    yield f"The first task that failed is {name}, attempt {last['attempt']}: {reason}."
+    stream, lines = last_lines(last.get("stderr"), last.get("stdout"), LOG_LINES)
     if lines:
-        yield "Its last lines on stderr:\n" + "\n".join(lines)
+        yield f"Its last lines on {stream}:\n" + "\n".join(lines)
 
 
 def _open_steps(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _open_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
     if running:
         rank, shard = min(running, key=lambda each: each[1].time)
         yield (
-            f"{task_id(step, rank)} has been running longest, since {_at(shard.time)}, "
+            f"The task that has been running longest is {task_name(step, rank)}, since {_at(shard.time)}, "
             f"on worker {shard.worker_id}."
         )
 
@@ -139,7 +139,8 @@ def _retries(step: StepRow, later: list[tuple[int, Shard]]) -> Iterator[str]:
         retries = Rules.of(step).failed_retries
         yield (
             f"Tasks of step {step.name} waiting for a retry: {len(waiting)}; the first is "
-            f"{task_id(step, rank)} at {_at(shard.time)} ({shard.failures} of {retries + 1} attempts failed)."
+            f"{task_name(step, rank)} at {_at(shard.time)} "
+            f"({shard.failures} of {retries + 1} attempts failed)."
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from shardmill.engine.errors import JobNotFound, RunNotFound, StepNotFound
+from shardmill.engine.errors import JobNotFound, RunNotFound
 from shardmill.engine.groups import matching
 from shardmill.engine.jobs import dependencies as job_dependencies
+from shardmill.engine.jobs.run_nodes import find_step, nodes_to_plan, run_nodes
 from shardmill.engine.mill import Mill
 from shardmill.model.base import from_ms, optional_from_ms
-from shardmill.model.definition.fields import Info, total
+from shardmill.model.definition.fields import Info, StepDefine, total
 from shardmill.model.job import DependencyStatus, Job, Step
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
@@ -26,13 +28,8 @@ def read_job(mill: Mill, job_name: str, trigger: str, run: int | None = None) ->
 
 
 def read_step(mill: Mill, job: JobRow, step_name: str) -> tuple[StepRow, list[StepRow]]:
-    nodes = mill.jobs.steps(job.id, job.run)
-    for node in nodes:
-        if node.kind == "step" and node.name == step_name:
-            return node.home, nodes
-    raise StepNotFound(
-        f"the Job {job.job_name}/{job.trigger} has no step {step_name!r}, or is not planned yet"
-    )
+    nodes = run_nodes(mill, job)
+    return find_step(job, nodes, step_name), nodes
 
 
 def summary(job: JobRow) -> Job:
@@ -85,8 +82,16 @@ def dependencies(mill: Mill, job: JobRow) -> list[DependencyStatus]:
     ]
 
 
+def submitted_view(mill: Mill, job: JobRow, steps: Sequence[StepDefine], now: int) -> Job:
+    """Return a Job that was just submitted; `steps` have their effective settings."""
+    return _view(mill, job, nodes_to_plan(job, steps), now)
+
+
 def job_view(mill: Mill, job: JobRow, now: int) -> Job:
-    nodes = mill.jobs.steps(job.id, job.run, consistent=False)
+    return _view(mill, job, run_nodes(mill, job, consistent=False), now)
+
+
+def _view(mill: Mill, job: JobRow, nodes: list[StepRow], now: int) -> Job:
     steps = [node for node in nodes if node.kind == "step"]
     view = summary(job)
     found = counts(mill, steps)

@@ -129,7 +129,9 @@ def _private_faults(step: dict[str, Any]) -> Iterator[Found]:
         at = at.get(name) if isinstance(at, dict) else None
     for name, value in at.items() if isinstance(at, dict) else ():
         if value == MASK:
-            message = "is the mask that answers show; give the value itself"
+            message = (
+                "is the mask that answers show, and no saved command has the value; give the value itself"
+            )
             yield (*_PRIVATE, name), "masked-value", message
 
 

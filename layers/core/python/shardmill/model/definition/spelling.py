@@ -18,6 +18,7 @@ from shardmill.model.fault import MAX_HINTS, Fault, Path, did_you_mean, fault
 
 MAIN_STEP = "main"
 _SHARD_CONF = {"shard": "sharding", "startShardId": "startShardId", "maxTaskCount": "maxTaskCount"}
+_SHARD_DEFAULTS = {"sharding": 1, "startShardId": 0}
 _MAIN_FIELDS = ("type", "content")
 
 OTHER_SPELLINGS: dict[type[BaseModel], tuple[str, ...]] = {
@@ -107,6 +108,10 @@ def _step(result: Canonical, sent: Any, path: Path) -> Any:
             _move(result, step, path, ("packConf", "maxTaskCount"), "maxTaskCount", pack["maxTaskCount"])
     if step.get("stepType") == "SHARD":
         del step["stepType"]  # the default
+    if "stepType" in step or "items" in step:
+        for name, default in _SHARD_DEFAULTS.items():
+            if type(step.get(name)) is int and step[name] == default:
+                del step[name]  # answers show it also where another value would be a contradiction
     return step
 
 

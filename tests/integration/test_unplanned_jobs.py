@@ -1,0 +1,177 @@
+"""A Job shows its steps from the answer of its submission on, before its run is planned."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shardmill.engine.jobs.run_nodes import run_nodes
+from shardmill.store.rows import JobRow
+from support.aws_rules.faults import Faults
+from support.scenarios.job_runner import JobRunner, fail_shards
+
+DAY = "2026-01-05T00:00:00Z"
+STEPS: tuple[dict[str, Any], ...] = (
+    {"stepName": "split", "sharding": 3, "type": "shell", "content": "true", "params": {"a": "own", "c": 3}},
+    {"stepName": "count", "dependentStep": "split", "items": "{{ steps.split.output }}", "priority": 12},
+    {
+        "stepName": "sum",
+        "dependentStep": "count",
+        "stepType": "PACK",
+        "packConf": {"size": 10, "start": 1, "end": 95},
+    },
+    {"stepName": "clean", "phase": 1, "canFail": True},
+)
+REQUEST = {
+    "params": {"a": "job", "b": 2},
+    "steps": [{"stepName": "split", "params": {"c": 4}}],
+    "priority": 5,
+}
+
+
+def job_row(runner: JobRunner, trigger: str = "t1") -> JobRow:
+    job = runner.mill.jobs.find("orders", trigger)
+    assert job is not None
+    return job
+
+
+def submit_waiting(runner: JobRunner, trigger: str = "t1", **request: Any) -> dict[str, Any]:
+    """Submit a Job that waits for another Job, so that it is not planned."""
+    runner.define(*STEPS, dependencies=["other"], params={"d": 1})
+    return runner.submit(trigger, dataTime=DAY, **request)
+
+
+def without_times(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: step[key] for key in step if key not in ("createTime", "updateTime")} for step in steps]
+
+
+def meet_dependency(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, name="other")
+    runner.submit("day", "other", dataTime=DAY)
+    runner.run(trigger="day", name="other")
+    runner.cloud.deliver_job_ends()
+
+
+def test_the_steps_are_the_same_in_the_answer_before_planning_and_after(runner: JobRunner) -> None:
+    runner.define(*STEPS, concurrency=1)
+    runner.submit("first")
+    runner.cloud.run_until(lambda: job_row(runner, "first").state == "QUEUED")
+    runner.define(*STEPS, concurrency=1, dependencies=["other"], params={"d": 1})
+    answer = runner.submit("t1", dataTime=DAY, **REQUEST)
+    before = runner.job()
+    assert not runner.mill.jobs.steps(job_row(runner).id, 1)
+    single = {each["stepName"]: runner.step(each["stepName"]) for each in STEPS}
+    meet_dependency(runner)
+    runner.cloud.run_until(lambda: runner.job()["notes"].startswith("waits for a free slot"))
+    after = runner.job()
+    for view in (answer, before):
+        assert without_times(view["steps"]) == without_times(after["steps"])
+        assert {key: view[key] for key in ("remainTasks", "workerGroups")} == {
+            key: after[key] for key in ("remainTasks", "workerGroups")
+        }
+    for name, step in single.items():
+        assert without_times([step]) == without_times([runner.step(name)])
+    split = after["steps"][0]
+    assert split["params"] == {"a": "own", "b": 2, "c": 4, "d": 1}
+    assert (split["state"], split["totalWork"], split["taskStates"]) == ("WAITING", 3, {})
+    assert [step["totalWork"] for step in after["steps"]] == [3, 0, 10, 1]
+
+
+def test_a_job_that_could_not_be_started_yet_shows_its_steps(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a", "sharding": 2})
+    faults.fail("stepfunctions", "StartExecution")
+    assert [step["state"] for step in runner.submit()["steps"]] == ["WAITING"]
+    assert runner.states() == {"a": "WAITING"}
+    assert runner.step("a")["totalWork"] == 2
+
+
+def test_the_tasks_of_an_unplanned_step_are_listed_as_those_of_a_waiting_step(runner: JobRunner) -> None:
+    submit_waiting(runner)
+    steps = "/v1/jobs/orders/t1/steps"
+    page = runner.cloud.http("GET", f"{steps}/split/tasks")
+    assert (page.status, page.json) == (200, {"items": [], "cursor": None})
+    task = runner.cloud.http("GET", f"{steps}/split/tasks/0")
+    assert (task.status, task.json["code"]) == (404, "task-not-found")
+    unknown = runner.cloud.http("GET", f"{steps}/nope")
+    assert (unknown.status, unknown.json["code"]) == (404, "step-not-found")
+
+
+def test_a_step_can_be_killed_as_soon_as_its_job_is_accepted(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
+    faults.fail("stepfunctions", "StartExecution")
+    runner.submit()
+    runner.post("/v1/jobs/orders/t1:kill", {"stepName": "b"})
+    assert runner.run()["state"] == "FAILED"
+    assert runner.states() == {"a": "SUCCESS", "b": "KILLED"}
+
+
+def test_the_steps_of_a_job_that_waits_for_others_cannot_be_changed_yet(runner: JobRunner) -> None:
+    submit_waiting(runner)
+    kill = "/v1/jobs/orders/t1:kill"
+    assert (
+        "planned, and can be changed, when it starts"
+        in runner.post(kill, {"stepName": "split"}, status=409)["detail"]
+    )
+    assert runner.post(kill, {"stepName": "nope"}, status=404)["code"] == "step-not-found"
+    runner.post(kill)
+    assert runner.post(kill, {"stepName": "split"}, status=409)["code"] == "job-ended"
+
+
+def test_the_steps_of_a_job_that_ended_unplanned_are_killed(runner: JobRunner) -> None:
+    submit_waiting(runner)
+    killed = runner.post("/v1/jobs/orders/t1:kill")
+    for job in (killed, runner.job()):
+        assert {step["state"] for step in job["steps"]} == {"KILLED"}
+        assert {step["notes"] for step in job["steps"]} == {"the Job ended before it was planned"}
+        assert job["remainTasks"] == 0
+    runner.post("/v1/jobs/orders/t1:rerun", {"scope": "all"})
+    assert set(runner.states().values()) == {"WAITING"}
+    first = runner.cloud.http("GET", "/v1/jobs/orders/t1?run=1").json
+    assert {step["state"] for step in first["steps"]} == {"KILLED"}
+
+
+def test_the_rows_of_a_graph_that_is_written_in_part_are_completed(runner: JobRunner) -> None:
+    submit_waiting(runner)
+    expected = without_times(runner.job()["steps"])
+    job = job_row(runner)
+    runner.mill.jobs.add_steps(job, run_nodes(runner.mill, job)[:2])
+    assert without_times(runner.job()["steps"]) == expected
+
+
+def test_a_rerun_shows_what_it_keeps_before_it_is_planned(runner: JobRunner, faults: Faults) -> None:
+    runner.define(
+        {"stepName": "a", "sharding": 2},
+        {"stepName": "b", "sharding": 2, "dependentStep": "a"},
+        {"stepName": "c", "dependentStep": "b"},
+    )
+    runner.submit()
+    runner.run(fail_shards(1, step="b"))
+    faults.fail("stepfunctions", "StartExecution")
+    answer = runner.post("/v1/jobs/orders/t1:rerun")
+    for job in (answer, runner.job()):
+        states = {step["stepName"]: step["state"] for step in job["steps"]}
+        assert states == {"a": "SUCCESS", "b": "WAITING", "c": "WAITING"}
+        assert job["steps"][0]["counts"] == {"SUCCESS": 2}
+    assert [task["state"] for task in runner.step_tasks("a")] == ["SUCCESS", "SUCCESS"]
+    runner.tick(minutes=2)
+    assert runner.run()["state"] == "SUCCESS"
+
+
+def test_the_definition_is_read_only_if_steps_are_missing(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.run()
+    runner.cloud.wait_for_executions()
+    faults.meter.reset()
+    runner.job()
+    assert faults.meter.calls == {"dynamodb.GetItem": 2, "dynamodb.Query": 1}
+
+
+def test_the_answer_of_a_very_large_job_fits_into_a_response(runner: JobRunner) -> None:
+    params = {"quotes": '"' * 600}
+    runner.define(*({"stepName": f"s{n}"} for n in range(2000)), dependencies=["other"], params=params)
+    answer = runner.submit(dataTime=DAY)
+    for job in (answer, runner.job(), runner.post("/v1/jobs/orders/t1:kill")):
+        assert len(job["steps"]) == 2000
+        assert len(json.dumps(json.dumps(job))) < 6_000_000
+    assert runner.step("s1")["params"] == params
