@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from support.laptop import Laptop, start_laptop
 from support.paths import PROJECT
 from support.processes import descendants, still_alive
+from support.waits import run_until
 
 DEFINITION = {
     "steps": [
@@ -28,6 +30,10 @@ def state_of(laptop: Laptop) -> Any:
     return laptop.request("GET", "/v1/jobs/restarted/t1").json()["state"]
 
 
+def states_of_steps(laptop: Laptop) -> list[str]:
+    return [step["state"] for step in laptop.request("GET", "/v1/jobs/restarted/t1").json()["steps"]]
+
+
 def wait_until_tasks_are_queued(laptop: Laptop) -> None:
     """Wait until the step has its token and its messages are in the queue."""
     deadline = time.monotonic() + 20
@@ -37,12 +43,13 @@ def wait_until_tasks_are_queued(laptop: Laptop) -> None:
     time.sleep(1)
 
 
-def complete_job(laptop: Laptop) -> None:
+def complete_job(laptop: Laptop, observe: Callable[[], None] = lambda: None) -> None:
     """Register a worker, lease all tasks and report success until the Job has ended."""
     me = laptop.request("POST", "/v1/workers", WORKER).json()
     deadline = time.monotonic() + 40
     while state_of(laptop) not in ("SUCCESS", "FAILED"):
         assert time.monotonic() < deadline, laptop.request("GET", "/v1/jobs/restarted/t1").text
+        observe()
         request = {"workerId": me["id"], "session": me["session"], "max": 10, "waitSeconds": 2}
         leases = laptop.request("POST", "/v1/work:lease", request).json()["items"]
         results = [
@@ -71,6 +78,26 @@ def test_a_running_job_continues_after_a_restart(tmp_path: Path, sign: signal.Si
         assert laptop.request("GET", "/v1/definitions/restarted").is_success
         complete_job(laptop)
         assert state_of(laptop) == "SUCCESS"
+
+
+def test_many_open_steps_do_not_start_a_process_each_at_a_restart(tmp_path: Path) -> None:
+    count = 12
+    steps = [{"stepName": f"s{n}", "type": "noop"} for n in range(count)]
+    with start_laptop(tmp_path, workers=0) as laptop:
+        assert laptop.request("PUT", "/v1/definitions/restarted", {"steps": steps}).is_success
+        assert laptop.request("POST", "/v1/jobs", {"jobName": "restarted", "trigger": "t1"}).is_success
+        run_until(lambda: states_of_steps(laptop) == ["READY"] * count, timeout=40, interval=0.2)
+    with start_laptop(tmp_path, workers=0) as laptop:
+        most = 0
+
+        def count_processes() -> None:
+            nonlocal most
+            commands = [still_alive({pid}, 0).get(pid, "") for pid in descendants(laptop.process.pid)]
+            most = max(most, sum("shardmill-orchestrate" in command for command in commands))
+
+        complete_job(laptop, count_processes)
+        assert state_of(laptop) == "SUCCESS"
+    assert 0 < most < count
 
 
 def test_a_restart_right_after_a_sigkill_waits_for_the_state_to_be_saved(tmp_path: Path) -> None:

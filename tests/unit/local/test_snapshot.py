@@ -1,5 +1,6 @@
 """Snapshots of the emulator's state: atomic, and never over a later save."""
 
+import asyncio
 import copy
 import signal
 import subprocess
@@ -32,8 +33,18 @@ class Store:
     def drop_unfinished(self):
         file.with_suffix(".tmp").unlink(missing_ok=True)
 
+class Changes:
+    number = 0
+
+    def begin_file(self):
+        self.number += 1
+        return self.number
+
+    def remove_before(self, number):
+        assert number <= self.number
+
 snapshot.INTERVAL_SECONDS = 0.05
-snapshots = snapshot.Snapshots(Store())
+snapshots = snapshot.Snapshots(Store(), Changes())
 
 async def run():
     snapshots.start(asyncio.get_running_loop())
@@ -92,10 +103,52 @@ class Store:
         raise AssertionError("nothing is unfinished")
 
 
+class Changes:
+    """A journal: the number of its file, and which files are no longer needed."""
+
+    def __init__(self) -> None:
+        self.number = 1
+        self.needed_from = 0
+
+    def begin_file(self) -> int:
+        self.number += 1
+        return self.number
+
+    def remove_before(self, number: int) -> None:
+        self.needed_from = number
+
+
+@pytest.mark.parametrize("forks", [pytest.param(True, marks=linux), False])
+@pytest.mark.parametrize("how", ["save", "finish"])
+def test_a_complete_snapshot_replaces_the_older_files_of_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: bool, how: str
+) -> None:
+    monkeypatch.setattr(snapshot, "FORKS", forks)
+    changes = Changes()
+    snapshots = Snapshots(Store(tmp_path / "state"), changes)
+    if how == "save":
+        asyncio.run(snapshots.save())
+        asyncio.run(snapshots.save())
+    else:
+        snapshots.finish(lambda: None)
+    assert (tmp_path / "state").exists()
+    assert changes.needed_from == changes.number == (3 if how == "save" else 2)
+
+
+def test_a_failed_snapshot_keeps_the_journal(tmp_path: Path) -> None:
+    changes = Changes()
+    snapshots = Snapshots(Store(tmp_path / "state", failing="copy, itself"), changes)
+    with pytest.raises(OSError, match="No space"):
+        asyncio.run(snapshots.save())
+    with pytest.raises(OSError, match="No space"):
+        snapshots.finish(lambda: None)
+    assert changes.needed_from == 0
+
+
 @linux
 def test_the_forked_writer_makes_no_deep_copies(tmp_path: Path) -> None:
     copied: list[str] = []
-    Snapshots(Store(tmp_path / "state")).finish(lambda: copied.append("yes"))
+    Snapshots(Store(tmp_path / "state"), Changes()).finish(lambda: copied.append("yes"))
     assert (tmp_path / "state").read_text() == "copy"
     assert copied == ["yes"]
 
@@ -104,14 +157,14 @@ def test_the_forked_writer_makes_no_deep_copies(tmp_path: Path) -> None:
 def test_the_process_saves_if_the_forked_writer_fails(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    Snapshots(Store(tmp_path / "state", failing="copy")).finish(lambda: None)
+    Snapshots(Store(tmp_path / "state", failing="copy"), Changes()).finish(lambda: None)
     assert (tmp_path / "state").read_text() == "itself"
     assert "No space left on device" in capfd.readouterr().err
 
 
 def test_a_last_save_that_fails_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space"):
-        Snapshots(Store(tmp_path / "state", failing="copy, itself")).finish(lambda: None)
+        Snapshots(Store(tmp_path / "state", failing="copy, itself"), Changes()).finish(lambda: None)
 
 
 @linux
@@ -126,7 +179,10 @@ def test_the_last_save_survives_a_kill_of_the_process_group(tmp_path: Path) -> N
         "        time.sleep(0.5)\n"
         "        Path(sys.argv[1]).write_text('saved')\n"
         "        print('done', flush=True)\n"
-        "Snapshots(Store()).finish(lambda: os.killpg(0, signal.SIGKILL))\n"
+        "class Changes:\n"
+        "    def begin_file(self):\n"
+        "        return 1\n"
+        "Snapshots(Store(), Changes()).finish(lambda: os.killpg(0, signal.SIGKILL))\n"
     )
     with child_process(
         [sys.executable, "-c", program, str(tmp_path / "state")],
@@ -142,5 +198,5 @@ def test_the_process_saves_itself_where_it_cannot_fork(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "FORKS", False)
-    Snapshots(Store(tmp_path / "state")).finish(lambda: None)
+    Snapshots(Store(tmp_path / "state"), Changes()).finish(lambda: None)
     assert (tmp_path / "state").read_text() == "itself"

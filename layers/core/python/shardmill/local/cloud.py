@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shardmill.local.child_process import child_command
+from shardmill.local.control import PREFIX
 from shardmill.local.environment import LOOPBACK, REGION, aws_environment, clean_environment
 from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE, CloudFailed, Refused
 from shardmill.local.state_folder import StateFolder, remove
@@ -59,6 +60,7 @@ def emulator_environment(folder: StateFolder, port: int) -> dict[str, str]:
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
         "LOG_LEVEL": "WARNING",
+        "LAMBDA_ACCOUNT_CONCURRENCY": "1000",
     }
 
 
@@ -97,6 +99,23 @@ class Cloud:
             time.sleep(0.02)
         raise self._failed(f"did not answer within {START_SECONDS:.0f} s")
 
+    def save(self) -> None:
+        """Save all state, what the journal does not record included."""
+        self._command("save")
+
+    def resume(self) -> None:
+        """Resume the executions that the last stop interrupted."""
+        self._command("resume")
+
+    def _command(self, name: str) -> None:
+        try:
+            status = self._request("POST", PREFIX + name, SAVE_SECONDS)
+        except OSError as error:
+            self.check()
+            raise self._failed(f"did not {name} ({error})") from error
+        if status != 204:
+            raise self._failed(f"did not {name} (status {status})")
+
     def check(self) -> None:
         if (code := self.process.poll()) == CORRUPT_STATE_EXIT_CODE:
             raise self.folder.corrupt_state(self.folder.last_log_line("cloud"))
@@ -107,12 +126,16 @@ class Cloud:
         return CloudFailed(f"the laptop cloud {what}; see its log {self.folder.log('cloud')}")
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=5)
         try:
-            connection.request("GET", "/_ministack/health")
-            return connection.getresponse().status == 200
+            return self._request("GET", "/_ministack/health", 5) == 200
         except OSError:
             return False
+
+    def _request(self, method: str, path: str, seconds: float) -> int:
+        connection = http.client.HTTPConnection(self.endpoint.removeprefix("http://"), timeout=seconds)
+        try:
+            connection.request(method, path)
+            return connection.getresponse().status
         finally:
             connection.close()
 

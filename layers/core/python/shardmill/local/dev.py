@@ -111,6 +111,7 @@ def laptop(
         cleanup.callback(pull_workers.stop)
         pull_workers.start(workers)
         _wait_until_ready(session, cloud)
+        _resume(cloud)
         if publish:
             cleanup.callback(session.withdraw)
             session.publish()
@@ -135,14 +136,12 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
     package = deploy.Package(root)
     version = f"{package.digest}-{token_hash[:16]}"
     cloud.wait_until_up()
-    endpoint = deploy.Endpoint(cloud.endpoint)
-    deployer = deploy.Deployer(endpoint)
+    deployer = deploy.Deployer(deploy.Endpoint(cloud.endpoint))
     outputs = deployer.outputs() if folder.deployment().get("version") == version else None
     if outputs is None:
         report("deploying template.yaml")
         outputs = deployer.deploy(package, {"AdminTokenHash": token_hash, "NotifyLoopback": "true"})
-    else:
-        emulator_quirks.tick_now(endpoint.client("lambda"), deploy.STACK)
+        cloud.save()
     folder.save_deployment(version=version, port=urlsplit(cloud.endpoint).port)
     return Session(
         url=emulator_quirks.local_api_url(cloud.endpoint, outputs["ApiId"]),
@@ -152,6 +151,14 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
         state=str(folder.path),
         outputs=outputs,
     )
+
+
+def _resume(cloud: Cloud) -> None:
+    """Continue what the last stop interrupted, now that the API answers: that may take long."""
+    from shardmill.local import deploy
+
+    cloud.resume()
+    emulator_quirks.tick_now(deploy.Endpoint(cloud.endpoint).client("lambda"), deploy.STACK)
 
 
 def _wait_until_ready(session: Session, cloud: Cloud) -> None:

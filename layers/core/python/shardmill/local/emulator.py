@@ -12,8 +12,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,14 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from shardmill.local import emulator_quirks
+from shardmill.local.control import answering_after, with_commands
 from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE
+from shardmill.local.function_processes import share_processes
+from shardmill.local.journal import Journal
+from shardmill.local.recorded_changes import RecordedChanges
 from shardmill.local.saved_state import CorruptState, StateFiles
 from shardmill.local.snapshot import Snapshots
 
-UP_SECONDS = 0.5
 _PRELOADED = "samtranslator.translator.transform"
 
 
@@ -43,19 +45,45 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _restore(saved: StateFiles, snapshots: Snapshots) -> None:
-    """Load the saved state, or exit if it is corrupt; start saving only then, to overwrite nothing."""
-    try:
-        saved.load()
-    except CorruptState as corrupt:
-        traceback.print_exception(corrupt)
-        sys.stderr.write(f"{corrupt}\n")
-        sys.stderr.flush()
-        os._exit(CORRUPT_STATE_EXIT_CODE)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _save_and_exit, snapshots)
-    snapshots.start(loop)
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The emulator's state: its snapshot, the journal of later changes, and what a stop interrupted."""
+
+    saved: StateFiles
+    journal: Journal
+    changes: RecordedChanges
+    interrupted: emulator_quirks.InterruptedExecutions
+    snapshots: Snapshots
+
+    @classmethod
+    def of(cls, app: Any, folder: Path) -> _State:
+        services = (app._get_module(name) for name in ("dynamodb", "stepfunctions", "sqs"))
+        journal = Journal(folder.with_name("journal"))
+        saved = StateFiles(app, folder)
+        changes = RecordedChanges(journal, *services)
+        interrupted = emulator_quirks.InterruptedExecutions(app._get_module("stepfunctions"))
+        return cls(saved, journal, changes, interrupted, Snapshots(saved, journal))
+
+    def restore(self) -> None:
+        """Load the saved state, or exit if it is corrupt; start saving only then, to overwrite nothing."""
+        try:
+            self.saved.load()
+            self.changes.apply(self.journal.records())
+        except CorruptState as corrupt:
+            traceback.print_exception(corrupt)
+            sys.stderr.write(f"{corrupt}\n")
+            sys.stderr.flush()
+            os._exit(CORRUPT_STATE_EXIT_CODE)
+        self.interrupted.find()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _save_and_exit, self.snapshots)
+        self.changes.record()
+        self.journal.start()
+        self.snapshots.start(loop)
+
+    async def resume(self) -> None:
+        threading.Thread(target=self.interrupted.resume, daemon=True, name="resume").start()
 
 
 def _save_and_exit(snapshots: Snapshots) -> None:
@@ -76,8 +104,7 @@ def _stop_functions() -> None:
     os.killpg(0, signal.SIGTERM)
 
 
-async def _run(app: Any, config: Config, resume: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(UP_SECONDS, threading.Thread(target=resume, daemon=True).start)
+async def _run(app: Any, config: Config) -> None:
     threading.Thread(target=import_module, args=(_PRELOADED,), daemon=True).start()
     await serve(app, config, shutdown_trigger=asyncio.Event().wait)
 
@@ -92,11 +119,13 @@ def main() -> None:
     emulator_quirks.unlock_stacks(import_module("ministack.services.cloudformation"))
     emulator_quirks.skip_start_delay(stepfunctions)
     emulator_quirks.shorten_receive_polling(import_module("ministack.services.sqs"))
-    resume = emulator_quirks.resume_executions(stepfunctions)
+    share_processes(app._get_module("lambda_svc"), import_module("ministack.core.lambda_runtime"))
     _raise_descriptor_limit()
-    saved = StateFiles(app, Path(os.environ["STATE_DIR"]))
-    app._load_persisted_state = partial(_restore, saved, Snapshots(saved))
-    asyncio.run(_run(app.app, _config(int(sys.argv[1])), resume))
+    state = _State.of(app, Path(os.environ["STATE_DIR"]))
+    app._load_persisted_state = state.restore
+    served = answering_after(app.app, state.journal.synced)
+    served = with_commands(served, {"save": state.snapshots.save, "resume": state.resume})
+    asyncio.run(_run(served, _config(int(sys.argv[1]))))
 
 
 if __name__ == "__main__":

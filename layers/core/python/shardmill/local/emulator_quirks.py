@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from shardmill.local.control import API_PREFIX
 from shardmill.local.environment import REGION
 
 START_DELAY = 0.15
 POLL_SECONDS = 0.01
 RESTARTED = "States.ServiceRestart"
+RESUMED_TOGETHER = 2
 PERSISTED_SERVICES = frozenset(
     {"apigateway", "cloudformation", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs", "stepfunctions"}
     | {"secretsmanager", "sns", "ssm"}
@@ -35,7 +37,7 @@ def keep_authorizers_uncached(template: dict[str, Any]) -> None:
 
 def local_api_url(endpoint: str, api_id: str) -> str:
     """The API's own URL has a host under `localhost`, which not every resolver knows; this one has a path."""
-    return f"{endpoint}/_aws/execute-api/{api_id}"
+    return f"{endpoint}{API_PREFIX}{api_id}"
 
 
 def tick_now(functions: Any, stack: str) -> None:
@@ -80,30 +82,68 @@ def shorten_receive_polling(sqs: Any) -> None:
     sqs.asyncio = _ModuleWithSleep(sqs.asyncio, lambda seconds: min(seconds, POLL_SECONDS))
 
 
-def resume_executions(stepfunctions: Any) -> Callable[[], None]:
-    """Resume executions that a stop of the emulator interrupted.
+class InterruptedExecutions:
+    """Executions that a stop of the emulator interrupted, to be resumed a few at a time.
 
     MiniStack restores them as FAILED, without an event and without their task tokens. They run again from
-    their first state, which is safe because every state is idempotent. Call the function returned once the
-    server answers."""
-    restore = stepfunctions._restore_state
-    interrupted: list[Any] = []
+    their first state, which is safe because every state is idempotent. An execution that waits for a token
+    or for a time makes room for the next."""
 
-    def restore_and_note(data: dict[str, Any]) -> None:
-        restore(data)
-        for execution in stepfunctions._executions.all_values():
+    def __init__(self, stepfunctions: Any) -> None:
+        self._stepfunctions = stepfunctions
+        self._arns: list[str] = []
+        self._slots = threading.BoundedSemaphore(RESUMED_TOGETHER)
+        for waits in ("_invoke_with_callback", "_execute_wait"):
+            setattr(stepfunctions, waits, _without_slot(getattr(stepfunctions, waits)))
+
+    def find(self) -> None:
+        """Find them after the state was restored and before any new execution starts."""
+        for execution in self._stepfunctions._executions.all_values():
             if execution.get("error") == RESTARTED:
                 execution.update(status="RUNNING", stopDate=None)
                 del execution["error"], execution["cause"]
-                interrupted.append(execution)
+            if execution["status"] == "RUNNING":
+                self._arns.append(execution["executionArn"])
 
-    def resume() -> None:
-        while interrupted:
-            execution = interrupted.pop()
-            _run_in_scope(execution["executionArn"], stepfunctions._run_execution)
+    def resume(self) -> None:
+        """Call it once the API answers, in a thread: it waits for slots."""
+        while self._arns:
+            self._slots.acquire()
+            run = _holding(self._slots, self._stepfunctions._run_execution)
+            _run_in_scope(self._arns.pop(0), run)
 
-    stepfunctions._restore_state = restore_and_note
-    return resume
+
+_release_slot: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextVar(
+    "release_slot", default=None
+)
+
+
+def _holding(slots: threading.BoundedSemaphore, run: Callable[[str], None]) -> Callable[[str], None]:
+    """A function that releases a slot when it ends, or when it calls a function made by `_without_slot`."""
+
+    def held(arn: str) -> None:
+        released = threading.Lock()
+
+        def release() -> None:
+            if released.acquire(blocking=False):
+                slots.release()
+
+        _release_slot.set(release)
+        try:
+            run(arn)
+        finally:
+            release()
+
+    return held
+
+
+def _without_slot(wait: Callable[..., Any]) -> Callable[..., Any]:
+    def release_and_wait(*arguments: Any, **options: Any) -> Any:
+        if release := _release_slot.get():
+            release()
+        return wait(*arguments, **options)
+
+    return release_and_wait
 
 
 def _run_in_scope(arn: str, run: Callable[[str], None]) -> None:

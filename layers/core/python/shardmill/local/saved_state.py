@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -40,10 +41,14 @@ class StateFiles:
         self.drop_unfinished()
         self._unfinished.mkdir(parents=True)
         for service in self._app._state_map:
-            (self._unfinished / f"{service}.json").write_text(self._text(service))
+            with (self._unfinished / f"{service}.json").open("w") as stream:
+                stream.write(self._text(service))
+                stream.flush()
+                os.fsync(stream.fileno())
         self._folder.mkdir(exist_ok=True)
         for file in sorted(self._unfinished.iterdir()):
             file.replace(self._folder / file.name)
+        sync_folder(self._folder)
         self._unfinished.rmdir()
         self._prune(self._referenced)
 
@@ -97,6 +102,15 @@ class StateFiles:
 def unfinished_folder(folder: Path) -> Path:
     """The folder of a save that is not finished."""
     return folder.with_name(f"{folder.name}.new")
+
+
+def sync_folder(folder: Path) -> None:
+    """Keep the names of new files through a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def reason_of(error: Exception) -> str:

@@ -1,0 +1,112 @@
+"""Invocations wait for a free process of their function before another one is started."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ministack.core import lambda_runtime
+
+from shardmill.local import function_processes
+from shardmill.local.function_processes import share_processes
+from support.waits import run_until
+
+CONFIG = {"FunctionArn": "arn:aws:lambda:us-east-1:000000000000:function:f", "Version": "$LATEST"}
+
+
+class Service:
+    """The part of MiniStack's Lambda service that uses its pools; `invoke` blocks until `finish`."""
+
+    acquire_worker: Any
+    release_worker: Any
+
+    def __init__(self) -> None:
+        self.finish = threading.Semaphore(0)
+        self.running: set[Any] = set()
+        self.done = 0
+        self._lock = threading.Lock()
+
+    def invoke(self, name: str = "f") -> threading.Thread:
+        thread = threading.Thread(target=self._invoke, args=(name,), daemon=True)
+        thread.start()
+        return thread
+
+    def _invoke(self, name: str) -> None:
+        process, _ = self.acquire_worker(name, CONFIG, b"", qualifier="$LATEST")
+        with self._lock:
+            assert process not in self.running, "a process runs one invocation at a time"
+            self.running.add(process)
+        self.finish.acquire()
+        with self._lock:
+            self.running.remove(process)
+            self.done += 1
+        self.release_worker(process)
+
+
+@pytest.fixture
+def runtime() -> Any:
+    """MiniStack's own pools, empty."""
+    pools = SimpleNamespace(
+        _lock=lambda_runtime._lock,
+        _workers=lambda_runtime._workers,
+        _worker_key=lambda_runtime._worker_key,
+        acquire_worker=lambda_runtime.acquire_worker,
+        release_worker=lambda_runtime.release_worker,
+    )
+    lambda_runtime._workers.clear()
+    yield pools
+    lambda_runtime._workers.clear()
+
+
+@pytest.fixture
+def service(runtime: Any, monkeypatch: pytest.MonkeyPatch) -> Service:
+    monkeypatch.setattr(function_processes, "FEW", 2)
+    made = Service()
+    share_processes(made, runtime)
+    return made
+
+
+def processes(runtime: Any) -> int:
+    return sum(len(pool) for pool in runtime._workers.values())
+
+
+def test_many_short_invocations_share_a_few_processes(service: Service, runtime: Any) -> None:
+    threads = [service.invoke() for _ in range(50)]
+    while service.done < 50:
+        run_until(lambda: service.running or service.done == 50)
+        service.finish.release()
+    for thread in threads:
+        thread.join(10)
+    assert processes(runtime) <= 2
+
+
+def test_long_invocations_do_not_block_the_others(service: Service, runtime: Any) -> None:
+    """Five workers wait for work over HTTP; each keeps a process."""
+    threads = [service.invoke() for _ in range(6)]
+    run_until(lambda: len(service.running) == 6, timeout=20)
+    assert processes(runtime) == 6
+    service.finish.release(6)
+    for thread in threads:
+        thread.join(10)
+
+
+def test_each_function_has_its_own_processes(service: Service, runtime: Any) -> None:
+    threads = [service.invoke("f"), service.invoke("g")]
+    run_until(lambda: len(service.running) == 2)
+    assert [len(pool) for pool in runtime._workers.values()] == [1, 1]
+    service.finish.release(2)
+    for thread in threads:
+        thread.join(10)
+
+
+def test_waiting_ends_when_the_processes_are_gone(service: Service, runtime: Any) -> None:
+    """A deployment removes the processes of the old code."""
+    first = service.invoke()
+    run_until(lambda: len(service.running) == 1)
+    second = service.invoke()
+    with runtime._lock:
+        runtime._workers.clear()
+    run_until(lambda: len(service.running) == 2)
+    service.finish.release(2)
+    first.join(10)
+    second.join(10)
