@@ -77,6 +77,8 @@ class Functions:
     timeouts: Mapping[str, float]
     physical: Mapping[str, str]
     concurrency: LambdaConcurrency = field(default_factory=LambdaConcurrency)
+    invoked: list[tuple[str, Any]] = field(default_factory=list)
+    """The functions invoked so far, with their events."""
 
     def invoke(self, name: str, event: Any) -> Any:
         """Call a handler as Lambda does: JSON in, JSON out; raises FunctionError or TooManyRequests."""
@@ -92,6 +94,7 @@ class Functions:
             self.timeouts.get(name, 3.0),
         )
         received = json.loads(json.dumps(event))
+        self.invoked.append((name, received))
         try:
             return json.loads(json.dumps(self.handlers[name](received, context)))
         except Exception as fault:

@@ -1,11 +1,13 @@
 """Run the real state machines one state at a time, when the test says so.
 
-It supports the ASL that they use: lambda:invoke, updateItem.waitForTaskToken, inline Map, Retry and Catch.
+It supports the ASL that they use: lambda:invoke, updateItem.waitForTaskToken, inline Map, Retry, Catch, and
+Choice with IsPresent.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +114,9 @@ class SteppedStateMachines:
         state = execution.states[name]
         execution.busy = True
         try:
-            if state["Type"] == "Map":
+            if state["Type"] == "Choice":
+                execution.state = _choose(state, execution.data)
+            elif state["Type"] == "Map":
                 self._map(execution, state)
             elif state["Resource"].endswith("waitForTaskToken"):
                 self._await(execution, state)
@@ -225,6 +229,21 @@ def _matches(rule: dict[str, Any], kind: str) -> bool:
     return not {"States.ALL", kind}.isdisjoint(rule["ErrorEquals"])
 
 
+def _choose(state: dict[str, Any], data: Any) -> str:
+    for rule in state["Choices"]:
+        if rule["IsPresent"] is _present(rule["Variable"], data):
+            return str(rule["Next"])
+    return str(state["Default"])
+
+
+def _present(path: str, data: Any) -> bool:
+    try:
+        _get(path, data)
+    except (KeyError, IndexError):
+        return False
+    return True
+
+
 def _put(execution: Execution, path: str | None, answer: Any) -> None:
     if path == "$":
         execution.data = answer
@@ -246,6 +265,6 @@ def _fill(template: Any, data: Any, context: Mapping[str, Any]) -> Any:
 
 
 def _get(path: str, data: Any) -> Any:
-    for part in path.split(".")[1:]:
-        data = data[part]
+    for part in re.findall(r"\w+", path):
+        data = data[int(part) if isinstance(data, list) else part]
     return data

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
@@ -35,13 +35,22 @@ class Machines:
     def start_job(self, job_id: str, run: int) -> None:
         self._start(self._job_machine, f"{job_id}-r{run}", {"jobId": job_id, "run": run})
 
-    def start_step(self, job_id: str, run: int, index: int, keys: dict[str, str]) -> None:
-        """Start a step's execution; `keys` is the key of the row that will hold its token."""
-        self._start(
-            self._step_machine,
-            f"{job_id}-r{run}-s{index}",
-            {"jobId": job_id, "run": run, "step": index, **keys},
-        )
+    def start_step(
+        self,
+        job_id: str,
+        run: int,
+        index: int,
+        keys: dict[str, str],
+        opened: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Start a step's execution; `keys` is the key of the row that will hold its token.
+
+        `opened`: the result of its first state, which it then skips.
+        """
+        given = {"jobId": job_id, "run": run, "step": index, **keys}
+        if opened is not None:
+            given["opened"] = {"value": opened}
+        self._start(self._step_machine, f"{job_id}-r{run}-s{index}", given)
 
     def _start(self, machine: str, name: str, given: dict[str, object]) -> None:
         """Idempotent, because the name of an execution is unique."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from shardmill.aws import clients
 from shardmill.aws.bus import Bus
@@ -89,10 +89,9 @@ class Mill:
         names = set(groups)
         self.recent_workers.discard_all(lambda page: page[0] in names)
 
-    def start_step(self, step: StepRow) -> None:
-        self.machines.start_step(
-            step.job_id, step.run, step.index, keys.step(step.job_id, step.run, step.index)
-        )
+    def start_step(self, step: StepRow, opened: Mapping[str, Any] | None = None) -> None:
+        """Start the execution of a step. `opened`: the result of its first state, if it was opened ahead."""
+        self.machines.start_step(step.job_id, step.run, step.index, keys.step(*step.key), opened)
 
 
 class TtlCache(Generic[K, V]):

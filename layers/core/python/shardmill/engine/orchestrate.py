@@ -8,6 +8,7 @@ from typing import Any
 from shardmill.engine.jobs import plan
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import close_step, finish, open_step
+from shardmill.engine.running.open_ahead import StepOpener
 from shardmill.engine.tasks import messages
 
 
@@ -29,13 +30,12 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
         return open_step.open_step(mill, job_id, run, index, now)
     if action == "enqueue":
         key, ranks = (job_id, run, index), range(event["item"]["from"], event["item"]["to"])
-        sent = list(ranks) if run == 1 else messages.first_open(mill, key, ranks)
-        messages.send_to(mill, event["queues"], key, event["gen"], sent)
-        return {"sent": len(sent)}
+        return {"sent": messages.send_range(mill, event["queues"], key, event["gen"], ranks)}
     if action == "sweep":
         return {"swept": close_step.sweep_set(mill, job_id, run, index, event["item"])}
     if action == "close":
-        return {"state": close_step.close_step(mill, job_id, run, index, now).value}
+        start = StepOpener(mill, now).start
+        return {"state": close_step.close_step(mill, job_id, run, index, now, start).value}
     raise ValueError(f"unknown action {action!r}")
 
 

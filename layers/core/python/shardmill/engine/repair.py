@@ -76,7 +76,7 @@ def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
 
 
 def end_failed_execution(mill: Mill, name: str, cause: str, now: int) -> bool:
-    """Fail the Job or step of an execution that ended without its Catch; False if there is none to fail."""
+    """End the Job or step of an execution that ended without its Catch; False if there is none to end."""
     parsed = parse_execution_name(name)
     if not parsed:
         return False
@@ -87,5 +87,5 @@ def end_failed_execution(mill: Mill, name: str, cause: str, now: int) -> bool:
     if index is None:
         finish.fail_job(mill, job_id, run, cause, now)
     else:
-        close_step.fail_step(mill, job_id, run, index, cause, now)
+        close_step.end_without_execution(mill, job_id, run, index, cause, now)
     return True

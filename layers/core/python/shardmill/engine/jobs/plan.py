@@ -7,6 +7,7 @@ from shardmill.engine.jobs.graph import graph
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
 from shardmill.engine.running.kill import kill_replaced
+from shardmill.engine.running.open_ahead import StepOpener
 from shardmill.engine.running.start import start_roots
 
 
@@ -28,5 +29,5 @@ def plan(mill: Mill, job_id: str, run: int, now: int) -> bool:
     if job.replaces:
         kill_replaced(mill, job, now)
     if concurrency.may_start(mill, job, now):
-        start_roots(mill, job, now, nodes)
+        start_roots(mill, job, now, nodes, StepOpener(mill, now).start)
     return True

@@ -7,7 +7,7 @@ from typing import Any
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import announce_step
-from shardmill.engine.running.release import release_dependents
+from shardmill.engine.running.release import Start, release_dependents
 from shardmill.engine.task_id import task_id, task_name
 from shardmill.engine.tasks import completion, fair_share
 from shardmill.engine.tasks.attempts import list_attempts
@@ -29,7 +29,9 @@ class StillOpen(Transient):
     """The step has open blocks or is being modified concurrently; retry."""
 
 
-def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepState:
+def close_step(
+    mill: Mill, job_id: str, run: int, index: int, now: int, start: Start | None = None
+) -> StepState:
     """Set the final state of a step whose tasks have all ended, and release its dependents."""
     job, step = job_and_step(mill, job_id, run, index)
     if step.in_progress:
@@ -38,16 +40,16 @@ def close_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> StepS
         state, changes = _final_state(mill, step)
         closed = mill.jobs.move_step(step, state, now=now, completed_time=now, token=None, **changes)
         step = closed or step_row(mill, job_id, run, index)
-    finish_step(mill, job, step, now)
+    finish_step(mill, job, step, now, start)
     return step.state
 
 
-def finish_step(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
-    """Publish the end of a step and release its dependents; idempotent."""
+def finish_step(mill: Mill, job: JobRow, step: StepRow, now: int, start: Start | None = None) -> None:
+    """Publish the end of a step and release its dependents; idempotent. `start`: see release_dependents."""
     fair_share.leave(mill, step)
     if job.run == step.run and not job.state.ended:
         announce_step(mill, job, step)
-    release_dependents(mill, job, step, now)
+    release_dependents(mill, job, step, now, start)
 
 
 def sweep_set(mill: Mill, job_id: str, run: int, index: int, set_number: int) -> int:
@@ -110,6 +112,15 @@ def _first_failure(mill: Mill, step: StepRow) -> tuple[int | None, str]:
                 reason = last.get("message") or last.get("reason", "")
                 return rank, reason
     return None, ""
+
+
+def end_without_execution(mill: Mill, job_id: str, run: int, index: int, cause: str, now: int) -> None:
+    """End a step whose execution ended before it: close it if its tasks have all ended, else fail it."""
+    step = step_row(mill, job_id, run, index)
+    if step.in_progress and not step.open:
+        close_step(mill, job_id, run, index, now)
+    else:
+        fail_step(mill, job_id, run, index, cause, now)
 
 
 def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: int) -> None:

@@ -24,36 +24,69 @@ from shardmill.store.rows import JobRow, StepRow
 
 MAX_VALUE_BYTES = 200_000
 MAX_STEP_BYTES = 330_000  # of an item of 400 KB; the rest is for attributes that are added later
+MAX_SENT = 100
+"""A step with a larger window is enqueued by the state machine, several ranges of tasks at a time."""
+MAX_OUTPUTS_READ = 100
 _INTEGER_DIGITS = 7
 _OPEN_TRIES = 6
 
+Opened = dict[str, Any]
+"""What an execution continues with: ranges of tasks to enqueue, their queues, and the sets of blocks."""
 
-def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> dict[str, Any]:
-    """Open a step; return the ranges of tasks to enqueue, their queues, and the sets of its blocks."""
+
+def open_step(mill: Mill, job_id: str, run: int, index: int, now: int) -> Opened:
+    """Open a step in its execution, and send its first messages if they are few; idempotent."""
     job, step = job_and_step(mill, job_id, run, index)
     if step.state.ended or job.run != run or job.state.ended:
         return _nothing_to_enqueue(step)
     try:
         for _ in range(_OPEN_TRIES):
             if step.state is StepState.WAITING:
-                step = _open(mill, step, now)
+                step = _open(mill, step, _referenced_rows(mill, step), now)
     except CannotOpen as error:
         fail_step(mill, job_id, run, index, str(error), now)
         return _nothing_to_enqueue(step)
-    if step.state.ended:
-        return _nothing_to_enqueue(step)
     if step.state is StepState.WAITING:
         raise StillOpen(f"step {step.name} is being modified concurrently; retry")
-    if job.state is JobState.SUSPENDED or _suspended_since(mill, job, step):
+    suspended = job.state is JobState.SUSPENDED or _suspended_since(mill, job, step)
+    return _enqueue(mill, step, now, suspended=suspended)
+
+
+def open_ahead(mill: Mill, step: StepRow, now: int) -> Opened | None:
+    """Open a step before its execution starts; idempotent.
+
+    Return None if its execution must open it: it splits a file, reads many outputs, is being modified
+    concurrently, or cannot be opened, which its execution records.
+    """
+    if step.state is not StepState.WAITING or step.spec.get("partition"):
+        return None
+    sources = _referenced_rows(mill, step)
+    if sum(source.total for source in sources) > MAX_OUTPUTS_READ:
+        return None
+    try:
+        step = _open(mill, step, sources, now)
+    except CannotOpen:
+        return None
+    job = mill.jobs.get(step.job_id)  # suspend skips steps that are not open yet
+    if not job or step.state is StepState.WAITING:
+        return None
+    return _enqueue(mill, step, now, suspended=job.state is JobState.SUSPENDED)
+
+
+def _enqueue(mill: Mill, step: StepRow, now: int, *, suspended: bool) -> Opened:
+    """Send the first messages of an opened step, or return the ranges that the state machine enqueues."""
+    if suspended:
         step = park_step(mill, step, now, let_finish=False)
     elif step.opened and not step.started_time:
         step = fair_share.make_room(mill, step, now)
-    return {
-        "ranges": ranges(step.window),
-        "sets": list(range(set_count(step.total))),
-        "queues": messages.queues_of(mill, step, now),
-        "gen": step.gen,
-    }
+    opened = _nothing_to_enqueue(step)
+    if not step.opened or not step.open:
+        return opened
+    queues = messages.queues_of(mill, step, now)
+    if step.window > MAX_SENT:
+        return opened | {"ranges": ranges(step.window), "queues": queues}
+    messages.send_range(mill, queues, step.key, step.gen, range(step.window))
+    return opened
 
 
 def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
@@ -62,13 +95,17 @@ def _suspended_since(mill: Mill, job: JobRow, step: StepRow) -> bool:
     return present is not None and present.state is JobState.SUSPENDED
 
 
-def _nothing_to_enqueue(step: StepRow) -> dict[str, Any]:
-    return {"ranges": [], "sets": [], "queues": [], "gen": step.gen}
+def _nothing_to_enqueue(step: StepRow) -> Opened:
+    sets = [] if step.state.ended else list(range(set_count(step.total)))
+    return {"ranges": [], "sets": sets, "queues": [], "gen": step.gen}
 
 
-def _open(mill: Mill, step: StepRow, now: int) -> StepRow:
-    """Open a step, or skip it if its condition is false; return its present row if it changed meanwhile."""
-    step = _with_upstream_outputs(mill, step)
+def _open(mill: Mill, step: StepRow, sources: Iterable[StepRow], now: int) -> StepRow:
+    """Open a step, or skip it if its condition is false; return its present row if it changed meanwhile.
+
+    `sources`: the steps whose outputs its templates reference.
+    """
+    step = _with_upstream_outputs(mill, step, sources)
     if not _condition_holds(step):
         notes = f"its condition is false: {step.define.when}"
         changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
@@ -95,15 +132,19 @@ def _open(mill: Mill, step: StepRow, now: int) -> StepRow:
     return opened or step_row(mill, step.job_id, step.run, step.index)
 
 
-def _with_upstream_outputs(mill: Mill, step: StepRow) -> StepRow:
-    """Return the step with the outputs that its templates reference in its context."""
+def _referenced_rows(mill: Mill, step: StepRow) -> list[StepRow]:
+    """Return the rows of the steps whose outputs the templates of a step reference."""
     named = _referenced_steps(templates(step.spec))
     if not named:
-        return step
+        return []
     refs = step.context["refs"]
-    sources = mill.jobs.steps_by_key((step.job_id, step.run, refs[name]) for name in named)
-    found = {source.name: {"output": _output_of(mill, source)} for source in sources.values()}
-    return _with_context(step, steps=found)
+    return list(mill.jobs.steps_by_key((step.job_id, step.run, refs[name]) for name in named).values())
+
+
+def _with_upstream_outputs(mill: Mill, step: StepRow, sources: Iterable[StepRow]) -> StepRow:
+    """Return the step with the outputs that its templates reference in its context."""
+    found = {source.name: {"output": _output_of(mill, source)} for source in sources}
+    return _with_context(step, steps=found) if found else step
 
 
 def _with_context(step: StepRow, **values: Any) -> StepRow:

@@ -49,24 +49,27 @@ def _recover_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, 
         if finished:
             release.release_dependents(mill, job, finished, now)
         else:
-            _fail_if_execution_ended(mill, node, now)
+            _handle_ended_execution(mill, node, now)
     elif node.state.ended or (node.kind == "gate" and not node.waiting and release.gate_open(nodes, node)):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
             release.release_dependents(mill, job, node, now)
 
 
-def _fail_if_execution_ended(mill: Mill, step: StepRow, now: int) -> bool:
-    """Fail a step whose execution has ended or is missing; execution names cannot be reused."""
+def _handle_ended_execution(mill: Mill, step: StepRow, now: int) -> bool:
+    """End a step whose execution has ended, or start a missing one; execution names cannot be reused."""
     status = mill.machines.status(step.job_id, step.run, step.index)
     if status == "RUNNING" or (status is None and step.state is StepState.WAITING):
         return False
-    cause = f"its execution is {status or 'missing'}"
-    close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+    if status is None:
+        mill.start_step(step)  # a crash after the step was opened
+    else:
+        cause = f"its execution is {status}"
+        close_step.end_without_execution(mill, step.job_id, step.run, step.index, cause, now)
     return True
 
 
 def _recover_open(mill: Mill, step: StepRow, now: int) -> None:
-    if _fail_if_execution_ended(mill, step, now):
+    if _handle_ended_execution(mill, step, now):
         return
     if step.stopping:
         from shardmill.engine.tasks.lease import end_dead_leases  # few ticks need it

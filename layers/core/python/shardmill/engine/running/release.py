@@ -6,16 +6,24 @@ A gate is a node without tasks: it lets a later phase start when every step befo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import announce_step, end_job
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
+Start = Callable[[StepRow], None]
+"""Starts the execution of a step."""
 
-def release_dependents(mill: Mill, job: JobRow, finished: StepRow, now: int) -> None:
-    """Remove a finished step from the `waiting` sets of its dependents, and advance those left with none."""
+
+def release_dependents(
+    mill: Mill, job: JobRow, finished: StepRow, now: int, start: Start | None = None
+) -> None:
+    """Remove a finished step from the `waiting` sets of its dependents, and advance those left with none.
+
+    `start`: starts a step that became ready; by default without opening it.
+    """
     if job.run != finished.run or job.state.ended:
         return
     work, seen = deque([finished]), {finished.index}
@@ -28,12 +36,12 @@ def release_dependents(mill: Mill, job: JobRow, finished: StepRow, now: int) -> 
             if target.waiting or target.index in seen:
                 continue
             seen.add(target.index)
-            done = advance(mill, job, target, now)
+            done = advance(mill, job, target, now, start)
             if done:
                 work.append(done)
 
 
-def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
+def advance(mill: Mill, job: JobRow, node: StepRow, now: int, start: Start | None = None) -> StepRow | None:
     """Start, skip or end a node that waits for nothing more; return it if it is finished with that."""
     if node.kind == "gate":
         return node if gate_open(mill.jobs.steps(job.id, job.run), node) else None
@@ -45,8 +53,10 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int) -> StepRow | None:
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)
         return skipped
-    elif node.state is StepState.WAITING and job.state is not JobState.SUSPENDED:
-        mill.start_step(node)
+    elif node.in_progress:
+        mill.start_step(node)  # a call that crashed may have opened it without starting its execution
+    elif job.state is not JobState.SUSPENDED:
+        (start or mill.start_step)(node)
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -12,8 +12,14 @@ from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow, StepRow
 
 
-def start_roots(mill: Mill, job: JobRow, now: int, nodes: Iterable[StepRow] | None = None) -> None:
-    """Move a Job to QUEUED and start its root steps; idempotent."""
+def start_roots(
+    mill: Mill,
+    job: JobRow,
+    now: int,
+    nodes: Iterable[StepRow] | None = None,
+    start: Callable[[StepRow], None] | None = None,
+) -> None:
+    """Move a Job to QUEUED and start its root steps; idempotent. `start`: by default without opening them."""
     not_started = (JobState.INIT, JobState.WAITING)
     due = now + RECHECK_MS
     if not mill.jobs.move(
@@ -24,12 +30,12 @@ def start_roots(mill: Mill, job: JobRow, now: int, nodes: Iterable[StepRow] | No
             return  # suspended or ended meanwhile
     for node in mill.jobs.steps(job.id, job.run) if nodes is None else nodes:
         if node.root and not node.state.ended:
-            _start_step(mill, node)
+            _start_step(start or mill.start_step, node)
 
 
-def _start_step(mill: Mill, node: StepRow) -> None:
+def _start_step(start: Callable[[StepRow], None], node: StepRow) -> None:
     try:
-        mill.start_step(node)
+        start(node)
     except (ClientError, BotoCoreError):
         extra = {"action": "start-execution", "jobId": node.job_id, "run": node.run, "step": node.name}
         logger.exception("StartExecution failed; the next tick will retry", extra=extra)

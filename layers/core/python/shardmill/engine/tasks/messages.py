@@ -80,6 +80,15 @@ def send_to(
         mill.queues.send(queue, listed, delay=delay)
 
 
+def send_range(
+    mill: Mill, queues: Sequence[str], step_key: tuple[str, int, int], gen: int, ranks: range
+) -> int:
+    """Send the first messages of the lines of `ranks` when a step opens. Returns the number of messages."""
+    sent = list(ranks) if step_key[1] == 1 else first_open(mill, step_key, ranks)
+    send_to(mill, queues, step_key, gen, sent)
+    return len(sent)
+
+
 def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
     """Send a message for each open task within the window. Returns the number of messages.
 

@@ -1,0 +1,84 @@
+"""Interrupt the calls that plan a Job or close a step, and open the steps that follow, at each AWS call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from shardmill.model.states import JobState
+from support.moto.cloud import Cloud
+from support.scenarios.interrupter import Interruption, Moment
+from support.scenarios.job_invariants import JobInvariants
+from support.scenarios.race import Action, Race, race_factory
+
+STEPS = {
+    "steps": [
+        {"stepName": "a"},
+        {"stepName": "b", "dependentStep": "a", "sharding": 2},
+        {"stepName": "c", "phase": 1},
+    ]
+}
+RUN_EXECUTIONS: Action = ("run_executions", 0, 0)
+Begin = Callable[[dict[str, Any]], Race]
+
+
+@pytest.fixture
+def begin(cloud: Cloud) -> Iterator[Begin]:
+    with race_factory(cloud) as start:
+        yield start
+
+
+def races_until(begin: Begin, stage: str) -> Iterator[Race]:
+    """Yield races of which the next call of a state machine plans the Job or closes its first step."""
+    while True:
+        race = begin(STEPS)
+        if stage == "close":
+            race.perform(RUN_EXECUTIONS)
+            race.perform(("lease", 0, 0))
+            race.perform(("success", 0, 0))
+        yield race
+        race.close()
+
+
+def interrupt(race: Race, moment: Moment, nth: int, meanwhile: Callable[[], object] = lambda: None) -> bool:
+    """Run one call of a state machine, interrupted at its nth AWS call; False if it makes fewer calls."""
+    interruption = Interruption(moment, nth, meanwhile)
+    while not interruption.calls:  # a state that waits for a token makes none
+        race.interrupter.act(lambda: race.perform(("run_state", 0, 0)), interruption)
+    return interruption.reached
+
+
+def check_end(race: Race) -> JobState:
+    invariants = JobInvariants(race)
+    invariants.check()
+    race.run_until_idle()
+    invariants.check()
+    invariants.check_final_state()
+    job = race.job()
+    assert job is not None
+    return job.state
+
+
+@pytest.mark.parametrize(("stage", "repeated"), [("plan", True), ("close", True), ("close", False)])
+def test_a_job_succeeds_if_a_call_crashes(begin: Begin, stage: str, repeated: bool) -> None:
+    """The state machine repeats the call; even without that, the tick completes what is missing."""
+    for nth, race in zip(count(1), races_until(begin, stage), strict=False):
+        [execution] = race.state_machines.runnable()
+        if not interrupt(race, "crash", nth):
+            assert nth > 8
+            return
+        if not repeated and execution.status == "RUNNING":
+            execution.status = "SUCCEEDED"
+        assert check_end(race) is JobState.SUCCESS, f"crash at call {nth}"
+
+
+@pytest.mark.parametrize("stage", ["plan", "close"])
+@pytest.mark.parametrize("action", ["suspend", "kill", "force_step", "priority"])
+def test_invariants_hold_whatever_happens_between_two_calls(begin: Begin, stage: str, action: str) -> None:
+    for nth, race in zip(count(1), races_until(begin, stage), strict=False):
+        if not interrupt(race, "after", nth, lambda race=race: race.perform((action, 1, 1))):  # type: ignore[misc]
+            return
+        check_end(race)
