@@ -204,8 +204,8 @@ def test_the_number_of_state_transitions_stays_within_its_budget(runner: JobRunn
     [job] = runner.cloud.executions("job")
     steps = runner.cloud.executions("step")
     first, second = (runner.cloud.transitions(step["executionArn"]) for step in steps)
-    assert runner.cloud.transitions(job["executionArn"]) + first <= 10
-    assert second <= 6
+    assert runner.cloud.transitions(job["executionArn"]) + first <= 6
+    assert second <= 4
 
 
 def test_the_ends_of_steps_and_of_the_job_are_published(runner: JobRunner) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardmill.model.blocks import RANGE_SIZE
+from shardmill.model.blocks import MAX_SENT_AT_OPENING
 from shardmill.model.job import Job
 
 AS_OF = "2025-11"
@@ -23,9 +23,11 @@ USD_PER_MILLION = {
     "EventBridge events": 1.00,
 }
 
-# The path through statemachine/*.asl.json when nothing fails; starting an execution is a transition too.
+# The path through statemachine/*.asl.json when nothing fails and steps are opened by the call that frees them.
+# Starting an execution is a transition too.
 JOB_STATES = 1
-STEP_STATES = 4  # and one for each range of tasks
+STEP_STATES = 3
+FAN_OUT_STATES = 2  # of a large step: the Map, and the range of its first window
 STARTED = 1
 
 # Each API call also invokes the authorizer.
@@ -56,11 +58,14 @@ def bill(job: Job, api_calls: int) -> list[Item]:
     """The operations of a finished Job, by kind, and their cost."""
     steps = len(job.steps)
     tasks = sum(step.total_work for step in job.steps)
-    ranges = sum(-(-step.total_work // RANGE_SIZE) for step in job.steps)
-    orchestrated = 1 + 2 * steps + ranges  # plan; open and close; enqueue
+    large = sum(step.total_work > MAX_SENT_AT_OPENING for step in job.steps)
+    orchestrated = 1 + steps + large  # plan; close; enqueue
     lambdas = orchestrated + LAMBDAS_PER_API_CALL * api_calls
     counts = {
-        "Step Functions transitions": STARTED + JOB_STATES + steps * (STARTED + STEP_STATES) + ranges,
+        "Step Functions transitions": STARTED
+        + JOB_STATES
+        + steps * (STARTED + STEP_STATES)
+        + large * FAN_OUT_STATES,
         "Lambda requests": lambdas,
         "Lambda GB-seconds": lambdas * LAMBDA_SECONDS * LAMBDA_GB,
         "DynamoDB write units": WRITES_PER_JOB + WRITES_PER_STEP * steps + WRITES_PER_TASK * tasks,

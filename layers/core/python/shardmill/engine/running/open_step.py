@@ -12,7 +12,7 @@ from shardmill.engine.running.close_step import StillOpen, fail_step, job_and_st
 from shardmill.engine.tasks import fair_share, messages
 from shardmill.engine.tasks.park import park_step
 from shardmill.engine.template_context import context_of
-from shardmill.model.blocks import MAX_SHARDS, block_count, ranges, set_count
+from shardmill.model.blocks import MAX_SENT_AT_OPENING, MAX_SHARDS, block_count, ranges, set_count
 from shardmill.model.definition.fields import MAX_ITEMS, is_sharded, total
 from shardmill.model.definition.references import BEFORE_TASKS, templates
 from shardmill.model.fault import Path
@@ -24,8 +24,6 @@ from shardmill.store.rows import JobRow, StepRow
 
 MAX_VALUE_BYTES = 200_000
 MAX_STEP_BYTES = 330_000  # of an item of 400 KB; the rest is for attributes that are added later
-MAX_SENT = 100
-"""A step with a larger window is enqueued by the state machine, several ranges of tasks at a time."""
 MAX_OUTPUTS_READ = 100
 _INTEGER_DIGITS = 7
 _OPEN_TRIES = 6
@@ -83,7 +81,7 @@ def _enqueue(mill: Mill, step: StepRow, now: int, *, suspended: bool) -> Opened:
     if not step.opened or not step.open:
         return opened
     queues = messages.queues_of(mill, step, now)
-    if step.window > MAX_SENT:
+    if step.window > MAX_SENT_AT_OPENING:
         return opened | {"ranges": ranges(step.window), "queues": queues}
     messages.send_range(mill, queues, step.key, step.gen, range(step.window))
     return opened
