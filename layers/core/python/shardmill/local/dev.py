@@ -28,6 +28,7 @@ READY_SECONDS = 60.0
 DEFAULT_PORTS = range(7700, 7800)
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GROUPS = {"default", "lambda"}
+PARAMETERS = {"NotifyLoopback": "true", "RunnerConcurrency": "5"}  # each Lambda worker is a process
 ROOT = Path(__file__).resolve().parents[5]
 
 
@@ -140,7 +141,7 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
     outputs = deployer.outputs() if folder.deployment().get("version") == version else None
     if outputs is None:
         report("deploying template.yaml")
-        outputs = deployer.deploy(package, {"AdminTokenHash": token_hash, "NotifyLoopback": "true"})
+        outputs = deployer.deploy(package, {"AdminTokenHash": token_hash, **PARAMETERS})
         cloud.save()
     folder.save_deployment(version=version, port=urlsplit(cloud.endpoint).port)
     return Session(

@@ -23,7 +23,7 @@ USD_PER_MILLION = {
     "EventBridge events": 1.00,
 }
 
-# The path through statemachine/*.asl.json when nothing fails and steps are opened by the call that frees them.
+# The path through statemachine/*.asl.json when nothing fails and the call that frees a step opens it.
 # Starting an execution is a transition too.
 JOB_STATES = 1
 STEP_STATES = 3
