@@ -35,6 +35,7 @@ from support.watch import unwatch
 STACK = "shardmill-test"
 TOKEN = "test-admin-token"
 _END_SECONDS = 10.0
+_CACHING_CLIENTS = ("shardmill.aws", "shardmill.engine", "shardmill.worker")
 
 _PSEUDO = {
     "AWS::AccountId": ACCOUNT,
@@ -143,10 +144,11 @@ def _cold_caches() -> Iterator[None]:
 
 
 def _clear_caches() -> None:
+    """Clients and what holds them. Other packages cache parsed templates, routes and plans of rows."""
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] == "shardmill":
+        if name.startswith(_CACHING_CLIENTS):
             for value in list(vars(module).values()):
-                if isinstance(value, _lru_cache_wrapper) and value.__module__.startswith("shardmill"):
+                if isinstance(value, _lru_cache_wrapper) and value.__module__.startswith(_CACHING_CLIENTS):
                     value.cache_clear()
 
 
