@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         WaitTimedOut,
     )
     from shardmill.client.requests import Submitted
+    from shardmill.model.batch import BatchedJob, BatchItem
     from shardmill.model.definition.fields import JobDefine, JobGraph, ListedDefine, SavedDefine, StepDefine
     from shardmill.model.fault import Fault
     from shardmill.model.job import (
@@ -50,6 +51,8 @@ _HOMES = {
     "BadAnswer": _ERRORS,
     "BadFile": _ERRORS,
     "BadName": _ERRORS,
+    "BatchItem": "shardmill.model.batch",
+    "BatchedJob": "shardmill.model.batch",
     "Client": "shardmill.client.client",
     "Conflict": _ERRORS,
     "DependencyStatus": "shardmill.model.job",
@@ -97,6 +100,8 @@ __all__ = [
     "BadAnswer",
     "BadFile",
     "BadName",
+    "BatchItem",
+    "BatchedJob",
     "Client",
     "Conflict",
     "DependencyStatus",

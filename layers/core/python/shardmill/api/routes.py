@@ -84,6 +84,7 @@ ROUTES = (
     Route("DELETE", _DEFINITION, "definitions", "delete"),
     Route("GET", "/v1/jobs", "jobs", "list_jobs"),
     Route("POST", "/v1/jobs", "jobs", "submit"),
+    Route("POST", "/v1/jobs:batch", "batch", "submit_batch"),
     Route("POST", "/v1/uploads", "jobs", "begin_upload"),
     Route("POST", f"{_JOB}:suspend", "control", "suspend_job"),
     Route("POST", f"{_JOB}:resume", "control", "resume_job"),

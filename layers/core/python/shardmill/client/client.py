@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -17,8 +17,10 @@ from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_lo
 from shardmill.client.http import Http
 from shardmill.client.local_files import Progress
 from shardmill.client.requests import (
+    MAX_BATCH_BYTES,
     PAGE,
     Submitted,
+    batches,
     definition_path,
     job_path,
     new_trigger,
@@ -32,6 +34,7 @@ from shardmill.client.schedules import ScheduleCalls
 from shardmill.client.transfer import ObjectStore
 from shardmill.client.workers import WorkerCalls
 from shardmill.model.base import Answer
+from shardmill.model.batch import MAX_REQUESTS, BatchAnswer, BatchItem
 from shardmill.model.definition.fields import Info, JobDefine, JobGraph, ListedDefine, SavedDefine
 from shardmill.model.fault import Fault, fault
 from shardmill.model.job import DependencyStatus, Job, Step, Task
@@ -170,6 +173,15 @@ class Client(ControlCalls, FileCalls, SuspensionCalls, ScheduleCalls, WorkerCall
         }
         request = {name: value for name, value in given.items() if value is not None}
         return self._start_job("/v1/jobs", request, idempotent=True)
+
+    def submit_batch(self, requests: Iterable[Mapping[str, Any]]) -> Iterator[BatchItem]:
+        """Submit JobRequests, as JSON documents, a hundred at a time; yield the answer to each in order.
+
+        A request that fails does not stop the others, and repeating a batch is safe.
+        """
+        for batch in batches(requests, MAX_REQUESTS, MAX_BATCH_BYTES):
+            answer = self._http.send("POST", "/v1/jobs:batch", document={"requests": batch}, idempotent=True)
+            yield from read(BatchAnswer, answer).items
 
     def job(self, job_name: str, trigger: str, *, run: int | None = None) -> Job:
         """A Job with its steps; `run`, here and below, selects an earlier run."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from shardmill.model.job import Job
 T = TypeVar("T", bound=Answer)
 
 PAGE = 200
+MAX_BATCH_BYTES = 900_000  # the API accepts a body of 1,000,000
 ACCEPTED = 202
 _TIME: TypeAdapter[datetime] = TypeAdapter(Time)
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
@@ -27,6 +29,23 @@ _TRIGGER: TypeAdapter[str] = TypeAdapter(Trigger)
 _WORKER_ID = re.compile(r"[a-z2-7]{8}")
 _lock = threading.Lock()
 _last_ms = 0
+
+
+def batches(
+    documents: Iterable[Mapping[str, Any]], most: int, most_bytes: int
+) -> Iterator[list[Mapping[str, Any]]]:
+    """Group documents into lists that fit into one request; a larger document is alone in its list."""
+    batch: list[Mapping[str, Any]] = []
+    size = 0
+    for document in documents:
+        own = len(json.dumps(document))
+        if batch and (len(batch) == most or size + own > most_bytes):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += own
+    if batch:
+        yield batch
 
 
 class Submitted(Job):

@@ -9,8 +9,21 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from shardmill.cli import output
+from shardmill.cli.bulk.requests import submit_requests
 from shardmill.cli.commands.dependencies import show_dependencies
-from shardmill.cli.options import JobFilter, JobName, Json, Param, Run, Timeout, Token, Trigger, Url, Wait
+from shardmill.cli.options import (
+    JobFilter,
+    JobName,
+    Json,
+    OptionalJobName,
+    Param,
+    Run,
+    Timeout,
+    Token,
+    Trigger,
+    Url,
+    Wait,
+)
 from shardmill.cli.parsing import parse_params, parse_step_params
 from shardmill.cli.render.bars import transfer_progress
 from shardmill.cli.render.job import exit_code, show_job
@@ -48,6 +61,15 @@ Files = Annotated[
         help="File to upload as the input NAME of the job. Repeatable.",
     ),
 ]
+Requests = Annotated[
+    str | None,
+    typer.Option(
+        "--requests",
+        metavar="FILE",
+        show_default=False,
+        help="Submit each line of this file, a JobRequest in JSON, instead of JOB; - reads stdin.",
+    ),
+]
 State = Annotated[
     JobState | None,
     typer.Option("--state", case_sensitive=False, show_default=False, help="List jobs in this state only."),
@@ -69,21 +91,23 @@ _COLUMNS: dict[str, Callable[[Job], object]] = {
 
 
 def submit(
-    job_name: JobName,
+    job_name: OptionalJobName = None,
     trigger: NewTrigger = None,
     param: Param = None,
     step_param: StepParam = None,
     file: Files = None,
+    requests: Requests = None,
     wait: Wait = False,
     timeout: Timeout = None,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Submit a job.
+    """Submit a job, or many with --requests.
 
     Submitting an identical request again returns the existing job. A --file is uploaded, unless its content
-    already exists in the store, and becomes the job input of that name.
+    already exists in the store, and becomes the job input of that name. With --requests, a request that is
+    refused does not stop the others, and the exit code is 1.
 
     \b
     Examples:
@@ -91,9 +115,17 @@ def submit(
       shardmill submit balance-report --trigger 20200121 --param reportDate=2020-01-21
       shardmill submit balance-report --step-param merge_files.title="January" --wait --timeout 600
       shardmill submit word-count --trigger book1 --file text.txt=./book.txt --wait
+      shardmill submit --requests requests.jsonl
     """
     from shardmill.client.client import Client
 
+    if requests is not None:
+        if job_name or trigger or param or step_param or file or wait:
+            raise typer.BadParameter("cannot be combined with JOB or its options", param_hint="--requests")
+        submit_requests(requests, url, token, as_json)
+        return
+    if job_name is None:
+        raise typer.BadParameter("give the name of a definition, or --requests", param_hint="JOB")
     check_timeout(wait, timeout)
     job_params, steps = parse_params(param or ()), parse_step_params(step_param or ())
     files = parse_params(file or (), "--file", "NAME=PATH")
