@@ -1,4 +1,4 @@
-"""Fail or crash at each AWS call once: no task is lost or counted twice, the Job succeeds."""
+"""Fail or crash at each AWS call once, with stale reads: no task is lost or ends twice, the Job succeeds."""
 
 import os
 from contextlib import suppress
@@ -9,9 +9,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from support.aws_rules.call import Call, ProcessKilled
 from support.aws_rules.faults import How, Rerun, everywhere_once
+from support.aws_rules.stale_reads import stale_reads
 from support.fakes.lambda_server import FunctionError
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
+from support.scenarios.hostile_aws import STALE_MS
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 
@@ -92,7 +94,7 @@ def _succeeds(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
         runner = prepare(cloud)
         worker = RestartedWorker(runner)
-        with run.armed():
+        with run.armed() as faults, stale_reads(faults.add_rule, within_ms=STALE_MS):
             cloud.run_until(lambda: worker.submitted and runner.ended(), 60, meanwhile=worker.act)
         job = runner.job()
         assert job["state"] == "SUCCESS", job["notes"]

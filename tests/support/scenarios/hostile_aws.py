@@ -1,0 +1,38 @@
+"""AWS on a bad day, for a scenario on moto: stale reads, throttled Lambda invocations, unreliable queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from support.aws_rules.faults import Faults
+from support.aws_rules.stale_reads import StaleReads, stale_reads
+from support.moto.cloud import Cloud
+
+STALE_MS = 100
+THROTTLED = 0.25
+"""A quarter of the invocations: the retries of a state machine suffice."""
+
+
+@dataclass(frozen=True)
+class BadDay:
+    """What happened so far."""
+
+    cloud: Cloud
+    stale: StaleReads
+
+    @property
+    def throttles(self) -> int:
+        return self.cloud.functions.concurrency.refused
+
+
+@contextmanager
+def hostile_aws(cloud: Cloud, faults: Faults, seed: int) -> Iterator[BadDay]:
+    """Apply the rules to the calls of the system under test; `seed` chooses those that suffer."""
+    with (
+        stale_reads(faults.add_rule, seed=seed, within_ms=STALE_MS) as stale,
+        cloud.functions.concurrency.often_exhausted(THROTTLED, seed),
+    ):
+        faults.unreliable_queues(seed)
+        yield BadDay(cloud, stale)
