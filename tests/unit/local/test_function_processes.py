@@ -1,6 +1,7 @@
 """Invocations wait for a free process of their function before another one is started."""
 
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +37,7 @@ class Service:
         with self._lock:
             assert process not in self.running, "a process runs one invocation at a time"
             self.running.add(process)
+        process._start_time = process._start_time or time.time()
         self.finish.acquire()
         with self._lock:
             self.running.remove(process)
@@ -86,6 +88,23 @@ def test_long_invocations_do_not_block_the_others(service: Service, runtime: Any
     run_until(lambda: len(service.running) == 6, timeout=20)
     assert processes(runtime) == 6
     service.finish.release(6)
+    for thread in threads:
+        thread.join(10)
+
+
+def test_one_process_is_started_at_a_time(
+    service: Service, runtime: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function_processes, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(function_processes, "STUCK_SECONDS", 0.0)
+    first, _ = service.acquire_worker("f", CONFIG, b"")
+    threads = [service.invoke() for _ in range(10)]
+    run_until(lambda: sum(thread.is_alive() for thread in threads) == 10)
+    time.sleep(0.3)
+    assert processes(runtime) == 1, "the first has not started"
+    first._start_time = time.time()
+    run_until(lambda: len(service.running) == 10)
+    service.finish.release(10)
     for thread in threads:
         thread.join(10)
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from typing import Any
 
 FEW = min(4, max(2, os.cpu_count() or 1))
@@ -19,7 +20,6 @@ PATIENCE_SECONDS = 0.1
 """How long an invocation waits before another process is started while there are few."""
 STUCK_SECONDS = 1.0
 """After this time without a process that became free, more are started."""
-BETWEEN_STARTS_SECONDS = 0.3
 _POLL_SECONDS = 0.1
 
 
@@ -31,43 +31,63 @@ def share_processes(functions: Any, runtime: Any) -> None:
 
 
 class _Pools:
+    """Invocations of a function wait in line. Only the first looks around: a hundred threads that wake ten
+    times a second would leave no time to the event loop."""
+
     def __init__(self, runtime: Any) -> None:
         self._runtime = runtime
         self._start = runtime.acquire_worker
         self._release = runtime.release_worker
-        self._freed: dict[str, threading.Condition] = defaultdict(lambda: threading.Condition(runtime._lock))
+        self._lines: dict[str, deque[threading.Condition]] = defaultdict(deque)
         self._last_free: dict[str, float] = defaultdict(float)
-        self._last_start: dict[str, float] = defaultdict(float)
 
     def acquire(
         self, name: str, config: dict[str, Any], code: bytes, qualifier: str = "$LATEST", **options: Any
     ) -> tuple[Any, str]:
         """An idle process of this function, or a new one, with how it was found."""
         key = self._runtime._worker_key(name, config, qualifier)
-        arrived = time.monotonic()
         with self._runtime._lock:
+            process = self._wait_for_process(key)
+        if process is not None:
+            return process, "reused"
+        found: tuple[Any, str] = self._start(name, config, code, qualifier=qualifier, **options)
+        return found
+
+    def _wait_for_process(self, key: str) -> Any:
+        """Wait in line for an idle process; None if another one is to be started."""
+        arrived = time.time()
+        line, turn = self._lines[key], threading.Condition(self._runtime._lock)
+        line.append(turn)
+        try:
             while True:
+                while line[0] is not turn:
+                    turn.wait()
                 processes = self._runtime._workers.get(key, ())
                 for process in processes:
                     if not process.in_use:
                         process.in_use, process.last_used = True, time.time()
-                        return process, "reused"
-                if self._may_start(key, len(processes), arrived):
-                    self._last_start[key] = time.monotonic()
-                    break
-                self._freed[key].wait(_POLL_SECONDS)
-        found: tuple[Any, str] = self._start(name, config, code, qualifier=qualifier, **options)
-        return found
+                        return process
+                if self._may_start(key, processes, arrived):
+                    return None
+                turn.wait(_POLL_SECONDS)
+        finally:
+            line.remove(turn)
+            self._call_next(key)
 
-    def _may_start(self, key: str, running: int, arrived: float) -> bool:
-        now = time.monotonic()
-        if not running:
+    def _call_next(self, key: str) -> None:
+        if line := self._lines[key]:
+            line[0].notify()
+
+    def _may_start(self, key: str, processes: Sequence[Any], arrived: float) -> bool:
+        """One at a time: on a busy machine a start takes seconds, and further ones would make it slower."""
+        if not processes:
             return True
-        if now - self._last_start[key] < BETWEEN_STARTS_SECONDS:
+        if any(process._start_time is None for process in processes):
             return False
-        if running < FEW:
-            return now - arrived >= PATIENCE_SECONDS
-        return now - max(arrived, self._last_free[key]) >= STUCK_SECONDS
+        if len(processes) < FEW:
+            return time.time() - arrived >= PATIENCE_SECONDS
+        started: float = max(process._start_time for process in processes)
+        return time.time() - max(arrived, started, self._last_free[key]) >= STUCK_SECONDS
 
     def release(self, process: Any) -> None:
         self._release(process)
@@ -76,5 +96,5 @@ class _Pools:
         qualifier = process.config.get("Version", "$LATEST")
         key = self._runtime._worker_key(process.func_name, process.config, qualifier)
         with self._runtime._lock:
-            self._last_free[key] = time.monotonic()
-            self._freed[key].notify()
+            self._last_free[key] = time.time()
+            self._call_next(key)
