@@ -305,3 +305,55 @@ def test_values_that_do_not_fit_beside_a_large_step_fail_it_with_a_note(runner: 
     runner.submit()
     assert run(runner, {"list": "x" * 60_000})["state"] == "FAILED"
     assert "pass larger data in files" in runner.job()["steps"][1]["notes"]
+
+
+def rerun_all(runner: JobRunner) -> None:
+    runner.post("/v1/jobs/orders/t1:rerun", {"scope": "all"})
+
+
+def attempts_per_run(runner: JobRunner) -> list[tuple[int, int]]:
+    """Return the run and attempt of each lease of `each`, and check what its environment says."""
+    leases = [lease for lease in runner.leased if lease.step_name == "each"]
+    for lease in leases:
+        assert lease.environ["SHARDMILL_RUN"] == str(lease.run)
+        assert lease.environ["SHARDMILL_ATTEMPT"] == str(lease.attempt)
+    assert len({(lease.task_id, lease.attempt) for lease in leases}) == len(leases)
+    return [(lease.run, lease.attempt) for lease in leases]
+
+
+def test_attempts_of_a_step_over_items_count_on_in_each_rerun(runner: JobRunner) -> None:
+    runner.define(
+        shell("list", "ls"),
+        shell("each", "work {{ item }}", "list", items="{{ steps.list.output }}"),
+    )
+    runner.submit()
+    run(runner, {"list": ["a", "b"]})
+    rerun_all(runner)
+    run(runner, {"list": ["a", "b", "c"]})
+    assert attempts_per_run(runner) == [(1, 1), (1, 1), (2, 2), (2, 2), (2, 2)]
+    rerun_all(runner)
+    runner.cloud.run_until(lambda: runner.job()["state"] != "INIT")
+    runner.post("/v1/jobs/orders/t1:kill")  # before any task of `each`
+    rerun_all(runner)
+    run(runner, {"list": ["a", "b", "c"]})
+    assert attempts_per_run(runner)[5:] == [(4, 3), (4, 3), (4, 3)]
+
+
+def test_attempts_count_on_if_a_rerun_ends_before_it_is_planned(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define(
+        shell("list", "ls"),
+        shell("each", "work {{ item }}", "list", items="{{ steps.list.output }}"),
+        shell("fixed", "x", "list"),
+    )
+    runner.submit()
+    run(runner, {"list": ["a"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(type(runner.mill.machines), "start_job", lambda *_: None)
+        rerun_all(runner)
+    runner.post("/v1/jobs/orders/t1:kill")
+    rerun_all(runner)
+    run(runner, {"list": ["a", "b"]})
+    assert attempts_per_run(runner) == [(1, 1), (3, 2), (3, 2)]
+    assert [lease.attempt for lease in runner.leased if lease.step_name == "fixed"] == [1, 2]

@@ -8,8 +8,9 @@ import pytest
 
 from shardmill.engine.tasks.retry import TIMEOUT_GRACE_MS
 from shardmill.engine.tasks.work_item import Receipt
+from shardmill.engine.views.workers import worker_view
 from shardmill.engine.workers import registry
-from shardmill.model.worker import HeldTask, Lease, TaskProgress
+from shardmill.model.worker import HeldTask, Lease, TaskProgress, Worker
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 from support.scenarios.worker_api import heartbeat, lease, read_worker, register, report, start_tasks
@@ -36,6 +37,23 @@ def test_worker_counts_are_consistent_after_each_call(runner: JobRunner) -> None
         2,
     )
     assert restarted["createTime"] == me["createTime"]
+
+
+def test_a_disconnected_worker_is_idle_without_current_work(runner: JobRunner) -> None:
+    start_tasks(runner, 1)
+    held = runner.take(1)
+    runner.worker.beat(held)
+
+    def view(seconds: int) -> Worker:
+        row = registry.read(runner.mill, runner.worker.row.id)
+        return worker_view(runner.mill, row, row.seen + seconds * 1000)
+
+    busy, gone = view(60), view(61)
+    assert (busy.status, busy.activity, busy.current_work) == (3, "busy", [held[0].task_id])
+    assert (gone.status, gone.activity, gone.current_work, gone.remain_tasks) == (2, "idle", [], 0)
+    assert (busy.idle_time, gone.idle_time) == (0, 61)
+    runner.worker.beat(held)  # it was only cut off
+    assert view(0).activity == "busy"
 
 
 def test_workers_are_filtered_by_group_status_activity_and_app(runner: JobRunner) -> None:

@@ -121,6 +121,7 @@ class StepRow(Row):
     stopping: bool = False
     kill: bool = False
     kept_from: int = 0
+    attempts_before: int = 0
     let_finish: bool = False
     swept: bool = False
     failed_blocks: Mapping[str, int] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from shardmill.engine.errors import JobEnded, StepEnded
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import close_step, kill
 from shardmill.engine.running.finish import announce, end_early
+from shardmill.engine.tasks.retry import Rules
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard
 from shardmill.model.states import JobState, StepState, TaskState
@@ -60,7 +61,8 @@ def force_task(
         raise StepEnded(f"step {step.name!r} is {step.state}: its tasks cannot be forced now")
 
     def forced(shard: Shard) -> Shard:
-        attempt = shard.attempt + (shard.state is not TaskState.RUNNING)  # a new attempt, unless one runs
+        running = shard.state is TaskState.RUNNING
+        attempt = shard.attempt if running else Rules.of(step).next_attempt(shard)
         return shard.evolve(state=state, attempt=attempt, span=kill.elapsed_ms(shard, now))
 
     kill.end_task(mill, step, rank, forced, "forced", _notes(state, actor, reason), now)

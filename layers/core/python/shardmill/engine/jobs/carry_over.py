@@ -25,20 +25,25 @@ _KEPT = (
     "started_time",
     "completed_time",
     "notes",
+    "attempts_before",
 )
 
 
 def carry_over(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[StepRow]:
     """Return the nodes of a new run with what they keep of the previous one; copy kept tasks, idempotent."""
     before = {node.index: node for node in mill.jobs.steps(job.id, job.run - 1)}
+    if not before:
+        return _count_attempts_on(mill, job, planned)
     nodes = keep_steps(job, planned, before)
     for node in planned:
         old, wanted = before.get(node.index), job.redo.get(str(node.index))
         if node.kind != "step" or not old or wanted is None:
             continue
         if old.total and not _task_count_may_change(job, node, wanted):
-            partial = nodes[node.index].evolve(context=old.context)
+            partial = nodes[node.index].evolve(context=old.context, attempts_before=old.attempts_before)
             nodes[node.index] = _keep_tasks(mill, partial, old, wanted)
+        else:
+            nodes[node.index] = nodes[node.index].evolve(attempts_before=_highest_attempt(mill, old))
     return nodes
 
 
@@ -57,6 +62,25 @@ def keep_steps(job: JobRow, planned: Sequence[StepRow], before: Mapping[int, Ste
     _release(nodes, kept)
     _end_waits_for_all(nodes)
     return nodes
+
+
+def _count_attempts_on(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[StepRow]:
+    """Number the attempts after those of the last run with steps: the runs since then were not planned."""
+    for run in range(job.run - 2, 0, -1):
+        if before := {node.index: node for node in mill.jobs.steps(job.id, run) if node.kind == "step"}:
+            return [
+                node.evolve(attempts_before=_highest_attempt(mill, before[node.index]))
+                if node.index in before
+                else node
+                for node in planned
+            ]
+    return list(planned)
+
+
+def _highest_attempt(mill: Mill, step: StepRow) -> int:
+    """Return the highest attempt number of a step's tasks, in its run or before."""
+    shards = (shard for block in mill.shards.all_blocks(step.home) for _, shard in block.items())
+    return max([step.attempts_before, *(shard.attempt for shard in shards)])
 
 
 def _task_count_may_change(job: JobRow, node: StepRow, wanted: str | list[int]) -> bool:

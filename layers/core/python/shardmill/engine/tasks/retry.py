@@ -34,6 +34,7 @@ class Rules:
     reject_interval: float
     lost_retries: int
     timeout: int | None = None
+    attempts_before: int = 0
 
     @classmethod
     def of(cls, step: StepRow) -> Rules:
@@ -47,7 +48,12 @@ class Rules:
             settings.reject_interval,
             settings.lost_retries,
             timeout,
+            step.attempts_before,
         )
+
+    def next_attempt(self, shard: Shard) -> int:
+        """The number of a new attempt. It counts on from the earlier runs of the step."""
+        return max(shard.attempt, self.attempts_before) + 1
 
     def overdue(self, shard: Shard, now: int) -> bool:
         """Whether an attempt exceeded its timeout and the grace period for its worker's report."""
@@ -108,7 +114,7 @@ def on_delivery(
     if shard.state is TaskState.READY and not stopping:
         if shard.time > now:
             return Wait(shard.time - now)
-        return Take(_leased(shard, worker, now)) if suits else Bounce()
+        return Take(_leased(shard, rules, worker, now)) if suits else Bounce()
     if shard.state is not TaskState.RUNNING:
         return Settled()
     if holder_alive:
@@ -119,7 +125,7 @@ def on_delivery(
         return End(lost.evolve(state=TaskState.KILLED))
     if lost.losses > rules.lost_retries:
         return End(lost.evolve(state=TaskState.FAILED))
-    return Take(_leased(lost, worker, now)) if suits else Bounce()
+    return Take(_leased(lost, rules, worker, now)) if suits else Bounce()
 
 
 def on_report(
@@ -153,8 +159,9 @@ def on_hand_back(shard: Shard, now: int) -> Shard:
     return shard.evolve(state=TaskState.READY, time=now, span=0)
 
 
-def _leased(shard: Shard, worker: str, now: int) -> Shard:
-    return shard.evolve(state=TaskState.RUNNING, attempt=shard.attempt + 1, worker=worker, time=now, span=0)
+def _leased(shard: Shard, rules: Rules, worker: str, now: int) -> Shard:
+    attempt = rules.next_attempt(shard)
+    return shard.evolve(state=TaskState.RUNNING, attempt=attempt, worker=worker, time=now, span=0)
 
 
 def _retry_or_fail(shard: Shard, retry: bool, interval: float, now: int) -> Shard:

@@ -180,6 +180,7 @@ def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: 
         "SHARDMILL_JOB_ID": step.job_id,
         "SHARDMILL_STEP_NAME": step.name,
         "SHARDMILL_TASK_ID": context["task"]["id"],
+        "SHARDMILL_RUN": str(step.run),
         "SHARDMILL_ATTEMPT": str(attempt),
         "SHARDMILL_SHARD_INDEX": str(context["shard"]["index"]),
         "SHARDMILL_SHARD_TOTAL": str(context["shard"]["total"]),

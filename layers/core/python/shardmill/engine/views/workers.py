@@ -11,22 +11,24 @@ from shardmill.store.rows import WorkerRow
 
 
 def worker_view(mill: Mill, worker: WorkerRow, now: int) -> Worker:
-    busy = bool(worker.work)
+    status = _status(mill, worker, now)
+    # A disconnected worker's row still lists what it held; the leases have expired with its heartbeats.
+    held = set() if status is WorkerStatus.DISCONNECTED else worker.work
     return Worker.model_validate(
         {
             **worker.registration,
             "id": worker.id,
             "session": worker.session,
-            "status": _status(mill, worker, now),
-            "activity": "suspended" if worker.suspended or worker.tired else "busy" if busy else "idle",
+            "status": status,
+            "activity": "suspended" if worker.suspended or worker.tired else "busy" if held else "idle",
             "notes": worker.notes or worker.tired,
             "heartbeatSeconds": heartbeat_seconds(mill, worker, now),
             "createTime": from_ms(worker.create_time),
             "updateTime": from_ms(worker.seen),
             "serveTime": (worker.seen - worker.create_time) // 1000,
-            "idleTime": 0 if busy else max(0, now - worker.last_busy) // 1000,
-            "remainTasks": len(worker.work),
-            "currentWork": sorted(worker.work),
+            "idleTime": 0 if held else max(0, now - worker.last_busy) // 1000,
+            "remainTasks": len(held),
+            "currentWork": sorted(held),
             "skipWork": sorted(worker.skip),
             "totalCheckout": worker.checkout,
             "totalCompleted": worker.completed,
