@@ -5,7 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from shardmill.aws.clock import new_id
+from shardmill.engine.errors import Overlap
 from shardmill.engine.jobs import plan
+from shardmill.engine.schedules import fire, manage
+from shardmill.model.actor import Actor
+from shardmill.model.time.schedule import FireRequest
 from support.aws_rules.faults import Faults
 from support.scenarios.schedule_clock import ScheduleClock, ms
 
@@ -75,12 +80,18 @@ def test_concurrent_manual_fires_with_skip_start_one_job(schedules: ScheduleCloc
     define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip")
 
-    def fire_manually(day: int) -> int:
-        body = {"dataTime": f"2026-05-0{day}T00:00:00Z"}
-        return schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:fire", body).status
+    def fire_manually(day: int) -> bool:
+        """Call the engine: a function's process handles one request at a time, and the API relies on it."""
+        row = manage.read(schedules.mill, "orders", "s")
+        request = FireRequest.model_validate({"dataTime": f"2026-05-0{day}T00:00:00Z"})
+        try:
+            return fire.fire_now(schedules.mill, row, request, Actor("me"), ms("2026-05-05 00:00"), new_id)[1]
+        except Overlap:
+            return False
 
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(fire_manually, range(1, 5))) == [202, 409, 409, 409]
+        assert sorted(pool.map(fire_manually, range(1, 5))) == [False, False, False, True]
+    assert len(schedules.jobs()) == 1
 
 
 def test_the_tick_retries_a_failed_start_of_a_replacement(schedules: ScheduleClock) -> None:

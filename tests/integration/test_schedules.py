@@ -124,7 +124,7 @@ def test_a_clock_that_jumps_back_fires_no_time_twice(schedules: ScheduleClock) -
 
 def test_a_long_backlog_is_processed_by_several_ticks(schedules: ScheduleClock) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fire, "MAX_TIMES_PER_BATCH", 4)
+        patch.setattr(fire, "MAX_TIMES_PER_VISIT", 4)
         schedules.save("2026-01-01 00:00", cron="0 * * * *", catchUp="all")
         fired = [schedules.tick("2026-01-01 10:00")["fired"] for _ in range(4)]
     assert fired == [4, 4, 2, 0]

@@ -6,7 +6,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.engine.schedules.catch_up import ON_TIME_MS, TICK_MS, Decision, decide, latest, next_time
+from shardmill.engine.schedules.catch_up import (
+    ON_TIME_MS,
+    TICK_MS,
+    Decision,
+    Visit,
+    decide,
+    latest,
+    next_time,
+    punctual_since,
+)
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.time.schedule import Schedule
 
@@ -40,7 +49,7 @@ def run_ticks(schedule: Schedule, gaps: list[int]) -> tuple[list[tuple[Decision,
         for _ in range(5_000):
             if first is None or first > now:
                 break
-            decision = decide(schedule, first, now)
+            decision = decide(schedule, first, Visit.of_tick(now, now))
             decisions.append((decision, now))
             assert decision.next is None or decision.next > first
             first = decision.next
@@ -83,6 +92,45 @@ def test_firings_obey_catch_up_and_max_lateness(times: Any, rules: Any, gaps: li
             assert decision.next is None or decision.next > now
         if schedule.catch_up == "all" and lateness is None:
             assert decision.skipped is None
+
+
+@settings(max_examples=150)
+@given(
+    times=st.one_of(TIMES, st.integers(1, 60).map(lambda seconds: {"everySeconds": seconds})),
+    catch_up=st.sampled_from(["none", "latest", "all"]),
+    gaps=st.lists(st.integers(1, ON_TIME_MS // 1000), min_size=1, max_size=20),
+    visits=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), max_size=60),
+)
+def test_punctual_ticks_miss_nothing_however_late_their_visits_are(
+    times: Any, catch_up: str, gaps: list[int], visits: list[tuple[int, int]]
+) -> None:
+    """`visits`: which of the ticks' visits continues after each tick, and how many times it decides on."""
+    schedule = make_schedule(**times, catchUp=catch_up)
+    first, now, ticks = next_time(schedule.timetable, BEGIN), BEGIN, None
+    sent: list[Visit] = []
+    fired = []
+
+    def work(visit: Visit, most: int) -> None:
+        nonlocal first
+        while first is not None and first <= visit.now and most:
+            decision = decide(schedule, first, visit)
+            assert not decision.skipped
+            fired.append(decision.fire)
+            first, most = decision.next, most - 1
+
+    queue = iter(visits)
+    for gap in gaps:
+        now += gap * 1000
+        if first is None or first > now:
+            continue  # a tick without due schedules records nothing
+        ticks = (punctual_since(ticks, now), now)
+        sent.append(Visit.of_tick(now, ticks[0]))
+        for chosen, most in [each for _, each in zip(range(3), queue, strict=False)]:
+            work(sent[chosen % len(sent)], most)
+    for visit in sent[::-1] + sent:
+        work(visit, 10**6)
+    until = sent[-1].now + 1 if sent else BEGIN
+    assert fired == [to_ms(time) for time in schedule.timetable.times(from_ms(BEGIN + 1), from_ms(until))]
 
 
 @given(times=TIMES, start=st.integers(0, 10**6), length=st.integers(0, 4 * 10**6))

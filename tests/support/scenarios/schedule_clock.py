@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
+
+from moto.sqs.models import sqs_backends
 
 from shardmill.aws.clock import new_id
 from shardmill.engine.schedules import manage
@@ -11,6 +14,7 @@ from shardmill.engine.tick import tick
 from shardmill.model.actor import Actor
 from shardmill.model.base import to_ms
 from shardmill.store.rows import JobRow
+from support.moto.stack import ACCOUNT, REGION
 from support.scenarios.job_runner import JobRunner
 
 
@@ -35,6 +39,15 @@ class ScheduleClock:
 
     def tick(self, now: str) -> dict[str, int]:
         return tick(self.mill, ms(now), new_id)
+
+    def serve_fire_queue(self, now: str) -> int:
+        """Deliver the messages that `functions/fire` gets until a time; return their number."""
+        url = self.mill.settings.fire_queue
+        queue = sqs_backends[ACCOUNT][REGION].queues[url.rsplit("/", 1)[1]]
+        for message in queue._messages:
+            later = json.loads(message.body)["now"] > ms(now)
+            message.delayed_until = float("inf") if later else 0.0
+        return self.runner.cloud.serve_fire_queue()
 
     def history(self, name: str = "orders", schedule_id: str = "s") -> list[dict[str, Any]]:
         """Oldest first."""

@@ -12,7 +12,7 @@ from shardmill.engine import downstream
 from shardmill.engine.errors import MillError
 from shardmill.engine.jobs import deadlines
 from shardmill.engine.running import finish
-from shardmill.engine.schedules import fire
+from shardmill.engine.schedules import outcomes
 from shardmill.model.definition.fields import StepType, type_of
 from shardmill.model.time.timetable import Timetable
 from support.paths import PROJECT
@@ -90,7 +90,7 @@ def test_every_event_is_documented() -> None:
         finish.JOB_SUSPENDED,
         finish.STEP_ENDED,
         deadlines.JOB_LATE,
-        fire.SCHEDULE_SKIPPED,
+        outcomes.SCHEDULE_SKIPPED,
         downstream.CHILD_REFUSED,
     }
     assert documented == kinds

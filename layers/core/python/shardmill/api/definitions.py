@@ -116,12 +116,12 @@ def delete(job_name: str, if_match: IfMatch = None) -> Response[None]:
 
 def suspend(job_name: str, request: ReasonBody = NO_REASON) -> SavedDefine:
     """Suspend a definition: no new Jobs start and schedules wait; running Jobs continue."""
-    return saved_view(definitions.suspend(mill(), job_name, actor(), request.reason))
+    return saved_view(definitions.suspend(mill(), job_name, actor(), request.reason, now()))
 
 
 def resume(job_name: str, request: ReasonBody = NO_REASON) -> SavedDefine:
     """Resume a definition; schedules handle missed times according to their catchUp."""
-    return saved_view(definitions.resume(mill(), job_name))
+    return saved_view(definitions.resume(mill(), job_name, now()))
 
 
 def list_definitions(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:

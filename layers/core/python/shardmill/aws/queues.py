@@ -148,9 +148,10 @@ class Queues:
                 ],
             )
 
-    def send_texts(self, url: str, bodies: Sequence[str]) -> None:
+    def send_texts(self, url: str, bodies: Sequence[str], *, delay: int = 0) -> None:
         for chunk in _batches(bodies):
-            self._send(url, [{"Id": str(at), "MessageBody": body} for at, body in enumerate(chunk)])
+            entries = [{"Id": str(at), "MessageBody": body} for at, body in enumerate(chunk)]
+            self._send(url, [entry | {"DelaySeconds": delay} for entry in entries] if delay else entries)
 
     def _send(self, url: str, entries: list[Any]) -> None:
         for _ in range(_SEND_TRIES):

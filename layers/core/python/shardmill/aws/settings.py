@@ -44,7 +44,9 @@ class Settings:
             bus=need("BUS"),
             lambda_queues=tuple(need("LAMBDA_QUEUES").split(",")),
             dead_queue=need("DEAD_QUEUE"),
-            fire_queue=environ.get("SHARDMILL_FIRE_QUEUE", ""),  # only functions/tick sends to it
+            fire_queue=environ.get(
+                "SHARDMILL_FIRE_QUEUE", ""
+            ),  # functions/tick and functions/fire send to it
             notify_queue=environ.get("SHARDMILL_NOTIFY_QUEUE", ""),  # only functions/notify has it
             notify_loopback=environ.get("SHARDMILL_NOTIFY_LOOPBACK") == "true",
         )

@@ -157,18 +157,18 @@ def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
             continue
 
 
-def suspend(mill: Mill, job_name: str, actor: Actor, reason: str) -> Definition:
+def suspend(mill: Mill, job_name: str, actor: Actor, reason: str, now: int) -> Definition:
     """Reject new Jobs of a definition. Its schedules apply their `catchUp` when it is resumed."""
-    return _set_suspended(mill, job_name, suspended_by(actor, reason))
+    return _set_suspended(mill, job_name, suspended_by(actor, reason), now)
 
 
-def resume(mill: Mill, job_name: str) -> Definition:
+def resume(mill: Mill, job_name: str, now: int) -> Definition:
     """Accept new Jobs of a definition again. The tick starts those that its parents asked for meanwhile."""
-    return _set_suspended(mill, job_name, None)
+    return _set_suspended(mill, job_name, None, now)
 
 
-def _set_suspended(mill: Mill, job_name: str, reason: str | None) -> Definition:
-    saved = mill.definitions.suspend(job_name, reason)
+def _set_suspended(mill: Mill, job_name: str, reason: str | None, now: int) -> Definition:
+    saved = mill.definitions.suspend(job_name, reason, now=now)
     if not saved:
         raise DefinitionNotFound(job_name)
     return saved

@@ -44,6 +44,7 @@ class Definition:
     create_time: int
     update_time: int
     suspended: str = ""
+    resumed: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,9 +195,11 @@ class Definitions:
         except (TransactionRefused, Contended) as error:
             raise VersionConflict from error
 
-    def suspend(self, job_name: str, why: str | None) -> Definition | None:
+    def suspend(self, job_name: str, why: str | None, *, now: int) -> Definition | None:
         """Suspend a definition, or resume it if `why` is None; returns None if it does not exist."""
         update = Update(keys.definition_head(job_name)).set(suspended=why)
+        if why is None:
+            update.set(resumed=now)
         update.if_exists("version").if_equal(deleted=None)
         try:
             return _definition(self._table.update(update, returns="ALL_NEW"))
@@ -228,4 +231,5 @@ def _definition(item: Item) -> Definition:
         create_time=item["create_time"],
         update_time=item["update_time"],
         suspended=item.get("suspended", ""),
+        resumed=item.get("resumed", 0),
     )

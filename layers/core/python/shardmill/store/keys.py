@@ -156,6 +156,11 @@ def job_counter() -> Key:
     return _counter("jid")
 
 
+def ticks() -> Key:
+    """The ticks that followed each other in time."""
+    return _counter("ticks")
+
+
 def graph_counter() -> Key:
     """The revision of the dependencies between definitions."""
     return _counter("graph")

@@ -263,6 +263,7 @@ class ScheduleRow(Row):
     document: Mapping[str, Any] = json_field()
     status: int = 1
     next: int | None = None
+    on_since: int = 0
     rev: int = 0
     last_job: str = ""
     history: Sequence[dict[str, Any]] = json_field(list)

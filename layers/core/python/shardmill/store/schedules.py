@@ -14,6 +14,8 @@ ScheduleKey = tuple[str, str]
 Skip = tuple[int, int]
 """The first and the last of consecutive times that started no job."""
 
+Ticks = tuple[int, int]
+
 _SKIPS_KEPT_SECONDS = 400 * 86_400
 
 
@@ -106,6 +108,20 @@ class Schedules:
         due = indexes.due_rows(indexes.DUE_SCHEDULES)
         items = self._table.query(due, index=indexes.DUE, between=indexes.due_until(now))
         return map(keys.parse_schedule, items)
+
+    def ticks(self) -> Ticks | None:
+        """The first and the last of the ticks that followed each other in time."""
+        item = self._table.get(keys.ticks())
+        return (item["first"], item["last"]) if item else None
+
+    def record_ticks(self, known: Ticks | None, ticks: Ticks) -> bool:
+        """Write the ticks; False if another tick wrote them since they were read."""
+        update = Update(keys.ticks()).set(first=ticks[0], last=ticks[1])
+        try:
+            self._table.update(update.if_equal(last=known[1] if known else None))
+        except ConditionFailed:
+            return False
+        return True
 
     def add_backfill(self, row: BackfillRow, *, due: int) -> bool:
         """Create a backfill; False if its number is taken."""

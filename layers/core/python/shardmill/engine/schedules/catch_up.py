@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.time.schedule import Schedule
 from shardmill.model.time.timetable import Timetable
 
 ON_TIME_MS = 120_000
-"""A time that the tick sees within this interval is on time; `catchUp` applies to older ones."""
+"""A time that a tick sees within this interval is on time; `catchUp` applies to older ones."""
 
 TICK_MS = 60_000
 """The interval of the tick: with a shorter `maxLatenessSeconds`, times would be skipped at random."""
@@ -30,13 +30,50 @@ class Decision:
     outcome: str = ""
 
 
-def decide(schedule: Schedule, first: int, now: int) -> Decision:
-    """Decide on the due times; `first` is the earliest one not decided on yet, not after `now`."""
-    table = schedule.timetable
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A look at due schedules, in the tick that found them or in a later invocation that continues it.
+
+    Times up to `now` are decided on. Times from `met` on were seen by a tick while they were on time, so they
+    fire however late they are now. `until`: when the next tick is expected.
+    """
+
+    now: int
+    met: int
+    until: int
+
+    @classmethod
+    def of_tick(cls, now: int, punctual_since: int) -> Visit:
+        """The visit of a tick; `punctual_since`: the first of the ticks that followed each other in time."""
+        return cls(now, punctual_since - ON_TIME_MS, now + TICK_MS)
+
+    def since(self, *starts: int) -> Visit:
+        """The same visit to a schedule that ticks could not fire before these times."""
+        return replace(self, met=max(self.met, *(start - ON_TIME_MS for start in starts)))
+
+    def at(self, now: int) -> Visit:
+        """The same visit, continued at a later time."""
+        return replace(self, now=now)
+
+
+def punctual_since(known: tuple[int, int] | None, now: int) -> int:
+    """Return the first of the ticks that followed each other in time, up to the tick at `now`.
+
+    `known`: that first one and the last, as of the latest tick recorded.
+    """
+    if known is None:
+        return now
+    first, last = known
+    return min(first, now) if now - last <= ON_TIME_MS else now
+
+
+def decide(schedule: Schedule, first: int, visit: Visit) -> Decision:
+    """Decide on the due times; `first` is the earliest one not decided on yet, not after `visit.now`."""
+    table, now = schedule.timetable, visit.now
     oldest = first
     if schedule.max_lateness_seconds is not None:
         oldest = max(first, now - max(schedule.max_lateness_seconds * 1000, TICK_MS))
-    since = oldest if schedule.catch_up == "all" else max(oldest, now - ON_TIME_MS)
+    since = oldest if schedule.catch_up == "all" else max(oldest, min(visit.met, now - ON_TIME_MS))
     time = first if since == first else next_time(table, since - 1)
     if (time is None or time > now) and schedule.catch_up == "latest":
         time = latest(table, oldest, now)

@@ -14,8 +14,10 @@ from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.jobs.effective import BoundGroups, read_bound_groups
 from shardmill.engine.jobs.submit import Origin, build_job, check, find_existing
 from shardmill.engine.mill import Mill
-from shardmill.engine.running.finish import SCHEMA_VERSION
 from shardmill.engine.schedules import catch_up, manage
+from shardmill.engine.schedules.catch_up import Visit
+from shardmill.engine.schedules.outcomes import Entry, no_job, publish_skipped, skipped_entry, skips
+from shardmill.engine.schedules.overlap import previous_job, turn_of
 from shardmill.model.actor import Actor
 from shardmill.model.base import from_ms, to_ms
 from shardmill.model.fault import fault
@@ -23,17 +25,22 @@ from shardmill.model.time.schedule import FireRequest, Schedule
 from shardmill.store.definitions import Definition
 from shardmill.store.jobs import ExtraWriteFailed
 from shardmill.store.rows import JobRow, ScheduleRow
-from shardmill.store.schedules import Skip
 
-MAX_TIMES_PER_BATCH = 20  # of one schedule in one batch
+MAX_TIMES_PER_VISIT = 20  # of one schedule; another visit continues
 MAX_HISTORY = 100
 MAX_HISTORY_BYTES = 60_000
-NOT_STARTED = ("skipped", "missed", "late", "refused", "exists")
-SCHEDULE_SKIPPED = "Schedule Skipped"
 _TRIES = 6
 
 NewId = Callable[[], str]
-Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The Jobs that a visit to a schedule started, the times it decided on, and when to continue it."""
+
+    started: int = 0
+    times: int = 0
+    again: int | None = None
 
 
 @dataclass(slots=True)
@@ -48,18 +55,23 @@ class FireBatch:
     numbers: Iterator[int] = field(default_factory=lambda: iter(()))
 
     def definition(self, job_name: str) -> Definition:
-        if job_name not in self.definitions:
-            self.definitions[job_name] = self.mill.definitions.find(job_name)
-        found = self.definitions[job_name]
+        found = self._find(job_name)
         if not found:
             raise DefinitionNotFound(job_name)
         return found
 
     def suspended(self, job_name: str) -> bool:
+        found = self._find(job_name)
+        return found is not None and bool(found.suspended)
+
+    def resumed(self, job_name: str) -> int:
+        found = self._find(job_name)
+        return found.resumed if found else 0
+
+    def _find(self, job_name: str) -> Definition | None:
         if job_name not in self.definitions:
             self.definitions[job_name] = self.mill.definitions.find(job_name)
-        found = self.definitions[job_name]
-        return found is not None and bool(found.suspended)
+        return self.definitions[job_name]
 
     def jid(self) -> int:
         number = next(self.numbers, None)
@@ -70,29 +82,36 @@ class FireBatch:
         return number
 
 
-def fire_schedule(batch: FireBatch, row: ScheduleRow, now: int) -> int:
-    """Process the due times of a schedule in order; return how many Jobs were started."""
-    schedule = manage.schedule_of(row)
-    started = 0
+def fire_schedule(batch: FireBatch, row: ScheduleRow, visit: Visit) -> Progress:
+    """Process the due times of a schedule in order, at most MAX_TIMES_PER_VISIT of them."""
+    schedule, started = manage.schedule_of(row), 0
     if batch.suspended(row.job_name):
-        return 0  # its times stay due; catchUp applies when the definition is resumed
-    for _ in range(MAX_TIMES_PER_BATCH):
-        if row.status != 1 or row.next is None or row.next > now:
-            break
-        decision = catch_up.decide(schedule, row.next, now)
-        entries = []
-        if decision.skipped:
-            entries.append(_skipped_entry(decision, now))
+        return Progress()  # its times stay due; catchUp applies when the definition is resumed
+    visit = visit.since(row.on_since, batch.resumed(row.job_name))
+    for times in range(MAX_TIMES_PER_VISIT):
+        if not _is_due(row, visit.now):
+            return Progress(started, times)
+        assert row.next is not None
+        decision = catch_up.decide(schedule, row.next, visit)
+        entries = [skipped_entry(decision, visit.now)] if decision.skipped else []
         moved: ScheduleRow | None
         if decision.fire is None:
             moved = _advance(batch.mill, row, decision.next, entries)
         else:
-            moved, new = _start(batch, schedule, row, decision, entries, now)
+            alive = previous_job(batch.mill, schedule, row)
+            turn = turn_of(schedule, decision.fire, alive)
+            if turn > visit.now:
+                return Progress(started, times, turn if turn < visit.until else None)
+            moved, new = _start(batch, schedule, row, decision, entries, visit.now, alive)
             started += new
         if not moved:
-            break  # another process fires it
+            return Progress(started, times)  # another process fires it
         row = moved
-    return started
+    return Progress(started, MAX_TIMES_PER_VISIT, visit.now if _is_due(row, visit.now) else None)
+
+
+def _is_due(row: ScheduleRow, now: int) -> bool:
+    return row.status == 1 and row.next is not None and row.next <= now
 
 
 def fire_now(
@@ -109,7 +128,7 @@ def fire_now(
         existing = find_existing(mill, check(document))
         if existing:
             return existing, False
-        alive = _previous(mill, schedule, row)
+        alive = previous_job(mill, schedule, row)
         if alive and schedule.overlap == "skip":
             raise Overlap(
                 f"the previous Job {alive.job_name}/{alive.trigger} is still {alive.state}, and the schedule "
@@ -139,20 +158,20 @@ def _start(
     decision: catch_up.Decision,
     entries: list[Entry],
     now: int,
+    alive: JobRow | None,
 ) -> tuple[ScheduleRow | None, bool]:
     assert decision.fire is not None
     mill, time = batch.mill, decision.fire
     trigger = schedule.trigger(from_ms(time))
     entry: Entry = {"time": time, "trigger": trigger, "firedTime": now}
-    alive = _previous(mill, schedule, row)
     if alive and schedule.overlap == "skip":
-        entry |= _no_job("skipped", f"the previous Job {alive.trigger} is still {alive.state}")
+        entry |= no_job("skipped", f"the previous Job {alive.trigger} is still {alive.state}")
         return _advance(mill, row, decision.next, [*entries, entry]), False
     try:
         actor, request = Actor(row.update_user), request_of(schedule, time)
         job = build_scheduled_job(batch, row, request, actor, now, previous=alive, on_time=True)
     except MillError as error:
-        entry |= _no_job("refused", str(error))
+        entry |= no_job("refused", str(error))
         return _advance(mill, row, decision.next, [*entries, entry]), False
     for _ in range(_TRIES):
         history = [*entries, entry | {"outcome": "started", "jobId": job.id}]
@@ -161,14 +180,14 @@ def _start(
             if mill.jobs.create(
                 job, due=now + START_GRACE_MS, also=_schedule_writes(mill, row, done, entries)
             ):
-                _publish_skipped(mill, row, entries)
+                publish_skipped(mill, row, entries)
                 start_job(mill, job, now)
                 return done.evolve(rev=row.rev + 1), True
         except ExtraWriteFailed:
             return None, False
         taken = mill.jobs.find(row.job_name, trigger)
         if taken:
-            exists = _no_job("exists", "a Job with this trigger already exists") | {"jobId": taken.id}
+            exists = no_job("exists", "a Job with this trigger already exists") | {"jobId": taken.id}
             exists["same"] = taken.moment == time
             return _advance(mill, row, decision.next, [*entries, entry | exists]), False
     return None, False
@@ -237,21 +256,13 @@ def _manual_request(schedule: Schedule, time: int, request: FireRequest) -> dict
         raise manage.invalid("the Job cannot be started", [wrong]) from error
 
 
-def _previous(mill: Mill, schedule: Schedule, row: ScheduleRow) -> JobRow | None:
-    """Return the Job that the schedule started last, if it has not ended and `overlap` depends on it."""
-    if schedule.overlap == "allow" or not row.last_job:
-        return None
-    job = mill.jobs.get(row.last_job)
-    return job if job and not job.state.ended else None
-
-
 def _advance(
     mill: Mill, row: ScheduleRow, upcoming: int | None, entries: Sequence[Entry]
 ) -> ScheduleRow | None:
     """Advance a schedule without a Job; None if another process did."""
-    moved = mill.schedules.change(row, _advanced(row, upcoming, entries), skipped=_skips(entries))
+    moved = mill.schedules.change(row, _advanced(row, upcoming, entries), skipped=skips(entries))
     if moved:
-        _publish_skipped(mill, row, entries)
+        publish_skipped(mill, row, entries)
     return moved
 
 
@@ -259,13 +270,7 @@ def _schedule_writes(
     mill: Mill, row: ScheduleRow, done: ScheduleRow, entries: Sequence[Entry]
 ) -> list[dict[str, Any]]:
     """Return the writes that go with a Job; the schedule's row is last, because its condition decides."""
-    return mill.schedules.change_requests(row, done, skipped=_skips(entries))
-
-
-def _skips(entries: Sequence[Entry]) -> list[Skip]:
-    """Return the ranges of times without a Job; a Job that existed already counts if its time is the same."""
-    without_job = [each for each in entries if each["outcome"] in NOT_STARTED and not each.get("same")]
-    return [(each["time"], each["until"] if "until" in each else each["time"]) for each in without_job]
+    return mill.schedules.change_requests(row, done, skipped=skips(entries))
 
 
 def _advanced(
@@ -275,34 +280,3 @@ def _advanced(
     while len(json.dumps(history)) > MAX_HISTORY_BYTES:
         history.pop()
     return row.evolve(next=upcoming, history=history, last_job=job.id if job else row.last_job)
-
-
-def _skipped_entry(decision: catch_up.Decision, now: int) -> Entry:
-    assert decision.skipped
-    first, last = decision.skipped
-    reasons = {
-        "late": "later than maxLatenessSeconds allows",
-        "missed": "missed by the tick, and catchUp does not include it",
-    }
-    times = {"time": first, "until": last} if last > first else {"time": first}
-    return {**times, "firedTime": now, **_no_job(decision.outcome, reasons[decision.outcome])}
-
-
-def _no_job(outcome: str, reason: str) -> Entry:
-    return {"outcome": outcome, "reason": reason[:500]}
-
-
-def _publish_skipped(mill: Mill, row: ScheduleRow, entries: Iterable[Entry]) -> None:
-    """Publish the times that started no Job, best effort; the schedule's history has them in any case."""
-    for entry in entries:
-        if entry["outcome"] in NOT_STARTED and entry["outcome"] != "exists":
-            detail = {
-                "schemaVersion": SCHEMA_VERSION,
-                "jobName": row.job_name,
-                "scheduleId": row.id,
-                "time": from_ms(entry["time"]).isoformat(),
-                "until": from_ms(entry["until"]).isoformat() if "until" in entry else None,
-                "outcome": entry["outcome"],
-                "reason": entry["reason"],
-            }
-            mill.bus.publish_best_effort(SCHEDULE_SKIPPED, detail)

@@ -81,6 +81,8 @@ def _row(
     upcoming = known.next
     if any(known.document.get(name) != stored.get(name) for name in _WHEN):
         upcoming = _upcoming(known, schedule, now)
+    if schedule.status == 1 and known.status != 1:
+        values["on_since"] = now
     return known.evolve(version=known.version + 1, next=upcoming, **values)
 
 
