@@ -119,23 +119,27 @@ def test_a_failed_task_is_retried_by_the_same_worker_if_there_is_no_other(runner
     assert [held.attempt for held in runner.take(1)] == [2]
 
 
-def test_five_consecutive_failures_suspend_a_worker_with_a_note(runner: JobRunner) -> None:
-    runner.define({"stepName": "a", "sharding": 12}, failedRetries=0)
+def test_five_consecutive_failures_of_five_steps_suspend_a_worker_with_a_note(runner: JobRunner) -> None:
+    bad = [{"stepName": f"bad{number}"} for number in range(9)]
+    runner.define(*bad, {"stepName": "good"}, failedRetries=0)
     runner.submit()
-    held = runner.take(10)
+    held = sorted(runner.take(10), key=lambda lease: lease.step_name)
     runner.worker.report(held[:4], "failed")
-    runner.worker.report(held[4:5], "success")
-    runner.worker.report(held[5:9], "failed")
+    runner.worker.report(held[9:], "success")
+    runner.worker.report(held[4:8], "failed")
     assert row_of(runner, runner.worker).takes_tasks
-    runner.worker.report(held[9:], "failed")
+    runner.worker.report(held[8:9], "failed")
     worker = runner.cloud.http("GET", f"/v1/workers/{runner.worker.row.id}").json
     assert worker["activity"] == "suspended"
     assert "5 failures in a row" in worker["notes"]
     assert (worker["totalCompleted"], worker["totalFailed"], len(worker["skipWork"])) == (1, 9, 9)
+    runner.define({"stepName": "a"}, name="later")
+    runner.submit(name="later")
+    runner.cloud.run_until(lambda: runner.job(name="later")["waitingFor"])
+    assert "manual" in runner.job(name="later")["waitingFor"][0]
     lease_request = {"workerId": runner.worker.row.id, "max": 1}
     rejected = runner.cloud.http("POST", "/v1/work:lease", lease_request)
     assert (rejected.status, rejected.json["code"]) == (409, "worker-suspended")
-    assert "manual" in runner.job()["waitingFor"][0]
     response = runner.cloud.http("POST", f"/v1/workers/{runner.worker.row.id}:resume")
     assert (response.status, response.json["activity"], response.json["notes"]) == (200, "idle", "")
     assert len(runner.cloud.http("POST", "/v1/work:lease", lease_request).json["items"]) == 1
@@ -150,9 +154,10 @@ def test_rejected_tasks_do_not_count_as_failures_of_the_worker(runner: JobRunner
 
 
 def test_a_restart_clears_a_suspension_by_failures_but_not_one_by_an_operator(runner: JobRunner) -> None:
-    runner.mill.workers.change(runner.worker.row.id, tired="too many failures", failures=5)
+    runner.mill.workers.change(runner.worker.row.id, tired="too many failures", failures=5, failing={"x"})
     assert not row_of(runner, runner.worker).takes_tasks
-    assert ManualWorker(runner.mill, "manual").row.takes_tasks
+    restarted = ManualWorker(runner.mill, "manual").row
+    assert (restarted.takes_tasks, restarted.failures, restarted.failing) == (True, 0, set())
     registry.suspend(runner.mill, runner.worker.row.id, OPERATOR, "broken disk")
     restarted = ManualWorker(runner.mill, "manual").row
     assert not restarted.takes_tasks

@@ -608,6 +608,10 @@ class LeaseMachine(RuleBasedStateMachine):
     def _compare_workers(self) -> None:
         for name, me in self.model.workers.items():
             row = WorkerRow.from_item(self._row(keys.worker(registry.worker_id(name))))
+            if row.tired and not me.suspended_after_failures:  # the engine compares it with other workers
+                assert me.may_be_suspended, name
+                assert self.model.completed_elsewhere(name), name
+                me.suspended_after_failures = True
             status = (row.session, row.suspended, bool(row.tired))
             assert status == (me.session, me.suspended, me.suspended_after_failures), name
             totals = (row.completed, row.failed, row.failures, row.skip)

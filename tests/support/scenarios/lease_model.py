@@ -37,6 +37,7 @@ class Worker:
     completed: int = 0
     failed: int = 0
     consecutive_failures: int = 0
+    may_be_suspended: bool = False
     skip: set[str] = field(default_factory=set)
     claims: set[str] = field(default_factory=set)
 
@@ -55,11 +56,11 @@ class Worker:
         self.session += 1
         self.seen, self.claims = now, set()
         self.offline = self.suspended_after_failures = False
-        self.consecutive_failures = 0
+        self.consecutive_failures, self.may_be_suspended = 0, False
 
     def resumed(self) -> None:
         self.suspended = self.suspended_after_failures = False
-        self.consecutive_failures = 0
+        self.consecutive_failures, self.may_be_suspended = 0, False
 
     def succeeded(self, task: str) -> None:
         self.completed += 1
@@ -69,7 +70,7 @@ class Worker:
     def failed_at(self, task: str) -> None:
         self.failed += 1
         self.consecutive_failures += 1
-        self.suspended_after_failures |= self.consecutive_failures >= CONSECUTIVE_FAILURES
+        self.may_be_suspended |= self.consecutive_failures >= CONSECUTIVE_FAILURES
         self.skip.add(task)
         self.claims.discard(task)
 
@@ -147,6 +148,12 @@ class Model:
             for other_name, other in self.workers.items()
             if other_name != name
         )
+
+    def completed_elsewhere(self, name: str) -> bool:
+        """Whether others completed tasks of steps that failed on this worker, or five steps failed on it."""
+        steps = {task.rpartition("_")[0] for task in self.workers[name].skip}
+        done = [task for task in self.tasks.values() if task.state == "SUCCESS" and task.holder != name]
+        return len(steps) >= CONSECUTIVE_FAILURES or any(task.id.rpartition("_")[0] in steps for task in done)
 
     def is_lease_live(self, task: Task, now: int) -> bool:
         """A lease is live until it expires, or while heartbeats of its worker name the task."""

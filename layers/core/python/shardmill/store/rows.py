@@ -216,6 +216,7 @@ class WorkerRow(Row):
     notes: str = ""
     skip: AbstractSet[str] = field(default_factory=frozenset)
     failures: int = 0
+    failing: AbstractSet[str] = field(default_factory=frozenset)
     checkout: int = 0
     completed: int = 0
     failed: int = 0

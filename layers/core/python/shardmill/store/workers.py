@@ -14,6 +14,8 @@ from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
 
 KEEP_WORKER_SECONDS = 30 * 86400
+MAX_FAILING = 20
+"""How many tasks of a series of failures a worker's row names; more are only counted."""
 MEMBERS_PAGE = 25
 
 
@@ -21,11 +23,27 @@ class NameTaken(Exception):
     """Another worker's name results in the same id; choose another name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """A series of failures without a success: their number, and tasks that failed, with their runs."""
+
+    count: int = 0
+    tasks: frozenset[str] = frozenset()
+
+    def __add__(self, later: Failures) -> Failures:
+        room = MAX_FAILING - len(self.tasks)
+        added = sorted(later.tasks - self.tasks)[:room]
+        return Failures(self.count + later.count, self.tasks.union(added))
+
+
+NO_FAILURES = Failures()
+
+
 @dataclass(slots=True)
 class Tally:
     """What a worker did since its row was last updated.
 
-    `failures` counts those since its last success, `before` those before its first success in this tally, and
+    `failures` are those since its last success, `before` those before its first success in this tally, and
     `longest` is the longest series of failures without a success.
     """
 
@@ -33,9 +51,9 @@ class Tally:
     completed: int = 0
     failed: int = 0
     compute_ms: int = 0
-    failures: int = 0
-    before: int = 0
-    longest: int = 0
+    failures: Failures = NO_FAILURES
+    before: Failures = NO_FAILURES
+    longest: Failures = NO_FAILURES
     succeeded: bool = False
     skip: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)
@@ -45,14 +63,14 @@ class Tally:
         self.compute_ms += span
         if not self.succeeded:
             self.before = self.failures
-        self.failures, self.succeeded = 0, True
+        self.failures, self.succeeded = NO_FAILURES, True
         self.done.add(task_id)
 
-    def failure(self, task_id: str, span: int) -> None:
+    def failure(self, task_id: str, run: int, span: int) -> None:
         self.failed += 1
         self.compute_ms += span
-        self.failures += 1
-        self.longest = max(self.longest, self.failures)
+        self.failures += Failures(1, frozenset({failing_task(task_id, run)}))
+        self.longest = _longer(self.longest, self.failures)
         self.skip.add(task_id)
         self.done.add(task_id)
 
@@ -65,7 +83,7 @@ class Tally:
         if later.succeeded and not self.succeeded:
             self.before = self.failures + later.before
         joined = self.failures + (later.before if later.succeeded else later.failures)
-        self.longest = max(self.longest, later.longest, joined)
+        self.longest = _longer(_longer(self.longest, later.longest), joined)
         self.failures = later.failures if later.succeeded else joined
         self.succeeded |= later.succeeded
         self.skip |= later.skip
@@ -79,12 +97,24 @@ class Tally:
         }
         update.add(**{name: amount for name, amount in amounts.items() if amount})
         if self.succeeded:
-            update.set(failures=self.failures)
-        elif self.failures:
-            update.add(failures=self.failures)
+            update.set(failures=self.failures.count, failing=set(self.failures.tasks) or None)
+        elif self.failures.count:
+            _add_failures(update, self.failures)
         if self.skip:
             update.add(skip=self.skip)
         return update
+
+
+def failing_task(task_id: str, run: int) -> str:
+    return f"{task_id}.{run}"
+
+
+def _longer(first: Failures, second: Failures) -> Failures:
+    return second if second.count > first.count else first
+
+
+def _add_failures(update: Update, failures: Failures) -> Update:
+    return update.add(failures=failures.count, failing=set(failures.tasks))
 
 
 class Workers:
@@ -107,7 +137,7 @@ class Workers:
             **indexes.listed(indexes.WORKERS, worker.id),
             ttl=_ttl(now),
         )
-        update.remove("work", "progress", "followed", "drain", "tired", "failures")
+        update.remove("work", "progress", "followed", "drain", "tired", "failures", "failing")
         update.add(session=1).set_once("create_time", now)
         try:
             item = self._table.update(update.if_new_or_equal("name", worker.name), returns="ALL_NEW")
@@ -151,17 +181,18 @@ class Workers:
         """Set attributes of a worker; None if it is unknown."""
         return self._changed(Update(keys.worker(worker_id)).set_all(changes).if_exists("name"))
 
-    def add_failures(self, worker_id: str, failures: int) -> WorkerRow | None:
-        """Add to the number of failures since the last success."""
-        return self._changed(Update(keys.worker(worker_id)).add(failures=failures).if_exists("name"))
+    def add_failures(self, worker_id: str, failures: Failures) -> WorkerRow | None:
+        """Add to the failures since the last success."""
+        return self._changed(_add_failures(Update(keys.worker(worker_id)), failures).if_exists("name"))
 
     def suspend_after_failures(self, worker_id: str, why: str) -> WorkerRow | None:
         """Suspend a worker because of its failures, unless it is already."""
         update = Update(keys.worker(worker_id)).set(tired=why).if_exists("name")
         return self._changed(update.if_equal(tired=None))
 
-    def remove_skips(self, worker_id: str, drop: set[str]) -> None:
-        self._changed(Update(keys.worker(worker_id)).delete("skip", drop).if_exists("name"))
+    def remove_members(self, worker_id: str, name: str, members: set[str]) -> None:
+        """Remove members of a set in a worker's row."""
+        self._changed(Update(keys.worker(worker_id)).delete(name, members).if_exists("name"))
 
     def follow(self, worker_id: str, task_id: str, *, until: int) -> None:
         """Ask a worker to upload the log of a task while the task runs."""
@@ -170,9 +201,6 @@ class Workers:
 
     def leave_groups(self, worker: WorkerRow) -> None:
         self._table.batch_delete(_memberships(worker))
-
-    def unfollow(self, worker_id: str, tasks: set[str]) -> None:
-        self._changed(Update(keys.worker(worker_id)).delete("followed", tasks).if_exists("name"))
 
     def delete(self, worker: WorkerRow) -> None:
         self.leave_groups(worker)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from shardmill.aws.queues import MAX_DELAY_SECONDS, Message
 from shardmill.engine.groups import totals
 from shardmill.engine.mill import Mill
-from shardmill.engine.task_id import parse_task_id, task_id
+from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tasks import completion, messages
 from shardmill.engine.tasks.attempts import store_unreported
 from shardmill.engine.tasks.messages import lease_time, seconds_until
@@ -79,7 +79,7 @@ def end_overdue(mill: Mill, step: StepRow, block: Block, ranks: Iterable[int], n
         return set()  # a concurrent report won; the next heartbeat ends the rest
     store_unreported(mill, step, known, TIMED_OUT, now)
     for rank, shard in known.items():
-        totals.record_failure(mill, shard.worker_id, task_id(step, rank), now - shard.time, now)
+        totals.record_failure(mill, shard.worker_id, step, rank, now - shard.time, now)
     completion.after_end(mill, step, changed)
     completion.send_next(mill, step, changes.keys() - retried.keys(), now, repeated=False)
     for rank, shard in retried.items():

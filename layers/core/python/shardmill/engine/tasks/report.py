@@ -36,6 +36,7 @@ class _Entry:
     leased: Shard | None
     message: Message | None
     gen: int = 0
+    run: int = 0
     status: str = ""
     shard: Shard | None = None
 
@@ -72,6 +73,7 @@ def report(
         if not located:
             continue
         key, entry = located
+        entry.run = key[1]
         if not trusted:
             entry.leased = None
         entries[at] = entry
@@ -284,7 +286,7 @@ def _add_to_tally(tally: Tally, entries: Iterable[_Entry], now: int) -> None:
         elif entry.result.outcome == Outcome.REJECTED.value or entry.result.reason == DISCARDED:
             tally.done.add(entry.result.task_id)
         else:
-            tally.failure(entry.result.task_id, span)
+            tally.failure(entry.result.task_id, entry.run, span)
 
 
 def _answer(result: Result, entry: _Entry | None) -> Reported:

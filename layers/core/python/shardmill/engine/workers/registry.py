@@ -134,7 +134,7 @@ def drain(mill: Mill, worker_id: str, actor: Actor, reason: str) -> WorkerRow:
 
 def resume(mill: Mill, worker_id: str, now: int) -> WorkerRow:
     """Let a worker take tasks again after it was suspended, manually or for failures, or drained."""
-    changes = dict.fromkeys(("suspended", "tired", "drain", "failures", "notes"))
+    changes = dict.fromkeys(("suspended", "tired", "drain", "failures", "failing", "notes"))
     worker = _change(mill, worker_id, **changes)
     _announce(mill, worker, now)
     return worker
@@ -209,8 +209,8 @@ def heartbeat(
     drop += _to_drop(mill, worker, claims, steps)
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
     if len(followed) < len(worker.followed):
-        mill.workers.unfollow(worker.id, set(worker.followed) - set(followed))
-    return Heartbeat(suspend_after_failures(mill, worker, tally.longest if tally else 0), drop, followed)
+        mill.workers.remove_members(worker.id, "followed", set(worker.followed) - set(followed))
+    return Heartbeat(suspend_after_failures(mill, worker, tally or Tally()), drop, followed)
 
 
 def _progress(held: Iterable[HeldTask]) -> dict[str, Any]:
