@@ -20,6 +20,7 @@ from shardmill.store.history import MAX_HISTORY_BYTES
 from shardmill.store.row_mapping import Row
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
 from shardmill.store.slots import Holder
+from shardmill.store.workers import MAX_FAILING
 from support.aws_rules.items import item_bytes
 from support.aws_rules.limits import MAX_ITEM_BYTES
 
@@ -96,6 +97,7 @@ def test_a_worker_with_all_its_bounds_reached_fits() -> None:
         followed=set(TASKS),
         progress={"p": "x" * MAX_PROGRESS_BYTES},
         skip={f"{UUID}_{number}_1" for number in range(_MAX_SKIPS + 10)},
+        failing={f"{UUID}_{number}_1.1" for number in range(2 * MAX_FAILING)},
         notes=NOTES,
     )
     assert size(row) < MAX_ITEM_BYTES

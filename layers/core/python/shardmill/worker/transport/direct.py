@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from math import ceil
 from threading import Lock
 
-from shardmill.aws.clock import now_ms
+from shardmill.aws import clients
 from shardmill.aws.queues import BATCH
 from shardmill.aws.settings import Settings
 from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
@@ -25,10 +25,13 @@ from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
 from shardmill.worker.logs import BucketLogs, LogStore
 from shardmill.worker.transport.base import WORKER_SUSPENDED, FileUrls, Refused, TransportError, handed_back
+from shardmill.worker.transport.clock import MeasuredClock
 from shardmill.worker.transport.engine import EngineFileUrls, translate_errors
 from shardmill.worker.transport.lanes import Lane, Lanes
 
 log = logging.getLogger("shardmill.worker")
+
+_ANY_GROUP = "default"  # read to measure the clock; it need not exist
 
 
 class _PendingTotals:
@@ -57,8 +60,11 @@ class _PendingTotals:
 
 
 class DirectTransport:
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: MeasuredClock | None = None) -> None:
         self._mill = Mill.connect(settings)
+        self._clock = clock or MeasuredClock()
+        self._dynamodb = clients.dynamodb()
+        self._clock.watch(self._dynamodb)
         self._lanes = Lanes(self._mill.queues)
         self._row: WorkerRow | None = None
         self._totals = _PendingTotals()
@@ -67,17 +73,17 @@ class DirectTransport:
 
     def register(self, registration: Registration) -> Worker:
         with translate_errors():
-            self._row = registry.register(self._mill, registration, now_ms())
-            return worker_view(self._mill, self._row, now_ms())
+            self._row = registry.register(self._mill, registration, self._now())
+            return worker_view(self._mill, self._row, self._now())
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer:
         me = self._me
         with translate_errors(), self._totals.writing() as tally:
             beat = registry.heartbeat(
-                self._mill, me.id, me.session, held, offline=offline, now=now_ms(), tally=tally
+                self._mill, me.id, me.session, held, offline=offline, now=self._now(), tally=tally
             )
             self._row = beat.worker
-            return heartbeat_answer(self._mill, beat, now_ms())
+            return heartbeat_answer(self._mill, beat, self._now())
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self._active()
@@ -100,11 +106,11 @@ class DirectTransport:
             messages = self._lanes.receive(BATCH if void else most, left)
             try:
                 if void and messages:
-                    valid = delete_void(self._mill, messages, now_ms())
+                    valid = delete_void(self._mill, messages, self._now())
                     self._lanes.release(valid[most:])
                     void, messages = len(valid) < len(messages), valid[:most]
                 leases = (
-                    lease(self._mill, WorkerSession.of(self._active()), messages, now_ms())
+                    lease(self._mill, WorkerSession.of(self._active()), messages, self._now())
                     if messages
                     else []
                 )
@@ -126,7 +132,7 @@ class DirectTransport:
     def report(self, results: Sequence[Result]) -> list[Reported]:
         tally = Tally()
         with translate_errors():
-            reported = report(self._mill, self._me.id, results, now_ms(), tally=tally)
+            reported = report(self._mill, self._me.id, results, self._now(), tally=tally)
         self._totals.add(tally)
         if tally.skip:
             self._write_totals()
@@ -136,7 +142,7 @@ class DirectTransport:
         """Write a failure at once, as the task may be delivered again before the next heartbeat."""
         try:
             with translate_errors(), self._totals.writing() as tally:
-                row = record_totals(self._mill, self._me.id, tally, now_ms())
+                row = record_totals(self._mill, self._me.id, tally, self._now())
         except TransportError as error:
             log.warning(
                 "failed to write the totals of this worker; the next heartbeat writes them",
@@ -148,14 +154,18 @@ class DirectTransport:
 
     def hand_back(self, leases: Sequence[Lease]) -> None:
         with translate_errors():
-            hand_back(self._mill, self._me.id, [handed_back(task) for task in leases], now_ms())
+            hand_back(self._mill, self._me.id, [handed_back(task) for task in leases], self._now())
 
     def close(self) -> None:
         self._lanes.close()
+        self._clock.unwatch(self._dynamodb)
 
     def join(self, timeout: float) -> None:
         """After `close`, wait for the receive calls that are still pending."""
         self._lanes.join(timeout)
+
+    def _now(self) -> int:
+        return self._clock.now_ms(measure=lambda: self._mill.groups.get(_ANY_GROUP))
 
     @property
     def _me(self) -> WorkerRow:
@@ -165,7 +175,7 @@ class DirectTransport:
         return self._row
 
     def _lanes_of(self, me: WorkerRow) -> list[Lane]:
-        rows = group_rows(self._mill, me.groups, now_ms())
+        rows = group_rows(self._mill, me.groups, self._now())
         if not rows:
             raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
         groups = [row for row in rows.values() if not row.suspended]
