@@ -143,7 +143,10 @@ def test_a_lease_before_registration_is_rejected(cloud: Cloud) -> None:
 def test_a_worker_suspended_by_failures_gets_no_tasks_before_its_next_heartbeat(
     runner: JobRunner, transport: Transport
 ) -> None:
-    runner.define({"stepName": "a", "content": "exit 1", "sharding": 8, "failedRetries": 0})
+    runner.define(
+        *({"stepName": f"bad{number}", "content": "exit 1"} for number in range(FAILURES_IN_A_ROW)),
+        failedRetries=0,
+    )
     runner.submit()
     transport.register(Registration(name="w", groups=["default"]))
     leases: list[Lease] = []
@@ -157,7 +160,8 @@ def test_a_worker_suspended_by_failures_gets_no_tasks_before_its_next_heartbeat(
     assert transport.heartbeat([]).suspended
     runner.cloud.http("POST", f"/v1/workers/{worker_id('w')}:resume", {})
     assert not transport.heartbeat([]).suspended
-    assert len(transport.lease(1, 1)) == 1
+    runner.submit("t2")
+    runner.cloud.run_until(lambda: transport.lease(1, 1))
 
 
 def test_an_output_of_the_maximum_size_is_accepted_in_any_encoding(
