@@ -90,7 +90,7 @@ def test_the_tick_finds_an_execution_whose_end_event_was_lost(runner: JobRunner)
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
     [step] = runner.cloud.executions("step")
     runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
-    runner.tick(minutes=3)
+    runner.tick(minutes=11)
     assert runner.job()["state"] == "FAILED"
 
 
@@ -156,9 +156,9 @@ def test_concurrent_ticks_repair_a_job_once(runner: JobRunner, faults: Faults) -
     runner.define({"stepName": "a"})
     faults.fail("stepfunctions", "StartExecution", how="before")
     runner.submit()
-    [(job_id, seen)] = runner.mill.jobs.due(runner.worker.clock() + 120_000, limit=10)
-    assert runner.mill.jobs.postpone(job_id, seen=seen, due=seen + 1)
-    assert not runner.mill.jobs.postpone(job_id, seen=seen, due=seen + 2)
+    [due] = runner.mill.watches.due(runner.worker.clock() + 120_000, limit=10)
+    assert runner.mill.watches.postpone_job(due.job_id, seen=due.seen, due=due.seen + 1)
+    assert not runner.mill.watches.postpone_job(due.job_id, seen=due.seen, due=due.seen + 2)
 
 
 def test_a_job_succeeds_despite_random_throttling(runner: JobRunner, faults: Faults) -> None:

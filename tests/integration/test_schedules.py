@@ -250,6 +250,7 @@ def test_schedules_beyond_the_first_chunk_are_fired_through_the_queue(runner: Jo
             "notFired": 0,
             "late": 0,
             "looked": 0,
+            "passedOn": 0,
             "failed": 0,
         }
         assert runner.cloud.serve_fire_queue() == 4

@@ -148,6 +148,14 @@ class Cloud:
                 self.invoke("dependency", whole)
         return events
 
+    def deliver_due_jobs(self) -> list[int]:
+        """Deliver the chunks of due Jobs published since the last call; return how many Jobs each checked."""
+        return [
+            self.invoke("tick", _event("Jobs Due", "shardmill", datetime.now(UTC), event["detail"]))["looked"]
+            for event in self.published()
+            if event["detail-type"] == "Jobs Due"
+        ]
+
     def published(self) -> list[dict[str, Any]]:
         """The events put on the bus since the last call."""
         url = self.clients.sqs.get_queue_url(QueueName=_CAPTURE)["QueueUrl"]

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from shardmill.engine import downstream
+from shardmill.engine import downstream, repair
 from shardmill.engine.errors import MillError
 from shardmill.engine.jobs import deadlines
 from shardmill.engine.running import finish
@@ -92,6 +92,7 @@ def test_every_event_is_documented() -> None:
         deadlines.JOB_LATE,
         outcomes.SCHEDULE_SKIPPED,
         downstream.CHILD_REFUSED,
+        repair.JOBS_DUE,
     }
     assert documented == kinds
 

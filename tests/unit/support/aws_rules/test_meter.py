@@ -135,3 +135,29 @@ def test_write_units_are_not_counted_by_default(dynamodb: "DynamoDBClient", faul
     _put(dynamodb, pk="a")
     assert faults.meter.total_write_units == 0
     assert faults.meter.total_calls == 1
+
+
+def test_units_are_counted_by_partition_of_the_table_and_of_each_index(
+    dynamodb: "DynamoDBClient", metered: Faults
+) -> None:
+    _put(dynamodb, pk="a", few="1")
+    _put(dynamodb, pk="a", few="2")
+    assert metered.meter.partition_units == {"pk=a": 2, "few=1": 2, "few=2": 1}
+
+
+def test_a_read_unit_is_four_kilobytes_and_half_the_price_if_it_may_be_stale(
+    dynamodb: "DynamoDBClient", metered: Faults
+) -> None:
+    _put(dynamodb, pk="a", x="x" * 5000)
+    _put(dynamodb, pk="b")
+    key: Any = {"pk": {"S": "a"}}
+    dynamodb.get_item(TableName="t", Key=key, ConsistentRead=True)
+    dynamodb.get_item(TableName="t", Key=key)
+    assert metered.meter.read_units["GetItem"] == 2 + 1
+    keys: list[Any] = [{"pk": {"S": name}} for name in "abc"]
+    dynamodb.batch_get_item(RequestItems={"t": {"Keys": keys, "ConsistentRead": True}})
+    assert metered.meter.read_units["BatchGetItem"] == 2 + 1 + 1
+    dynamodb.query(
+        TableName="t", KeyConditionExpression="pk = :a", ExpressionAttributeValues={":a": {"S": "a"}}
+    )
+    assert metered.meter.read_units["Query"] == 1

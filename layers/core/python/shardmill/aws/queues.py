@@ -198,6 +198,9 @@ class Queues:
         answer = self._client.get_queue_attributes(QueueUrl=url, AttributeNames=names)  # type: ignore[arg-type]
         return not any(int(value) for value in answer["Attributes"].values())
 
+    def which_empty(self, urls: Iterable[str]) -> dict[str, bool]:
+        return {url: self.empty(url) for url in urls}
+
 
 @contextmanager
 def _best_effort(action: Literal["delete-messages", "change-visibility"]) -> Iterator[None]:

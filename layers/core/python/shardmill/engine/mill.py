@@ -24,6 +24,7 @@ from shardmill.store.schedules import Schedules
 from shardmill.store.shards import Shards
 from shardmill.store.slots import Slots
 from shardmill.store.table import Table
+from shardmill.store.watches import Watches
 from shardmill.store.workers import Workers
 
 RECHECK_MS = 60_000
@@ -47,6 +48,7 @@ class Mill:
     definitions: Definitions
     jobs: Jobs
     deadlines: Deadlines
+    watches: Watches
     shards: Shards
     workers: Workers
     groups: Groups
@@ -60,6 +62,7 @@ class Mill:
     recent_steps: TtlCache[tuple[str, int, int], StepRow]
     recent_groups: TtlCache[str, GroupRow]
     recent_workers: TtlCache[MembersPage, tuple[Sequence[WorkerRow], str]]
+    recent_empty: TtlCache[str, bool]
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
@@ -69,6 +72,7 @@ class Mill:
             definitions=Definitions(table),
             jobs=Jobs(table),
             deadlines=Deadlines(table),
+            watches=Watches(table),
             shards=Shards(table),
             workers=Workers(table),
             groups=Groups(table),
@@ -82,6 +86,7 @@ class Mill:
             recent_steps=TtlCache(STEP_CACHE_MS),
             recent_groups=TtlCache(GROUP_CACHE_MS),
             recent_workers=TtlCache(WORKER_CACHE_MS),
+            recent_empty=TtlCache(0),  # shared by the jobs that one tick checks
         )
 
     def forget_workers(self, groups: Iterable[str]) -> None:

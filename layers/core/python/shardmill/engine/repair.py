@@ -1,44 +1,120 @@
-"""Repair Jobs after crashes: find those that are due in an index and repeat what is missing."""
+"""Repair Jobs after crashes: find those that are due in an index and repeat what is missing.
+
+The index may lag behind the rows; whoever takes a due row checks that its due time is still the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observability import logger
 from shardmill.engine.control import delete
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.mill import RECHECK_MS, Mill
-from shardmill.engine.running import close_step, concurrency, finish, kill
+from shardmill.engine.running import close_step, concurrency, finish, kill, watch
 from shardmill.engine.running.finish import announce
-from shardmill.engine.running.recover import fail_if_not_planned, recover_run
+from shardmill.engine.running.recover import Lookups, fail_if_not_planned, recover_run
 from shardmill.engine.tasks import park
+from shardmill.model.errors import Transient
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
+from shardmill.store.watches import Due, WatchRow
 
-MAX_PER_TICK = 1_000
+CHUNK = 100
+"""Jobs that one invocation repairs; the tick passes on those beyond the first chunk."""
+MAX_PER_TICK = 100 * CHUNK
+JOBS_DUE = "Jobs Due"
+_LEAST_LOOKUPS = 15
+_READ_AHEAD = 25
+_WATCHED = (JobState.WAITING, *watch.RUNS)
 
 
 def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
-    """Repair every Job that is due; return how many were checked and how many repairs failed."""
+    """Repair the first chunk of the Jobs that are due, and pass on the others to further invocations."""
+    due = mill.watches.due(now, limit=MAX_PER_TICK)
+    passed_on = 0
+    for at in range(CHUNK, len(due), CHUNK):
+        chunk = due[at : at + CHUNK]
+        mill.bus.publish(JOBS_DUE, {"stack": mill.settings.stack, "now": now, "due": chunk})
+        passed_on += len(chunk)
+    return repair_all(mill, due[:CHUNK], now, new_id) | {"passedOn": passed_on}
+
+
+def repair_listed(mill: Mill, detail: dict[str, Any], new_id: Callable[[], str]) -> dict[str, int]:
+    """Repair the Jobs of an event from `repair_due_jobs`, as of the time of that tick."""
+    due = [Due(seen, job_id, watched) for seen, job_id, watched in detail["due"]]
+    return repair_all(mill, due, detail["now"], new_id)
+
+
+def repair_all(mill: Mill, due: Sequence[Due], now: int, new_id: Callable[[], str]) -> dict[str, int]:
+    """Repair Jobs; return how many were checked and how many repairs failed."""
     checked, failed = 0, 0
-    for job_id, seen in list(islice(mill.jobs.due(now, limit=MAX_PER_TICK), MAX_PER_TICK)):
-        if not mill.jobs.postpone(job_id, seen=seen, due=now + RECHECK_MS):
-            continue
-        checked += 1
-        try:
-            repair(mill, job_id, now, new_id)
-        except Exception:
-            # A failing Job must not stop the repair of the others.
-            extra = {"action": "repair", "jobId": job_id}
-            logger.exception("failed to repair a job; the next tick will retry", extra=extra)
-            failed += 1
+    lookups = Lookups(max(_LEAST_LOOKUPS, len(due) // 4))
+    for at in range(0, len(due), _READ_AHEAD):
+        chunk = due[at : at + _READ_AHEAD]
+        jobs, watches = mill.watches.rows([each.job_id for each in chunk])
+        for each in chunk:
+            job, row = jobs.get(each.job_id), watches.get(each.job_id)
+            try:
+                checked += _look(mill, each, job, row, now, new_id, lookups)
+            except Exception:
+                # A failing Job must not stop the repair of the others.
+                extra = {"action": "repair", "jobId": each.job_id}
+                logger.exception("failed to repair a job; the next tick will retry", extra=extra)
+                failed += 1
+                _retry_soon(mill, each, now)
     return {"looked": checked, "failed": failed}
 
 
-def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None:
+def _retry_soon(mill: Mill, due: Due, now: int) -> None:
+    """Look again soon at a Job whose repair failed after its next look was set."""
+    if due.watch:
+        with suppress(ClientError, BotoCoreError, Transient):
+            mill.watches.look_soon(due.job_id, due=now + RECHECK_MS)
+
+
+def _look(
+    mill: Mill,
+    due: Due,
+    job: JobRow | None,
+    row: WatchRow | None,
+    now: int,
+    new_id: Callable[[], str],
+    lookups: Lookups,
+) -> bool:
+    """Repair a Job of which a row is due; False if another tick was faster."""
+    watched = job is not None and job.state in _WATCHED and not job.event_pending
+    if not due.watch:
+        take = mill.watches.begin if watched else mill.watches.postpone_job
+        if not take(due.job_id, seen=due.seen, due=now + RECHECK_MS):
+            return False
+        repair(mill, due.job_id, now, new_id, lookups)
+        return True
+    if not row or row.da != due.seen:
+        return False
+    if not job or not watched:
+        mill.watches.end(due.job_id, seen=due.seen)
+        return False
+    if job.state in watch.RUNS:
+        return watch.look(mill, job, row, now, lookups)
+    again = now + watch.interval(job.update_time, now)
+    if job.unmet and job.expires is not None:
+        again = min(again, max(job.expires, now + 1))
+    if not mill.watches.postpone(job.id, seen=row.da, due=again):
+        return False
+    repair(mill, job.id, now, new_id, lookups)
+    return True
+
+
+def repair(
+    mill: Mill, job_id: str, now: int, new_id: Callable[[], str], lookups: Lookups | None = None
+) -> None:
     """Repeat what is missing for a Job's present state; idempotent."""
     job = mill.jobs.get(job_id)
     if not job:
@@ -58,8 +134,8 @@ def repair(mill: Mill, job_id: str, now: int, new_id: Callable[[], str]) -> None
             delete.delete_expired(mill, job, now)
     elif job.state in (JobState.INIT, JobState.WAITING):
         _repair_start(mill, job, now)
-    elif job.state in (JobState.QUEUED, JobState.RUNNING):
-        recover_run(mill, job, now)
+    elif job.state in watch.RUNS:
+        watch.settle(mill, job, recover_run(mill, job, now, lookups), now + RECHECK_MS, now)
 
 
 def _repair_start(mill: Mill, job: JobRow, now: int) -> None:

@@ -13,7 +13,16 @@ NewId = Callable[[], str]
 
 def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
     """Run all parts of the tick, each even if another one fails, and return their counts."""
-    result = {"due": 0, "handed": 0, "fired": 0, "notFired": 0, "late": 0, "looked": 0, "failed": 0}
+    result = {
+        "due": 0,
+        "handed": 0,
+        "fired": 0,
+        "notFired": 0,
+        "late": 0,
+        "looked": 0,
+        "passedOn": 0,
+        "failed": 0,
+    }
     failed_parts = 0
     for part in (_fire_schedules, _advance_backfills, _handle_deadlines, repair_due_jobs):
         try:

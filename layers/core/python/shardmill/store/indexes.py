@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from shardmill.store.keys import Key, Partition, Range, sort_number
@@ -35,6 +36,7 @@ UNLIST = ("lk",)
 """The attributes to remove from a row that lists no longer show."""
 UNLIST_JOB = ("lk", "nk")
 
+_DUE_PARTITIONS = 16
 _MAX_NUMBER = 10**12 - 1
 _MAX_TIME = 10**14
 
@@ -81,6 +83,25 @@ def job_state(state: str) -> dict[str, str]:
 def due(kind: str, at: int | None) -> dict[str, Any]:
     """The attributes that put a row into the index `due`; None takes it out."""
     return {"dk": None if at is None else kind, DUE_TIME: at}
+
+
+def due_job(job_id: str, at: int | None) -> dict[str, Any]:
+    """The same for a row of a job; the jobs are spread over partitions, each of which has its own limit."""
+    return due(_spread(DUE_JOBS, job_id, _DUE_PARTITIONS), at)
+
+
+def due_partitions() -> list[Partition]:
+    """The partitions of the index `due` that together hold the rows of all jobs."""
+    return [due_rows(name) for name in _partitions(DUE_JOBS, _DUE_PARTITIONS)]
+
+
+def _spread(kind: str, text: str, count: int) -> str:
+    return _partitions(kind, count)[zlib.crc32(text.encode()) % count]
+
+
+def _partitions(kind: str, count: int) -> list[str]:
+    """The names of the partitions of a kind; the first is that of rows older than the others."""
+    return [kind, *(f"{kind}#{number}" for number in range(1, count))]
 
 
 def due_rows(kind: str) -> Partition:

@@ -44,7 +44,7 @@ class Jobs(Steps):
             **job.to_item(),
             **indexes.listed_job(job.jid, job.job_name),
             **indexes.job_state(job.state.value),
-            **_due(due),
+            **indexes.due_job(job.id, due),
         }
         return [
             self._table.put_request({**keys.identity(job.job_name, job.trigger), **identity}, new=True),
@@ -98,7 +98,7 @@ class Jobs(Steps):
         illegal = [source for source in sources if state not in JOB_MOVES[source]]
         assert not illegal, f"{illegal} -> {state} is not a legal transition"
         update = Update(keys.job(job_id)).set(
-            **indexes.job_state(state.value), update_time=now, **changes, **_due(due)
+            **indexes.job_state(state.value), update_time=now, **changes, **indexes.due_job(job_id, due)
         )
         update.if_equal(run=run).if_in("state", [source.value for source in sources])
         change = Change(now, state.value, run, actor, reason or changes.get("notes") or "")
@@ -136,7 +136,7 @@ class Jobs(Steps):
         )
         if expires is not None:
             update.set(expires=expires)
-        update.set(**_due(due))
+        update.set(**indexes.due_job(job.id, due))
         change = Change(now, state, job.run + 1, actor, reason)
         update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
         update.remove("event_pending", "heirs_pending", "replaces")
@@ -166,6 +166,7 @@ class Jobs(Steps):
         priority: int,
         groups: set[str],
         now: int,
+        due: int,
         actor: str,
         reason: str,
     ) -> JobRow | None:
@@ -173,6 +174,7 @@ class Jobs(Steps):
         update = Update(keys.job(job.id)).set(
             changes=to_json(changes), unapplied=True, priority=priority, groups=groups, update_time=now
         )
+        update.set(**indexes.due_job(job.id, due))
         update.if_equal(run=job.run, state=job.state.value, changes=to_json(job.changes))
         change = Change(now, job.state.value, job.run, actor, reason)
         try:
@@ -202,7 +204,7 @@ class Jobs(Steps):
         row = Update(keys.job(job.id)).set(
             **indexes.job_state(JobState.DELETED.value), update_time=now, purge=purge
         )
-        row.set(**_due(due)).remove(*indexes.UNLIST_JOB, "event_pending", "heirs_pending")
+        row.set(**indexes.due_job(job.id, due)).remove(*indexes.UNLIST_JOB, "event_pending", "heirs_pending")
         row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
         row.if_equal(run=job.run, state=job.state.value)
         name = keys.identity(job.job_name, job.trigger)
@@ -226,7 +228,11 @@ class Jobs(Steps):
 
     def dependencies_met(self, job: JobRow, *, now: int, due: int) -> bool:
         """Note that the dependencies of a job are met; returns whether the job still has to be planned."""
-        update = Update(keys.job(job.id)).remove("unmet", "notes").set(update_time=now, **_due(due))
+        update = (
+            Update(keys.job(job.id))
+            .remove("unmet", "notes")
+            .set(update_time=now, **indexes.due_job(job.id, due))
+        )
         try:
             self._table.update(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
         except ConditionFailed as changed:
@@ -236,24 +242,26 @@ class Jobs(Steps):
 
     def note_waiting(self, job: JobRow, notes: str, *, now: int, due: int) -> None:
         """Set the notes of a waiting job."""
-        update = Update(keys.job(job.id)).set(notes=notes, update_time=now, **_due(due))
+        update = Update(keys.job(job.id)).set(notes=notes, update_time=now, **indexes.due_job(job.id, due))
         self._update_if_unchanged(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
 
     def event_published(self, job_id: str, run: int, *, due: int) -> None:
         """Note that a job's event was published; the tick checks whether its dependents were notified."""
-        sent = Update(keys.job(job_id)).remove("event_pending").set_all({indexes.DUE_TIME: due})
+        sent = Update(keys.job(job_id)).remove("event_pending").set_all(indexes.due_job(job_id, due))
         try:
             self._table.update(sent.if_equal(run=run, event_pending=True, heirs_pending=True))
         except ConditionFailed as changed:
             if changed.old is None:
                 raise
             done = Update(keys.job(job_id)).remove("event_pending")
-            done.set(**_due(_expiry(JobRow.from_item(changed.old))))
+            done.set(**indexes.due_job(job_id, _expiry(JobRow.from_item(changed.old))))
             self._update_if_unchanged(done.if_equal(run=run, event_pending=True, heirs_pending=None))
 
     def dependents_notified(self, job: JobRow) -> None:
         """Note that the dependents of an ended job were notified; only its event may still be pending."""
-        notified = Update(keys.job(job.id)).remove("heirs_pending").set(**_due(_expiry(job)))
+        notified = (
+            Update(keys.job(job.id)).remove("heirs_pending").set(**indexes.due_job(job.id, _expiry(job)))
+        )
         try:
             self._table.update(notified.if_equal(run=job.run, state=job.state.value, event_pending=None))
         except ConditionFailed as changed:
@@ -263,26 +271,6 @@ class Jobs(Steps):
             self._update_if_unchanged(
                 before_event.if_equal(run=job.run, state=job.state.value, event_pending=True)
             )
-
-    def postpone(self, job_id: str, *, seen: int, due: int) -> bool:
-        """Set when the tick processes a job next; False if another tick was faster."""
-        update = Update(keys.job(job_id)).set_all({indexes.DUE_TIME: due})
-        try:
-            self._table.update(update.if_all_equal({indexes.DUE_TIME: seen}))
-        except ConditionFailed:
-            return False
-        return True
-
-    def due(self, now: int, *, limit: int) -> Iterator[tuple[str, int]]:
-        """The ids and due times of the jobs that the tick has to process, longest due first."""
-        items = self._table.query(
-            indexes.due_rows(indexes.DUE_JOBS),
-            index=indexes.DUE,
-            between=indexes.due_until(now),
-            limit=limit,
-        )
-        for item in items:
-            yield keys.parse_job(item), item[indexes.DUE_TIME]
 
     def page(
         self, *, job_name: str | None, state: str | None, before: int | None, limit: int
@@ -314,7 +302,3 @@ def _expiry(job: JobRow) -> int | None:
     if not job.retention_days or job.completed_time is None:
         return None
     return job.completed_time + job.retention_days * 86_400_000
-
-
-def _due(due: int | None) -> dict[str, Any]:
-    return indexes.due(indexes.DUE_JOBS, due)

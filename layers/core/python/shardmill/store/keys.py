@@ -34,7 +34,7 @@ _BLOCK = "b"
 _OUTPUT = "o"
 _MAX_TIME = 10**14
 _MAX_VERSION = 10**8 - 1
-_MAX_STEP = 99_999
+MAX_STEP = 99_999
 
 
 def key_of(item: Mapping[str, Any]) -> Key:
@@ -193,13 +193,18 @@ def deadline(job_id: str) -> Key:
     return {"pk": f"{_JOB}{job_id}", "sk": "deadline"}
 
 
+def watch(job_id: str) -> Key:
+    """The row that says when the tick looks at a live job next."""
+    return {"pk": f"{_JOB}{job_id}", "sk": "watch"}
+
+
 def step(job_id: str, run: int, index: int) -> Key:
     return {"pk": f"{_JOB}{job_id}", "sk": f"r{run:04d}#{index:05d}"}
 
 
-def steps_of_run(job_id: str, run: int) -> tuple[Partition, Range]:
-    first, last = (step(job_id, run, index) for index in (0, _MAX_STEP))
-    return partition_of(first), key_range(first, last)
+def steps_of_run(job_id: str, run: int, first: int = 0, last: int = MAX_STEP) -> tuple[Partition, Range]:
+    start, end = (step(job_id, run, index) for index in (first, last))
+    return partition_of(start), key_range(start, end)
 
 
 def step_reference(step: StepKey) -> str:

@@ -57,14 +57,24 @@ class Steps:
         step = next((item for item in items if not keys.is_job(item)), None)
         return (JobRow.from_item(job), StepRow.from_item(step)) if job and step else None
 
-    def steps(self, job_id: str, run: int, *, consistent: bool = True) -> list[StepRow]:
-        """The nodes of a run in order, gates included."""
-        partition, bounds = keys.steps_of_run(job_id, run)
+    def steps(
+        self,
+        job_id: str,
+        run: int,
+        *,
+        first: int = 0,
+        last: int = keys.MAX_STEP,
+        consistent: bool = True,
+    ) -> list[StepRow]:
+        """The nodes of a run in order, gates included; all, or those from `first` to `last`."""
+        partition, bounds = keys.steps_of_run(job_id, run, first, last)
         items = self._table.query(partition, between=bounds, consistent=consistent)
         return [StepRow.from_item(item) for item in items]
 
-    def steps_by_key(self, wanted: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], StepRow]:
-        items = self._table.batch_get([keys.step(*key) for key in wanted])
+    def steps_by_key(
+        self, wanted: Iterable[keys.StepKey], *, consistent: bool = True
+    ) -> dict[keys.StepKey, StepRow]:
+        items = self._table.batch_get([keys.step(*key) for key in wanted], consistent=consistent)
         rows = (StepRow.from_item(item) for item in items)
         return {(row.job_id, row.run, row.index): row for row in rows}
 

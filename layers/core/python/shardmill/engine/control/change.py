@@ -12,7 +12,7 @@ from typing import Any
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import JobEnded, RequestInvalid, StepNotFound
 from shardmill.engine.groups.matching import group_rows
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.changes import ALL_STEPS, Changes, apply_changes
 from shardmill.model.actor import Actor
 from shardmill.model.base import spelled
@@ -55,6 +55,7 @@ def change(
             priority=priority,
             groups=groups,
             now=now,
+            due=now + RECHECK_MS,
             actor=actor.name,
             reason=f"{summary}: {reason}" if reason else summary,
         )

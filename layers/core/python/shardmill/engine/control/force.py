@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shardmill.engine.errors import JobEnded, StepEnded
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import close_step, kill
 from shardmill.engine.running.finish import announce, end_early
 from shardmill.engine.tasks.retry import Rules
@@ -44,6 +44,7 @@ def force_step(
     if step.state.ended and step.state is not state:
         raise StepEnded(f"step {step.name!r} has ended as {step.state}")
     notes = _notes(state, actor, reason)
+    mill.watches.look_soon(job.id, due=now + RECHECK_MS)
     changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": notes}
     forced = mill.jobs.move_step(step, state, now=now, actor=actor.name, reason=notes, **changes)
     present = forced or mill.jobs.step(*step.key) or step

@@ -8,7 +8,7 @@ from typing import Any
 
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import JobEnded, StepEnded, TaskEnded
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import close_step
 from shardmill.engine.running.finish import announce, end_early
 from shardmill.engine.tasks import completion, fair_share, park, window
@@ -62,6 +62,7 @@ def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, n
         return
     if step.state.ended:
         raise StepEnded(f"step {step.name!r} has ended as {step.state}")
+    mill.watches.look_soon(job.id, due=now + RECHECK_MS)
     notes = _notes(actor, reason)
     if step.state is StepState.WAITING:
         changes: dict[str, Any] = {"completed_time": now, "notes": notes, "kill": True, "stopping": True}

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from botocore.exceptions import ClientError
+
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import lane_of
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
@@ -13,11 +19,39 @@ from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
 QUIET_MS = 60_000
+LONG_SILENCE_MS = 600_000
+"""How long a step must not have changed until its execution is looked up: AWS allows 15 lookups a second."""
 _FAILED_EXECUTION = {"FAILED", "TIMED_OUT", "ABORTED"}
+_UNLIMITED = 1_000_000
 
 
-def recover_run(mill: Mill, job: JobRow, now: int) -> None:
+@dataclass
+class Lookups:
+    """How many executions may still be looked up."""
+
+    left: int = _UNLIMITED
+
+    def take(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check of a run found."""
+
+    open: AbstractSet[int]
+    """The steps that wait for nothing more and have not ended; others change only when one of them ends."""
+    changed: int
+    """When something in the run changed last."""
+    eager: bool
+    """Whether it has to be checked more often than a run that only waits for its workers."""
+    repaired: bool = False
+
+
+def recover_run(mill: Mill, job: JobRow, now: int, lookups: Lookups | None = None) -> Found:
     """Repeat what is missing in the current run of a Job; idempotent."""
+    lookups = lookups or Lookups()
     if job.replaces:
         kill.kill_replaced(mill, job, now)
     if job.unapplied:
@@ -25,10 +59,37 @@ def recover_run(mill: Mill, job: JobRow, now: int) -> None:
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
         mill.jobs.mark_running(job.id, job.run, now=now, due=now + RECHECK_MS)
-    for node in nodes:
-        _recover_node(mill, job, nodes, node, now)
+    repaired = [_recover_node(mill, job, nodes, node, now, lookups) for node in nodes]
     if all(node.state.ended for node in nodes if node.kind == "step"):
         end_job(mill, job, now)
+        repaired.append(True)
+    return found_in(job, nodes, repaired=any(repaired))
+
+
+def recover_open_steps(mill: Mill, steps: Sequence[StepRow], now: int, lookups: Lookups) -> bool:
+    """Repeat what is missing for open steps; return whether anything was."""
+    repaired = [_recover_open(mill, step, now, lookups) for step in steps if _is_quiet(step, now)]
+    return any(repaired)
+
+
+def found_in(job: JobRow, nodes: Sequence[StepRow], *, repaired: bool = False) -> Found:
+    """Describe a run by those of its nodes that may have changed since the last check."""
+    steps = [node for node in nodes if is_open(node)]
+    return Found(
+        open={step.index for step in steps},
+        changed=max([job.update_time, *(node.update_time for node in nodes)]),
+        eager=any(step.stopping or step.resend or fair_share.is_shrunk(step) for step in steps),
+        repaired=repaired,
+    )
+
+
+def is_open(node: StepRow) -> bool:
+    """Return whether a node is a step that waits for nothing more and has not ended."""
+    return node.kind == "step" and not node.state.ended and not node.waiting
+
+
+def _is_quiet(step: StepRow, now: int) -> bool:
+    return now - step.update_time > QUIET_MS
 
 
 def fail_if_not_planned(mill: Mill, job: JobRow, now: int) -> None:
@@ -38,26 +99,39 @@ def fail_if_not_planned(mill: Mill, job: JobRow, now: int) -> None:
         fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
 
 
-def _recover_node(mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, now: int) -> None:
+def _recover_node(
+    mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, now: int, lookups: Lookups
+) -> bool:
+    """Repeat what is missing for a node; return whether anything was."""
     if node.state is StepState.SUSPENDED:
         park.unpark_step(mill, node, now)
-    elif node.opened:
-        if now - node.update_time > QUIET_MS:
-            _recover_open(mill, node, now)
-    elif not node.state.ended and not node.waiting and node.kind == "step":
+        return True
+    if node.opened:
+        return _is_quiet(node, now) and _recover_open(mill, node, now, lookups)
+    if is_open(node):
         finished = release.advance(mill, job, node, now)
         if finished:
             release.release_dependents(mill, job, finished, now)
-        else:
-            _handle_ended_execution(mill, node, now)
-    elif node.state.ended or (node.kind == "gate" and not node.waiting and release.gate_open(nodes, node)):
+            return True
+        return _handle_ended_execution(mill, node, now, lookups)
+    if node.state.ended or (node.kind == "gate" and not node.waiting and release.gate_open(nodes, node)):
         if any(str(node.index) in nodes[index].waiting for index in node.down):
             release.release_dependents(mill, job, node, now)
+            return True
+    return False
 
 
-def _handle_ended_execution(mill: Mill, step: StepRow, now: int) -> bool:
+def _handle_ended_execution(mill: Mill, step: StepRow, now: int, lookups: Lookups) -> bool:
     """End a step whose execution has ended, or start a missing one; execution names cannot be reused."""
-    status = mill.machines.status(step.job_id, step.run, step.index)
+    if not lookups.take():
+        return False
+    try:
+        status = mill.machines.status(step.job_id, step.run, step.index)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ThrottlingException":
+            raise
+        lookups.left = 0
+        return False
     if status == "RUNNING" or (status is None and step.state is StepState.WAITING):
         return False
     if status is None:
@@ -68,32 +142,41 @@ def _handle_ended_execution(mill: Mill, step: StepRow, now: int) -> bool:
     return True
 
 
-def _recover_open(mill: Mill, step: StepRow, now: int) -> None:
-    if _handle_ended_execution(mill, step, now):
-        return
+def _recover_open(mill: Mill, step: StepRow, now: int, lookups: Lookups) -> bool:
+    # Without a token, its execution may be missing.
+    doubtful = not step.token or now - step.update_time > LONG_SILENCE_MS
+    if doubtful and _handle_ended_execution(mill, step, now, lookups):
+        return True
     if step.stopping:
         from shardmill.engine.tasks.lease import end_dead_leases  # few ticks need it
 
         end_dead_leases(mill, step, now)
     completion.wake(mill, step)
-    if step.open and not step.stopping:
-        _resend_messages(mill, step, now)
-        fair_share.grow(mill, step, now)
+    if not step.open:
+        return True
+    if step.stopping:
+        return False
+    resent = _resend_messages(mill, step, now)
+    fair_share.grow(mill, step, now)
+    return resent
 
 
-def _resend_messages(mill: Mill, step: StepRow, now: int) -> None:
-    """Send a step's messages again if its queues are empty, a group lost its workers, or a resend crashed."""
+def _resend_messages(mill: Mill, step: StepRow, now: int) -> bool:
+    """Send a step's messages again if its queues are empty, a group lost its workers, or a resend crashed.
+
+    Return whether something was sent or changed.
+    """
     if not group_rows(mill, step.groups, now):
         cause = f"its worker groups no longer exist: {', '.join(step.groups)}"
         close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
-        return
+        return True
     renewed: StepRow | None = step
     served_groups = _groups_to_resend_to(mill, step, now)
     if served_groups:
         renewed = mill.jobs.raise_generation(step, sent_to=served_groups)
     elif not step.resend:
         if not _queues_empty(mill, step, now):
-            return
+            return False
         for block in mill.shards.open_blocks(step):
             if block.finished:
                 completion.after_end(mill, step, block)
@@ -108,6 +191,7 @@ def _resend_messages(mill: Mill, step: StepRow, now: int) -> None:
             "count": count,
         }
         logger.warning("resent the messages of a step", extra=extra)
+    return True
 
 
 def _groups_to_resend_to(mill: Mill, step: StepRow, now: int) -> list[str]:
@@ -123,4 +207,5 @@ def _groups_to_resend_to(mill: Mill, step: StepRow, now: int) -> list[str]:
 
 def _queues_empty(mill: Mill, step: StepRow, now: int) -> bool:
     groups = group_rows(mill, step.groups, now).values()
-    return all(mill.queues.empty(group.queues[lane_of(step.priority)]) for group in groups)
+    urls = [group.queues[lane_of(step.priority)] for group in groups]
+    return all(mill.recent_empty.get(urls, mill.queues.which_empty, now).values())

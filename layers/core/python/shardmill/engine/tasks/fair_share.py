@@ -35,10 +35,13 @@ def make_room(mill: Mill, step: StepRow, now: int) -> StepRow:
 
 def grow(mill: Mill, step: StepRow, now: int) -> None:
     """Enlarge a window that was shrunk to what the workers of the groups can use now."""
-    natural = natural_window(step)
-    if LEAST_WINDOW <= step.window < natural:
-        window = min(natural, _shared_window(mill, step, now))
+    if is_shrunk(step):
+        window = min(natural_window(step), _shared_window(mill, step, now))
         _resize(mill, step, max(step.window, window), now)
+
+
+def is_shrunk(step: StepRow) -> bool:
+    return LEAST_WINDOW <= step.window < natural_window(step)
 
 
 def natural_window(step: StepRow) -> int:
