@@ -17,6 +17,7 @@ from shardmill.store import keys
 from shardmill.store.deadlines import Deadlines
 from shardmill.store.definitions import Definitions
 from shardmill.store.groups import Groups
+from shardmill.store.job_numbers import JobNumbers
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 from shardmill.store.runs import Runs
@@ -47,6 +48,7 @@ class Mill:
     settings: Settings
     definitions: Definitions
     jobs: Jobs
+    job_numbers: JobNumbers
     deadlines: Deadlines
     watches: Watches
     shards: Shards
@@ -71,6 +73,7 @@ class Mill:
             settings=settings,
             definitions=Definitions(table),
             jobs=Jobs(table),
+            job_numbers=JobNumbers(table),
             deadlines=Deadlines(table),
             watches=Watches(table),
             shards=Shards(table),

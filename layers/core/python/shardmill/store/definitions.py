@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from shardmill.store import indexes, keys
+from shardmill.store.listing import listed_rows
 from shardmill.store.row_mapping import Row
 from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -210,9 +211,8 @@ class Definitions:
         start = (
             {**keys.definition_head(after), **indexes.listed(indexes.DEFINITIONS, after)} if after else None
         )
-        items = self._table.query(
-            indexes.all_of(indexes.DEFINITIONS), index=indexes.LIST, start=start, limit=limit, only=_LISTED
-        )
+        partition = indexes.all_of(indexes.DEFINITIONS)
+        items = listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit, only=_LISTED)
         return map(Listed.from_item, items)
 
     def versions(self, job_name: str, *, before: int | None, limit: int) -> Iterator[Listed]:

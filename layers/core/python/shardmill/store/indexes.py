@@ -6,6 +6,9 @@
 | `name` | `nk` | `ls` | the jobs of a definition |
 | `state` | `tk` | `ls` | the jobs in a state |
 | `due` | `dk` | `da` | the rows that the tick has to process, by time |
+
+A partition of an index takes 1,000 write units a second, so jobs are spread over several: `job`, `job#1`, …
+docs/scale.md has the arithmetic.
 """
 
 from __future__ import annotations
@@ -31,11 +34,13 @@ DUE_SCHEDULES = "schedule"
 DUE_BACKFILLS = "backfill"
 DUE_DEADLINES = "deadline"
 DUE_TIME = "da"
+LIST_SORT = "ls"
 
 UNLIST = ("lk",)
 """The attributes to remove from a row that lists no longer show."""
 UNLIST_JOB = ("lk", "nk")
 
+_JOB_PARTITIONS = 8
 _DUE_PARTITIONS = 16
 _MAX_NUMBER = 10**12 - 1
 _MAX_TIME = 10**14
@@ -55,9 +60,14 @@ def all_of(kind: str) -> Partition:
     return "lk", kind
 
 
-def listed_job(jid: int, job_name: str) -> Key:
+def listed_job(job_id: str, jid: int, job_name: str) -> Key:
     """The attributes that put a job into the indexes `list` and `name`."""
-    return {**listed(JOBS, sort_number(jid)), "nk": job_name}
+    return {**listed(_spread(JOBS, job_id, _JOB_PARTITIONS), sort_number(jid)), "nk": job_name}
+
+
+def all_jobs() -> list[Partition]:
+    """The partitions of the index `list` that together hold all jobs."""
+    return [all_of(name) for name in _partitions(JOBS, _JOB_PARTITIONS)]
 
 
 def jobs_named(job_name: str) -> Partition:
@@ -65,9 +75,9 @@ def jobs_named(job_name: str) -> Partition:
     return "nk", job_name
 
 
-def jobs_in(state: str) -> Partition:
-    """The jobs in a state, in the index `state`."""
-    return "tk", state
+def jobs_in(state: str) -> list[Partition]:
+    """The partitions of the index `state` that together hold the jobs in a state."""
+    return [("tk", name) for name in _partitions(state, _JOB_PARTITIONS)]
 
 
 def jobs_before(jid: int | None) -> Range:
@@ -75,9 +85,9 @@ def jobs_before(jid: int | None) -> Range:
     return "ls", sort_number(0), sort_number(_MAX_NUMBER if jid is None else max(jid - 1, 0))
 
 
-def job_state(state: str) -> dict[str, str]:
+def job_state(job_id: str, state: str) -> dict[str, str]:
     """The state of a job, and the attribute that puts it into the index `state`."""
-    return {"state": state, "tk": state}
+    return {"state": state, "tk": _spread(state, job_id, _JOB_PARTITIONS)}
 
 
 def due(kind: str, at: int | None) -> dict[str, Any]:

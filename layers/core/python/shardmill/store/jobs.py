@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JOB_MOVES, JobState
@@ -12,6 +12,7 @@ from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
 from shardmill.store.deadlines import deadline_rows
 from shardmill.store.history import update_with_history
+from shardmill.store.listing import listed_rows
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
 from shardmill.store.steps import Steps
@@ -26,11 +27,6 @@ class ExtraWriteFailed(Exception):
 class Jobs(Steps):
     """Jobs, and, by inheritance, their steps."""
 
-    def next_jid(self, count: int = 1) -> int:
-        """Reserve `count` consecutive job numbers; returns the first."""
-        answer = self._table.update(Update(keys.job_counter()).add(value=count), returns="UPDATED_NEW")
-        return int(answer["value"]) - count + 1
-
     def identity(self, job_name: str, trigger: str) -> tuple[str, str] | None:
         """The id of the job with a name and trigger, and the hash of its request."""
         item = self._table.get(keys.identity(job_name, trigger))
@@ -42,8 +38,8 @@ class Jobs(Steps):
         row = {
             **keys.job(job.id),
             **job.to_item(),
-            **indexes.listed_job(job.jid, job.job_name),
-            **indexes.job_state(job.state.value),
+            **indexes.listed_job(job.id, job.jid, job.job_name),
+            **indexes.job_state(job.id, job.state.value),
             **indexes.due_job(job.id, due),
         }
         return [
@@ -89,7 +85,7 @@ class Jobs(Steps):
         *,
         sources: Iterable[JobState],
         now: int,
-        due: int | None,
+        due: int | Literal["unchanged"] | None,
         actor: str = ENGINE,
         reason: str = "",
         **changes: Any,
@@ -98,7 +94,10 @@ class Jobs(Steps):
         illegal = [source for source in sources if state not in JOB_MOVES[source]]
         assert not illegal, f"{illegal} -> {state} is not a legal transition"
         update = Update(keys.job(job_id)).set(
-            **indexes.job_state(state.value), update_time=now, **changes, **indexes.due_job(job_id, due)
+            **indexes.job_state(job_id, state.value),
+            update_time=now,
+            **changes,
+            **({} if due == "unchanged" else indexes.due_job(job_id, due)),
         )
         update.if_equal(run=run).if_in("state", [source.value for source in sources])
         change = Change(now, state.value, run, actor, reason or changes.get("notes") or "")
@@ -107,10 +106,10 @@ class Jobs(Steps):
         except ConditionFailed:
             return None
 
-    def mark_running(self, job_id: str, run: int, *, now: int, due: int) -> None:
-        """Record that the first task of a Job was leased."""
+    def mark_running(self, job_id: str, run: int, *, now: int) -> None:
+        """Record that the first task of a Job was leased; no other write has to follow."""
         queued = (JobState.QUEUED,)
-        self.move(job_id, run, JobState.RUNNING, sources=queued, now=now, due=due, started_time=now)
+        self.move(job_id, run, JobState.RUNNING, sources=queued, now=now, due="unchanged", started_time=now)
 
     def next_run(
         self,
@@ -132,7 +131,7 @@ class Jobs(Steps):
         text = json.dumps(redo, separators=(",", ":"))
         state = (JobState.INIT if expires is None else JobState.WAITING).value
         update = Update(keys.job(job.id)).set(
-            run=job.run + 1, **indexes.job_state(state), redo=text, update_time=now
+            run=job.run + 1, **indexes.job_state(job.id, state), redo=text, update_time=now
         )
         if expires is not None:
             update.set(expires=expires)
@@ -202,7 +201,7 @@ class Jobs(Steps):
     def mark_deleted(self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool) -> bool:
         """Mark an ended job as deleted and free its name; False if it changed since it was read."""
         row = Update(keys.job(job.id)).set(
-            **indexes.job_state(JobState.DELETED.value), update_time=now, purge=purge
+            **indexes.job_state(job.id, JobState.DELETED.value), update_time=now, purge=purge
         )
         row.set(**indexes.due_job(job.id, due)).remove(*indexes.UNLIST_JOB, "event_pending", "heirs_pending")
         row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
@@ -276,25 +275,23 @@ class Jobs(Steps):
         self, *, job_name: str | None, state: str | None, before: int | None, limit: int
     ) -> Iterator[JobRow]:
         """The jobs of a definition, else in a state, else all, newest first, read `limit` at a time."""
-        partition, index = indexes.all_of(indexes.JOBS), indexes.LIST
+        partitions, index = indexes.all_jobs(), indexes.LIST
         if job_name:
-            partition, index = indexes.jobs_named(job_name), indexes.NAME
+            partitions, index = [indexes.jobs_named(job_name)], indexes.NAME
         elif state:
-            partition, index = indexes.jobs_in(state), indexes.STATE
-        items = self._table.query(
-            partition, index=index, between=indexes.jobs_before(before), newest_first=True, limit=limit
-        )
+            partitions, index = indexes.jobs_in(state), indexes.STATE
+        between = indexes.jobs_before(before)
+        items = listed_rows(self._table, partitions, index, between=between, newest_first=True, limit=limit)
         return map(JobRow.from_item, items)
 
     def needing(self, group: str) -> Iterator[tuple[str, str]]:
         """The name and trigger of each job that has not ended and has steps for a group."""
         wanted = ("job_name", "trigger", "groups")
-        for state in JobState:
-            if not state.ended:
-                jobs = indexes.jobs_in(state.value)
-                for item in self._table.query(jobs, index=indexes.STATE, only=wanted):
-                    if group in item.get("groups", ()):
-                        yield item["job_name"], item["trigger"]
+        live = [state for state in JobState if not state.ended]
+        for jobs in (partition for state in live for partition in indexes.jobs_in(state.value)):
+            for item in self._table.query(jobs, index=indexes.STATE, only=wanted):
+                if group in item.get("groups", ()):
+                    yield item["job_name"], item["trigger"]
 
 
 def _expiry(job: JobRow) -> int | None:

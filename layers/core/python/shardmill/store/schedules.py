@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from shardmill.store import indexes, keys
+from shardmill.store.listing import listed_rows
 from shardmill.store.rows import BackfillRow, ScheduleRow
 from shardmill.store.table import ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -44,9 +45,8 @@ class Schedules:
     def page(self, *, after: ScheduleKey | None, limit: int) -> Iterator[ScheduleRow]:
         """All schedules ordered by job name and id, from the one after `after`."""
         start = {**keys.schedule(*after), **_listed(after)} if after else None
-        items = self._table.query(
-            indexes.all_of(indexes.SCHEDULES), index=indexes.LIST, start=start, limit=limit
-        )
+        partition = indexes.all_of(indexes.SCHEDULES)
+        items = listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
         return map(ScheduleRow.from_item, items)
 
     def save(self, known: ScheduleRow | None, wanted: ScheduleRow) -> ScheduleRow | None:

@@ -90,14 +90,20 @@ class Table:
         """Delete an item if a condition holds; else raise ConditionFailed with the item."""
         self._write(self._client.delete_item, **condition.condition())
 
-    def batch_get(self, keys: Sequence[Item], *, consistent: bool = True) -> list[Item]:
+    def batch_get(
+        self, keys: Sequence[Item], *, consistent: bool = True, only: Sequence[str] = ()
+    ) -> list[Item]:
+        """The items that exist, in any order; `only`: the attributes to read, all if it is empty."""
         found: list[Item] = []
+        names = {f"#o{at}": name for at, name in enumerate(dict.fromkeys(only))}
+        projection = {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
         keys = list({tuple(key.items()): key for key in keys}.values())  # DynamoDB rejects duplicate keys
         for at in range(0, len(keys), 100):
             wanted: Any = {
                 self.name: {
                     "Keys": [encode_item(key) for key in keys[at : at + 100]],
                     "ConsistentRead": consistent,
+                    **(projection if only else {}),
                 }
             }
             for wait in _backoff():

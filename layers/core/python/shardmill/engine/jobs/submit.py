@@ -96,7 +96,7 @@ def submit(
         from shardmill.engine.files import uploads  # few Jobs have files
 
         uploads.claim(mill, job, request.files, actor)
-    job = job.evolve(jid=mill.jobs.next_jid())
+    job = job.evolve(jid=mill.job_numbers.next(now))
     attempts = Attempts(f"the trigger {request.trigger!r}", _TRIES)
     while True:
         attempts.begin()

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import lane_of
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
-from shardmill.engine.mill import RECHECK_MS, Mill
+from shardmill.engine.mill import Mill
 from shardmill.engine.running import changes, close_step, kill, release
 from shardmill.engine.running.finish import end_job, fail_job
 from shardmill.engine.tasks import completion, fair_share, messages, park
@@ -58,7 +58,7 @@ def recover_run(mill: Mill, job: JobRow, now: int, lookups: Lookups | None = Non
         changes.apply_changes(mill, job, now)
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
-        mill.jobs.mark_running(job.id, job.run, now=now, due=now + RECHECK_MS)
+        mill.jobs.mark_running(job.id, job.run, now=now)
     repaired = [_recover_node(mill, job, nodes, node, now, lookups) for node in nodes]
     if all(node.state.ended for node in nodes if node.kind == "step"):
         end_job(mill, job, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -21,7 +22,8 @@ def start_roots(
 ) -> None:
     """Move a Job to QUEUED and start its root steps; idempotent. `start`: by default without opening them."""
     not_started = (JobState.INIT, JobState.WAITING)
-    due = now + RECHECK_MS
+    # A new Job is still due since its submission; each change of its due time costs two units of an index.
+    due: int | Literal["unchanged"] = "unchanged" if job.state is JobState.INIT else now + RECHECK_MS
     if not mill.jobs.move(
         job.id, job.run, JobState.QUEUED, sources=not_started, now=now, due=due, notes=None
     ):

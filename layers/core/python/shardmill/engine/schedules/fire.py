@@ -76,7 +76,7 @@ class FireBatch:
     def jid(self) -> int:
         number = next(self.numbers, None)
         if number is None:
-            first = self.mill.jobs.next_jid(self.reserve)
+            first = self.mill.job_numbers.reserve(self.reserve)
             self.numbers = iter(range(first + 1, first + self.reserve))
             return first
         return number

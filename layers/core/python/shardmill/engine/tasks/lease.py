@@ -14,7 +14,7 @@ from shardmill.aws.observability import logger
 from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine.groups import matching
 from shardmill.engine.groups.matching import WorkerSession
-from shardmill.engine.mill import RECHECK_MS, Mill
+from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import completion, unmatched
 from shardmill.engine.tasks import messages as task_messages
@@ -250,7 +250,7 @@ def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
         return
     now = batch.now
     if step.root:
-        mill.jobs.mark_running(step.job_id, step.run, now=now, due=now + RECHECK_MS)
+        mill.jobs.mark_running(step.job_id, step.run, now=now)
     present: StepRow | None = step
     while present and present.state is StepState.READY and not mill.jobs.begin_step(present, now=now):
         mill.recent_steps.discard(step.key)
