@@ -203,7 +203,7 @@ def test_the_later_of_two_concurrent_changes_applies(runner: JobRunner) -> None:
     assert job
     overrides = {"": {"failed_retries": 1}}
     common: dict[str, Any] = {"priority": 1, "groups": job.groups, "now": 1, "actor": "me", "reason": ""}
-    slow = runner.mill.jobs.change(job, changes=overrides, **common)
+    slow = runner.mill.jobs.change(job, changes=overrides, due=2, **common)
     assert slow
     runner.post("/v1/jobs/orders/t1:change", {"failedRetries": 2})
     changes.apply_changes(runner.mill, slow, runner.worker.clock())

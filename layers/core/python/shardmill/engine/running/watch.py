@@ -32,7 +32,8 @@ def interval(changed: int, now: int, *, eager: bool = False) -> int:
 def look(mill: Mill, job: JobRow, watch: WatchRow, now: int, lookups: Lookups) -> bool:
     """Check the open steps of a running Job and set its next look; False if another tick was faster."""
     changed = max(job.update_time, watch.changed)
-    known = watch.open_steps if watch.run == job.run and not job.unapplied else []
+    pending = job.unapplied or job.replaces
+    known = watch.open_steps if watch.run == job.run and not pending else []
     chosen = next_steps(known, watch.at) if now - changed > MAX_INTERVAL_MS else known
     steps = _open_now(mill, job, chosen) if chosen else None
     if steps is None:
@@ -88,6 +89,8 @@ def _open_now(mill: Mill, job: JobRow, indices: Sequence[int]) -> list[StepRow] 
         return None
     ended = [step for step in steps if step.state.ended]
     if any(not step.opened for step in steps if not step.state.ended):
+        return None
+    if job.state is JobState.QUEUED and any(step.started_time for step in steps):
         return None
     released = _read(mill, job, sorted({index for step in ended for index in step.down}))
     for step in ended:

@@ -1,0 +1,157 @@
+"""The numbers of docs/scale.md, read from the meter, and costs per unit at growing sizes."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+
+from shardmill.aws.machines import Machines
+from shardmill.engine import repair
+from shardmill.model.states import JobState, StepState
+from shardmill.store import indexes, keys
+from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.table import Table
+from shardmill.store.watches import bitmap
+from support.aws_rules.faults import Faults
+from support.paths import PROJECT
+from support.scenarios.job_runner import JobRunner
+
+HALF_A_PARTITION = 500
+DAY = 86_400_000
+SIZES = (10, 100, 1_000)
+
+
+@dataclass(frozen=True)
+class Units:
+    """A row of the table "Jobs per second"."""
+
+    per_job: int
+    spread: int | None
+    jobs_per_second: int | None
+
+
+def _documented() -> dict[str, Units]:
+    text = (PROJECT / "docs" / "scale.md").read_text()
+    table = text[text.index("<!-- units:begin -->") : text.index("<!-- units:end -->")]
+    rows = re.findall(r"^\| `([^`]+)` \| [^|]+ \| (\d+) \| (\w+) \| ([\d,]+|-)", table, re.MULTILINE)
+    return {
+        partition: Units(
+            int(units),
+            int(spread) if spread.isdigit() else None,
+            None if rate == "-" else int(rate.replace(",", "")),
+        )
+        for partition, units, spread, rate in rows
+    }
+
+
+def _kind(partition: str) -> str:
+    """A partition without the part that differs between jobs: dk=due#3 is dk=due, pk=JOB#… is pk=JOB#."""
+    attribute, _, value = partition.partition("=")
+    if attribute == "nk":
+        return "nk="
+    name, mark, _ = value.partition("#")
+    return f"{attribute}={name}{mark if attribute == 'pk' else ''}"
+
+
+def test_a_job_writes_the_documented_units_to_each_partition(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"})
+    with Faults(weigh=True) as faults:
+        runner.submit()
+        runner.run()
+        runner.cloud.deliver_job_ends()
+        measured: Counter[str] = Counter()
+        for partition, units in faults.meter.partition_units.items():
+            measured[_kind(partition)] += units
+    assert measured == {partition: units.per_job for partition, units in _documented().items()}
+
+
+def test_the_documented_rates_follow_from_the_units() -> None:
+    for partition, units in _documented().items():
+        if units.jobs_per_second is not None:
+            assert units.jobs_per_second == HALF_A_PARTITION * (units.spread or 1) // units.per_job, partition
+
+
+def test_a_thousand_jobs_a_second_use_at_most_half_of_each_partition_that_definitions_share() -> None:
+    shared = {partition: units for partition, units in _documented().items() if (units.spread or 0) > 1}
+    assert {"dk=due", "lk=job", "tk=INIT", "tk=SUCCESS"} <= set(shared)
+    for partition, units in shared.items():
+        assert units.jobs_per_second is not None
+        assert units.jobs_per_second >= 1_000, partition
+
+
+def test_jobs_are_spread_evenly() -> None:
+    documented = _documented()
+    ids = [f"{number:08x}-5b7a-4eae-8cbb-22781a5d041d" for number in range(8_000)]
+    for partition, of_job in {
+        "dk=due": lambda job_id: indexes.due_job(job_id, 1)["dk"],
+        "lk=job": lambda job_id: indexes.listed_job(job_id, 1, "orders")["lk"],
+        "tk=INIT": lambda job_id: indexes.job_state(job_id, "INIT")["tk"],
+    }.items():
+        found = Counter(map(of_job, ids))
+        assert len(found) == documented[partition].spread
+        assert max(found.values()) < 1.2 * len(ids) / len(found)
+
+
+def _quiet_jobs(runner: JobRunner, count: int, now: int, steps: int = 3) -> None:
+    """Write rows of Jobs that have been quiet for a day: one open step, and others that wait for it."""
+    items = []
+    for number in range(count):
+        job_id = f"{count:08d}-0000-4000-8000-{number:012d}"
+        job = JobRow(
+            job_id, number, "orders", f"t{number}", 1, JobState.RUNNING, "hash", now - DAY, now - DAY
+        )
+        items.append({**keys.job(job_id), **job.to_item()})
+        known = {"run": 1, "open": bitmap([0]), "changed": now - DAY}
+        items.append({**keys.watch(job_id), **known, **indexes.due_job(job_id, now)})
+        for index in range(steps):
+            state = StepState.WAITING if index else StepState.READY
+            step = StepRow(job_id, 1, index, f"s{index}", state, "orders", f"t{number}", now - DAY)
+            step = step.evolve(
+                update_time=now - DAY,
+                waiting={"0"} if index else frozenset(),
+                groups=["default"],
+                total=1,
+                window=1,
+                open=frozenset() if index else {"0"},
+                token="" if index else "token",
+            )
+            items.append({**keys.step(job_id, 1, index), **step.to_item()})
+    Table(runner.cloud.clients.dynamodb, runner.cloud.table).batch_put(items)
+
+
+@pytest.mark.timeout(600)
+def test_a_look_costs_the_same_however_many_jobs_are_quiet(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Machines, "status", lambda *_: "RUNNING")
+    group = runner.mill.groups.get("default")
+    assert group is not None
+    for queue in group.queues:
+        runner.cloud.clients.sqs.send_message(QueueUrl=queue, MessageBody="{}", DelaySeconds=900)
+    costs: list[dict[str, float]] = []
+    for number, size in enumerate(SIZES):
+        now = runner.worker.clock() + number * 1_000
+        _quiet_jobs(runner, size, now)
+        with Faults(weigh=True) as faults:
+            due = runner.mill.watches.due(now + 1, limit=repair.MAX_PER_TICK)
+            assert len(due) == size
+            faults.meter.reset()
+            for at in range(0, size, repair.CHUNK):
+                chunk = due[at : at + repair.CHUNK]
+                result = repair.repair_all(runner.mill, chunk, now + 1, lambda: "id")
+                assert result == {"looked": len(chunk), "failed": 0}
+            meter = faults.meter
+            costs.append(
+                {
+                    "calls": meter.total_calls / size,
+                    "reads": meter.total_read_units / size,
+                    "writes": meter.total_write_units / size,
+                    "due": meter.index_units["due"] / size,
+                }
+            )
+    for smaller, larger in pairwise(costs):
+        assert all(larger[name] <= smaller[name] * 1.05 for name in larger), costs
+    assert costs[-1]["writes"] == 3
+    assert costs[-1]["reads"] < 3
