@@ -11,9 +11,9 @@ from shardmill.aws.machines import Machines
 from shardmill.engine import repair
 from shardmill.model.states import JobState, StepState
 from shardmill.store import indexes, keys
+from shardmill.store.due.watches import bitmap
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.table import Table
-from shardmill.store.watches import bitmap
 from support.aws_rules.faults import Faults
 from support.paths import PROJECT
 from support.scenarios.job_runner import JobRunner

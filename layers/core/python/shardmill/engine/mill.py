@@ -14,8 +14,9 @@ from shardmill.aws.machines import Machines
 from shardmill.aws.queues import Queues
 from shardmill.aws.settings import Settings
 from shardmill.store import keys
-from shardmill.store.deadlines import Deadlines
 from shardmill.store.definitions import Definitions
+from shardmill.store.due.deadlines import Deadlines
+from shardmill.store.due.watches import Watches
 from shardmill.store.groups import Groups
 from shardmill.store.job_numbers import JobNumbers
 from shardmill.store.jobs import Jobs
@@ -25,7 +26,6 @@ from shardmill.store.schedules import Schedules
 from shardmill.store.shards import Shards
 from shardmill.store.slots import Slots
 from shardmill.store.table import Table
-from shardmill.store.watches import Watches
 from shardmill.store.workers import Workers
 
 RECHECK_MS = 60_000

@@ -23,8 +23,8 @@ from shardmill.engine.tasks import park
 from shardmill.model.errors import Transient
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState
+from shardmill.store.due.watches import Due, WatchRow
 from shardmill.store.rows import JobRow
-from shardmill.store.watches import Due, WatchRow
 
 CHUNK = 100
 """Jobs that one invocation repairs; the tick passes on those beyond the first chunk."""

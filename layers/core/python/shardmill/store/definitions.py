@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from shardmill.store import indexes, keys
-from shardmill.store.listing import listed_rows
 from shardmill.store.row_mapping import Row
 from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -212,7 +211,9 @@ class Definitions:
             {**keys.definition_head(after), **indexes.listed(indexes.DEFINITIONS, after)} if after else None
         )
         partition = indexes.all_of(indexes.DEFINITIONS)
-        items = listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit, only=_LISTED)
+        items = indexes.listed_rows(
+            self._table, [partition], indexes.LIST, start=start, limit=limit, only=_LISTED
+        )
         return map(Listed.from_item, items)
 
     def versions(self, job_name: str, *, before: int | None, limit: int) -> Iterator[Listed]:

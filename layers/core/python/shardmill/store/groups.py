@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 from shardmill.store import group_keys, indexes, keys
-from shardmill.store.listing import listed_rows
 from shardmill.store.rows import GroupRow, StepRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
@@ -87,7 +86,7 @@ class Groups:
     def page(self, *, after: str | None = None, limit: int = 100) -> Iterator[GroupRow]:
         start = {**group_keys.group(after), **indexes.listed(indexes.GROUPS, after)} if after else None
         partition = indexes.all_of(indexes.GROUPS)
-        items = listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
+        items = indexes.listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
         return map(GroupRow.from_item, items)
 
     def add_giant(self, name: str, step: keys.StepKey) -> None:

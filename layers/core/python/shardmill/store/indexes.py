@@ -1,4 +1,4 @@
-"""The secondary indexes of the table, and the attributes that put a row into them.
+"""The secondary indexes of the table: the attributes that put a row into them, and how lists read them.
 
 | index | partition | sort | finds |
 | --- | --- | --- | --- |
@@ -8,15 +8,22 @@
 | `due` | `dk` | `da` | the rows that the tick has to process, by time |
 
 A partition of an index takes 1,000 write units a second, so jobs are spread over several: `job`, `job#1`, …
-docs/scale.md has the arithmetic.
+docs/scale.md has the arithmetic. The indexes hold keys and little else, so that a change of a row rewrites no
+entry: a list reads the entries of a page, then the rows.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from typing import Any
 
+from shardmill.store import keys
 from shardmill.store.keys import Key, Partition, Range, sort_number
+from shardmill.store.table import Table
+from shardmill.store.update import Item
 
 LIST = "list"
 NAME = "name"
@@ -42,6 +49,7 @@ UNLIST_JOB = ("lk", "nk")
 
 _JOB_PARTITIONS = 8
 _DUE_PARTITIONS = 16
+_CHUNK = 100  # the rows of one BatchGetItem
 _MAX_NUMBER = 10**12 - 1
 _MAX_TIME = 10**14
 
@@ -121,3 +129,40 @@ def due_rows(kind: str) -> Partition:
 def due_until(now: int) -> Range:
     """All times up to `now`, those before 1970 included."""
     return DUE_TIME, -_MAX_TIME, now
+
+
+def listed_rows(
+    table: Table,
+    partitions: Sequence[Partition],
+    index: str,
+    *,
+    limit: int,
+    between: Range | None = None,
+    newest_first: bool = False,
+    start: Item | None = None,
+    only: Sequence[str] = (),
+) -> Iterator[Item]:
+    """The rows of partitions of an index in the order of `ls`, read about `limit` at a time.
+
+    An index lags behind the rows: a row that has left its partition since is left out.
+    """
+    share = limit if len(partitions) == 1 else limit // len(partitions) + 2
+    entries = merge(
+        *(
+            table.query(
+                partition, index=index, between=between, newest_first=newest_first, limit=share, start=start
+            )
+            for partition in partitions
+        ),
+        key=lambda entry: str(entry[LIST_SORT]),
+        reverse=newest_first,
+    )
+    place = partitions[0][0]
+    while chunk := list(islice(entries, min(limit, _CHUNK))):
+        wanted = (*only, *keys.KEY, place) if only else ()
+        rows = table.batch_get([keys.key_of(entry) for entry in chunk], only=wanted)
+        by_key = {tuple(keys.key_of(row).values()): row for row in rows}
+        for entry in chunk:
+            row = by_key.get(tuple(keys.key_of(entry).values()))
+            if row and row.get(place) == entry[place]:
+                yield row

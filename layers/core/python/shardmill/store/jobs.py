@@ -10,9 +10,8 @@ from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
-from shardmill.store.deadlines import deadline_rows
+from shardmill.store.due.deadlines import deadline_rows
 from shardmill.store.history import update_with_history
-from shardmill.store.listing import listed_rows
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
 from shardmill.store.steps import Steps
@@ -281,7 +280,9 @@ class Jobs(Steps):
         elif state:
             partitions, index = indexes.jobs_in(state), indexes.STATE
         between = indexes.jobs_before(before)
-        items = listed_rows(self._table, partitions, index, between=between, newest_first=True, limit=limit)
+        items = indexes.listed_rows(
+            self._table, partitions, index, between=between, newest_first=True, limit=limit
+        )
         return map(JobRow.from_item, items)
 
     def needing(self, group: str) -> Iterator[tuple[str, str]]:

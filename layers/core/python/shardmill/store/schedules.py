@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from shardmill.store import indexes, keys
-from shardmill.store.listing import listed_rows
 from shardmill.store.rows import BackfillRow, ScheduleRow
 from shardmill.store.table import ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Item, Update
@@ -46,7 +45,7 @@ class Schedules:
         """All schedules ordered by job name and id, from the one after `after`."""
         start = {**keys.schedule(*after), **_listed(after)} if after else None
         partition = indexes.all_of(indexes.SCHEDULES)
-        items = listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
+        items = indexes.listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
         return map(ScheduleRow.from_item, items)
 
     def save(self, known: ScheduleRow | None, wanted: ScheduleRow) -> ScheduleRow | None:

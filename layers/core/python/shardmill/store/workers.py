@@ -9,7 +9,6 @@ from typing import Any
 
 from shardmill.store import group_keys, indexes, keys
 from shardmill.store.codec import to_json
-from shardmill.store.listing import listed_rows
 from shardmill.store.rows import WorkerRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
@@ -248,7 +247,7 @@ class Workers:
     def page(self, *, after: str | None, limit: int) -> Iterator[WorkerRow]:
         start = {**keys.worker(after), **indexes.listed(indexes.WORKERS, after)} if after else None
         partition = indexes.all_of(indexes.WORKERS)
-        items = listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
+        items = indexes.listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
         return map(WorkerRow.from_item, items)
 
 

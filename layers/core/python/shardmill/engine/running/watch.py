@@ -13,8 +13,8 @@ from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import recover
 from shardmill.engine.running.recover import Found, Lookups
 from shardmill.model.states import JobState
+from shardmill.store.due.watches import WatchRow, bitmap
 from shardmill.store.rows import JobRow, StepRow
-from shardmill.store.watches import WatchRow, bitmap
 
 MAX_INTERVAL_MS = 3_600_000
 RUNS = (JobState.QUEUED, JobState.RUNNING)
