@@ -91,12 +91,17 @@ def test_jobs_that_are_due_together_share_the_reads_of_their_group(runner: JobRu
 
 
 def test_the_time_between_looks_grows_with_the_quiet_to_an_hour(runner: JobRunner) -> None:
-    _open_job(runner)
-    looks = [minute for minute in range(1, 400) if runner.tick(minute + 0.5)["looked"]]
-    between = [later - earlier for earlier, later in pairwise(looks)]
-    assert looks[0] <= 2
-    assert between == sorted(between)
-    assert between[-3:] == [60, 60, 60]
+    job = _open_job(runner)
+    minutes, between = 1.1, []
+    for _ in range(12):
+        assert runner.tick(minutes)["looked"] == 1
+        due = runner.mill.watches.rows([job.id])[1][job.id].da
+        later = (due - runner.worker.clock()) / 60_000 + 0.1
+        between.append(later - minutes)
+        minutes = later
+    assert between[0] < 2
+    assert all(next_ > before - 0.5 for before, next_ in pairwise(between))
+    assert [round(each) for each in between[-3:]] == [60, 60, 60]
 
 
 def test_each_open_step_of_a_quiet_job_has_its_turn(runner: JobRunner) -> None:
