@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from shardmill.engine.repair import end_failed_execution
 from shardmill.engine.tasks import completion
+from support.aws_rules.call import ProcessKilled
 from support.aws_rules.faults import Faults
 from support.fakes.lambda_server import FunctionError
 from support.scenarios.job_runner import JobRunner
@@ -257,3 +258,19 @@ def test_a_step_whose_execution_is_stopped_counts_its_tasks_correctly(runner: Jo
     runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
     runner.cloud.settle()
     assert runner.run()["steps"][0]["counts"] == {"SUCCESS": 5, "KILLED": 7}
+
+
+def test_the_tick_closes_a_finished_block_of_a_stopping_step(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a", "sharding": 2})
+    runner.submit()
+    held = runner.take(1)
+    runner.post("/v1/jobs/orders/t1:kill", {"stepName": "a"})
+    runner.cloud.run_until(lambda: runner.row(0).swept)
+    faults.fail("dynamodb", "UpdateItem", how="crash")
+    with pytest.raises(ProcessKilled):
+        runner.worker.report(held)
+    assert runner.mill.jobs.raise_generation(runner.row(0))  # the message that would repeat it is void
+    runner.tick(minutes=3)
+    assert runner.row(0).open == set()
+    assert runner.run()["state"] == "FAILED"
+    assert runner.job()["steps"][0]["counts"] == {"SUCCESS": 1, "KILLED": 1}

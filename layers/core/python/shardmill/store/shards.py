@@ -45,6 +45,12 @@ class BlockSet:
 
     open: frozenset[int]
     ends: Counter[TaskState]
+    compute_ms: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the step's row adds when the set is closed."""
+        return {**{name: self.ends[state] for name, state in _ENDS.items()}, "compute_ms": self.compute_ms}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,10 @@ class Shards:
     def sets(self, step: StepRow, numbers: Iterable[int]) -> dict[int, BlockSet]:
         """Sets of a large step, by their numbers."""
         items = self._table.batch_get([self._set_key(step, number) for number in numbers], consistent=False)
-        parts = [BlockSet(frozenset(map(int, item.get("open", ()))), _ends(item)) for item in items]
+        parts = [
+            BlockSet(frozenset(map(int, item.get("open", ()))), _ends(item), item.get("compute_ms", 0))
+            for item in items
+        ]
         return {keys.parse_set(item): part for item, part in zip(items, parts, strict=True)}
 
     def all_blocks(self, step: StepRow) -> Iterator[Block]:

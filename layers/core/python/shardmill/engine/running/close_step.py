@@ -60,6 +60,8 @@ def sweep_set(mill: Mill, job_id: str, run: int, index: int, set_number: int) ->
         swept = _sweep_block(mill, step, block)
         if swept.finished:
             completion.close_block(mill, step, swept)
+    if not blocks:
+        completion.close_empty_sets(mill, step, [str(set_number)])
     return len(blocks)
 
 

@@ -151,6 +151,7 @@ def _recover_open(mill: Mill, step: StepRow, now: int, lookups: Lookups) -> bool
         from shardmill.engine.tasks.lease import end_dead_leases  # few ticks need it
 
         end_dead_leases(mill, step, now)
+    step = completion.close_empty_sets(mill, step, step.open)
     completion.wake(mill, step)
     if not step.open:
         return True
@@ -178,8 +179,7 @@ def _resend_messages(mill: Mill, step: StepRow, now: int) -> bool:
         if not _queues_empty(mill, step, now):
             return False
         for block in mill.shards.open_blocks(step):
-            if block.finished:
-                completion.after_end(mill, step, block)
+            completion.after_end(mill, step, block)
         renewed = mill.jobs.raise_generation(step)
     if renewed:
         count = messages.send_open(mill, renewed, now)

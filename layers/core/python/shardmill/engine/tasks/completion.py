@@ -41,6 +41,19 @@ def close_block(mill: Mill, step: StepRow, block: Block) -> None:
     wake(mill, mill.jobs.close_block(step, str(member), counts))
 
 
+def close_empty_sets(mill: Mill, step: StepRow, numbers: Iterable[str]) -> StepRow:
+    """Close those of a large step's open sets that have no open block; return the step.
+
+    A crash may have come between the removal of a set's last block and that of the set. Its message repeats
+    both, unless a new generation made the message void.
+    """
+    if step.two_levels:
+        for number, part in mill.shards.sets(step, map(int, step.open & set(numbers))).items():
+            if not part.open:
+                step = mill.jobs.close_block(step, str(number), part.counts)
+    return step
+
+
 def wake(mill: Mill, step: StepRow) -> None:
     """Return the task token of a step without open blocks, or of a stopping step that was not swept yet."""
     if not step.token or not step.in_progress:

@@ -303,9 +303,11 @@ def delete_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Messa
 
 
 def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
-    """End the running tasks of a stopping step whose workers are dead."""
+    """End the running tasks of a stopping step whose workers are dead, and close its finished blocks."""
     lease_ms = lease_time(mill, step, now)
-    for block in mill.shards.all_blocks(step):
+    for block in mill.shards.open_blocks(step):
+        if block.finished:  # a crash came before it was closed
+            completion.after_end(mill, step, block)
         known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
         verdicts = _decide(mill, _Batch(WorkerSession(""), now), step, known, lease_ms)
         ends = {rank: verdict.shard for rank, verdict in verdicts.items() if isinstance(verdict, End)}
