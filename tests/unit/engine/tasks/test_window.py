@@ -23,10 +23,13 @@ class FakeStep:
         self.states = dict.fromkeys(range(total), TaskState.READY) | dict.fromkeys(ended, TaskState.SUCCESS)
         self.mill: Any = SimpleNamespace(shards=self)
         self.sent: set[int] = set()
+        self.reads: list[int] = []
         self.send_open()
 
     def blocks(self, _: StepRow, numbers: Iterable[int]) -> dict[int, Block]:
-        return {number: self._block(number) for number in numbers}
+        wanted = list(numbers)
+        self.reads.append(len(wanted))
+        return {number: self._block(number) for number in wanted}
 
     def _block(self, number: int) -> Block:
         size = block_size(self.step.total, number)
@@ -113,3 +116,26 @@ def test_blocks_for_which_no_message_was_sent_are_not_listed(total: int, data: s
         if rank < window or (rank - window) // 64 not in untouched
     }
     assert set(task_window.possibly_sent(step, untouched)) == expected
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_the_first_open_tasks_of_all_lines_are_found_range_by_range(data: st.DataObject) -> None:
+    total = data.draw(st.integers(1, 700))
+    ended = data.draw(st.sets(st.integers(0, total - 1)))
+    fake = FakeStep(total, data.draw(st.integers(1, total)), ended)
+    size = data.draw(st.integers(1, total))
+    ranges = [range(at, min(at + size, total)) for at in range(0, fake.step.window, size)]
+    found = [rank for each in ranges for rank in task_window.first_open(fake.mill, fake.step, each)]
+    assert len(found) == len(set(found))
+    assert set(found) == fake.sent
+
+
+def test_each_range_of_a_rerun_reads_only_its_own_blocks() -> None:
+    total, window = 16_000, 4_000
+    fake = FakeStep(total, window, ended=[rank for rank in range(total) if rank % 64])
+    blocks = block_count(total)
+    for at in range(0, window, 1_000):
+        task_window.first_open(fake.mill, fake.step, range(at, at + 1_000))
+    assert sum(fake.reads) <= 1.1 * blocks
+    assert len(fake.reads) <= 4

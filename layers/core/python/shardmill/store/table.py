@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 
 TRANSACTION_LIMIT = 100
+MAX_BATCH = 100
+"""The most items that one BatchGetItem returns."""
 _CONFLICT_TRIES = 8
 
 
@@ -98,10 +100,10 @@ class Table:
         names = {f"#o{at}": name for at, name in enumerate(dict.fromkeys(only))}
         projection = {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
         keys = list({tuple(key.items()): key for key in keys}.values())  # DynamoDB rejects duplicate keys
-        for at in range(0, len(keys), 100):
+        for at in range(0, len(keys), MAX_BATCH):
             wanted: Any = {
                 self.name: {
-                    "Keys": [encode_item(key) for key in keys[at : at + 100]],
+                    "Keys": [encode_item(key) for key in keys[at : at + MAX_BATCH]],
                     "ConsistentRead": consistent,
                     **(projection if only else {}),
                 }

@@ -106,8 +106,7 @@ def first_open(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list
     step = mill.jobs.step(*step_key)
     if not step or not step.opened:
         return []
-    blocks = {block.number: block for block in mill.shards.open_blocks(step)}
-    return [rank for rank in window.sendable(step, blocks) if rank % step.window in ranks]
+    return window.first_open(mill, step, ranks)
 
 
 def request_resend(mill: Mill, step: StepRow, now: int) -> None:

@@ -13,6 +13,7 @@ from shardmill.engine.mill import Mill
 from shardmill.model.blocks import BLOCK_SIZE, Block, block_of, set_of
 from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
+from shardmill.store.table import MAX_BATCH
 
 
 def next_in_line(step: StepRow, rank: int) -> int | None:
@@ -35,6 +36,22 @@ def sendable(step: StepRow, open_blocks: Mapping[int, Block]) -> Iterator[int]:
             if line not in taken or shard.state is TaskState.RUNNING:
                 taken.add(line)
                 yield rank
+
+
+def first_open(mill: Mill, step: StepRow, lines: range) -> list[int]:
+    """The first open task of each of these lines. Of the open blocks, only those that hold them are read."""
+    tasks = _OpenTasks(mill, step)
+    found: list[int] = []
+    missing = [line for line in lines if line < step.window]
+    for start in range(0, step.total, step.window):
+        if not missing:
+            break
+        tasks.read_ahead(range(start, step.total, step.window), missing[0], missing[-1])
+        ranks = [start + line for line in missing]
+        open_ranks = {rank for rank in ranks if rank < step.total and tasks.at(rank) is not None}
+        found += sorted(open_ranks)
+        missing = [rank - start for rank in ranks if rank not in open_ranks]
+    return found
 
 
 def possibly_sent(step: StepRow, untouched: Collection[int]) -> Iterator[int]:
@@ -78,6 +95,21 @@ class _OpenTasks:
         self._read([number])
         state = self._blocks[number][rank].state
         return None if state.ended else state
+
+    def read_ahead(self, starts: Iterable[int], first: int, last: int) -> None:
+        """Read the open blocks with the ranks `start + first` to `start + last`, as many as one call returns.
+
+        Does nothing if those of the first start are known.
+        """
+        wanted: dict[int, None] = {}
+        for at, start in enumerate(starts):
+            end = min(start + last, self._step.total - 1)
+            numbers = range(block_of(start + first), block_of(end) + 1)
+            unread = [n for n in numbers if n in self._open(set_of(n)) and n not in self._blocks]
+            if (at == 0 and not unread) or (wanted and len(wanted) + len(unread) > MAX_BATCH):
+                break
+            wanted |= dict.fromkeys(unread)
+        self._read(wanted)
 
     def any_before(self, rank: int) -> bool:
         """Whether an earlier task in the line of this one has not ended."""
