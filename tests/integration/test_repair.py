@@ -264,6 +264,7 @@ def test_the_tick_closes_a_finished_block_of_a_stopping_step(runner: JobRunner, 
     runner.define({"stepName": "a", "sharding": 2})
     runner.submit()
     held = runner.take(1)
+    runner.cloud.run_until(lambda: runner.row(0).token)
     runner.post("/v1/jobs/orders/t1:kill", {"stepName": "a"})
     runner.cloud.run_until(lambda: runner.row(0).swept)
     faults.fail("dynamodb", "UpdateItem", how="crash")
