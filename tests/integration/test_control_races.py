@@ -176,9 +176,6 @@ def test_a_deletion_completes_an_interrupted_kill(begin: Begin, first: str, nth:
     assert race.all_leases == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="nothing completes a forced step whose process ended: tasks and execution stay open"
-)
 @pytest.mark.parametrize("nth", range(4, 8))
 def test_an_interrupted_force_of_a_step_is_completed(begin: Begin, nth: int) -> None:
     race = begin(CHAIN)

@@ -92,15 +92,9 @@ INTERRUPTION = st.builds(
 DELAY = st.sampled_from([0, 0, 0, 0, 3, 61])
 
 
-def _is_known_defect(event: Event) -> bool:
-    """See test_an_interrupted_force_of_a_step_is_completed."""
-    crash = event.interrupted_by is not None and event.interrupted_by.moment == "crash"
-    return crash and event.action[0] == "force_step"
-
-
-EVENT = st.builds(Event, DELAY, ANY_ACTION, st.none() | INTERRUPTION).filter(
-    lambda event: not _is_known_defect(event)
-) | st.builds(Event, DELAY, USER_ACTION, repeat=st.just(True))
+EVENT = st.builds(Event, DELAY, ANY_ACTION, st.none() | INTERRUPTION) | st.builds(
+    Event, DELAY, USER_ACTION, repeat=st.just(True)
+)
 FIRST_ACTIONS: st.SearchStrategy[list[Action]] = st.sampled_from(
     [
         [],

@@ -119,6 +119,7 @@ class StepRow(Row):
     sent_to: Sequence[str] = field(default_factory=tuple)
     token: str = ""
     stopping: bool = False
+    ending: bool = False
     kill: bool = False
     kept_from: int = 0
     attempts_before: int = 0
@@ -193,6 +194,11 @@ class StepRow(Row):
     def in_progress(self) -> bool:
         """Whether its tasks are known and it has not ended; it may be suspended."""
         return self.opened or self.state is StepState.SUSPENDED
+
+    @property
+    def end_interrupted(self) -> bool:
+        """Whether it was ended on request and its tasks have not been ended yet."""
+        return self.ending and self.state.ended and self.total > 0
 
 
 @dataclass(frozen=True)

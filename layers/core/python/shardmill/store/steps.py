@@ -165,7 +165,7 @@ class Steps:
 
     def set_counts(self, step: StepRow, **counts: int) -> None:
         """Store how the tasks of an ended step ended."""
-        update = self._step_update(step).set(**counts).remove("open", "token")
+        update = self._step_update(step).set(**counts).remove("open", "token", "ending")
         self._update_if_unchanged(update.if_equal(state=step.state.value))
 
     def stop_step(self, step: StepRow, *, notes: str, kill: bool = False) -> StepRow | None:

@@ -45,7 +45,7 @@ def force_step(
         raise StepEnded(f"step {step.name!r} has ended as {step.state}")
     notes = _notes(state, actor, reason)
     mill.watches.look_soon(job.id, due=now + RECHECK_MS)
-    changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": notes}
+    changes: dict[str, Any] = {"stopping": True, "ending": True, "completed_time": now, "notes": notes}
     forced = mill.jobs.move_step(step, state, now=now, actor=actor.name, reason=notes, **changes)
     present = forced or mill.jobs.step(*step.key) or step
     if present.state is not state:

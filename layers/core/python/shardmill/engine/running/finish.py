@@ -23,8 +23,8 @@ SCHEMA_VERSION = 1
 def end_job(mill: Mill, job: JobRow, now: int) -> None:
     """Set the final state of a Job whose steps have all ended; no-op if it is set already."""
     steps = [node for node in mill.jobs.steps(job.id, job.run) if node.kind == "step"]
-    if not all(step.state.ended for step in steps):
-        return  # the last steps were forced to end before their upstream steps
+    if any(not step.state.ended or step.end_interrupted for step in steps):
+        return  # the last steps were forced to end before their upstream steps, or their tasks have not ended
     failed = [step for step in steps if step.state in (StepState.FAILED, StepState.KILLED)]
     state = JobState.SUCCESS
     if failed:

@@ -42,14 +42,17 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
 def end_steps(mill: Mill, job: JobRow, actor: str, now: int) -> None:
     """Kill every step of a run that has ended, and stop its executions."""
     for step in mill.jobs.steps(job.id, job.run):
-        if step.kind == "step" and (not step.state.ended or step.state is StepState.KILLED):
+        if step.kind == "step" and (
+            not step.state.ended or step.state is StepState.KILLED or step.end_interrupted
+        ):
             _kill_with_job(mill, step, actor, now)
     mill.machines.abort(job.id, job.run)
 
 
 def _kill_with_job(mill: Mill, step: StepRow, actor: str, now: int) -> None:
     if not step.state.ended:
-        changes: dict[str, Any] = {"stopping": True, "completed_time": now, "notes": "killed with its Job"}
+        notes = "killed with its Job"
+        changes: dict[str, Any] = {"stopping": True, "ending": True, "completed_time": now, "notes": notes}
         step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
     end_tasks(mill, step)
 
@@ -130,15 +133,20 @@ def elapsed_ms(shard: Shard, now: int) -> int:
 
 
 def end_tasks(mill: Mill, step: StepRow) -> None:
-    """Kill the open tasks and stop the execution of a step that was ended on request."""
+    """Kill the open tasks and stop the execution of a step that was ended on request.
+
+    Storing the counts comes last: it removes the mark `ending`, by which the tick finds what a crash left.
+    """
     if step.total:
-        _end_shards(mill, step)
+        ends = _end_shards(mill, step)
         mill.machines.abort(step.job_id, step.run, step.index)
         fair_share.leave(mill, step)
+        success, failed = ends[TaskState.SUCCESS], ends[TaskState.FAILED]
+        mill.jobs.set_counts(step, success=success, failed=failed, killed=step.total - success - failed)
 
 
-def _end_shards(mill: Mill, step: StepRow) -> None:
-    """Kill the shards that are leased or can be by a message already sent; count the others as killed."""
+def _end_shards(mill: Mill, step: StepRow) -> Counter[TaskState]:
+    """Kill the shards that are leased or can be by a message already sent; return how they ended."""
     untouched: dict[int, Block] = {}
     ends: Counter[TaskState] = Counter()
     for block in mill.shards.all_blocks(step):
@@ -148,8 +156,7 @@ def _end_shards(mill: Mill, step: StepRow) -> None:
             untouched[block.number] = block
     for number in window.possibly_sent(step, untouched):
         ends.update(_end_block(mill, step, untouched[number]).counts())
-    success, failed = ends[TaskState.SUCCESS], ends[TaskState.FAILED]
-    mill.jobs.set_counts(step, success=success, failed=failed, killed=step.total - success - failed)
+    return ends
 
 
 def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:

@@ -106,6 +106,10 @@ def _recover_node(
     if node.state is StepState.SUSPENDED:
         park.unpark_step(mill, node, now)
         return True
+    if node.end_interrupted:
+        kill.end_tasks(mill, node)
+        close_step.finish_step(mill, job, node, now)
+        return True
     if node.opened:
         return _is_quiet(node, now) and _recover_open(mill, node, now, lookups)
     if is_open(node):

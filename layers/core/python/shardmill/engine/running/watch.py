@@ -88,6 +88,8 @@ def _open_now(mill: Mill, job: JobRow, indices: Sequence[int]) -> list[StepRow] 
     if len(steps) < len(indices):
         return None
     ended = [step for step in steps if step.state.ended]
+    if any(step.end_interrupted for step in ended):
+        return None
     if any(not step.opened for step in steps if not step.state.ended):
         return None
     if job.state is JobState.QUEUED and any(step.started_time for step in steps):
