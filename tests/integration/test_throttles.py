@@ -91,7 +91,7 @@ def test_a_step_is_closed_if_its_execution_ends_after_its_tasks(
     [step] = runner.cloud.executions("step")
     runner.cloud.clients.stepfunctions.stop_execution(executionArn=step["executionArn"])
     faults.clear_faults()
-    runner.cloud.settle() if noticed_by == "event" else runner.tick(minutes=3)
+    runner.cloud.settle() if noticed_by == "event" else runner.tick(minutes=11)  # a long silence
     assert runner.run()["state"] == "SUCCESS"
 
 
