@@ -9,6 +9,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from openapi_requests import (
+    describe_documents,
+    describe_optional_body,
+    describe_parameters,
+    describe_validation,
+)
 from pydantic.json_schema import models_json_schema
 
 from shardmill.api.app import make_app
@@ -23,7 +29,6 @@ from shardmill.model.time.schedule import Schedule
 REF = "#/components/schemas/{model}"
 BODIES = {
     ("/v1/definitions/{job_name}", "put"): "JobDefine",
-    ("/v1/definitions:validate", "post"): "JobDefine",
     ("/v1/jobs", "post"): "JobRequest",
     ("/v1/schedules/{job_name}/{schedule_id}", "put"): "Schedule",
 }
@@ -31,6 +36,8 @@ BODIES = {
 SUCCESSES = {
     ("/v1/definitions/{job_name}", "put"): {"200": "the next version", "201": "the first version"},
     ("/v1/groups/{name}", "put"): {"200": "changed", "201": "created"},
+    ("/v1/groups:resume", "post"): {"204": "resumed"},
+    ("/v1/groups:suspend", "post"): {"204": "suspended"},
     ("/v1/jobs", "post"): {"200": "the same request was made before", "202": "a new Job"},
     ("/v1/schedules/{job_name}/{schedule_id}", "put"): {"200": "changed", "201": "created"},
     ("/v1/schedules/{job_name}/{schedule_id}:fire", "post"): {"200": "an existing Job", "202": "a new Job"},
@@ -71,6 +78,7 @@ def document() -> dict[str, Any]:
     )
     schemas = found["components"]["schemas"]
     schemas |= {name: schema for name, schema in extra["$defs"].items() if name not in schemas}
+    describe_documents(schemas, extra["$defs"])
     found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     found["security"] = [{"token": []}]
     for route in ROUTES:
@@ -79,8 +87,11 @@ def document() -> dict[str, Any]:
     for (path, method), model in BODIES.items():
         ref = {"$ref": f"#/components/schemas/{model}"}
         found["paths"][path][method]["requestBody"]["content"] = {"application/json": {"schema": ref}}
+    describe_validation(found["paths"]["/v1/definitions:validate"]["post"])
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
+            describe_parameters(operation)
+            describe_optional_body(operation)
             operation["responses"] = _responses(path, method, operation)
     return found
 

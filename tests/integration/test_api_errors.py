@@ -146,6 +146,21 @@ def test_invalid_bodies_are_reported_the_same_way_on_all_routes(
         assert actual == faults
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "field"),
+    [
+        ("POST", "/v1/workers", "groups"),
+        ("POST", "/v1/jobs", "trigger"),
+        ("PUT", "/v1/schedules/j/s", "cron"),
+    ],
+)
+def test_a_deeply_nested_value_is_rejected(cloud: Cloud, method: str, path: str, field: str) -> None:
+    deep: Any = []
+    for _ in range(600):
+        deep = [deep]
+    assert cloud.http(method, path, {field: deep}).status == 422
+
+
 def test_a_missing_body_is_rejected(cloud: Cloud) -> None:
     for path in ("/v1/workers", "/v1/work:lease"):
         response = cloud.http("POST", path)

@@ -13,7 +13,7 @@ from shardmill.engine.errors import MillError
 from shardmill.engine.jobs import deadlines
 from shardmill.engine.running import finish
 from shardmill.engine.schedules import outcomes
-from shardmill.model.definition.fields import StepType, type_of
+from shardmill.model.definition.field_types import StepType, type_of
 from shardmill.model.time.timetable import Timetable
 from support.paths import PROJECT
 from support.scenarios.schedule_clock import at

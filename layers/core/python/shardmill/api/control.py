@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.api.responses import NO_REASON, Reason, ReasonBody, actor, job_response, now
@@ -19,6 +19,7 @@ from shardmill.model.base import Limit, Name, Retries, Whole
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.fields import MAX_STEPS
 from shardmill.model.job import Explanation, Job
+from shardmill.model.json_schema import EMPTY, NULL, both, either, only_with, present, where
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow
 
@@ -36,6 +37,8 @@ class Suspension(Reason):
 class Killing(Reason):
     """What to kill: the Job, a step of it, or one task of a step."""
 
+    model_config = ConfigDict(json_schema_extra=only_with("index", "stepName"))
+
     step_name: str | None = None
     index: int | None = Field(default=None, ge=0, description="index of the task, counted from startShardId")
 
@@ -44,6 +47,16 @@ class Killing(Reason):
 
 class Rerun(Reason):
     """What to run again: what failed, everything (`scope` is all), steps, or tasks of one step."""
+
+    model_config = ConfigDict(
+        json_schema_extra=both(
+            either(where(scope=NULL), where(steps=EMPTY)),
+            either(
+                where(shards=EMPTY),
+                {"required": ["steps"], **where(steps={"minItems": 1, "maxItems": 1})},
+            ),
+        )
+    )
 
     scope: Literal["failed", "all"] | None = None
     steps: list[str] = Field(default_factory=list, max_length=MAX_STEPS)
@@ -67,6 +80,8 @@ class Recompute(Reason):
 class Force(Reason):
     """The final state to force, of a Job, a step of it, or one task of a step."""
 
+    model_config = ConfigDict(json_schema_extra=only_with("index", "stepName"))
+
     state: Literal["SUCCESS", "FAILED"]
     step_name: str | None = None
     index: int | None = Field(default=None, ge=0, description="index of the task, counted from startShardId")
@@ -85,8 +100,13 @@ class Groups(Reason):
     step_name: Name | None = None
 
 
+_CHANGEABLE = ("priority", "workerGroups", "maxTaskCount", "failedRetries", "timeoutSeconds")
+
+
 class Change(Reason):
     """The new values for all steps or for one; they apply to tasks that are not leased yet."""
+
+    model_config = ConfigDict(json_schema_extra=either(*map(present, _CHANGEABLE)))
 
     step_name: Name | None = None
     priority: Whole | None = None

@@ -81,7 +81,7 @@ def _answer(saved: Definition, status: int = 200) -> Response[SavedDefine]:
     return Response(status_code=status, content_type=JSON, body=saved_view(saved), headers=headers)
 
 
-def validate(document: Document) -> Verdict:
+def validate(document: Annotated[Any, Body(description="any JSON, to be checked as a JobDefine")]) -> Verdict:
     """Validate a definition and list all faults, without saving it."""
     define, faults = definitions.validate(mill(), document)
     return Verdict(

@@ -16,7 +16,7 @@ from shardmill.api.request_checks import actor_of
 from shardmill.aws.clock import now_ms
 from shardmill.engine.errors import PreconditionFailed
 from shardmill.model.actor import Actor
-from shardmill.model.base import Model
+from shardmill.model.base import Request
 from shardmill.model.job import Job
 from shardmill.store.definitions import Expected
 
@@ -25,7 +25,7 @@ MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is at most 6 MB
 _ETAG = re.compile(r'"v([1-9]\d{0,8})"')
 
 
-class Reason(Model):
+class Reason(Request):
     """The reason for an action."""
 
     reason: str = Field(default="", max_length=500, description="recorded in the notes and the history")

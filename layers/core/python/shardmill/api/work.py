@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Self
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.api.responses import now
@@ -24,7 +24,8 @@ from shardmill.engine.mill import mill
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.report import report
 from shardmill.engine.workers import registry
-from shardmill.model.base import Answer, Count, Model
+from shardmill.model.base import Answer, Count, Request
+from shardmill.model.json_schema import EMPTY, NOT_EMPTY, NOT_NULL, NULL, either, where
 from shardmill.model.transfers import CompleteRequest, Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import (
     HandBackAnswer,
@@ -44,12 +45,25 @@ _REJECTED: dict[str, tuple[type[MillError], str]] = {
 }
 
 
-class UrlsRequest(Model):
+_USED = {"stream": NOT_NULL, "prepare": {"const": True}, "store": NOT_EMPTY, "complete": NOT_NULL}
+_UNUSED = {"stream": NULL, "prepare": {"const": False}, "store": EMPTY, "complete": NULL}
+
+
+class UrlsRequest(Request):
     """What the URLs of an attempt are for; exactly one of four.
 
     To store its log (`stream`, with `chunks` chunks from chunk `first`), to fetch its inputs (`prepare`),
     to store outputs (`store`), or to complete a multipart upload (`complete`).
     """
+
+    model_config = ConfigDict(
+        json_schema_extra=either(
+            *(
+                {"required": [purpose], **where(**{**_UNUSED, purpose: used})}
+                for purpose, used in _USED.items()
+            )
+        )
+    )
 
     worker_id: str
     task_id: str

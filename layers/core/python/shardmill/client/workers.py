@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from shardmill.client.errors import NotFound
 from shardmill.client.requests import Calls, group_path, may_be_worker_id, read, worker_path
-from shardmill.model.definition.fields import StepType
+from shardmill.model.definition.field_types import StepType
 from shardmill.model.worker import GroupKind, Worker, WorkerGroup, WorkerStatus
 
 

@@ -14,17 +14,38 @@ from pydantic import (
     Field,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 NAME_PATTERN = r"^[_a-zA-Z][_a-zA-Z0-9-]*$"
 TRIGGER_PATTERN = r"^[_a-zA-Z0-9][_a-zA-Z0-9-]*$"
+VARIABLE_PATTERN = r"^[^=\x00]+$"
 MAX_NAME = 64
 
 _NAME = re.compile(NAME_PATTERN[:-1] + r"\Z")
 _TRIGGER = re.compile(TRIGGER_PATTERN[:-1] + r"\Z")
+_OWN_VALUES = frozenset(("params", "content", "items", "userattr", "output", "attributes"))
+_MAX_LEVELS = 32  # no document has numbers of its own deeper, and a body can be nested beyond the stack
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def whole_numbers(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with 1 for 1.0: JSON Schema calls both an integer. Users' own values stay."""
+    converted: dict[str, Any] = _whole_numbers(document, _MAX_LEVELS)
+    return converted
+
+
+def _whole_numbers(value: Any, levels: int) -> Any:
+    if isinstance(value, dict) and levels:
+        return {
+            name: each if name in _OWN_VALUES else _whole_numbers(each, levels - 1)
+            for name, each in value.items()
+        }
+    if isinstance(value, list) and levels:
+        return [_whole_numbers(each, levels - 1) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Model(BaseModel):
@@ -38,6 +59,17 @@ class Model(BaseModel):
         hide_input_in_errors=True,
         defer_build=True,  # a cold start builds only the models that it uses
     )
+
+
+class Request(Model):
+    """A body of a request; values are not converted: `false` is no number, `"1"` is no integer."""
+
+    model_config = ConfigDict(strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_whole_floats(cls, data: Any) -> Any:
+        return whole_numbers(data) if isinstance(data, dict) else data
 
 
 class Answer(Model):
@@ -122,7 +154,9 @@ Trigger = Annotated[
     Field(json_schema_extra={"pattern": TRIGGER_PATTERN, "maxLength": MAX_NAME}),
 ]
 Variable = Annotated[str, AfterValidator(_variable)]
-Params = dict[Variable, Any]
+_VARIABLES = Field(json_schema_extra={"propertyNames": {"pattern": VARIABLE_PATTERN}})
+Params = Annotated[dict[Variable, Any], _VARIABLES]
+Variables = Annotated[dict[Variable, str], _VARIABLES]
 User = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 
 # Numbers that every JSON parser and DynamoDB represent exactly.

@@ -48,8 +48,14 @@ def _work_name(name: str) -> str:
     return name
 
 
+# Without names in which a {{ }} expression could become an empty part.
+_PART = r"(?!\.{1,2}(?:[/\\]|$))[^/\\\x00-\x1f\x7f\ufffe\uffff]+"
+_SCHEMA = {"pattern": rf"^(?![a-zA-Z]:){_PART}(?:[/\\]{_PART})*$"}
+
 LocalName = Annotated[str, AfterValidator(_local_name)]
-WorkName = Annotated[str, AfterValidator(_work_name)]
+WorkName = Annotated[
+    str, AfterValidator(_work_name), Field(json_schema_extra={**_SCHEMA, "maxLength": MAX_NAME_BYTES})
+]
 
 
 def has_wildcard(name: str) -> bool:

@@ -6,9 +6,22 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, computed_field
 
-from shardmill.model.base import Answer, Count, Model, Name, Params, Time, Trigger, User, Whole
+from shardmill.model.base import (
+    Answer,
+    Count,
+    Model,
+    Name,
+    Params,
+    Request,
+    Time,
+    Trigger,
+    User,
+    Whole,
+    whole_numbers,
+)
 from shardmill.model.definition.command import MaskedCommand
-from shardmill.model.definition.fields import MAX_STEPS, Info, JobDefine, StepType
+from shardmill.model.definition.field_types import StepType
+from shardmill.model.definition.fields import MAX_STEPS, Info, JobDefine
 from shardmill.model.fault import Fault, did_you_mean, fault, faults_of, in_order
 from shardmill.model.files import File, Partition, WorkName
 from shardmill.model.plain_json import plain_faults
@@ -70,7 +83,7 @@ class PackRange(Answer):
     end: int
 
 
-class TaskProgress(Model):
+class TaskProgress(Request):
     """The progress that a running task reports."""
 
     percent: float | None = Field(default=None, ge=0, le=100)
@@ -274,7 +287,9 @@ def check_request(document: object, define: JobDefine | None) -> tuple[JobReques
     if faults:
         return None, in_order(faults)
     try:
-        request = JobRequest.model_validate(document, strict=True, by_alias=True, by_name=False)
+        request = JobRequest.model_validate(
+            whole_numbers(document), strict=True, by_alias=True, by_name=False
+        )
     except ValidationError as error:
         request = None
         faults = faults_of(error, JobRequest, {}, {})

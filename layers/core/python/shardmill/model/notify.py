@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import Model
 from shardmill.model.fault import Path
+from shardmill.model.json_schema import one_of
 from shardmill.model.secret import MASK, Secret, is_reference
 from shardmill.model.states import JobState
 
@@ -75,6 +76,8 @@ class Webhook(Model):
 
 class Notice(Model):
     """A receiver and its occasions."""
+
+    model_config = ConfigDict(json_schema_extra=one_of("webhook", "sns"))
 
     on: list[Occasion] = Field(default_factory=_default_occasions, min_length=1)
     webhook: Webhook | None = None

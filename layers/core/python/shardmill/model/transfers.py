@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shardmill.model.base import Answer, Count, Model
+from shardmill.model.base import Answer, Count, Request
 from shardmill.model.files import File, LocalName, WorkName
 
 PART_BYTES = 64 * 2**20
@@ -77,7 +77,7 @@ class Prepared(Answer):
     environ: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
-class StoreRequest(Model):
+class StoreRequest(Request):
     """Asks for URLs to store an output; `md5s` are those of its parts in base64, a single one for one PUT."""
 
     name: WorkName
@@ -94,7 +94,7 @@ class StoreAnswer(Answer):
     headers: list[dict[str, str]] = Field(repr=False)
 
 
-class CompleteRequest(Model):
+class CompleteRequest(Request):
     """Completes a multipart upload; `etags` are those that S3 returned for the parts."""
 
     name: WorkName
@@ -102,14 +102,14 @@ class CompleteRequest(Model):
     etags: list[str] = Field(min_length=1, max_length=MAX_PARTS)
 
 
-class Indexed(Model):
+class Indexed(Request):
     """The number of lines, records or bytes of a file."""
 
     by: Literal["line", "record", "bytes"]
     units: Count
 
 
-class Stored(Model):
+class Stored(Request):
     """An output file that a worker stored; `attributes` are the content of its `attrfile`."""
 
     name: WorkName
@@ -124,7 +124,7 @@ def as_stored(files: Iterable[Stored]) -> list[dict[str, Any]]:
     return [file.model_dump(mode="json", exclude_none=True) for file in files]
 
 
-class UploadRequest(Model):
+class UploadRequest(Request):
     """Announces a file to submit with a job; put larger files into your own bucket."""
 
     size: int = Field(ge=0, le=MAX_UPLOAD_BYTES)

@@ -6,12 +6,13 @@ import json
 from enum import IntEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from shardmill.model.base import Answer, Count, Model, Name, Time, Trigger
+from shardmill.model.base import Answer, Count, Model, Name, Request, Time, Trigger
 from shardmill.model.definition.command import Command
-from shardmill.model.definition.fields import Content, StepType
+from shardmill.model.definition.field_types import Content, StepType
 from shardmill.model.job import PackRange, Sharding, TaskProgress
+from shardmill.model.json_schema import NULL, either, where
 from shardmill.model.states import TaskState
 from shardmill.model.transfers import MAX_STORED, Stored
 
@@ -38,7 +39,7 @@ class WorkerStatus(IntEnum):
     ONLINE = 3
 
 
-class Registration(Model):
+class Registration(Request):
     """The registration of a worker; `apps` are the commands that it can run, `*` for any."""
 
     name: Text = Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")
@@ -93,11 +94,17 @@ class GroupName(Model):
     name: Name
 
 
-class GroupRequest(Model):
+class GroupRequest(Request):
     """The settings of a group; `types` are the step types bound to it.
 
     Fields that only answers need are accepted, so that an answer can be edited and sent back.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra=either(
+            where(kind={"enum": ["pull", None]}), where(leaseSeconds=either(NULL, {"minimum": 900}))
+        )
+    )
 
     id: str | None = Field(default=None, description="the name in the path, if given")
     name: str | None = Field(default=None, description="the name in the path, if given")
@@ -124,14 +131,14 @@ class WorkerGroup(Answer):
     update_time: Time
 
 
-class HeldTask(Model):
+class HeldTask(Request):
     task_id: str
     attempt: Count
     run: Count | None = None
     progress: TaskProgress | None = None
 
 
-class Heartbeat(Model):
+class Heartbeat(Request):
     session: int
     work: list[HeldTask] = Field(default_factory=list, max_length=MAX_HELD)
     offline: bool = Field(
@@ -156,7 +163,7 @@ class HeartbeatAnswer(Answer):
     heartbeat_seconds: int
 
 
-class LeaseRequest(Model):
+class LeaseRequest(Request):
     worker_id: str
     session: int | None = None
     max: int = Field(default=MAX_BATCH, ge=1, le=MAX_BATCH)
@@ -197,7 +204,7 @@ class LeaseAnswer(Answer):
     items: list[Lease]
 
 
-class Result(Model):
+class Result(Request):
     """The result of an attempt; the last 4 KB of stdout and stderr are stored."""
 
     task_id: str
@@ -216,12 +223,12 @@ class Result(Model):
     end_time: Time | None = None
 
 
-class ReportRequest(Model):
+class ReportRequest(Request):
     worker_id: str
     results: list[Result] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-class HandedBack(Model):
+class HandedBack(Request):
     """A task that a worker returns, so that another worker can lease it immediately."""
 
     task_id: str
@@ -229,7 +236,7 @@ class HandedBack(Model):
     receipt: str
 
 
-class HandBackRequest(Model):
+class HandBackRequest(Request):
     worker_id: str
     tasks: list[HandedBack] = Field(min_length=1, max_length=1000)
 

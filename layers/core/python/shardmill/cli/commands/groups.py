@@ -11,7 +11,7 @@ from shardmill.cli import output
 from shardmill.cli.options import Force, Json, SuspensionReason, Token, Url, pass_to_subcommand
 
 if TYPE_CHECKING:
-    from shardmill.model.definition.fields import StepType
+    from shardmill.model.definition.field_types import StepType
     from shardmill.model.worker import WorkerGroup
 
 GroupName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.")]
@@ -240,7 +240,7 @@ def _summary(group: WorkerGroup) -> str:
 
 
 def _step_types(given: list[str] | None) -> list[StepType] | None:
-    from shardmill.model.definition.fields import StepType
+    from shardmill.model.definition.field_types import StepType
 
     known: dict[str, StepType] = {each: each for each in get_args(StepType)}
     for name in filter(None, given or ()):

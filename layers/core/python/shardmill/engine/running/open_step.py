@@ -13,7 +13,8 @@ from shardmill.engine.tasks import fair_share, messages
 from shardmill.engine.tasks.park import park_step
 from shardmill.engine.template_context import context_of
 from shardmill.model.blocks import MAX_SENT_AT_OPENING, MAX_SHARDS, block_count, ranges, set_count
-from shardmill.model.definition.fields import MAX_ITEMS, is_sharded, total
+from shardmill.model.definition.field_types import MAX_ITEMS
+from shardmill.model.definition.fields import is_sharded, total
 from shardmill.model.definition.references import BEFORE_TASKS, templates
 from shardmill.model.fault import Path
 from shardmill.model.states import JobState, StepState

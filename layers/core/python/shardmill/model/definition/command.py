@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, computed_field, model_validator
 
-from shardmill.model.base import Model, Variable
+from shardmill.model.base import Model, Variables
 from shardmill.model.secret import MASK
 
 
 class Environ(Model):
-    public: dict[Variable, str] = Field(default_factory=dict)
-    private: dict[Variable, str] = Field(default_factory=dict, repr=False)
+    public: Variables = Field(default_factory=dict)
+    private: Variables = Field(default_factory=dict, repr=False)
 
 
 class Command(Model):

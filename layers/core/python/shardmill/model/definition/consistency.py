@@ -7,7 +7,8 @@ from typing import Any
 
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.content_fields import image_fault
-from shardmill.model.definition.fields import pack_count, type_of
+from shardmill.model.definition.field_types import type_of
+from shardmill.model.definition.fields import pack_count
 from shardmill.model.definition.graph import cycles
 from shardmill.model.definition.references import BEFORE_TASKS, FILES, templates
 from shardmill.model.definition.step_types import content_faults

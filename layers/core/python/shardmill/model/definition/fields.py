@@ -5,94 +5,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import Answer, Limit, Model, Name, Params, Retries, Seconds, Time, User, Whole
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.command import Command
+from shardmill.model.definition.field_types import (
+    Content,
+    Items,
+    NumberOfShards,
+    StepType,
+    Strategy,
+    Tolerance,
+    type_of,
+)
 from shardmill.model.files import File, Partition
 from shardmill.model.notify import MAX_NOTICES, Notice
 from shardmill.model.time.deadline import TimeOfDay
 
 MAX_STEPS = 2_000
 MAX_GROUPS = 100
-MAX_ITEMS = 10_000
 MAX_DEPENDENCIES = 40  # all of them are written in one transaction
-
-# Seed 001 identifies step types by numbers.
-NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}
-
-_PERCENTAGE = re.compile(r"(\d{1,2}(\.\d{1,4})?|100)%\Z", re.ASCII)
-_STRATEGY = re.compile(r"(all|any|last:[1-9]\d{0,3})\Z", re.ASCII)
-
-
-def type_of(step: Mapping[str, Any]) -> Any:
-    """The type of a step document: as given, by its number, or derived from its other fields."""
-    given = step.get("type")
-    if given is None:
-        if step.get("command") is not None:
-            return "command"
-        return "noop" if step.get("content") is None else "shell"
-    return NUMBERED_TYPES.get(given, given) if type(given) is int else given
-
-
-def _content(value: Any) -> Any:
-    if value is None or isinstance(value, (str, dict)):
-        return value
-    raise PydanticCustomError("bad-type", "must be a string or an object")
-
-
-def _tolerance(value: Any) -> int | str:
-    if type(value) is int and 0 <= value <= MAX_SHARDS:
-        return value
-    if isinstance(value, str) and _PERCENTAGE.match(value):
-        return value
-    raise PydanticCustomError(
-        "bad-value", "must be a number of tasks such as 3, or a percentage such as '5%'"
-    )
-
-
-def _strategy(value: Any) -> str:
-    if isinstance(value, str) and _STRATEGY.match(value):
-        return value
-    raise PydanticCustomError("bad-value", "must be all, any or last:N")
-
-
-def _sharding(value: Any) -> int | str:
-    if isinstance(value, str) or (type(value) is int and 1 <= value <= MAX_SHARDS):
-        return value
-    raise PydanticCustomError(
-        "out-of-range" if type(value) is int else "bad-type",
-        "must be a number from 1 to {most}, or a {{{{ }}}} expression that yields one",
-        {"most": MAX_SHARDS},
-    )
-
-
-def _items(value: Any) -> list[Any] | str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and len(value) <= MAX_ITEMS:
-        return value
-    raise PydanticCustomError(
-        "bad-value",
-        "must be a list of at most {most} items, or a {{{{ }}}} expression that yields one",
-        {"most": MAX_ITEMS},
-    )
-
-
-StepType = Literal[
-    "noop", "shell", "python", "command", "java", "hive", "mapreduce", "docker", "http", "lambda"
-]
-Content = Annotated[str | dict[str, Any] | None, BeforeValidator(_content)]
-Tolerance = Annotated[int | str, PlainValidator(_tolerance, json_schema_input_type=int | str)]
-NumberOfShards = Annotated[int | str, PlainValidator(_sharding, json_schema_input_type=int | str)]
-Items = Annotated[list[Any] | str, PlainValidator(_items, json_schema_input_type=list[Any] | str)]
-Strategy = Annotated[str, PlainValidator(_strategy, json_schema_input_type=str)]
 
 
 class Info(Model):
@@ -109,6 +45,8 @@ class Info(Model):
 
 class Window(Model):
     """Calendar units around the dataTime; from 0 to 0 is the unit that contains it."""
+
+    model_config = ConfigDict(json_schema_extra={"dependentRequired": {"from": ["to"], "to": ["from"]}})
 
     unit: Literal["minute", "hour", "day", "week", "month", "year"] = "day"
     from_: int = Field(default=0, alias="from", ge=-10_000, le=10_000)

@@ -17,7 +17,7 @@ from shardmill.model.definition.fields import JobDefine, SavedDefine, StepDefine
 from shardmill.model.fault import MAX_HINTS, Fault, Path, did_you_mean, fault
 
 MAIN_STEP = "main"
-_SHARD_CONF = {"shard": "sharding", "startShardId": "startShardId", "maxTaskCount": "maxTaskCount"}
+SHARD_CONF = {"shard": "sharding", "startShardId": "startShardId", "maxTaskCount": "maxTaskCount"}
 _SHARD_DEFAULTS = {"sharding": 1, "startShardId": 0}
 _MAIN_FIELDS = ("type", "content")
 
@@ -34,7 +34,7 @@ def _fields(model: type[Model]) -> frozenset[str]:
 _JOB_FIELDS = _fields(JobDefine)
 _STEP_FIELDS = _fields(StepDefine)
 # Ignored, so that an answer can be edited and sent back.
-_ADDED_BY_ANSWERS = _fields(SavedDefine) - _JOB_FIELDS
+ADDED_BY_ANSWERS = _fields(SavedDefine) - _JOB_FIELDS
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Canonical:
 def canonical(sent: dict[str, Any], path_name: str | None) -> Canonical:
     result = Canonical()
     job = _given(sent, _JOB_FIELDS.union(OTHER_SPELLINGS[JobDefine]))
-    for name in _ADDED_BY_ANSWERS:
+    for name in ADDED_BY_ANSWERS:
         job.pop(name, None)
     if path_name is not None and job.setdefault("jobName", path_name) != path_name:
         result.faults.append(
@@ -99,7 +99,7 @@ def _step(result: Canonical, sent: Any, path: Path) -> Any:
     _one_to_list(result, step, path, "workerGroup", "workerGroups")
     _one_to_list(result, step, path, "dependentStep", "dependentSteps")
     _spread(result, step, path, "dependency", {"steps": "dependentSteps"})
-    _spread(result, step, path, "shardConf", _SHARD_CONF)
+    _spread(result, step, path, "shardConf", SHARD_CONF)
     pack = step.get("packConf")
     if isinstance(pack, dict):
         step.setdefault("stepType", "PACK")

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from shardmill.model.base import whole_numbers
 from shardmill.model.definition.command import masked
 from shardmill.model.definition.consistency import graph_faults, step_faults, upstream_of
 from shardmill.model.definition.fields import MAX_STEPS, JobDefine
@@ -32,7 +33,7 @@ def check_definition(document: object, path_name: str | None = None) -> tuple[Jo
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
         many = f"a job can have at most {MAX_STEPS} steps, not {len(steps)}; use sharding or several jobs"
         return None, in_order([*faults, fault(("steps",), "too-many-steps", many)])
-    canonical_form = canonical(document, path_name)
+    canonical_form = canonical(whole_numbers(document), path_name)
     define, model_faults = _define(canonical_form)
     faults += canonical_form.faults + model_faults + _rule_faults(canonical_form)
     return (None, in_order(faults)) if faults else (define, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import PlainValidator
+from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import from_ms, to_ms
@@ -21,7 +21,8 @@ def _time_of_day(value: Any) -> str:
     )
 
 
-TimeOfDay = Annotated[str, PlainValidator(_time_of_day, json_schema_input_type=str)]
+_Schema = Annotated[str, Field(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+TimeOfDay = Annotated[str, PlainValidator(_time_of_day, json_schema_input_type=_Schema)]
 
 
 def deadline(start: int, seconds: int | None, time_of_day: str, zone: str) -> int | None:

@@ -11,16 +11,31 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from shardmill.model.base import MAX_NAME, TRIGGER_PATTERN, Answer, Limit, Model, Name, Params, Seconds, Time
+from shardmill.model.base import (
+    MAX_NAME,
+    TRIGGER_PATTERN,
+    Answer,
+    Limit,
+    Model,
+    Name,
+    Params,
+    Request,
+    Seconds,
+    Time,
+    whole_numbers,
+)
 from shardmill.model.fault import Fault, fault, faults_of, in_order
+from shardmill.model.json_schema import EMPTY, NOT_EMPTY, Rule, absent, both, either, present, where
 from shardmill.model.plain_json import plain_faults
 from shardmill.model.time.cron import cron_fault
 from shardmill.model.time.timetable import Timetable
@@ -67,7 +82,14 @@ def short(trigger: str) -> str:
     return f"{trigger[: MAX_NAME - 9]}-{digest}"
 
 
-Day = Annotated[date, BeforeValidator(_day)]
+_DATES: list[Rule] = [
+    {"type": "string", "format": "date"},
+    {"type": "string", "pattern": "^(?!0000)[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"},
+]
+_DATE_NUMBER: Rule = {"type": "integer", "minimum": 1000_01_01, "maximum": 9999_12_31}
+
+Day = Annotated[date, BeforeValidator(_day), WithJsonSchema(either(*_DATES, _DATE_NUMBER), mode="validation")]
+DayOrTime = Annotated[str, WithJsonSchema(either(*_DATES, {"type": "string", "format": "date-time"}))]
 
 
 class Schedule(Model):
@@ -159,20 +181,27 @@ class When(Answer):
     local: str
 
 
-class FireRequest(Model):
+class FireRequest(Request):
     data_time: Time | None = None
     params: Params = Field(default_factory=dict)
 
 
-class BackfillRequest(Model):
+class BackfillRequest(Request):
     """The past times to run: a range (`to` not included), or a list of times or dates.
 
     In a range, a date means its first moment in the schedule's zone; in the list, the whole day.
     """
 
-    from_: str | None = Field(default=None, alias="from")
-    to: str | None = None
-    times: list[str] = Field(default_factory=list, max_length=MAX_TIMES)
+    model_config = ConfigDict(
+        json_schema_extra=either(
+            both(present("from", "to"), where(times=EMPTY)),
+            both(absent("from", "to"), {"required": ["times"], **where(times=NOT_EMPTY)}),
+        )
+    )
+
+    from_: DayOrTime | None = Field(default=None, alias="from")
+    to: DayOrTime | None = None
+    times: list[DayOrTime] = Field(default_factory=list, max_length=MAX_TIMES)
     parallel: int = Field(default=1, ge=1, le=MAX_PARALLEL)
     order: Literal["asc", "desc"] = "asc"
     force: bool = Field(default=False, description="include times whose job has already succeeded")
@@ -208,7 +237,7 @@ class Backfill(Answer):
 
 
 # Ignored, so that an answer can be edited and sent back.
-_ADDED = {"version", "nextTime", "createTime", "updateTime", "updateUser", "history"}
+ADDED = {"version", "nextTime", "createTime", "updateTime", "updateUser", "history"}
 
 
 def check_schedule(document: object, job_name: str, schedule_id: str) -> tuple[Schedule | None, list[Fault]]:
@@ -216,7 +245,8 @@ def check_schedule(document: object, job_name: str, schedule_id: str) -> tuple[S
     if not isinstance(document, dict):
         return None, [fault((), "bad-type", "a schedule must be an object")]
     faults = plain_faults(document)
-    document = {name: value for name, value in document.items() if name not in _ADDED and value is not None}
+    document = whole_numbers(document)
+    document = {name: value for name, value in document.items() if name not in ADDED and value is not None}
     named = {"jobName": job_name, "scheduleId": schedule_id}
     for name, value in named.items():
         if document.get(name, value) != value:

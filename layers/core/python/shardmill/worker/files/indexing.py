@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from shardmill.model.split import FASTA, HEAD_BYTES, LINE, Kind, SplitError, record_kind
 from shardmill.model.transfers import Indexed
@@ -11,7 +11,7 @@ from shardmill.transfer.upload import PIECE_BYTES
 from shardmill.worker.files.safe_paths import TransferError, open_inside
 
 
-def index(folder: Path, path: str, by: str) -> Indexed:
+def index(folder: Path, path: str, by: Literal["line", "record", "bytes"]) -> Indexed:
     """The number of lines, records or bytes of a file. Raises TransferError if its format is unknown."""
     with open_inside(folder, path) as file:
         if by == "bytes":

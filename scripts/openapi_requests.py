@@ -1,0 +1,128 @@
+"""What requests may contain, as far as the models of the routes do not say it: for the OpenAPI document."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from shardmill.model.base import MAX_NAME, NAME_PATTERN, TRIGGER_PATTERN
+from shardmill.model.definition.field_types import NUMBERED_TYPES
+from shardmill.model.definition.spelling import ADDED_BY_ANSWERS, SHARD_CONF
+from shardmill.model.json_schema import NULL, absent, either, one_of, present
+from shardmill.model.time.schedule import ADDED
+
+Schema = dict[str, Any]
+
+PATH_PATTERNS = {
+    "job_name": NAME_PATTERN,
+    "trigger": TRIGGER_PATTERN,
+    "step_name": NAME_PATTERN,
+    "schedule_id": NAME_PATTERN,
+    "name": NAME_PATTERN,
+}
+HEADERS = {
+    "if-match": {"type": "string", "pattern": r'^(\*|"v[1-9][0-9]{0,8}")$'},
+    "if-none-match": {"type": "string", "const": "*"},
+}
+IGNORED: Schema = {"description": "ignored, so that an answer can be edited and sent back"}
+NAMED: Schema = {"type": "string", "pattern": NAME_PATTERN, "maxLength": MAX_NAME}
+
+
+def describe_parameters(operation: Schema) -> None:
+    """Give parameters their patterns; a parameter cannot be null, only absent."""
+    for parameter in operation.get("parameters", []):
+        schema = parameter["schema"]
+        options = [each for each in schema.pop("anyOf", []) if each != NULL]
+        schema |= options[0] if len(options) == 1 else {"anyOf": options} if options else {}
+        if parameter["in"] == "path" and parameter["name"] in PATH_PATTERNS:
+            schema |= {"pattern": PATH_PATTERNS[parameter["name"]], "minLength": 1, "maxLength": MAX_NAME}
+        schema |= HEADERS.get(parameter["name"], {}) if parameter["in"] == "header" else {}
+
+
+def describe_optional_body(operation: Schema) -> None:
+    """A body that may be absent may also be null."""
+    body = operation.get("requestBody", {})
+    for content in body.get("content", {}).values() if not body.get("required") else ():
+        schema = content["schema"]
+        if "$ref" in schema:
+            content["schema"] = either({"$ref": schema["$ref"]}, NULL)
+
+
+def describe_validation(operation: Schema) -> None:
+    """The document to validate may be anything but null, which means no body."""
+    kinds = ["object", "array", "string", "number", "boolean"]
+    operation["requestBody"]["content"]["application/json"]["schema"] = {"type": kinds}
+
+
+def describe_documents(schemas: dict[str, Schema], accepted: dict[str, Schema]) -> None:
+    """Describe the documents that the API reads by itself, in all of their spellings.
+
+    `accepted`: the schemas of what the models accept; `schemas` has those of what answers contain.
+    """
+    schemas["Dependency"] = accepted["Dependency"]
+    schemas["StepDocument"] = _step_document(accepted)
+    schemas["JobDefine"] = _job_document(schemas)
+    schemas["Schedule"] = _schedule_document(schemas["Schedule"])
+    request = schemas["JobRequest"]
+    request["properties"]["trigger"] = {"type": "string", "pattern": TRIGGER_PATTERN, "maxLength": MAX_NAME}
+    request["required"] = ["jobName", "trigger"]
+
+
+def _job_document(schemas: dict[str, Schema]) -> Schema:
+    job = deepcopy(schemas["JobDefine"])
+    properties = job["properties"]
+    properties["steps"]["items"] = {"$ref": "#/components/schemas/StepDocument"}
+    properties["dependencies"]["items"] = either(properties["dependencies"]["items"], NAMED)
+    properties |= {
+        "workerGroup": NAMED,
+        "type": deepcopy(schemas["StepDocument"]["properties"]["type"]),
+        "content": deepcopy(schemas["StepDocument"]["properties"]["content"]),
+    }
+    job["properties"] = {name: _nullable(schema) for name, schema in properties.items()}
+    job["properties"] |= dict.fromkeys(sorted(ADDED_BY_ANSWERS), IGNORED)
+    job["required"] = []
+    return job | either(
+        {
+            **present("steps"),
+            "properties": {**present("steps")["properties"], **absent("type", "content")["properties"]},
+        },
+        {"allOf": [absent("steps"), either(present("type"), present("content"))]},
+    )
+
+
+def _step_document(accepted: dict[str, Schema]) -> Schema:
+    step = deepcopy(accepted["StepDefine"])
+    properties = step["properties"]
+    name = properties.pop("stepName")
+    pack = deepcopy(accepted["PackConf"])
+    limit = properties["maxTaskCount"]
+    pack["properties"]["maxTaskCount"] = limit
+    properties |= {
+        "type": either(properties["type"], {"enum": sorted(NUMBERED_TYPES)}),
+        "packConf": pack,
+        "workerGroup": NAMED,
+        "dependentStep": NAMED,
+        "dependency": _object({"steps": properties["dependentSteps"]}),
+        "shardConf": _object({old: properties[new] for old, new in SHARD_CONF.items()}),
+    }
+    step["properties"] = {"stepName": name, **{each: _nullable(properties[each]) for each in properties}}
+    return step
+
+
+def _schedule_document(schedule: Schema) -> Schema:
+    schedule["properties"] |= {name: _nullable(value) for name, value in schedule["properties"].items()}
+    schedule["properties"] |= dict.fromkeys(sorted(ADDED), IGNORED)
+    schedule["required"] = []
+    return schedule | one_of("cron", "everySeconds", "at")
+
+
+def _object(properties: Schema) -> Schema:
+    nullable = {name: _nullable(each) for name, each in properties.items()}
+    return {"type": "object", "properties": nullable, "additionalProperties": False}
+
+
+def _nullable(schema: Schema) -> Schema:
+    if NULL in schema.get("anyOf", ()):
+        return schema
+    described = {name: schema[name] for name in ("title", "description", "default") if name in schema}
+    return described | either({name: schema[name] for name in schema if name not in described}, NULL)
