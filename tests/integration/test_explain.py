@@ -6,6 +6,7 @@ from typing import Any
 
 from shardmill.model.worker import Lease
 from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_worker import ManualWorker
 from support.scenarios.schedule_clock import ScheduleClock, at
 
 
@@ -32,6 +33,24 @@ def test_explain_describes_running_and_waiting_steps(runner: JobRunner) -> None:
     assert f"Tasks of step a waiting for a retry: 1; the first is {name(held[0])} at" in explanation
     assert f"The task that has been running longest is {name(held[1])}, since" in explanation
     assert "Step b waits for a." in explanation
+
+
+def test_explain_names_a_due_retry_the_workers_that_skip_it_and_those_that_can_run_it(
+    runner: JobRunner,
+) -> None:
+    step = {"stepName": "a", "content": "true", "shardConf": {"shard": 5, "startShardId": 2}}
+    runner.define(step, failedRetries=1, failedInterval=0)
+    runner.submit()
+    runner.worker.report(runner.take(1), "failed")
+    runner.mill.forget_workers(["default"])
+    [index] = [task["sharding"]["index"] for task in runner.step_tasks("a") if task["attempt"]]
+    explanation = explain(runner)
+    assert f"Task {index} of step a has waited for attempt 2 since" in explanation
+    assert "which leave it to others: manual (idle); no other live worker can run it" in explanation
+    ManualWorker(runner.mill, "able")
+    ManualWorker(runner.mill, "unable", apps=["blast"])
+    runner.mill.forget_workers(["default"])
+    assert "manual (idle); these workers can run it: able (idle)." in explain(runner)
 
 
 def test_explain_names_a_group_without_a_live_worker(runner: JobRunner) -> None:

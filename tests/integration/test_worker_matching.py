@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shardmill.engine.groups import matching
-from shardmill.engine.tasks import messages
+from shardmill.engine.tasks import bounce, messages
 from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.worker import Registration
@@ -45,7 +45,7 @@ def test_a_worker_runs_programs_that_match_its_apps(apps: list[str], program: st
 
 
 def test_the_bounce_delay_grows_up_to_one_minute() -> None:
-    assert [matching.bounce_delay(n) for n in (1, 2, 3, 6, 7, 500)] == [1, 2, 4, 32, 60, 60]
+    assert [bounce.delay(n) for n in (1, 2, 3, 6, 7, 500)] == [1, 2, 4, 32, 60, 60]
 
 
 def test_a_worker_that_cannot_run_a_task_returns_it_without_an_attempt(runner: JobRunner) -> None:

@@ -157,6 +157,28 @@ def test_surplus_messages_are_released_at_once(queues: FakeQueues, lanes: Lanes)
     assert queues.released == ["l3", "l4"]
 
 
+def test_a_lane_is_left_to_other_workers_after_their_messages_were_received(
+    queues: FakeQueues, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardmill.worker.transport.lanes.GIVE_WAY_SECONDS", 3600)
+    queues.send("high", "for-others")
+    lanes.give_way(lanes.receive(1, 5))
+    assert queues.released == ["for-others"]
+    queues.receives.clear()
+    queues.send("low", "l1")
+    assert ids(lanes.receive(1, 5)) == ["l1"]  # and a lower lane does not wait for the paused one
+    assert "high" not in dict(queues.receives)
+
+
+def test_a_lane_is_polled_again_after_other_workers_had_their_turn(
+    queues: FakeQueues, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardmill.worker.transport.lanes.GIVE_WAY_SECONDS", 0.1)
+    queues.send("high", "for-others")
+    lanes.give_way(lanes.receive(1, 5))
+    assert ids(lanes.receive(1, 20)) == ["for-others"]
+
+
 def test_closing_ends_a_receive_and_releases_later_messages(queues: FakeQueues, lanes: Lanes) -> None:
     receive = in_background(lambda: lanes.receive(1, 20))
     queues.await_polls("high", "normal", "low")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.template_context import program_of
@@ -14,7 +15,7 @@ from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 ANY = "*"
 ANY_PROGRAM = "noop"  # every worker runs it
 LAMBDA = "lambda"  # the worker id of the Lambda runner, which has no worker row
-_FIRST_BOUNCE_SECONDS, _LONGEST_BOUNCE_SECONDS = 1, 60
+_MAX_LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +135,16 @@ def has_capable_worker(mill: Mill, group: GroupRow, need: str, now: int) -> bool
     )
 
 
-def bounce_delay(receives: int) -> int:
-    """Seconds to hide a message that workers which cannot run its task received so many times."""
-    return min(_LONGEST_BOUNCE_SECONDS, _FIRST_BOUNCE_SECONDS << min(receives - 1, 10) if receives else 1)
+def capable_workers(mill: Mill, step: StepRow, now: int) -> list[WorkerRow]:
+    """The live workers of a step's groups that can run its tasks, by name; of many, some."""
+    active = [name for name, row in group_rows(mill, step.groups, now).items() if not row.suspended]
+    workers = islice(live_workers(mill, active, now, need=required_program(step)), _MAX_LISTED)
+    return sorted(workers, key=lambda worker: worker.name)
+
+
+def runs_in_lambda(mill: Mill, step: StepRow, now: int) -> bool:
+    rows = group_rows(mill, step.groups, now).values()
+    return any(row.kind == "lambda" and not row.suspended for row in rows)
 
 
 def other_capable_groups(

@@ -6,7 +6,7 @@ is leased or must wait, and deleted only when the task needs it no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,8 +15,7 @@ from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine.groups import matching
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import Mill
-from shardmill.engine.task_id import task_id
-from shardmill.engine.tasks import completion, unmatched
+from shardmill.engine.tasks import bounce, completion, holders
 from shardmill.engine.tasks import messages as task_messages
 from shardmill.engine.tasks.attempts import LOST, store_unreported
 from shardmill.engine.tasks.messages import lease_time, seconds_until
@@ -27,9 +26,9 @@ from shardmill.model.states import StepState, TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
 from shardmill.store.shards import BlockChanged
-from shardmill.store.workers import Tally
 
 _TRIES = 6
+_RECEIVES_BEHIND = 20
 
 StepKey = tuple[str, int, int]
 
@@ -42,12 +41,24 @@ class _Batch:
     now: int
     leases: list[Lease] = field(default_factory=list)
     hide: list[tuple[Message, int]] = field(default_factory=list)
+    release: list[Message] = field(default_factory=list)
     delete: list[Message] = field(default_factory=list)
     running: set[StepKey] = field(default_factory=set)
 
 
-def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: int) -> list[Lease]:
-    """Lease the tasks of the messages that a worker session received."""
+def lease(
+    mill: Mill,
+    session: WorkerSession,
+    messages: Sequence[Message],
+    now: int,
+    *,
+    bounced: list[Message] | None = None,
+) -> list[Lease]:
+    """Lease the tasks of the messages that a worker session received.
+
+    Messages of tasks that other workers of the queue can run are added to `bounced`, for a caller that looks
+    behind them before it releases them; without it, they are released.
+    """
     batch = _Batch(session, now)
     tickets = _parse_tickets(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
@@ -62,7 +73,7 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
         if not step or not _is_current(step, ticket) or ticket.rank in ranks:
             batch.delete.append(message)
         elif matching.queue_suspended(mill, step, message.queue, now):
-            batch.hide.append((message, matching.bounce_delay(message.receives)))
+            batch.hide.append((message, bounce.delay(message.receives)))
         else:
             ranks[ticket.rank] = message
     for (key, number), ranks in blocks.items():
@@ -73,11 +84,44 @@ def lease(mill: Mill, session: WorkerSession, messages: Sequence[Message], now: 
         with _keep_partial_batch(batch, key):
             _resend(mill, key, now)
             batch.delete.append(message)
-    if batch.hide:
-        mill.queues.hide(batch.hide)
+    if bounced is not None:
+        bounced += batch.release
+        batch.release = []
+    _apply_to_queues(mill, batch)
+    return batch.leases
+
+
+def _apply_to_queues(mill: Mill, batch: _Batch) -> None:
+    hidden = [*batch.hide, *((message, 0) for message in batch.release)]
+    if hidden:
+        mill.queues.hide(hidden)
     if batch.delete:
         mill.queues.delete(batch.delete)
-    return batch.leases
+
+
+def lease_behind(
+    mill: Mill,
+    session: WorkerSession,
+    bounced: list[Message],
+    *,
+    most: int,
+    hide: Mapping[str, int],
+    clock: Callable[[], int],
+) -> list[Lease]:
+    """Lease tasks whose messages are behind bounced ones, which stay hidden meanwhile.
+
+    Otherwise the first tasks of a queue could keep a worker that cannot run them from all others.
+    `hide`: the visibility timeout of each queue in seconds.
+    """
+    for queue in {message.queue for message in bounced} & hide.keys():
+        for _ in range(_RECEIVES_BEHIND):
+            messages = mill.queues.receive(queue, most=most, wait=0, hide=hide[queue])
+            if not messages:
+                break
+            leases = lease(mill, session, messages, clock(), bounced=bounced)
+            if leases:
+                return leases
+    return []
 
 
 def _parse_tickets(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
@@ -153,8 +197,8 @@ def _decide(
     mill: Mill, batch: _Batch, step: StepRow, known: Mapping[int, Shard], lease_ms: int
 ) -> dict[int, Verdict]:
     rules = Rules.of(step)
-    alive = _live_holders(mill, step, known, batch.now, lease_ms)
-    unsuited = _unsuited(mill, batch, step, known)
+    alive = holders.live(mill, step, known, batch.now, lease_ms)
+    unsuited = bounce.unsuited(mill, batch.session, step, known, batch.now)
     return {
         rank: on_delivery(
             shard,
@@ -168,36 +212,6 @@ def _decide(
         )
         for rank, shard in known.items()
     }
-
-
-def _unsuited(mill: Mill, batch: _Batch, step: StepRow, ranks: Iterable[int]) -> set[int]:
-    """The tasks that the session cannot run, or failed while another worker can run them."""
-    session = batch.session
-    if matching.ANY not in session.apps and not matching.can_run(
-        session.apps, matching.required_program(step)
-    ):
-        return set(ranks)
-    failed_at = {rank for rank in ranks if session.skip and task_id(step, rank) in session.skip}
-    return {
-        rank
-        for rank in failed_at
-        if matching.other_capable_groups(mill, step, batch.now, session=session, task=task_id(step, rank))
-    }
-
-
-def _live_holders(mill: Mill, step: StepRow, known: Mapping[int, Shard], now: int, lease_ms: int) -> set[int]:
-    """The shards with an unexpired lease, or whose worker sent a recent heartbeat that lists them."""
-    running = {rank: shard for rank, shard in known.items() if shard.state is TaskState.RUNNING}
-    alive = {rank for rank, shard in running.items() if shard.time + lease_ms > now}
-    older = {rank: shard for rank, shard in running.items() if rank not in alive}
-    if older:
-        holders = mill.workers.by_id({shard.worker_id for shard in older.values()})
-        for rank, shard in older.items():
-            holder = holders.get(shard.worker_id)
-            if holder and holder.reference == shard.worker and holder.seen + lease_ms > now:
-                if task_id(step, rank) in holder.work:
-                    alive.add(rank)
-    return alive
 
 
 def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
@@ -230,10 +244,13 @@ def _apply(
     }
     if lost:
         store_unreported(mill, step, lost, LOST, batch.now)
-        _drop_from_workers(mill, step, lost, batch.now)
+        holders.drop_lost(mill, step, lost, batch.now)
     bounced = {rank: ranks[rank] for rank, verdict in verdicts.items() if isinstance(verdict, Bounce)}
     if bounced:
-        _bounce(mill, batch, step, bounced)
+        left = bounce.bounce(mill, batch.session, step, bounced, batch.now)
+        batch.release += left.release
+        batch.hide += left.hide
+        batch.delete += left.delete
     settled = [rank for rank, verdict in verdicts.items() if isinstance(verdict, End | Settled)]
     if settled:
         assert block is not None
@@ -257,32 +274,6 @@ def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
         present = mill.jobs.step(*step.key)
     mill.recent_steps.replace(step.key, step, step.evolve(state=StepState.RUNNING))
     batch.running.add(step.key)
-
-
-def _drop_from_workers(mill: Mill, step: StepRow, lost: Mapping[int, Shard], now: int) -> None:
-    """Remove lost tasks from the rows of the workers that held them."""
-    by_worker: dict[str, set[str]] = {}
-    for rank, shard in lost.items():
-        by_worker.setdefault(shard.worker_id, set()).add(task_id(step, rank))
-    for worker_id, tasks in by_worker.items():
-        mill.workers.record(worker_id, Tally(done=tasks), now=now)
-
-
-def _bounce(mill: Mill, batch: _Batch, step: StepRow, bounced: Mapping[int, Message]) -> None:
-    """Leave tasks to other workers of the queue, or send them to another group that can run them."""
-    if not matching.can_run(batch.session.apps, matching.required_program(step)):
-        unmatched.note_unmatched(mill, step, list(bounced), batch.now)
-    rows = matching.group_rows(mill, step.groups, batch.now)
-    for rank, message in bounced.items():
-        names = matching.other_capable_groups(
-            mill, step, batch.now, session=batch.session, task=task_id(step, rank)
-        )
-        here = {name for name, row in rows.items() if message.queue in row.queues}
-        if names and here.isdisjoint(names):
-            task_messages.send(mill, step, [rank], batch.now, to=names)
-            batch.delete.append(message)
-        else:
-            batch.hide.append((message, matching.bounce_delay(message.receives)))
 
 
 def _resend(mill: Mill, key: StepKey, now: int) -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from shardmill.engine.groups import matching
 from shardmill.engine.mill import Mill
-from shardmill.engine.task_id import parse_task_id, task_name
+from shardmill.engine.task_id import parse_task_id, task_id, task_name
 from shardmill.engine.tasks import attempts
 from shardmill.engine.tasks.retry import Rules
 from shardmill.model.base import from_ms
@@ -15,11 +15,13 @@ from shardmill.model.blocks import Shard
 from shardmill.model.history import Change
 from shardmill.model.job import Transition, last_lines
 from shardmill.model.states import JobState, StepState, TaskState
-from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.rows import JobRow, StepRow, WorkerRow
 
 MAX_STEPS = 20
 MAX_BLOCKS = 16
 LOG_LINES = 5
+MAX_RETRIES = 3
+MAX_WORKERS = 5
 
 
 def explain(mill: Mill, job: JobRow, now: int) -> list[str]:
@@ -123,6 +125,7 @@ def _open_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
         if shard.attempt and not shard.state.ended
     ]
     yield from _retries(step, [each for each in touched if each[1].time > now])
+    yield from _due_retries(mill, step, [each for each in touched if each[1].time <= now], now)
     running = [(rank, shard) for rank, shard in touched if shard.state is TaskState.RUNNING]
     if running:
         rank, shard = min(running, key=lambda each: each[1].time)
@@ -142,6 +145,37 @@ def _retries(step: StepRow, later: list[tuple[int, Shard]]) -> Iterator[str]:
             f"{task_name(step, rank)} at {_at(shard.time)} "
             f"({shard.failures} of {retries + 1} attempts failed)."
         )
+
+
+def _due_retries(mill: Mill, step: StepRow, due: list[tuple[int, Shard]], now: int) -> Iterator[str]:
+    """Name the tasks that wait for a worker after their retry interval, and the workers that may run them."""
+    waiting = sorted(
+        (each for each in due if each[1].state is TaskState.READY), key=lambda each: each[1].time
+    )
+    workers = matching.capable_workers(mill, step, now) if waiting else []
+    for rank, shard in waiting[:MAX_RETRIES]:
+        task = task_id(step, rank)
+        skipping = [worker for worker in workers if task in worker.skip]
+        others = [worker for worker in workers if task not in worker.skip]
+        if matching.runs_in_lambda(mill, step, now):
+            able = "the Lambda function can run it"
+        elif others:
+            able = f"these workers can run it: {_named(others)}"
+        else:
+            able = "no other live worker can run it, so that they may take it again"
+        skipped = f"; it failed on these workers, which leave it to others: {_named(skipping)}"
+        yield (
+            f"{task_name(step, rank).capitalize()} has waited for attempt {shard.attempt + 1} "
+            f"since {_at(shard.time)}{skipped if skipping else ''}; {able}."
+        )
+    if len(waiting) > MAX_RETRIES:
+        yield f"{len(waiting) - MAX_RETRIES} more tasks of step {step.name} wait for another attempt."
+
+
+def _named(workers: Sequence[WorkerRow]) -> str:
+    names = [f"{worker.name} ({'busy' if worker.work else 'idle'})" for worker in workers[:MAX_WORKERS]]
+    more = f" and {len(workers) - MAX_WORKERS} more" if len(workers) > MAX_WORKERS else ""
+    return ", ".join(names) + more
 
 
 def _at(milliseconds: int) -> str:

@@ -10,13 +10,13 @@ from math import ceil
 from threading import Lock
 
 from shardmill.aws import clients
-from shardmill.aws.queues import BATCH
+from shardmill.aws.queues import BATCH, Message
 from shardmill.aws.settings import Settings
 from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
 from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.interruption import hand_back
-from shardmill.engine.tasks.lease import delete_void, lease
+from shardmill.engine.tasks.lease import delete_void, lease, lease_behind
 from shardmill.engine.tasks.report import report
 from shardmill.engine.views.workers import heartbeat_answer, worker_view
 from shardmill.engine.workers import registry
@@ -109,17 +109,30 @@ class DirectTransport:
                     valid = delete_void(self._mill, messages, self._now())
                     self._lanes.release(valid[most:])
                     void, messages = len(valid) < len(messages), valid[:most]
-                leases = (
-                    lease(self._mill, WorkerSession.of(self._active()), messages, self._now())
-                    if messages
-                    else []
-                )
+                leases = self._lease_messages(messages, most) if messages else []
             except Exception:
                 self._lanes.release(messages)
                 raise
             if leases or not left or not (messages or void):
                 return leases
             void = True
+
+    def _lease_messages(self, messages: Sequence[Message], most: int) -> list[Lease]:
+        """Lease the tasks of messages, or of those behind them if others must run all these tasks."""
+        session = WorkerSession.of(self._active())
+        bounced: list[Message] = []
+        leases: list[Lease] = []
+        try:
+            leases = lease(self._mill, session, messages, self._now(), bounced=bounced)
+            if bounced and not leases:
+                hide = {lane.url: lane.hide for lane in self._lanes_of(self._active())}
+                leases = lease_behind(self._mill, session, bounced, most=most, hide=hide, clock=self._now)
+        finally:
+            if leases:
+                self._lanes.release(bounced)
+            else:
+                self._lanes.give_way(bounced)
+        return leases
 
     def _active(self) -> WorkerRow:
         """The row of this worker. Raises Refused if it is suspended or drained."""

@@ -21,6 +21,9 @@ from shardmill.transfer.backoff import Backoff
 log = logging.getLogger("shardmill.worker")
 
 SETTLE_SECONDS = 0.05
+GIVE_WAY_SECONDS = 1.5
+"""Longer than the second in which a worker over HTTP looks into each lane."""
+
 _STILL_EMPTY_SECONDS = 1.0
 _BACKOFF = Backoff(attempts=None, first_delay=0.5, max_delay=15.0)
 
@@ -46,9 +49,16 @@ class _Poll:
     failures: int = 0
     failed_at: float = 0.0
     delay: float = 0.0
+    paused_until: float = float("-inf")
 
     def empty(self, now: float) -> bool:
-        return self.error is not None or (self.empty_from is not None and self.empty_from <= now)
+        if self.error is not None or self.paused_until > now:
+            return True
+        return self.empty_from is not None and self.empty_from <= now
+
+    def wait_left(self, now: float) -> float:
+        """Seconds until this lane may be polled, after an error or a pause."""
+        return max(self.failed_at + self.delay if self.error else 0.0, self.paused_until) - now
 
 
 class Lanes:
@@ -138,7 +148,7 @@ class Lanes:
         with self._changed:
             while not self._closed and self._polls.get(poll.lane) is poll:
                 now = time.monotonic()
-                delay = poll.failed_at + poll.delay - now if poll.error else 0.0
+                delay = poll.wait_left(now)
                 if self._wanted and not poll.arrived and delay <= 0:
                     if self._empty_above(poll.lane.level, now):
                         still_empty = now - poll.seen_empty < _STILL_EMPTY_SECONDS
@@ -188,6 +198,18 @@ class Lanes:
                 "failed to release messages; they become visible again after their visibility timeout",
                 extra={"action": "release-failed", "messages": len(messages), "error": str(error)},
             )
+
+    def give_way(self, messages: Sequence[Message]) -> None:
+        """Release messages that other workers can use, and do not poll their lanes for a moment.
+
+        A pending receive call of this worker would get them again before a worker that polls less often.
+        """
+        queues = {message.queue for message in messages}
+        with self._changed:
+            for poll in self._polls.values():
+                if poll.lane.url in queues:
+                    poll.paused_until = time.monotonic() + GIVE_WAY_SECONDS
+        self.release(messages)
 
     def close(self) -> None:
         """Receive nothing more; messages that still arrive are released."""

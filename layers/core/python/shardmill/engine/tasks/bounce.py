@@ -1,0 +1,71 @@
+"""Bounce tasks: leave those that a worker cannot run, or has failed, to other workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from shardmill.aws.queues import Message
+from shardmill.engine.groups import matching
+from shardmill.engine.groups.matching import WorkerSession
+from shardmill.engine.mill import Mill
+from shardmill.engine.task_id import task_id
+from shardmill.engine.tasks import messages as task_messages
+from shardmill.engine.tasks import unmatched
+from shardmill.store.rows import StepRow
+
+_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 1, 60
+
+
+@dataclass(slots=True)
+class Bounced:
+    """What to do with the messages of bounced tasks; those to `release` are for workers of the same queue."""
+
+    release: list[Message] = field(default_factory=list)
+    hide: list[tuple[Message, int]] = field(default_factory=list)
+    delete: list[Message] = field(default_factory=list)
+
+
+def unsuited(mill: Mill, session: WorkerSession, step: StepRow, ranks: Iterable[int], now: int) -> set[int]:
+    """The tasks that the session cannot run, or failed while another worker can run them."""
+    if matching.ANY not in session.apps and not matching.can_run(
+        session.apps, matching.required_program(step)
+    ):
+        return set(ranks)
+    failed_at = {rank for rank in ranks if session.skip and task_id(step, rank) in session.skip}
+    return {
+        rank
+        for rank in failed_at
+        if matching.other_capable_groups(mill, step, now, session=session, task=task_id(step, rank))
+    }
+
+
+def bounce(
+    mill: Mill, session: WorkerSession, step: StepRow, messages: Mapping[int, Message], now: int
+) -> Bounced:
+    """Decide on the messages of tasks that a session leaves to others.
+
+    A task that a live worker of the queue can run is released at once: a delay would keep an idle worker
+    waiting, and the receiver does not ask for it again. Only a task that no live worker can run is hidden for
+    a growing time. A task that only another group can run is sent there.
+    """
+    if not matching.can_run(session.apps, matching.required_program(step)):
+        unmatched.note_unmatched(mill, step, list(messages), now)
+    rows = matching.group_rows(mill, step.groups, now)
+    bounced = Bounced()
+    for rank, message in messages.items():
+        names = matching.other_capable_groups(mill, step, now, session=session, task=task_id(step, rank))
+        here = {name for name, row in rows.items() if message.queue in row.queues}
+        if not names:
+            bounced.hide.append((message, delay(message.receives)))
+        elif here.isdisjoint(names):
+            task_messages.send(mill, step, [rank], now, to=names)
+            bounced.delete.append(message)
+        else:
+            bounced.release.append(message)
+    return bounced
+
+
+def delay(receives: int) -> int:
+    """Seconds to hide a message that was received so many times and that no live worker can use."""
+    return min(_MAX_DELAY_SECONDS, _FIRST_DELAY_SECONDS << min(receives - 1, 10) if receives else 1)
