@@ -181,7 +181,7 @@ def close_set(runner: JobRunner, number: int) -> None:
     step, ends = runner.row(0), {"success": SET_SIZE * BLOCK_SIZE}
     key = keys.block_set(step.job_id, step.run, step.index, number)
     Table(runner.cloud.clients.dynamodb, runner.cloud.table).update(Update(key).remove("open").add(**ends))
-    runner.mill.jobs.close_block(step, str(number), ends)
+    runner.mill.jobs.close_block(step, str(number), ends, active=0)
 
 
 def test_closed_blocks_are_counted_from_their_totals(runner: JobRunner, faults: Faults) -> None:

@@ -1,4 +1,4 @@
-"""The worker routes of the HTTP API: register, lease, report and heartbeat."""
+"""The worker routes of the HTTP API (register, lease, report and heartbeat), and the queues behind them."""
 
 from __future__ import annotations
 
@@ -41,3 +41,22 @@ def start_tasks(runner: JobRunner, count: int = 3, **job: Any) -> None:
     runner.define({"stepName": "a", "sharding": count, **job.pop("step", {})}, **job)
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+
+
+def message_count(runner: JobRunner, group: str = "default") -> int:
+    """The number of messages in the queues of a group: visible, delayed and in flight."""
+    row = runner.mill.groups.get(group)
+    assert row is not None
+    answers = [
+        runner.cloud.clients.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
+        for queue in row.queues
+    ]
+    return sum(int(value) for each in answers for name, value in each.items() if name.startswith("Approx"))
+
+
+def lose_messages(runner: JobRunner, group: str = "default") -> None:
+    """Delete all messages in the queues of a group."""
+    row = runner.mill.groups.get(group)
+    assert row is not None
+    for queue in row.queues:
+        runner.cloud.clients.sqs.purge_queue(QueueUrl=queue)

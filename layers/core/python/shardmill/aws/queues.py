@@ -188,19 +188,6 @@ class Queues:
         self._client.send_message(QueueUrl=self._dead_queue, MessageBody=message.body)
         self.delete([message])
 
-    def empty(self, url: str) -> bool:
-        """Whether a queue has no messages: available, delayed or in flight. SQS's counts are approximate."""
-        names = [
-            "ApproximateNumberOfMessages",
-            "ApproximateNumberOfMessagesDelayed",
-            "ApproximateNumberOfMessagesNotVisible",
-        ]
-        answer = self._client.get_queue_attributes(QueueUrl=url, AttributeNames=names)  # type: ignore[arg-type]
-        return not any(int(value) for value in answer["Attributes"].values())
-
-    def which_empty(self, urls: Iterable[str]) -> dict[str, bool]:
-        return {url: self.empty(url) for url in urls}
-
 
 @contextmanager
 def _best_effort(action: Literal["delete-messages", "change-visibility"]) -> Iterator[None]:

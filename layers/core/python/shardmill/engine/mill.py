@@ -64,7 +64,6 @@ class Mill:
     recent_steps: TtlCache[tuple[str, int, int], StepRow]
     recent_groups: TtlCache[str, GroupRow]
     recent_workers: TtlCache[MembersPage, tuple[Sequence[WorkerRow], str]]
-    recent_empty: TtlCache[str, bool]
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
@@ -89,7 +88,6 @@ class Mill:
             recent_steps=TtlCache(STEP_CACHE_MS),
             recent_groups=TtlCache(GROUP_CACHE_MS),
             recent_workers=TtlCache(WORKER_CACHE_MS),
-            recent_empty=TtlCache(0),  # shared by the jobs that one tick checks
         )
 
     def forget_workers(self, groups: Iterable[str]) -> None:

@@ -115,6 +115,10 @@ class Block:
     def counts(self) -> Counter[TaskState]:
         return Counter(shard.state for _, shard in self.items())
 
+    def last_end(self) -> int:
+        """When the last task was reported; 0 if none was leased."""
+        return max((shard.time + shard.span for shard in self.shards.values()), default=0)
+
     def compute_ms(self) -> int:
         return sum(shard.span for shard in self.shards.values())
 

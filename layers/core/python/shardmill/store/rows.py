@@ -117,6 +117,10 @@ class StepRow(Row):
     priority: int = 1
     groups: Sequence[str] = field(default_factory=tuple)
     sent_to: Sequence[str] = field(default_factory=tuple)
+    sent_time: int = 0
+    active_time: int = 0
+    checked_time: int = 0
+    checks: int = 0
     token: str = ""
     stopping: bool = False
     ending: bool = False

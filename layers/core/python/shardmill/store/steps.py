@@ -110,6 +110,8 @@ class Steps:
         reason: str = "",
     ) -> StepRow | None:
         update.set(state=state.value, update_time=now)
+        if state is StepState.READY:
+            update.set(sent_time=now)
         update.if_in("state", [source.value for source in sources])
         change = Change(now, state.value, run, actor, reason)
         try:
@@ -124,9 +126,12 @@ class Steps:
         update.set(**{name: True for name, holds in marks.items() if holds})
         return StepRow.from_item(self._table.update(update.if_exists("state"), returns="ALL_NEW"))
 
-    def close_block(self, step: StepRow, member: str, counts: dict[str, int]) -> StepRow:
-        """Remove a finished block (or set of blocks) from the open ones, and add its counts exactly once."""
-        update = self._step_update(step).delete("open", {member}).add(**counts)
+    def close_block(self, step: StepRow, member: str, counts: dict[str, int], *, active: int) -> StepRow:
+        """Remove a finished block (or set of blocks) from the open ones, and add its counts exactly once.
+
+        `active`: when its last task was reported.
+        """
+        update = self._step_update(step).delete("open", {member}).add(**counts).set(active_time=active)
         try:
             return StepRow.from_item(
                 self._table.update(update.if_contains("open", member), returns="ALL_NEW")
@@ -209,9 +214,21 @@ class Steps:
         except ConditionFailed:
             return None
 
-    def mark_sent(self, step: StepRow) -> None:
+    def note_check(self, step: StepRow, *, checked_time: int, checks: int, active_time: int) -> bool:
+        """Note that the delivery of a step's messages is checked; False if the step changed since."""
+        update = self._step_update(step).set(
+            checked_time=checked_time, checks=checks, active_time=active_time or None
+        )
+        update.if_equal(gen=step.gen, state=step.state.value)
+        try:
+            self._table.update(update)
+        except ConditionFailed:
+            return False
+        return True
+
+    def mark_sent(self, step: StepRow, *, now: int) -> None:
         """Note that all messages of a step's present generation have been sent."""
-        update = self._step_update(step).set(resend=False).if_equal(gen=step.gen)
+        update = self._step_update(step).set(resend=False, sent_time=now).if_equal(gen=step.gen)
         try:
             self._table.update(update)
         except ConditionFailed as newer:

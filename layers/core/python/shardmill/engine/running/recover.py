@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
-from shardmill.aws.observability import logger
-from shardmill.aws.queues import lane_of
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import changes, close_step, kill, release
 from shardmill.engine.running.finish import end_job, fail_job
-from shardmill.engine.tasks import completion, fair_share, messages, park
+from shardmill.engine.tasks import completion, delivery, fair_share, park
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
 
@@ -167,7 +165,7 @@ def _recover_open(mill: Mill, step: StepRow, now: int, lookups: Lookups) -> bool
 
 
 def _resend_messages(mill: Mill, step: StepRow, now: int) -> bool:
-    """Send a step's messages again if its queues are empty, a group lost its workers, or a resend crashed.
+    """Send a step's messages again if a group lost its workers, a resend crashed, or they are lost.
 
     Return whether something was sent or changed.
     """
@@ -175,26 +173,13 @@ def _resend_messages(mill: Mill, step: StepRow, now: int) -> bool:
         cause = f"its worker groups no longer exist: {', '.join(step.groups)}"
         close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
         return True
-    renewed: StepRow | None = step
     served_groups = _groups_to_resend_to(mill, step, now)
     if served_groups:
-        renewed = mill.jobs.raise_generation(step, sent_to=served_groups)
-    elif not step.resend:
-        if not _queues_empty(mill, step, now):
-            return False
-        for block in mill.shards.open_blocks(step):
-            completion.after_end(mill, step, block)
-        renewed = mill.jobs.raise_generation(step)
-    if renewed:
-        count = messages.send_open(mill, renewed, now)
-        extra = {
-            "action": "enqueue",
-            "jobId": step.job_id,
-            "run": step.run,
-            "step": step.name,
-            "count": count,
-        }
-        logger.warning("resent the messages of a step", extra=extra)
+        delivery.resend(mill, mill.jobs.raise_generation(step, sent_to=served_groups), now)
+    elif step.resend:
+        delivery.resend(mill, step, now)
+    else:
+        return delivery.check(mill, step, now)
     return True
 
 
@@ -207,9 +192,3 @@ def _groups_to_resend_to(mill: Mill, step: StepRow, now: int) -> list[str]:
     alive = [row.name for row in rows if has_capable_worker(mill, row, need, now)]
     sent_to = set(step.sent_to or step.groups)
     return alive if alive and not sent_to <= set(alive) else []
-
-
-def _queues_empty(mill: Mill, step: StepRow, now: int) -> bool:
-    groups = group_rows(mill, step.groups, now).values()
-    urls = [group.queues[lane_of(step.priority)] for group in groups]
-    return all(mill.recent_empty.get(urls, mill.queues.which_empty, now).values())

@@ -38,7 +38,7 @@ def close_block(mill: Mill, step: StepRow, block: Block) -> None:
         if not empty:
             return
         member = set_of(member)
-    wake(mill, mill.jobs.close_block(step, str(member), counts))
+    wake(mill, mill.jobs.close_block(step, str(member), counts, active=block.last_end()))
 
 
 def close_empty_sets(mill: Mill, step: StepRow, numbers: Iterable[str]) -> StepRow:

@@ -15,8 +15,7 @@ from shardmill.aws.queues import RESEND, Message, Ticket
 from shardmill.engine.groups import matching
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import Mill
-from shardmill.engine.tasks import bounce, completion, holders
-from shardmill.engine.tasks import messages as task_messages
+from shardmill.engine.tasks import bounce, completion, delivery, holders
 from shardmill.engine.tasks.attempts import LOST, store_unreported
 from shardmill.engine.tasks.messages import lease_time, seconds_until
 from shardmill.engine.tasks.retry import Bounce, End, Rules, Settled, Take, Verdict, Wait, on_delivery
@@ -63,11 +62,11 @@ def lease(
     tickets = _parse_tickets(mill, messages)
     steps = _steps(mill, [ticket for ticket, _ in tickets], now)
     blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
-    resends: dict[StepKey, Message] = {}
+    resends: dict[StepKey, list[Message]] = {}
     for ticket, message in tickets:
         step = steps.get(ticket.step_key)
         if ticket.rank == RESEND:
-            resends[ticket.step_key] = message
+            resends.setdefault(ticket.step_key, []).append(message)
             continue
         ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
         if not step or not _is_current(step, ticket) or ticket.rank in ranks:
@@ -80,10 +79,10 @@ def lease(
         if ranks:
             with _keep_partial_batch(batch, key):
                 _lease_block(mill, batch, steps[key], number, ranks)
-    for key, message in resends.items():
+    for key, received in resends.items():
         with _keep_partial_batch(batch, key):
-            _resend(mill, key, now)
-            batch.delete.append(message)
+            delivery.on_message(mill, key, now)
+            batch.delete += received
     if bounced is not None:
         bounced += batch.release
         batch.release = []
@@ -274,12 +273,6 @@ def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
         present = mill.jobs.step(*step.key)
     mill.recent_steps.replace(step.key, step, step.evolve(state=StepState.RUNNING))
     batch.running.add(step.key)
-
-
-def _resend(mill: Mill, key: StepKey, now: int) -> None:
-    step = mill.jobs.step(*key)
-    if step and step.opened and step.resend and not step.stopping:
-        task_messages.send_open(mill, step, now)
 
 
 def delete_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:

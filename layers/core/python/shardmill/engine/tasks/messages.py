@@ -97,7 +97,7 @@ def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
     ranks = list(window.sendable(step, {block.number: block for block in mill.shards.open_blocks(step)}))
     send(mill, step, ranks, now)
     if last:
-        mill.jobs.mark_sent(step)
+        mill.jobs.mark_sent(step, now=now)
     return len(ranks)
 
 
@@ -117,3 +117,10 @@ def request_resend(mill: Mill, step: StepRow, now: int) -> None:
     key = (step.job_id, step.run, step.index)
     delay = STEP_CACHE_MS // 1000 + 1
     send_to(mill, queues_of(mill, step, now)[:1], key, step.gen, [RESEND], delay=delay)
+
+
+def send_check(mill: Mill, step: StepRow, rank: int, now: int) -> None:
+    """Send a message without a task to the queue of a task; see `delivery.check`."""
+    queues = queues_of(mill, step, now)
+    key = (step.job_id, step.run, step.index)
+    send_to(mill, [queues[rank % len(queues)]], key, step.gen, [RESEND])
