@@ -17,7 +17,7 @@ from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import bounce, completion, delivery, holders
 from shardmill.engine.tasks.attempts import LOST, store_unreported
-from shardmill.engine.tasks.messages import lease_time, seconds_until
+from shardmill.engine.tasks.messages import lease_time, postpone, seconds_until
 from shardmill.engine.tasks.retry import Bounce, End, Rules, Settled, Take, Verdict, Wait, on_delivery
 from shardmill.engine.tasks.work_item import Receipt, work_item
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
@@ -227,13 +227,17 @@ def _apply(
     ranks: Mapping[int, Message],
     lease_ms: int,
 ) -> None:
+    waits: list[tuple[int, Message, int]] = []
     for rank, message in ranks.items():
         verdict = verdicts[rank]
         if isinstance(verdict, Take):
             receipt = Receipt(step.run, message.queue, message.handle, verdict.shard, step.gen)
             batch.leases.append(work_item(step, rank, verdict.shard, receipt, lease_ms // 1000))
-        elif isinstance(verdict, Wait):
+        elif isinstance(verdict, Wait) and known[rank].state is TaskState.RUNNING:
             batch.hide.append((message, seconds_until(verdict.ms, 0)))
+        elif isinstance(verdict, Wait):
+            waits.append((rank, message, seconds_until(verdict.ms, 0)))
+    postpone(mill, step, waits, batch.now)
     if _any_taken(verdicts):
         _mark_running(mill, batch, step)
     lost = {

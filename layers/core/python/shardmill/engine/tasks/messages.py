@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shardmill.aws.observability import logger
-from shardmill.aws.queues import RESEND, Ticket, lane_of
+from shardmill.aws.queues import MAX_DELAY_SECONDS, RESEND, Message, Ticket, lane_of
 from shardmill.engine.errors import GroupNotFound
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import STEP_CACHE_MS, Mill
 from shardmill.engine.tasks import window
 from shardmill.store.rows import StepRow
+
+MAX_HIDDEN_WAIT_SECONDS = 30
+"""Up to here, hiding a message is cheaper than sending and deleting one, and few are hidden at a time."""
 
 
 def lease_time(mill: Mill, step: StepRow, now: int) -> int:
@@ -62,6 +65,30 @@ def send_if_possible(mill: Mill, step: StepRow, ranks: Sequence[int], now: int, 
             f"{error}; the next tick ends the step",
             extra={"action": "enqueue", "jobId": step.job_id, "step": step.name},
         )
+
+
+def postpone(mill: Mill, step: StepRow, waits: Iterable[tuple[int, Message, int]], now: int) -> None:
+    """Deliver the messages of waiting tasks (rank, message, seconds) again when they are due.
+
+    A hidden message is in flight, and SQS allows 120,000 of these in a queue; a delayed one is not. So a task
+    with a long wait gets a new, delayed message, and then its old one is deleted. A wait that is longer than
+    SQS delays a message is postponed again.
+    """
+    hidden: list[tuple[Message, int]] = []
+    replaced: list[Message] = []
+    delayed: dict[int, list[int]] = {}
+    for rank, message, seconds in waits:
+        if seconds <= MAX_HIDDEN_WAIT_SECONDS:
+            hidden.append((message, seconds))
+        else:
+            delayed.setdefault(min(seconds, MAX_DELAY_SECONDS), []).append(rank)
+            replaced.append(message)
+    if hidden:
+        mill.queues.hide(hidden)
+    for seconds, ranks in delayed.items():
+        send_if_possible(mill, step, ranks, now, delay=seconds)
+    if replaced:
+        mill.queues.delete(replaced)
 
 
 def send_to(

@@ -238,7 +238,7 @@ def _status_of_duplicate(entries: list[_Entry], entry: _Entry) -> str:
 
 
 def _release_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now: int) -> None:
-    """Delete the messages of ended tasks, and hide those of retried tasks until their retry.
+    """Delete the messages of ended tasks, and postpone those of retried tasks until their retry.
 
     A retried task gets a new message if its own may be unusable: if it ran for most of its lease, another
     worker may have received and hidden the message; if its step's generation changed, the message is void.
@@ -259,7 +259,8 @@ def _release_messages(mill: Mill, step: StepRow, entries: Iterable[_Entry], now:
     if ended:
         mill.queues.delete(ended)
     if usable:
-        mill.queues.hide((e.message, seconds_until(shard.time, now)) for e, shard in usable if e.message)
+        waits = [(e.rank, e.message, seconds_until(shard.time, now)) for e, shard in usable if e.message]
+        messages.postpone(mill, step, waits, now)
     for entry, shard in retried:
         if (entry, shard) not in usable:
             delay = min(seconds_until(shard.time, now), MAX_DELAY_SECONDS)
