@@ -110,6 +110,7 @@ def _quiet_jobs(runner: JobRunner, count: int, now: int, steps: int = 3) -> None
             step = StepRow(job_id, 1, index, f"s{index}", state, "orders", f"t{number}", now - DAY)
             step = step.evolve(
                 update_time=now - DAY,
+                checked_time=now - 60_000,
                 waiting={"0"} if index else frozenset(),
                 groups=["default"],
                 total=1,
@@ -154,4 +155,4 @@ def test_a_look_costs_the_same_however_many_jobs_are_quiet(
     for smaller, larger in pairwise(costs):
         assert all(larger[name] <= smaller[name] * 1.05 for name in larger), costs
     assert costs[-1]["writes"] == 3
-    assert costs[-1]["reads"] < 3
+    assert costs[-1]["reads"] < 4

@@ -76,6 +76,8 @@ def test_a_step_waits_for_messages_that_could_not_be_sent_for_hours(
     runner.define({"stepName": "a", "sharding": 101})
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)
+    runner.later(180)
+    runner.worker.beat([])
     runner.tick(minutes=3)
     assert runner.run(timeout=60)["state"] == "SUCCESS"
 

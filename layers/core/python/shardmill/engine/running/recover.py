@@ -19,6 +19,9 @@ from shardmill.store.rows import JobRow, StepRow
 QUIET_MS = 60_000
 LONG_SILENCE_MS = 600_000
 """How long a step must not have changed until its execution is looked up: AWS allows 15 lookups a second."""
+_TURNS = 12
+"""After a long quiet, the tasks of an open step are read once in so many looks, to find lost messages."""
+_TURN_MS = 3_600_000
 _FAILED_EXECUTION = {"FAILED", "TIMED_OUT", "ABORTED"}
 _UNLIMITED = 1_000_000
 
@@ -66,7 +69,11 @@ def recover_run(mill: Mill, job: JobRow, now: int, lookups: Lookups | None = Non
 
 def recover_open_steps(mill: Mill, steps: Sequence[StepRow], now: int, lookups: Lookups) -> bool:
     """Repeat what is missing for open steps; return whether anything was."""
-    repaired = [_recover_open(mill, step, now, lookups) for step in steps if _is_quiet(step, now)]
+    repaired = [
+        _recover_open(mill, step, now, lookups, in_turn=turn == now // _TURN_MS % (_TURNS * len(steps)))
+        for turn, step in enumerate(steps)
+        if _is_quiet(step, now)
+    ]
     return any(repaired)
 
 
@@ -144,7 +151,8 @@ def _handle_ended_execution(mill: Mill, step: StepRow, now: int, lookups: Lookup
     return True
 
 
-def _recover_open(mill: Mill, step: StepRow, now: int, lookups: Lookups) -> bool:
+def _recover_open(mill: Mill, step: StepRow, now: int, lookups: Lookups, *, in_turn: bool = True) -> bool:
+    """Repeat what is missing for an open step; `in_turn`: also check its messages after a long quiet."""
     # Without a token, its execution may be missing.
     doubtful = not step.token or now - step.update_time > LONG_SILENCE_MS
     if doubtful and _handle_ended_execution(mill, step, now, lookups):
@@ -159,12 +167,12 @@ def _recover_open(mill: Mill, step: StepRow, now: int, lookups: Lookups) -> bool
         return True
     if step.stopping:
         return False
-    resent = _resend_messages(mill, step, now)
+    resent = _resend_messages(mill, step, now, in_turn=in_turn)
     fair_share.grow(mill, step, now)
     return resent
 
 
-def _resend_messages(mill: Mill, step: StepRow, now: int) -> bool:
+def _resend_messages(mill: Mill, step: StepRow, now: int, *, in_turn: bool) -> bool:
     """Send a step's messages again if a group lost its workers, a resend crashed, or they are lost.
 
     Return whether something was sent or changed.
@@ -179,7 +187,7 @@ def _resend_messages(mill: Mill, step: StepRow, now: int) -> bool:
     elif step.resend:
         delivery.resend(mill, step, now)
     else:
-        return delivery.check(mill, step, now)
+        return delivery.check(mill, step, now, in_turn=in_turn)
     return True
 
 

@@ -25,20 +25,21 @@ RESEND_AFTER_MS = RETENTION_SECONDS * 1000 * 10 // 14
 """Messages are sent again while those before them still exist, with four days to spare."""
 
 
-def check(mill: Mill, step: StepRow, now: int) -> bool:
+def check(mill: Mill, step: StepRow, now: int, *, in_turn: bool = True) -> bool:
     """Send a quiet step's messages again before they expire, or check whether they are lost.
 
+    The time between checks doubles while the step stays quiet. After that, the caller gives each step its
+    turn, and only a check that is sent writes the row: so a step that runs or waits for days costs little.
     Return whether anything was sent.
-
-    The time between checks doubles while the step stays quiet, so that one that runs or waits for days costs
-    little.
     """
     if now - (step.sent_time or step.create_time) > RESEND_AFTER_MS:
         resend(mill, mill.jobs.raise_generation(step), now)
         return True
     quiet_since = max(step.update_time, step.active_time, step.sent_time)
     checks = step.checks if step.checked_time > quiet_since else 0
-    if now < max(quiet_since, step.checked_time) + min(FIRST_CHECK_MS << min(checks, 20), MAX_CHECK_MS):
+    long_quiet = now - quiet_since > MAX_CHECK_MS
+    interval = min(FIRST_CHECK_MS << min(checks, 20), MAX_CHECK_MS)
+    if not in_turn if long_quiet else now < max(quiet_since, step.checked_time) + interval:
         return False
     blocks = list(mill.shards.open_blocks(step))
     for block in blocks:
@@ -47,9 +48,11 @@ def check(mill: Mill, step: StepRow, now: int) -> bool:
     if active > quiet_since:
         checks = 0
     waiting = _first_waiting(mill, step, blocks, now)
+    lost = waiting is not None and active + FIRST_CHECK_MS <= now and _any_capable_worker(mill, step, now)
+    if long_quiet and (not lost or now < step.checked_time + MAX_CHECK_MS):
+        return False
     noted = mill.jobs.note_check(step, checked_time=now, checks=checks + 1, active_time=active)
-    lost = noted and waiting is not None and active + FIRST_CHECK_MS <= now
-    if not lost or waiting is None or not _any_capable_worker(mill, step, now):
+    if not noted or not lost or waiting is None:
         return False
     messages.send_check(mill, step, waiting, now)
     return True
