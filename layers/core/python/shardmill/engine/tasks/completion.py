@@ -50,7 +50,7 @@ def close_empty_sets(mill: Mill, step: StepRow, numbers: Iterable[str]) -> StepR
     if step.two_levels:
         for number, part in mill.shards.sets(step, map(int, step.open & set(numbers))).items():
             if not part.open:
-                step = mill.jobs.close_block(step, str(number), part.counts)
+                step = mill.jobs.close_block(step, str(number), part.counts, active=step.active_time)
     return step
 
 
