@@ -239,6 +239,39 @@ def test_only_the_patched_sleeps_change() -> None:
     assert Service.time.name == "time"
 
 
+def test_ended_executions_keep_their_history() -> None:
+    count = emulator_quirks.KEPT_EXECUTIONS + 1
+    program = f"""
+from ministack.services import stepfunctions as s
+for n in range({count}):
+    arn = f"arn:aws:states:us-east-1:000000000000:execution:m:{{n}}"
+    s._executions[arn] = execution = dict(executionArn=arn, stateMachineArn="m", name=str(n), input="{{}}")
+    execution.update(startDate="2026-01-01T00:00:00Z", events=[])
+    s._fail_execution(execution, "e", "c")
+print(sum(1 for each in s._executions.all_values() if each["events"]))"""
+    assert run_python(program) == str(count)
+
+
+def test_every_invocation_leaves_a_log_stream_and_points_of_metrics() -> None:
+    count = 2 * emulator_quirks.KEPT_POINTS + 1
+    program = f"""
+from ministack.services import cloudwatch, cloudwatch_logs, lambda_svc
+for n in range({count}):
+    lambda_svc._emit_lambda_logs({{"FunctionName": "f"}}, str(n), "x", False, 1)
+    cloudwatch.record_metric("AWS/Lambda", "Duration", n)
+(group,), (points,) = cloudwatch_logs._log_groups.all_values(), cloudwatch._metrics.all_values()
+print(len(group["streams"]), len(points))"""
+    assert run_python(program) == f"{count} {count}"
+
+
+def test_every_event_is_kept() -> None:
+    program = (
+        "from ministack.services import eventbridge as e; entries = [{'Source': 's', 'Detail': '{}'}] * 10; "
+        "[e._put_events({'Entries': entries}) for _ in range(5)]; print(len(e._events_log_list()))"
+    )
+    assert run_python(program) == "50"
+
+
 def test_state_is_deep_copied_and_written_as_json() -> None:
     program = (
         "import inspect; from ministack.core import persistence; from ministack.services import dynamodb; "

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from shardmill.local import emulator_quirks
+from shardmill.local.emulator_quirks import EndedExecutions
 from shardmill.local.journal import Journal, Record, encoded
 from shardmill.local.recorded_changes import RecordedChanges
+from support.waits import run_until
 
 MODULES = ("dynamodb", "stepfunctions", "sqs")
 TABLE = {
@@ -56,6 +59,7 @@ class Services:
         for module, names in (
             (self.dynamodb, ("_set_item", "_remove_item")),
             (self.stepfunctions, ("_emit_execution_status_event", "_run_execution")),
+            (self.stepfunctions, ("_invoke_with_callback", "_execute_wait")),
             (self.sqs, ("_act_send_message", "_delete_messages_for_esm")),
         ):
             for name in names:
@@ -77,6 +81,13 @@ class Services:
 
     def queue(self, action: str, **data: Any) -> Any:
         return self.call(self.sqs, f"AmazonSQS.{action}", **data)
+
+    def states(self, action: str, **data: Any) -> Any:
+        return self.call(self.stepfunctions, f"AWSStepFunctions.{action}", **data)
+
+    def machine(self) -> str:
+        definition = {"name": "m", "definition": json.dumps(MACHINE), "roleArn": "arn:aws:iam::0:role/r"}
+        return str(self.states("CreateStateMachine", **definition)["stateMachineArn"])
 
     def snapshot(self) -> None:
         self.base = [copy.deepcopy(module.get_state()) for module in self.modules]
@@ -178,19 +189,11 @@ def test_rows_of_an_unknown_table_are_left_out(services: Services) -> None:
 
 
 def test_executions_keep_their_names_and_ends(services: Services) -> None:
-    def states(action: str, **data: Any) -> Any:
-        return services.call(services.stepfunctions, f"AWSStepFunctions.{action}", **data)
-
-    machine = states(
-        "CreateStateMachine", name="m", definition=json.dumps(MACHINE), roleArn="arn:aws:iam::0:role/r"
-    )
+    states, machine = services.states, services.machine()
     services.snapshot()
-    ran: list[str] = []
-    services.stepfunctions._run_execution = ran.append
+    services.stepfunctions._run_execution = id
     arns = [
-        states("StartExecution", stateMachineArn=machine["stateMachineArn"], name=name, input="{}")[
-            "executionArn"
-        ]
+        states("StartExecution", stateMachineArn=machine, name=name, input="{}")["executionArn"]
         for name in ("running", "stopped")
     ]
     states("StopExecution", executionArn=arns[1], cause="the Job was ended")
@@ -199,7 +202,67 @@ def test_executions_keep_their_names_and_ends(services: Services) -> None:
     assert status == ["RUNNING", "ABORTED"]
     assert states("GetExecutionHistory", executionArn=arns[0])["events"][0]["type"] == "ExecutionStarted"
     with pytest.raises(AssertionError, match="ExecutionAlreadyExists"):
-        states("StartExecution", stateMachineArn=machine["stateMachineArn"], name="stopped", input="{}")
+        states("StartExecution", stateMachineArn=machine, name="stopped", input="{}")
+
+
+def ended_executions(services: Services, machine: str, count: int) -> list[str]:
+    """The ARNs of executions that were stopped, after one that still runs."""
+    services.stepfunctions._run_execution = id
+    arns = [
+        services.states("StartExecution", stateMachineArn=machine, name=str(number), input='{"a": 1}')
+        for number in range(count + 1)
+    ]
+    for each in arns[1:]:
+        services.states("StopExecution", executionArn=each["executionArn"], cause="enough")
+    return [each["executionArn"] for each in arns]
+
+
+def kept_inputs(services: Services, arns: list[str]) -> list[bool]:
+    return [bool(services.states("DescribeExecution", executionArn=arn)["input"]) for arn in arns]
+
+
+@pytest.mark.parametrize("saved", ["never", "before the end", "after the end"])
+def test_only_the_latest_ended_executions_keep_their_data(
+    services: Services, monkeypatch: pytest.MonkeyPatch, saved: str
+) -> None:
+    monkeypatch.setattr(emulator_quirks, "KEPT_EXECUTIONS", 2)
+    EndedExecutions(services.stepfunctions)
+    machine = services.machine()
+    services.snapshot()
+    arns = ended_executions(services, machine, 5)
+    expected = [True, False, False, False, True, True]
+    assert kept_inputs(services, arns) == expected
+    if saved == "after the end":
+        services.snapshot()
+        services.journal.lines.clear()
+    if saved != "never":
+        services.restart()
+        emulator_quirks.InterruptedExecutions(services.stepfunctions).find()
+        EndedExecutions(services.stepfunctions).find()
+        assert kept_inputs(services, arns) == expected
+    status = [services.states("DescribeExecution", executionArn=arn)["status"] for arn in arns]
+    assert status == ["RUNNING"] + 5 * ["ABORTED"]
+    assert services.states("GetExecutionHistory", executionArn=arns[1])["events"] == []
+    assert services.states("StopExecution", executionArn=arns[1])["stopDate"]
+    assert len(services.states("ListExecutions", stateMachineArn=machine)["executions"]) == 6
+    with pytest.raises(AssertionError, match="ExecutionAlreadyExists"):
+        services.states("StartExecution", stateMachineArn=machine, name="1", input="{}")
+
+
+def test_the_thread_of_a_stopped_execution_does_not_bring_its_data_back(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emulator_quirks, "KEPT_EXECUTIONS", 0)
+    EndedExecutions(services.stepfunctions)
+    machine, seen = services.machine(), list[Any]()
+    services.stepfunctions._run_execution = lambda arn: seen.append(services.stepfunctions._executions[arn])
+    start = {"stateMachineArn": machine, "name": "a", "input": "{}"}
+    arn = services.states("StartExecution", **start)["executionArn"]
+    run_until(lambda: bool(seen))
+    services.states("StopExecution", executionArn=arn)
+    services.stepfunctions._fail_execution(seen[0], "States.Timeout", "too late")
+    described = services.states("DescribeExecution", executionArn=arn)
+    assert (described["status"], described["input"]) == ("ABORTED", None)
 
 
 def bodies(services: Services, url: str) -> list[str]:

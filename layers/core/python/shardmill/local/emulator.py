@@ -53,6 +53,7 @@ class _State:
     journal: Journal
     changes: RecordedChanges
     interrupted: emulator_quirks.InterruptedExecutions
+    ended: emulator_quirks.EndedExecutions
     snapshots: Snapshots
 
     @classmethod
@@ -62,7 +63,8 @@ class _State:
         saved = StateFiles(app, folder)
         changes = RecordedChanges(journal, *services)
         interrupted = emulator_quirks.InterruptedExecutions(app._get_module("stepfunctions"))
-        return cls(saved, journal, changes, interrupted, Snapshots(saved, journal))
+        ended = emulator_quirks.EndedExecutions(app._get_module("stepfunctions"))
+        return cls(saved, journal, changes, interrupted, ended, Snapshots(saved, journal))
 
     def restore(self) -> None:
         """Load the saved state, or exit if it is corrupt; start saving only then, to overwrite nothing."""
@@ -75,6 +77,7 @@ class _State:
             sys.stderr.flush()
             os._exit(CORRUPT_STATE_EXIT_CODE)
         self.interrupted.find()
+        self.ended.find()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _save_and_exit, self.snapshots)
@@ -119,7 +122,11 @@ def main() -> None:
     emulator_quirks.unlock_stacks(import_module("ministack.services.cloudformation"))
     emulator_quirks.skip_start_delay(stepfunctions)
     emulator_quirks.shorten_receive_polling(import_module("ministack.services.sqs"))
-    share_processes(app._get_module("lambda_svc"), import_module("ministack.core.lambda_runtime"))
+    functions = app._get_module("lambda_svc")
+    emulator_quirks.keep_no_events(import_module("ministack.services.eventbridge"))
+    emulator_quirks.limit_log_streams(functions, import_module("ministack.services.cloudwatch_logs"))
+    emulator_quirks.limit_metrics(import_module("ministack.services.cloudwatch"))
+    share_processes(functions, import_module("ministack.core.lambda_runtime"))
     _raise_descriptor_limit()
     state = _State.of(app, Path(os.environ["STATE_DIR"]))
     app._load_persisted_state = state.restore

@@ -10,6 +10,7 @@ import contextvars
 import json
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +22,9 @@ START_DELAY = 0.15
 POLL_SECONDS = 0.01
 RESTARTED = "States.ServiceRestart"
 RESUMED_TOGETHER = 2
+KEPT_EXECUTIONS = 100
+KEPT_LOG_STREAMS = 50
+KEPT_POINTS = 500
 PERSISTED_SERVICES = frozenset(
     {"apigateway", "cloudformation", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs", "stepfunctions"}
     | {"secretsmanager", "sns", "ssm"}
@@ -156,6 +160,82 @@ def _run_in_scope(arn: str, run: Callable[[str], None]) -> None:
     context.run(responses.set_request_account_id, account)
     context.run(responses.set_request_region, region)
     threading.Thread(target=context.run, args=(run, arn), daemon=True, name=arn).start()
+
+
+class EndedExecutions:
+    """Executions that have ended, of which only the latest keep their input, output and history.
+
+    MiniStack keeps everything until its state is deleted; AWS for 90 days. Names stay taken, as there."""
+
+    def __init__(self, stepfunctions: Any) -> None:
+        self._executions = stepfunctions._executions
+        self._latest: deque[dict[str, Any]] = deque()
+        emit = stepfunctions._emit_execution_status_event
+
+        def emit_and_note(execution: dict[str, Any]) -> None:
+            emit(execution)
+            if execution["status"] != "RUNNING":
+                self._note(execution)
+
+        stepfunctions._emit_execution_status_event = emit_and_note
+
+    def find(self) -> None:
+        """Find them after the state was restored and the interrupted ones were told apart."""
+        known = self._executions.all_values()
+        ended = [each for each in known if each["status"] != "RUNNING" and each["input"] is not None]
+        for execution in sorted(ended, key=lambda each: str(each["stopDate"])):
+            self._note(execution)
+
+    def _note(self, execution: dict[str, Any]) -> None:
+        self._latest.append(execution)
+        while len(self._latest) > KEPT_EXECUTIONS:
+            self._reduce(self._latest.popleft())
+
+    def _reduce(self, execution: dict[str, Any]) -> None:
+        """Replace it at once rather than change it: a snapshot may be taken at any moment, and the thread of
+        a stopped execution may still add events."""
+        arn = execution["executionArn"]
+        region, account = arn.split(":")[3:5]
+        if self._executions.get_scoped(account, region, arn) is execution:
+            self._executions.set_scoped(account, region, arn, _reduced(execution))
+
+
+def _reduced(execution: dict[str, Any]) -> dict[str, Any]:
+    names = ("executionArn", "stateMachineArn", "name", "status", "startDate", "stopDate", "error")
+    return {name: execution.get(name) for name in names} | {"input": None, "output": None, "events": []}
+
+
+def keep_no_events(eventbridge: Any) -> None:
+    """Append events to a new list each time: MiniStack keeps all in one, which nothing reads."""
+    eventbridge._events_log_list = list
+
+
+def limit_log_streams(functions: Any, logs: Any) -> None:
+    """Keep the latest log streams of each group: MiniStack makes one for every invocation, and keeps all."""
+    emit = functions._emit_lambda_logs
+
+    def emit_and_remove(*arguments: Any, **options: Any) -> None:
+        emit(*arguments, **options)
+        with logs._log_events_lock:
+            for group in logs._log_groups.all_values():
+                streams = group["streams"]
+                for name in list(streams)[:-KEPT_LOG_STREAMS]:
+                    del streams[name]
+
+    functions._emit_lambda_logs = emit_and_remove
+
+
+def limit_metrics(metrics: Any) -> None:
+    """Keep the latest points of each metric: MiniStack keeps those of two weeks, several per invocation."""
+    find = metrics._metric_bucket
+
+    def find_and_remove(key: Any) -> list[Any]:
+        points: list[Any] = find(key)
+        if len(points) >= 2 * KEPT_POINTS:
+            del points[:-KEPT_POINTS]
+        return points
+
+    metrics._metric_bucket = find_and_remove
 
 
 def unlock_stacks(cloudformation: Any) -> None:
