@@ -264,6 +264,13 @@ print(len(group["streams"]), len(points))"""
     assert run_python(program) == f"{count} {count}"
 
 
+def test_the_requests_of_transactions_are_kept() -> None:
+    program = "import inspect; from ministack.services import dynamodb as d; print(inspect.getsource(d))"
+    source = run_python(program)
+    assert 'signature = {k: v for k, v in data.items() if k != "ClientRequestToken"}' in source
+    assert '_txn_token_store(crt, {"signature": signature' in source
+
+
 def test_every_event_is_kept() -> None:
     program = (
         "from ministack.services import eventbridge as e; entries = [{'Source': 's', 'Detail': '{}'}] * 10; "

@@ -55,3 +55,25 @@ def test_events_are_delivered_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
         assert (status, json.loads(body)["FailedEntryCount"]) == (200, 0)
     assert len(delivered) == 3
     assert events._events_log.all_values() == []
+
+
+def test_a_transaction_is_repeated_with_its_token_and_not_with_another_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dynamodb = service(monkeypatch, "dynamodb", "_txn_token_store")
+    emulator_quirks.keep_transaction_digests(dynamodb)
+    key = {"KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}], "TableName": "rows"}
+    attributes = [{"AttributeName": "pk", "AttributeType": "S"}]
+    dynamodb._create_table(key | {"AttributeDefinitions": attributes, "BillingMode": "PAY_PER_REQUEST"})
+
+    def transact(value: str) -> str:
+        put = {"TableName": "rows", "Item": {"pk": {"S": value}}}
+        put["ConditionExpression"] = "attribute_not_exists(pk)"
+        request = {"ClientRequestToken": "token", "TransactItems": [{"Put": put}]}
+        status, _, body = dynamodb._transact_write_items(request)
+        return "done" if status == 200 else str(json.loads(body)["__type"]).rpartition("#")[2]
+
+    assert [transact(value) for value in "aab"] == ["done", "done", "IdempotentParameterMismatchException"]
+    (kept,) = dynamodb._txn_idempotency.all_values()
+    assert not isinstance(kept["signature"], dict)
+    dynamodb.reset()

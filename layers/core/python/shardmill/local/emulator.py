@@ -123,6 +123,7 @@ def main() -> None:
     emulator_quirks.skip_start_delay(stepfunctions)
     emulator_quirks.shorten_receive_polling(import_module("ministack.services.sqs"))
     functions = app._get_module("lambda_svc")
+    emulator_quirks.keep_transaction_digests(app._get_module("dynamodb"))
     emulator_quirks.keep_no_events(import_module("ministack.services.eventbridge"))
     emulator_quirks.limit_log_streams(functions, import_module("ministack.services.cloudwatch_logs"))
     emulator_quirks.limit_metrics(import_module("ministack.services.cloudwatch"))

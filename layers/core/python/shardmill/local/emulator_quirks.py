@@ -7,6 +7,7 @@ Functions that take a module of MiniStack are called in its process before it se
 from __future__ import annotations
 
 import contextvars
+import hashlib
 import json
 import threading
 import uuid
@@ -236,6 +237,35 @@ def limit_metrics(metrics: Any) -> None:
         return points
 
     metrics._metric_bucket = find_and_remove
+
+
+class _Digest:
+    """Equal to the request it was made of, without keeping it."""
+
+    __slots__ = ("_digest",)
+
+    def __init__(self, request: Any) -> None:
+        self._digest = _digest(request)
+
+    def __eq__(self, request: object) -> bool:
+        return self._digest == _digest(request)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _digest(request: Any) -> bytes:
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).digest()
+
+
+def keep_transaction_digests(dynamodb: Any) -> None:
+    """Keep a digest of each transaction for the ten minutes in which its token may be repeated: MiniStack
+    keeps the request, more memory than the rows that it writes."""
+    store = dynamodb._txn_token_store
+
+    def store_digest(token: str, entry: dict[str, Any]) -> None:
+        store(token, entry | {"signature": _Digest(entry["signature"])})
+
+    dynamodb._txn_token_store = store_digest
 
 
 def unlock_stacks(cloudformation: Any) -> None:
