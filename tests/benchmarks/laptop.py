@@ -1,10 +1,11 @@
-"""The laptop cloud: startup, latency, throughput, a chain of steps, and fairness."""
+"""The laptop cloud: startup, memory, latency, throughput, a chain of steps, and fairness."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from benchmarks import plain
 from benchmarks.result import Result
 from support.laptop import Laptop, start_laptop
+from support.processes import descendants
 
 ENDS = {"SUCCESS", "FAILED", "KILLED", "SUSPENDED"}
 
@@ -20,6 +22,10 @@ def measure(folder: Path) -> Iterator[Result]:
     started = time.perf_counter()
     with start_laptop(folder) as laptop:
         yield Result("`shardmill dev` from start to ready", time.perf_counter() - started, "s", at_most=5)
+        time.sleep(20)
+        yield Result(
+            "memory of an idle `dev` with one worker, 20 s after ready", _memory(laptop), "MB", at_most=500
+        )
         _run(laptop, "warm", [{"stepName": "a", "sharding": 50}])
         first = [_to_first_task(laptop, n) for n in range(15)]
         yield Result("submit to first task, median", statistics.median(first), "s", at_most=0.3)
@@ -37,6 +43,16 @@ def measure(folder: Path) -> Iterator[Result]:
         yield Result("chain of 100 one-task steps", _run(laptop, "chain", chain), "s", at_most=4)
         yield Result("200 one-task jobs submitted at once", _many_jobs(laptop, 200), "s", at_most=8)
         yield Result("a job of 10 tasks beside one of 10,000, relative to alone", _fairness(laptop), "x")
+
+
+def _memory(laptop: Laptop) -> float:
+    """Megabytes of all processes of `dev`, with the pages that several share counted once (PSS)."""
+    kilobytes = 0
+    for pid in {laptop.process.pid, *descendants(laptop.process.pid)}:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            kilobytes += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return kilobytes / 1024
 
 
 def _run(laptop: Laptop, name: str, steps: list[dict[str, Any]]) -> float:
@@ -63,6 +79,7 @@ def _many_jobs(laptop: Laptop, count: int) -> float:
     while True:
         time.sleep(0.5)
         jobs = laptop.request("GET", f"/v1/jobs?jobName=many&limit={count}").json()["items"]
+        assert len(jobs) == count, "a page contains all"
         if all(job["state"] in ENDS for job in jobs):
             assert {job["state"] for job in jobs} == {"SUCCESS"}
             return max(datetime.fromisoformat(job["completedTime"]).timestamp() for job in jobs) - started
