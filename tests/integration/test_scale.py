@@ -59,6 +59,7 @@ def test_a_job_writes_the_documented_units_to_each_partition(runner: JobRunner) 
     runner.define({"stepName": "a"})
     with Faults(weigh=True) as faults:
         runner.submit()
+        runner.cloud.run_until(lambda: runner.row(0).token)  # a task may end before its execution waits
         runner.run()
         runner.cloud.deliver_job_ends()
         measured: Counter[str] = Counter()
