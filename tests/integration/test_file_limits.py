@@ -71,7 +71,7 @@ def test_an_upstream_step_is_read_once_for_all_files_of_a_task(
     [lease] = runner.take(1)
     faults.meter.calls.clear()
     file_worker.ask(lease, prepare=True)
-    assert faults.meter.calls["dynamodb.Query"] == 2, "the blocks of the step, and what they left"
+    assert faults.meter.calls["dynamodb.Query"] == 1, "what the tasks of its one block left"
     assert file_worker.fetch(lease) == {name: name.encode() for name in names}
 
 

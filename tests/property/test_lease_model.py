@@ -55,6 +55,7 @@ from shardmill.model.worker import (
 from shardmill.store import keys
 from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
+from shardmill.store.tasks import keys as task_keys
 from support.aws_rules.faults import Faults
 from support.aws_rules.queues import Receipts
 from support.aws_rules.stale_reads import StaleReads, stale_reads
@@ -584,7 +585,7 @@ class LeaseMachine(RuleBasedStateMachine):
         now = self.clock()
         for step in self.steps:
             for number in range(block_count(step.total)):
-                row = self._row(keys.block(step.job_id, step.run, step.index, number))
+                row = self._row(task_keys.block(step.job_id, step.run, step.index, number))
                 for at in range(block_size(step.total, number)):
                     task = self.model.tasks[task_id(step, number * BLOCK_SIZE + at)]
                     shard = Shard.decode(row[str(at)]) if str(at) in row else Shard()

@@ -22,9 +22,9 @@ from shardmill.engine.orchestrate import act
 from shardmill.engine.running.close_step import StepLost, StillOpen
 from shardmill.model.actor import Actor
 from shardmill.model.worker import GroupRequest, Lease
-from shardmill.store import keys
 from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.tasks import keys as task_keys
 from support.aws_rules.call import ProcessKilled
 from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.moto.cloud import Cloud
@@ -176,5 +176,5 @@ class RaceEnvironment:
 
 
 def block_key(step: StepRow, number: int) -> tuple[str, str]:
-    key = keys.block(step.job_id, step.run, step.index, number)
+    key = task_keys.block(step.job_id, step.run, step.index, number)
     return key["pk"], key["sk"]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from shardmill.model import blocks
 from shardmill.model.blocks import Block, Shard
 from shardmill.model.states import TaskState
-from shardmill.store import keys
+from shardmill.store.tasks import keys as task_keys
 
 totals = st.integers(1, blocks.MAX_SHARDS)
 shards = st.builds(
@@ -65,12 +65,12 @@ def test_a_million_shards_stay_within_the_quotas() -> None:
 
     state = json.dumps({"ranges": blocks.ranges(total), "sets": list(range(blocks.set_count(total)))})
     assert len(state) * 3 < 256_000
-    assert len(keys.block("x" * 36, 1, 1999, 15_624)["pk"]) < 100
+    assert len(task_keys.block("x" * 36, 1, 1999, 15_624)["pk"]) < 100
 
 
 def test_a_full_block_of_ended_tasks_costs_two_write_units() -> None:
     ended = Shard(TaskState.SUCCESS, attempt=1, worker="k3f9q2ab.1", time=1_800_000_000_000, span=30_000)
-    key = keys.block("c779a7f7-953d-4079-8388-591ee2065bad", 1, 12, 15_624)
+    key = task_keys.block("c779a7f7-953d-4079-8388-591ee2065bad", 1, 12, 15_624)
     item = {**key, **{str(slot): ended.encode() for slot in range(blocks.BLOCK_SIZE)}}
     assert sum(len(name) + len(value) for name, value in item.items()) <= 2048
 

@@ -9,9 +9,10 @@ import pytest
 
 import shardmill
 from shardmill.store import group_keys, indexes, keys
+from shardmill.store.tasks import keys as task_keys
 
 SOURCE = Path(shardmill.__file__).parent
-HOMES = {"store/keys.py", "store/group_keys.py", "store/indexes.py"}
+HOMES = {"store/keys.py", "store/group_keys.py", "store/indexes.py", "store/tasks/keys.py"}
 ATTRIBUTES = {"pk", "sk", "lk", "ls", "nk", "tk", "dk", "da"}
 PREFIXES = ("DEF#", "SCHED#", "SKIP#", "RUN#", "EDGE#", "NAME#", "JOB#", "T#", "WORKER#", "GROUP#", "SLOTS#")
 EXPRESSIONS = {"store/table.py", "store/update.py"}  # `#` begins a placeholder there
@@ -49,9 +50,9 @@ def test_parsers_invert_keys() -> None:
     assert keys.parse_backfill(keys.backfill("job", "daily", 12)) == ("job", "daily", 12)
     assert keys.parse_skip(keys.skip("job", "daily", -5)) == -5
     assert keys.parse_job(keys.deadline("id")) == keys.parse_job(keys.step("id", 1, 2)) == "id"
-    assert keys.parse_set(keys.block_set("id", 1, 2, 3)) == 3
-    assert keys.parse_block(keys.block("id", 1, 2, 700)) == 700
-    assert keys.parse_output(keys.output("id", 1, 2, 64_001, 3)) == (64_001, 3)
+    assert task_keys.parse_set(task_keys.block_set("id", 1, 2, 3)) == 3
+    assert task_keys.parse_block(task_keys.block("id", 1, 2, 700)) == 700
+    assert task_keys.parse_output(task_keys.output("id", 1, 2, 64_001, 3)) == (64_001, 3)
     assert keys.parse_step_reference(keys.step_reference(("id", 1, 2))) == ("id", 1, 2)
     assert keys.parse_run_reference(keys.run_reference("id", 2)) == ("id", 2)
     assert group_keys.parse_giant(group_keys.giant("group", ("id", 1, 2))) == ("id", 1, 2)

@@ -1,4 +1,4 @@
-"""DynamoDB keys: with `group_keys` the only module that spells a key; `indexes` has those of the indexes.
+"""DynamoDB keys; those of groups are in `group_keys`, of tasks in `tasks.keys`, of the indexes in `indexes`.
 
 Definitions, schedules, groups, workers and the identity of a job are keyed by name. All other rows of a job
 are keyed by its id and run, so that rows of an earlier job with the same name are never read by accident.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-from shardmill.model.blocks import block_of, set_of
 
 Key = dict[str, str]
 Partition = tuple[str, str]
@@ -30,8 +28,6 @@ _CHILD = "child#"
 _SCHEDULE = "s#"
 _BACKFILL = "b#"
 _WAITER = "waiter#"
-_BLOCK = "b"
-_OUTPUT = "o"
 _MAX_TIME = 10**14
 _MAX_VERSION = 10**8 - 1
 MAX_STEP = 99_999
@@ -225,59 +221,6 @@ def run_reference(job_id: str, run: int) -> str:
 def parse_run_reference(text: str) -> tuple[str, int]:
     job_id, run = text.split("#")
     return job_id, int(run)
-
-
-def _tasks(job_id: str, run: int, step: int, set_number: int) -> str:
-    return f"T#{job_id}#{run}#{step}#{set_number}"
-
-
-def block_set(job_id: str, run: int, step: int, number: int) -> Key:
-    return {"pk": _tasks(job_id, run, step, number), "sk": "set"}
-
-
-def parse_set(item: Mapping[str, Any]) -> int:
-    """The number of the set that a row belongs to."""
-    return int(item["pk"].rsplit("#", 1)[1])
-
-
-def block(job_id: str, run: int, step: int, number: int) -> Key:
-    return {"pk": _tasks(job_id, run, step, set_of(number)), "sk": f"{_BLOCK}{number:05d}"}
-
-
-BLOCKS = prefix(_BLOCK)
-
-
-def parse_block(item: Mapping[str, Any]) -> int:
-    """The number of a block."""
-    return int(item["sk"].removeprefix(_BLOCK))
-
-
-def attempt(job_id: str, run: int, step: int, rank: int, attempt: int, worker: str, outcome: str) -> Key:
-    """A report on an attempt; worker and outcome are in the key: a late or false one overwrites nothing."""
-    partition = _tasks(job_id, run, step, set_of(block_of(rank)))
-    return {"pk": partition, "sk": f"{_attempts(rank)}{attempt:05d}#{worker}#{outcome}"}
-
-
-def attempts_of(rank: int) -> tuple[str, str]:
-    return prefix(_attempts(rank))
-
-
-def _attempts(rank: int) -> str:
-    return f"a{rank:06d}#"
-
-
-def output(job_id: str, run: int, step: int, rank: int, attempt: int) -> Key:
-    partition = _tasks(job_id, run, step, set_of(block_of(rank)))
-    return {"pk": partition, "sk": f"{_OUTPUT}{rank:06d}#{attempt:05d}"}
-
-
-OUTPUTS = prefix(_OUTPUT)
-
-
-def parse_output(item: Mapping[str, Any]) -> tuple[int, int]:
-    """The rank and the attempt of an output."""
-    rank, attempt = item["sk"].removeprefix(_OUTPUT).split("#")
-    return int(rank), int(attempt)
 
 
 def worker(worker_id: str) -> Key:

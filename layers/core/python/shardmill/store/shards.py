@@ -1,18 +1,17 @@
-"""The blocks of a step's tasks, their sets, and the attempts and outputs of tasks."""
+"""The blocks of a step's tasks, and their sets."""
 
 from __future__ import annotations
 
-import json
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
 
 from shardmill.model.blocks import (
     Block,
     Shard,
-    block_of,
+    block_count,
     block_size,
     blocks_of_set,
     set_count,
@@ -22,12 +21,14 @@ from shardmill.model.blocks import (
 from shardmill.model.errors import Transient
 from shardmill.model.states import TaskState
 from shardmill.store import keys
-from shardmill.store.codec import to_json
 from shardmill.store.rows import StepRow
-from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.table import ConditionFailed
+from shardmill.store.tasks import keys as task_keys
+from shardmill.store.tasks.results import TaskResults, partitions_of
 from shardmill.store.update import Item, Update
 
-FEW_BLOCKS = 16
+FEW_BLOCKS = 1_024
+"""So many blocks are read by their keys, 100 in a call; more by a query for each partition of the step."""
 _ENDS = {"success": TaskState.SUCCESS, "failed": TaskState.FAILED, "killed": TaskState.KILLED}
 
 
@@ -53,17 +54,8 @@ class BlockSet:
         return {**{name: self.ends[state] for name, state in _ENDS.items()}, "compute_ms": self.compute_ms}
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
-    """The output of an attempt: a small value, and the descriptions of the files that it stored."""
-
-    output: Any = None
-    files: Sequence[dict[str, Any]] = ()
-
-
-class Shards:
-    def __init__(self, table: Table) -> None:
-        self._table = table
+class Shards(TaskResults):
+    """Blocks and sets, and, by inheritance, the attempts and outputs of tasks."""
 
     def change(
         self,
@@ -79,7 +71,7 @@ class Shards:
         Returns the new block. Raises BlockChanged with the present block, and changes nothing, if a value
         differs or, with `unswept`, if the block is swept.
         """
-        update = Update(keys.block(step.job_id, step.run, step.index, number))
+        update = Update(task_keys.block(*step.key, number))
         update.set_all({_slot(rank): shard.encode() for rank, shard in wanted.items()})
         update.if_all_equal(
             {_slot(rank): shard.encode() if shard else None for rank, shard in expected.items()}
@@ -90,7 +82,7 @@ class Shards:
 
     def sweep(self, step: StepRow, block: Block, wanted: Mapping[int, Shard]) -> Block:
         """Mark a block so that none of its tasks can be leased, and set the final values of some shards."""
-        update = Update(keys.block(step.job_id, step.run, step.index, block.number)).set(swept=True)
+        update = Update(task_keys.block(*step.key, block.number)).set(swept=True)
         update.set_all({_slot(rank): shard.encode() for rank, shard in wanted.items()})
         update.if_all_equal({_slot(rank): block[rank].encode() for rank in wanted})
         return self._apply(step, block.number, update)
@@ -104,17 +96,32 @@ class Shards:
     def blocks(self, step: StepRow, numbers: Iterable[int]) -> dict[int, Block]:
         """The blocks with the given numbers, those without a row included."""
         wanted = list(numbers)
-        items = self._table.batch_get([keys.block(step.job_id, step.run, step.index, n) for n in wanted])
-        by_number = {keys.parse_block(item): item for item in items}
+        items = self._table.batch_get([task_keys.block(*step.key, number) for number in wanted])
+        by_number = {task_keys.parse_block(item): item for item in items}
         return {number: _block(step.total, number, by_number.get(number, {})) for number in wanted}
 
-    def blocks_of_set(self, step: StepRow, number: int) -> Iterator[Block]:
-        """The blocks of a set in order, those without a row included."""
-        partition = keys.partition_of(self._set_key(step, number))
-        items = self._table.query(partition, prefix=keys.BLOCKS, consistent=True)
-        by_number = {keys.parse_block(item): item for item in items}
-        for block in blocks_of_set(step.total, number):
-            yield _block(step.total, block, by_number.get(block, {}))
+    def _in_order(self, step: StepRow, numbers: Sequence[int]) -> Iterator[Block]:
+        """The blocks with the given ascending numbers, those without a row included.
+
+        Few are read by their keys. Many are read by one query for each partition, which returns only those
+        with a row.
+        """
+        if len(numbers) <= FEW_BLOCKS:
+            yield from self.blocks(step, numbers).values()
+            return
+        rows = heapq.merge(*self._rows_by_partition(step, consistent=True), key=task_keys.parse_block)
+        row = next(rows, None)
+        for number in numbers:
+            while row is not None and task_keys.parse_block(row) < number:
+                row = next(rows, None)
+            there = row is not None and task_keys.parse_block(row) == number
+            yield _block(step.total, number, row if row is not None and there else {})
+
+    def _rows_by_partition(self, step: StepRow, *, consistent: bool) -> list[Iterator[Item]]:
+        return [
+            self._table.query(partition, prefix=task_keys.BLOCKS, consistent=consistent)
+            for partition in partitions_of(step)
+        ]
 
     def counts(self, steps: Sequence[StepRow]) -> dict[int, Counter[TaskState]]:
         """The number of tasks in each state, for each of the open steps of a job by its index.
@@ -129,59 +136,51 @@ class Shards:
         opened: list[tuple[StepRow, Set[int]]] = []
         for step in steps:
             members = {int(member) for member in step.open}
-            if not step.two_levels:
-                opened.append((step, members))
-                continue
-            for part in self.sets(step, members).values():
-                found[step.index].update(part.ends)
-                opened.append((step, part.open))
+            if step.two_levels:
+                parts = self.sets(step, members).values()
+                for part in parts:
+                    found[step.index].update(part.ends)
+                members = _open_in(parts)
+            opened.append((step, members))
         for step, item in self._touched(opened):
             found[step.index].update(_states(step, item))
         for step in steps:
             found[step.index][TaskState.READY] += step.total - found[step.index].total()
         return found
 
-    def _touched(self, opened: Sequence[tuple[StepRow, Set[int]]]) -> Iterator[tuple[StepRow, Item]]:
-        """The existing rows of blocks of several sets; sets with few blocks are read in one batch."""
+    def _touched(self, opened: Iterable[tuple[StepRow, Set[int]]]) -> Iterator[tuple[StepRow, Item]]:
+        """The existing rows of the open blocks of several steps; steps with few blocks share a batch."""
         few: dict[tuple[str, ...], tuple[keys.Key, StepRow]] = {}
         for step, numbers in opened:
-            places = [keys.block(step.job_id, step.run, step.index, number) for number in sorted(numbers)]
-            if len(places) <= FEW_BLOCKS:
+            if len(numbers) <= FEW_BLOCKS:
+                places = [task_keys.block(*step.key, number) for number in numbers]
                 few |= {tuple(place.values()): (place, step) for place in places}
                 continue
-            bounds = keys.key_range(places[0], places[-1])
-            for item in self._table.query(keys.partition_of(places[0]), between=bounds):
-                if keys.parse_block(item) in numbers:
+            for item in chain.from_iterable(self._rows_by_partition(step, consistent=False)):
+                if task_keys.parse_block(item) in numbers:
                     yield step, item
         for item in self._table.batch_get([place for place, _ in few.values()], consistent=False):
             yield few[tuple(keys.key_of(item).values())][1], item
 
-    def sets(self, step: StepRow, numbers: Iterable[int]) -> dict[int, BlockSet]:
+    def sets(self, step: StepRow, numbers: Iterable[int], *, consistent: bool = False) -> dict[int, BlockSet]:
         """Sets of a large step, by their numbers."""
-        items = self._table.batch_get([self._set_key(step, number) for number in numbers], consistent=False)
+        places = [self._set_key(step, number) for number in numbers]
+        items = self._table.batch_get(places, consistent=consistent)
         parts = [
             BlockSet(frozenset(map(int, item.get("open", ()))), _ends(item), item.get("compute_ms", 0))
             for item in items
         ]
-        return {keys.parse_set(item): part for item, part in zip(items, parts, strict=True)}
+        return {task_keys.parse_set(item): part for item, part in zip(items, parts, strict=True)}
 
     def all_blocks(self, step: StepRow) -> Iterator[Block]:
-        for number in range(set_count(step.total)):
-            yield from self.blocks_of_set(step, number)
+        return self._in_order(step, range(block_count(step.total)))
 
     def open_blocks(self, step: StepRow) -> Iterator[Block]:
         """The open blocks of a step in order, those without a row included."""
-        for number in range(set_count(step.total)):
-            members = blocks_of_set(step.total, number)
-            if not step.two_levels:
-                still_open = {int(member) for member in step.open}
-            elif str(number) in step.open:
-                still_open = self.open_blocks_of_set(step, number)
-            else:
-                continue
-            if still_open.isdisjoint(members):
-                continue
-            yield from (block for block in self.blocks_of_set(step, number) if block.number in still_open)
+        members = {int(member) for member in step.open}
+        if step.two_levels:
+            members = _open_in(self.sets(step, members, consistent=True).values())
+        return self._in_order(step, sorted(members))
 
     def make_sets(self, step: StepRow) -> None:
         """Write the sets of a large step, unless they exist."""
@@ -192,19 +191,28 @@ class Shards:
             except ConditionFailed:
                 continue
 
-    def purge_set(self, step: StepRow, number: int, *, most: int) -> int:
-        """Delete up to `most` rows of a set (blocks, attempts and outputs); returns how many."""
-        partition = keys.partition_of(self._set_key(step, number))
-        items = islice(self._table.query(partition, only=keys.KEY, limit=most), most)
-        found = [keys.key_of(item) for item in items]
-        self._table.batch_delete(found)
-        return len(found)
+    def purge(self, step: StepRow, *, most: int) -> int:
+        """Delete up to `most` rows of a step's tasks (blocks, attempts, outputs); returns how many.
+
+        The sets of a large step are deleted with the last of them.
+        """
+        deleted = 0
+        for partition in partitions_of(step):
+            items = islice(self._table.query(partition, only=keys.KEY, limit=most), most - deleted)
+            found = [keys.key_of(item) for item in items]
+            self._table.batch_delete(found)
+            deleted += len(found)
+            if deleted >= most:
+                return deleted
+        if step.two_levels:
+            self._table.batch_delete([self._set_key(step, number) for number in range(set_count(step.total))])
+        return deleted
 
     def put_block(self, step: StepRow, block: Block) -> None:
         """Write a block of a new run, unless it exists: its tasks may have changed since."""
         shards = {_slot(rank): shard.encode() for rank, shard in block.shards.items()}
         try:
-            self._table.put_new({**keys.block(step.job_id, step.run, step.index, block.number), **shards})
+            self._table.put_new({**task_keys.block(*step.key, block.number), **shards})
         except ConditionFailed:
             return
 
@@ -238,48 +246,13 @@ class Shards:
         item = self._table.get(self._set_key(step, number)) or {}
         return {int(member) for member in item.get("open", ())}
 
-    def put_attempts(self, attempts: Iterable[tuple[StepRow, int, dict[str, Any]]]) -> None:
-        """Store reports on attempts: `(step, rank, {"attempt": n, …})`."""
-        items: dict[str, Item] = {}
-        for step, rank, attempt in attempts:
-            report = attempt["attempt"], attempt["worker"], attempt.get("outcome", "")
-            key = keys.attempt(step.job_id, step.run, step.index, rank, *report)
-            items[f"{key}"] = {**key, "attempt": json.dumps(attempt)}
-        self._table.batch_put(list(items.values()))
-
-    def put_outputs(self, outputs: Iterable[tuple[StepRow, int, int, TaskOutput]]) -> None:
-        """Store outputs of attempts; only that of the successful attempt is used."""
-        items: dict[str, Item] = {}
-        for step, rank, attempt, kept in outputs:
-            key = keys.output(step.job_id, step.run, step.index, rank, attempt)
-            items[f"{key}"] = {**key, "output": to_json(kept.output), "files": to_json(kept.files)}
-        self._table.batch_put(list(items.values()))
-
-    def output(self, step: StepRow, rank: int, attempt: int) -> TaskOutput | None:
-        item = self._table.get(keys.output(step.job_id, step.run, step.index, rank, attempt))
-        return _output(item) if item else None
-
-    def outputs(self, step: StepRow) -> dict[tuple[int, int], TaskOutput]:
-        """All outputs of a step in its run, by rank and attempt."""
-        found: dict[tuple[int, int], TaskOutput] = {}
-        for number in range(set_count(step.total)):
-            partition = keys.partition_of(self._set_key(step, number))
-            for item in self._table.query(partition, prefix=keys.OUTPUTS, consistent=True):
-                found[keys.parse_output(item)] = _output(item)
-        return found
-
-    def attempts(self, step: StepRow, rank: int) -> list[dict[str, Any]]:
-        partition = keys.partition_of(self._set_key(step, set_of(block_of(rank))))
-        items = self._table.query(partition, prefix=keys.attempts_of(rank), consistent=True)
-        return [json.loads(item["attempt"]) for item in items]
-
     @staticmethod
     def _set_key(step: StepRow, number: int) -> keys.Key:
-        return keys.block_set(step.job_id, step.run, step.index, number)
+        return task_keys.block_set(*step.key, number)
 
 
-def _output(item: Item) -> TaskOutput:
-    return TaskOutput(json.loads(item["output"]), json.loads(item.get("files", "[]")))
+def _open_in(parts: Iterable[BlockSet]) -> set[int]:
+    return {number for part in parts for number in part.open}
 
 
 def _slot(rank: int) -> str:
@@ -295,7 +268,7 @@ def _states(step: StepRow, item: Item) -> Counter[TaskState]:
     entries = [value for name, value in item.items() if name.isdigit()]
     found = Counter(map(state_of, entries))
     if "swept" in item:
-        found[TaskState.KILLED] += block_size(step.total, keys.parse_block(item)) - len(entries)
+        found[TaskState.KILLED] += block_size(step.total, task_keys.parse_block(item)) - len(entries)
     return found
 
 

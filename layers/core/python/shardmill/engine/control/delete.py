@@ -6,7 +6,6 @@ from shardmill.engine.errors import JobNotEnded
 from shardmill.engine.files import keys
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import kill
-from shardmill.model.blocks import set_count
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
@@ -40,10 +39,10 @@ def purge(mill: Mill, job: JobRow) -> bool:
     left = PURGE_BATCH
     for run in range(1, job.run + 1):
         for step in mill.jobs.steps(job.id, run):
-            for number in range(set_count(step.total) if step.total and not step.kept_from else 0):
-                left -= mill.shards.purge_set(step, number, most=left)
-                if left <= 0:
-                    return False
+            if step.total and not step.kept_from:
+                left -= mill.shards.purge(step, most=left)
+            if left <= 0:
+                return False
     for prefix in keys.job_prefixes(job.id):
         if not mill.files.remove(prefix, most=PURGE_BATCH):
             return False

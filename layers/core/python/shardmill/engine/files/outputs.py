@@ -8,7 +8,7 @@ from shardmill.engine.mill import Mill
 from shardmill.model.blocks import block_of
 from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
-from shardmill.store.shards import TaskOutput
+from shardmill.store.tasks.results import TaskOutput
 
 
 @dataclass(frozen=True, slots=True)

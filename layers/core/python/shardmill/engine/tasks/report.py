@@ -20,7 +20,8 @@ from shardmill.model.states import TaskState
 from shardmill.model.transfers import MAX_STORED_BYTES, as_stored
 from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result, output_size
 from shardmill.store.rows import StepRow
-from shardmill.store.shards import BlockChanged, TaskOutput
+from shardmill.store.shards import BlockChanged
+from shardmill.store.tasks.results import TaskOutput
 from shardmill.store.workers import Tally
 
 _TRIES = 6
