@@ -134,12 +134,12 @@ def shorten(message: str) -> str:
 def denials(laptop: Laptop) -> list[str]:
     logs = Endpoint(laptop.aws_endpoint).client("logs")
     group = f"/shardmill/{STACK}"
-    return [
-        shorten(event["message"])
-        for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]
-        for event in logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
-        if "AccessDenied" in event["message"]
-    ]
+    found: list[str] = []
+    for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]:
+        with suppress(logs.exceptions.ResourceNotFoundException):  # only the latest streams are kept
+            events = logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
+            found += [shorten(event["message"]) for event in events if "AccessDenied" in event["message"]]
+    return found
 
 
 def submit(laptop: Laptop, name: str, definition: dict[str, Any]) -> None:

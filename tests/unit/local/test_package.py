@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.local import package
+from shardmill.local import emulator_quirks, package
 from shardmill.local.deploy import ARTIFACTS, Package
 from shardmill.local.errors import DeployFailed
 from support.paths import PROJECT
@@ -138,3 +138,10 @@ def test_missing_code_is_reported(project: Path) -> None:
 def test_the_makefile_of_the_layer_removes_the_same_packages() -> None:
     makefile = (PROJECT / "layers/core/Makefile").read_text()
     assert f"OUTSIDE_LAMBDA := {' '.join(package.OUTSIDE_LAMBDA)}\n" in makefile
+
+
+def test_references_to_concurrency_become_numbers() -> None:
+    mapping = {"Properties": {"ScalingConfig": {"MaximumConcurrency": {"Ref": "RunnerConcurrency"}}}}
+    template = {"Resources": {"Lane": mapping, "Other": {"Properties": {}}}}
+    emulator_quirks.concurrency_as_numbers(template, {"RunnerConcurrency": "5"})
+    assert mapping["Properties"]["ScalingConfig"] == {"MaximumConcurrency": 5}

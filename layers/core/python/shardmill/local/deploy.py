@@ -154,7 +154,9 @@ class Deployer:
 
     def deploy(self, package: Package, parameters: dict[str, str]) -> dict[str, str]:
         keys = self._upload(package)
-        self._change(json.dumps(package.deployable(keys)), parameters)
+        template = package.deployable(keys)
+        emulator_quirks.concurrency_as_numbers(template, parameters)
+        self._change(json.dumps(template), parameters)
         self._wait()
         outputs = self.outputs()
         if outputs is None:

@@ -12,7 +12,7 @@ import json
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,6 +38,16 @@ def keep_authorizers_uncached(template: dict[str, Any]) -> None:
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::ApiGatewayV2::Authorizer":
             resource["Properties"].setdefault("IdentitySource", [])
+
+
+def concurrency_as_numbers(template: dict[str, Any], parameters: Mapping[str, str]) -> None:
+    """Replace references to parameters by numbers. MiniStack would compare the text of the parameter with a
+    number, and the event source mapping would never invoke its function."""
+    for resource in template["Resources"].values():
+        scaling = resource["Properties"].get("ScalingConfig", {})
+        reference = scaling.get("MaximumConcurrency")
+        if isinstance(reference, dict):
+            scaling["MaximumConcurrency"] = int(parameters[reference["Ref"]])
 
 
 def local_api_url(endpoint: str, api_id: str) -> str:
