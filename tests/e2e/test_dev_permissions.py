@@ -7,6 +7,7 @@ tokens without their state machine. The bucket policy that requires TLS is remov
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
