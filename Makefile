@@ -26,7 +26,7 @@ demo: setup  ## run an example job on this machine
 test: setup  ## run all tests and print the thirty slowest
 	@.venv/bin/pytest -n 4 --dist loadgroup --durations=30
 
-check: lint types layers openapi-check sam  ## run every check of CI except the tests
+check: lint types layers openapi-check audit sam sam-start  ## run every check of CI except the tests
 
 lint: setup  ## check formatting and lint rules
 	@.venv/bin/ruff format --check --quiet .
@@ -34,7 +34,7 @@ lint: setup  ## check formatting and lint rules
 
 types: setup  ## check types with mypy
 	@.venv/bin/mypy
-	@for app in functions/*/app.py; do .venv/bin/mypy --no-error-summary --config-file mk/mypy-functions.ini $$app || exit 1; done
+	@.venv/bin/mypy --no-error-summary --config-file mk/mypy-functions.ini --explicit-package-bases functions
 
 layers: setup  ## import order of packages, entry points in functions/, sizes of modules
 	@.venv/bin/lint-imports --no-logo
@@ -47,7 +47,7 @@ openapi: setup  ## regenerate the OpenAPI document
 openapi-check: setup
 	@.venv/bin/python scripts/openapi.py --check
 
-BENCHMARKS := imports cost idle clock split laptop
+BENCHMARKS := imports cost idle clock split laptop http priorities
 
 bench: setup  ## measure the budgets: all, or those named (make bench imports laptop)
 	@PYTHONPATH=tests .venv/bin/python -m benchmarks $(filter $(BENCHMARKS),$(MAKECMDGOALS))
@@ -56,7 +56,7 @@ $(BENCHMARKS):
 	@:
 
 clean:  ## remove generated files and environments
-	rm -rf .venv .venv-sam .aws-sam .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-sam .npm .aws-sam .fidelity .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup demo test check lint types layers openapi openapi-check bench $(BENCHMARKS) sam clean
 

@@ -23,7 +23,7 @@ from shardmill.api.routes import ROUTES
 from shardmill.model.base import Answer
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.fault import Fault
-from shardmill.model.job import JobRequest
+from shardmill.model.request import JobRequest
 from shardmill.model.time.schedule import Schedule
 
 REF = "#/components/schemas/{model}"
@@ -42,6 +42,7 @@ SUCCESSES = {
     ("/v1/schedules/{job_name}/{schedule_id}", "put"): {"200": "changed", "201": "created"},
     ("/v1/schedules/{job_name}/{schedule_id}:fire", "post"): {"200": "an existing Job", "202": "a new Job"},
     ("/v1/schedules/{job_name}/{schedule_id}:backfill", "post"): {"202": "started"},
+    ("/v1/tokens", "post"): {"201": "created"},
     ("/v1/workers", "post"): {"201": "registered"},
 }
 STATEFUL = ("/v1/definitions/", "/v1/groups", "/v1/jobs", "/v1/schedules", "/v1/work")
@@ -60,7 +61,7 @@ class Problem(Answer):
 
 
 def document() -> dict[str, Any]:
-    text = make_app(ROUTES).get_openapi_json_schema(
+    text = make_app(route for route in ROUTES if not route.awe).get_openapi_json_schema(
         title="Shardmill",
         version="1",
         description="Runs sharded batch jobs on AWS. Errors are application/problem+json.",
@@ -82,8 +83,10 @@ def document() -> dict[str, Any]:
     found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     found["security"] = [{"token": []}]
     for route in ROUTES:
-        if route.public and route.documented:
-            found["paths"][route.path][route.method.lower()]["security"] = []
+        if route.documented:
+            path = route.path.replace("<", "{").replace(">", "}")
+            operation = found["paths"][path][route.method.lower()]
+            operation["security"] = [] if route.public else [{"token": [route.scope]}]
     for (path, method), model in BODIES.items():
         ref = {"$ref": f"#/components/schemas/{model}"}
         found["paths"][path][method]["requestBody"]["content"] = {"application/json": {"schema": ref}}
@@ -115,8 +118,9 @@ def _errors(path: str, method: str, operation: dict[str, Any]) -> Iterator[HTTPS
     """The error statuses specific to an operation; any other error is the default response."""
     places = {each["in"] for each in operation.get("parameters", [])}
     has_body = "requestBody" in operation
-    if "security" not in operation:
+    if operation["security"]:
         yield HTTPStatus.UNAUTHORIZED
+        yield HTTPStatus.FORBIDDEN
     if has_body:
         yield from (
             HTTPStatus.BAD_REQUEST,

@@ -7,8 +7,19 @@ from typing import Any
 
 from shardmill.model.base import MAX_NAME, NAME_PATTERN, TRIGGER_PATTERN
 from shardmill.model.definition.field_types import NUMBERED_TYPES
-from shardmill.model.definition.spelling import ADDED_BY_ANSWERS, SHARD_CONF
-from shardmill.model.json_schema import NULL, absent, either, one_of, present
+from shardmill.model.definition.spelling import ADDED_BY_ANSWERS, PACK_CONF, SHARD_CONF
+from shardmill.model.json_schema import (
+    EMPTY,
+    NOT_EMPTY,
+    NULL,
+    absent,
+    both,
+    either,
+    one_of,
+    only_with,
+    present,
+    where,
+)
 from shardmill.model.time.schedule import ADDED
 
 Schema = dict[str, Any]
@@ -25,6 +36,15 @@ HEADERS = {
     "if-none-match": {"type": "string", "const": "*"},
 }
 IGNORED: Schema = {"description": "ignored, so that an answer can be edited and sent back"}
+CAN_FAIL = "[cC][aA][nN][_-]?[fF][aA][iI][lL]"
+CAN_IGNORE = "[cC][aA][nN][_-]?[iI][gG][nN][oO][rR][eE]|[iI][gG][nN][oO][rR][aA][bB][lL][eE]"
+ARCHIVE = "[aA][rR][cC][hH][iI][vV][eE]"
+DURATION: Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 10 * 366 * 86_400 * 1000,
+    "description": "deadlineSeconds in milliseconds",
+}
 NAMED: Schema = {"type": "string", "pattern": NAME_PATTERN, "maxLength": MAX_NAME}
 
 
@@ -62,8 +82,11 @@ def describe_documents(schemas: dict[str, Schema], accepted: dict[str, Schema]) 
     schemas["Dependency"] = accepted["Dependency"]
     schemas["StepDocument"] = _step_document(accepted)
     schemas["JobDefine"] = _job_document(schemas)
-    schemas["Schedule"] = _schedule_document(schemas["Schedule"])
+    schemas["StepOverride"] = _step_override(accepted)
     request = schemas["JobRequest"]
+    schemas["Schedule"]["properties"]["steps"] = dict(request["properties"]["steps"])
+    schemas["Schedule"] = _schedule_document(schemas["Schedule"])
+    request["properties"] |= {"duration": DURATION, "after": _after(request["properties"]["after"])}
     request["properties"]["trigger"] = {"type": "string", "pattern": TRIGGER_PATTERN, "maxLength": MAX_NAME}
     request["required"] = ["jobName", "trigger"]
 
@@ -74,6 +97,7 @@ def _job_document(schemas: dict[str, Schema]) -> Schema:
     properties["steps"]["items"] = {"$ref": "#/components/schemas/StepDocument"}
     properties["dependencies"]["items"] = either(properties["dependencies"]["items"], NAMED)
     properties |= {
+        "duration": DURATION,
         "workerGroup": NAMED,
         "type": deepcopy(schemas["StepDocument"]["properties"]["type"]),
         "content": deepcopy(schemas["StepDocument"]["properties"]["content"]),
@@ -93,27 +117,80 @@ def _job_document(schemas: dict[str, Schema]) -> Schema:
 def _step_document(accepted: dict[str, Schema]) -> Schema:
     step = deepcopy(accepted["StepDefine"])
     properties = step["properties"]
-    name = properties.pop("stepName")
-    pack = deepcopy(accepted["PackConf"])
-    limit = properties["maxTaskCount"]
-    pack["properties"]["maxTaskCount"] = limit
+    waits = ("steps", "dependentSteps"), ("doneSteps", "doneSteps"), ("phase", "phase")
     properties |= {
         "type": either(properties["type"], {"enum": sorted(NUMBERED_TYPES)}),
+        "stepType": {"enum": ["SIMPLE", "SHARD", "PACK"]},
+        "dependentStep": NAMED,
+        "dependency": _object({old: properties[new] for old, new in waits}),
+        "traits": either(*_traits(CAN_FAIL, CAN_IGNORE, ARCHIVE)),
+    }
+    return _with_spellings(step, accepted["PackConf"])
+
+
+def _step_override(accepted: dict[str, Schema]) -> Schema:
+    step = deepcopy(accepted["StepOverride"])
+    names, booleans = _traits(CAN_FAIL, ARCHIVE)
+    switches = {"type": "object", "properties": dict.fromkeys(("enable", "disable"), names)}
+    step["properties"]["traits"] = either(names, booleans, {**switches, "additionalProperties": False})
+    return _with_spellings(step, accepted["PackOverride"])
+
+
+def _with_spellings(step: Schema, pack_conf: Schema) -> Schema:
+    """Add the spellings that the steps of a definition and of a request have in common."""
+    properties = step["properties"]
+    name, pack = properties.pop("stepName"), deepcopy(pack_conf)
+    pack["properties"] |= {old: _nullable(properties[new]) for old, new in PACK_CONF.items()}
+    properties |= {
         "packConf": pack,
         "workerGroup": NAMED,
-        "dependentStep": NAMED,
-        "dependency": _object({"steps": properties["dependentSteps"]}),
         "shardConf": _object({old: properties[new] for old, new in SHARD_CONF.items()}),
+        "startPackId": properties["startShardId"],
     }
-    step["properties"] = {"stepName": name, **{each: _nullable(properties[each]) for each in properties}}
-    return step
+    nullable = {each: _nullable(properties[each]) for each in properties}
+    step["properties"] = {"stepName": name, "name": name, **nullable}
+    step["required"] = []
+    return step | one_of("stepName", "name")
+
+
+def _traits(*names: str) -> tuple[Schema, Schema]:
+    """Traits as a list of names, and as an object of booleans."""
+    name: Schema = {"type": "string", "pattern": f"^({'|'.join(names)})$"}
+    booleans = {"type": "object", "propertyNames": name, "additionalProperties": {"type": "boolean"}}
+    return {"type": "array", "items": name}, booleans
+
+
+def _after(time: Schema) -> Schema:
+    text = {"type": "string", "format": "date-time"}
+    number = {"type": "integer", "minimum": 0, "maximum": 10**13}
+    forms = ({"timeString": text}, {"timestamp": number})
+    objects = [
+        {"type": "object", "properties": form, "required": list(form), "additionalProperties": False}
+        for form in forms
+    ]
+    return either(time, *objects)
 
 
 def _schedule_document(schedule: Schema) -> Schema:
     schedule["properties"] |= {name: _nullable(value) for name, value in schedule["properties"].items()}
     schedule["properties"] |= dict.fromkeys(sorted(ADDED), IGNORED)
     schedule["required"] = []
-    return schedule | one_of("cron", "everySeconds", "at")
+    single = ("cron", "everySeconds", "everyMonths", "delaySeconds", "at")
+    kind = either(
+        both(one_of(*single), where(times=EMPTY)),
+        both(absent(*single), present("times"), where(times=NOT_EMPTY)),
+    )
+    counted = both(absent("at"), where(times=EMPTY), either(present("startDate"), present("delaySeconds")))
+    in_turn = both(
+        absent("maxLatenessSeconds"),
+        where(overlap={"enum": ["allow", None]}, catchUp={"enum": ["latest", None]}),
+    )
+    return schedule | both(
+        kind,
+        only_with("everyMonths", "startDate"),
+        either(absent("maxTimes"), counted),
+        either(absent("delaySeconds"), in_turn),
+    )
 
 
 def _object(properties: Schema) -> Schema:

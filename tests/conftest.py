@@ -3,25 +3,28 @@
 import gc
 import os
 import socket
+import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
 import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
 _FOLDERS = {
-    "unit": 30,
-    "contract": 30,
-    "property": 60,
-    "integration": 60,
-    "faults": 120,
-    "e2e": 120,
-    "web": 120,
+    "unit": 60,
+    "contract": 60,
+    "property": 180,
+    "integration": 180,
+    "faults": 300,
+    "e2e": 300,
+    "web": 300,
     "benchmarks": 600,
 }
-"""The folders of tests/, each also a marker, and the time limit of their tests in seconds."""
+"""The folders of tests/, each also a marker, and the seconds after which a test of them counts as hanging."""
 
 _WARNINGS = (
     "error",
@@ -45,16 +48,19 @@ _DUMMY_AWS = {
 
 
 def _remove_developer_settings() -> None:
-    """Remove the developer's account, profile and settings before any client is created."""
+    """Remove the developer's account, profile, settings and time zone before any client is created."""
     for name in list(os.environ):
-        if name.startswith(("AWS_", "SHARDMILL_", "POWERTOOLS_")):
+        if name.startswith(("AWS_", "SHARDMILL_", "POWERTOOLS_")) or name in ("NO_COLOR", "FORCE_COLOR"):
             del os.environ[name]
-    os.environ.update(_DUMMY_AWS)
+    os.environ.update(_DUMMY_AWS, TZ="UTC")
+    time.tzset()
 
 
 _remove_developer_settings()
 gc.set_threshold(100_000, 20, 20)  # with the default of 700, the collector takes a sixth of all time
 
+from support.browser import WHY_NOT  # noqa: E402
+from support.fidelity.suite import TESTS as FIDELITY_TESTS  # noqa: E402
 from support.fixtures import cloud, faults, laptop  # noqa: E402  after the environment is clean
 from support.processes import restore_signals  # noqa: E402
 
@@ -63,7 +69,23 @@ restore_signals()
 __all__ = ["cloud", "faults", "laptop"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help = "record the requests to DynamoDB in this folder, for make fidelity"
+    parser.addoption("--record-dynamodb", metavar="FOLDER", help=help)
+    help = "fail if the functions have permissions that no test needs; for runs of all tests"
+    parser.addoption("--check-permissions", action="store_true", help=help)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if folder := config.getoption("--record-dynamodb"):
+        from support.fidelity.recorder import recorder
+
+        recorder.folder = Path(folder)
+        recorder.folder.mkdir(parents=True, exist_ok=True)
+    if config.getoption("--check-permissions"):
+        from support.permission_use import PermissionUse
+
+        config.pluginmanager.register(PermissionUse())
     # No test depends on how fast the machine is, so no example has a deadline.
     hypothesis.settings.register_profile(
         "shardmill", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -71,6 +93,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("shardmill")
     for folder in _FOLDERS:
         config.addinivalue_line("markers", f"{folder}: the tests of tests/{folder}")
+    config.addinivalue_line("markers", "fidelity: recorded by make fidelity")
     for line in _WARNINGS:
         config.addinivalue_line("filterwarnings", line)
 
@@ -82,12 +105,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if folder is None:
             continue
         item.add_marker(folder)
+        if item.path.relative_to(Path(__file__).parent).as_posix() in FIDELITY_TESTS:
+            item.add_marker("fidelity")
         if folder == "e2e" and item.get_closest_marker("xdist_group") is None:
             # Starting a laptop cloud is slow: tests that share one run in one process.
             shared = "laptop" in getattr(item, "fixturenames", ()) or "laptop" in item.name
             item.add_marker(pytest.mark.xdist_group("laptop" if shared else item.path.stem))
+        if folder == "web":
+            item.add_marker(pytest.mark.xdist_group("web"))  # they share a browser and a laptop cloud
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_FOLDERS[folder]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say that the browser tests did not run, which the number of skipped tests would hide."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if any(WHY_NOT in str(report.longrepr) for report in skipped):
+        terminalreporter.write_line(WHY_NOT, red=True, bold=True)
 
 
 def pytest_collection_finish() -> None:
@@ -114,4 +148,21 @@ def _no_network() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", loopback_only)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _certificates_read_once() -> Iterator[None]:
+    """Reading the certificates of all authorities takes longer than most tests; each client does it."""
+    create = httpx.create_ssl_context
+
+    @cache
+    def context(files: tuple[str | None, ...], *args: Any, **kwargs: Any) -> Any:
+        return create(*args, **kwargs)
+
+    def create_once(*args: Any, **kwargs: Any) -> Any:
+        return context((os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")), *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", create_once)
         yield

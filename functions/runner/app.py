@@ -8,7 +8,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.aws.clock import now_ms
 from shardmill.aws.observability import BATCH, logger, observed
 from shardmill.engine.mill import mill
-from shardmill.worker.lambda_runner import run_batch
+from shardmill.worker.lambda_runner import protect_on_lambda, run_batch
+
+protect_on_lambda()
 
 
 @observed(BATCH)

@@ -1,4 +1,4 @@
-"""CloudFormation custom resource: creates the built-in worker groups, deletes all queues with the stack."""
+"""CloudFormation custom resource: sets up the worker groups, and cleans up with the stack."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from shardmill.aws.clock import now_ms
 from shardmill.aws.custom_resource import responds_to_cloudformation
 from shardmill.aws.observability import logger, observed
-from shardmill.engine.groups import groups
+from shardmill.engine.groups import deployment
 from shardmill.engine.mill import mill
 
 
@@ -15,7 +15,7 @@ from shardmill.engine.mill import mill
 @responds_to_cloudformation
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     if event["RequestType"] == "Delete":
-        groups.tear_down(mill())
+        deployment.tear_down(mill(), context.get_remaining_time_in_millis)
     else:
-        groups.set_up(mill(), now_ms())
+        deployment.set_up(mill(), now_ms())
     logger.info("custom resource done", extra={"action": "custom-resource"})

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import clock, cost, idle, imports, laptop, split
+from benchmarks import clock, cost, http, idle, imports, laptop, priorities, split
 from benchmarks.result import Result
 
 BENCHMARKS: dict[str, Callable[[Path], Iterator[Result]]] = {
@@ -22,6 +22,8 @@ BENCHMARKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "clock": clock.measure,
     "split": split.measure,
     "laptop": laptop.measure,
+    "http": http.measure,
+    "priorities": priorities.measure,
 }
 
 

@@ -56,8 +56,8 @@ def _calls(schedules: int) -> float:
         mill = replace(runner.mill, machines=machines)  # type: ignore[arg-type]
         now = ms("2026-01-01 01:00")
         faults.meter.reset()
-        fired, _ = fire_all(mill, list(mill.schedules.due(now)), Visit.of_tick(now, now), new_id)
-        assert fired["fired"] == schedules
+        due = [key for _, key in mill.schedules.due(now)]
+        assert fire_all(mill, due, Visit.of_tick(now, now), new_id, lambda: now).started == schedules
         return (faults.meter.total_calls + machines.count) / schedules
 
 

@@ -9,15 +9,16 @@ from random import Random
 from benchmarks.result import Result
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks.lease import lease
+from shardmill.model.cost.operations import StepLoad, operations
+from shardmill.model.cost.prices import total
 from support.aws_rules.faults import Faults
 from support.moto.moto_cloud import moto_cloud
 from support.scenarios.job_runner import JobRunner
 
-USD_PER_MILLION = {"sqs": 0.40, "write": 0.625, "read": 0.125}
-
 
 def measure(_: Path) -> Iterator[Result]:
     calls, units, cost = _drive(640, scattered=False)
+    in_order = cost
     yield Result("AWS calls per no-op task, direct worker, in order", calls, "calls", at_most=1)
     yield Result("write units per no-op task, in order", units, "units", at_most=2)
     yield Result("AWS bill per million no-op tasks, in order", cost, "USD", at_most=1.5)
@@ -25,6 +26,12 @@ def measure(_: Path) -> Iterator[Result]:
     yield Result("AWS calls per no-op task, scattered", calls, "calls")
     yield Result("write units per no-op task, scattered", units, "units", at_most=6)
     yield Result("AWS bill per million no-op tasks, scattered", cost, "USD", at_most=5)
+    estimated = total(operations([StepLoad(1_001_000, prints=False)])) - total(
+        operations([StepLoad(1_000, prints=False)])
+    )
+    yield Result(
+        "the estimate of a million more tasks, relative to the bill in order", estimated / in_order, "x"
+    )
     few, many = _drive(100, scattered=False)[2], _drive(500, scattered=False)[2]
     yield Result(
         "cost per task, 500 shards relative to 100",
@@ -60,9 +67,10 @@ def _drive(shards: int, *, scattered: bool) -> tuple[float, float, float]:
             count for name, count in calls.items() if name in ("dynamodb.GetItem", "dynamodb.BatchGetItem")
         )
         units = faults.meter.total_write_units
-        usd = (
-            sqs * USD_PER_MILLION["sqs"]
-            + units * USD_PER_MILLION["write"]
-            + reads * 2 * USD_PER_MILLION["read"]
-        ) / shards
+        counts = {
+            "SQS requests": sqs,
+            "DynamoDB write units": units,
+            "DynamoDB read units": reads * 2,
+        }
+        usd = total(counts) * 1e6 / shards
         return (calls.total() + receives + sends) / shards, units / shards, usd

@@ -64,14 +64,26 @@ def measure(_: Path) -> Iterator[Result]:
         )
         if name == "api":
             yield from _areas(alone)
+        if name == "orchestrate":
+            yield _planning(alone)
 
 
 def _areas(libraries: float) -> Iterator[Result]:
     """Import time that the first request adds on a cold start: the routes of its area."""
     from shardmill.api.routes import ROUTES
 
-    for area in sorted({route.module for route in ROUTES}):
+    for area in sorted({route.module for route in ROUTES if not route.awe}):
         code = f"import app; from shardmill.api.app import app_of_module; app_of_module('{area}')"
         times = [seconds(code, PROJECT / "functions" / "api") for _ in range(RUNS)]
         took = min(times) / libraries
         yield Result(f"import of functions/api and its {area}, relative to its libraries", took, "x")
+
+
+def _planning(libraries: float) -> Result:
+    """Import time of a cold start that plans a Job. The other actions need no models."""
+    code = "import app, shardmill.engine.jobs.plan"
+    times = [seconds(code, PROJECT / "functions" / "orchestrate") for _ in range(RUNS)]
+    took = min(times) / libraries
+    return Result(
+        "import of functions/orchestrate and its plan, relative to its libraries", took, "x", at_most=1.3
+    )

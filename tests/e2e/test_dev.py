@@ -96,6 +96,28 @@ def test_its_worker_imports_modules_from_the_current_folder(dev: Laptop, folder:
     assert str(folder / "our_tasks.py") in dev.run("logs", "ours", "t1", "a", "0").stdout
 
 
+def test_a_worker_over_http_uses_a_token_that_can_do_nothing_else(dev: Laptop, folder: Path) -> None:
+    token = json.loads((dev.state / "dev.json").read_text())["worker_token"]
+    assert token == (dev.state / "worker-token").read_text().strip() != dev.token
+    headers = {"Authorization": f"Bearer {token}"}
+    assert dev.client.get(f"{dev.url}/v1/jobs", headers=headers).status_code == 403
+    assert dev.request("PUT", "/v1/groups/http", {}).is_success
+    command = ["worker", "--group", "http", "--name", "over-http", "--once"]
+    found = subprocess.run(
+        [sys.executable, "-m", "shardmill", *command],
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+    )
+    assert found.returncode == 0, found.stderr
+    [worker] = [
+        each for each in dev.request("GET", "/v1/workers").json()["items"] if each["name"] == "over-http"
+    ]
+    assert worker["owner"] == "dev-worker"
+
+
 def wait_for_end(laptop: Laptop, name: str, trigger: str, seconds: float = 30.0) -> str:
     deadline = time.monotonic() + seconds
     state = ""

@@ -6,6 +6,7 @@ tokens without their state machine. The bucket policy that requires TLS is remov
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -82,8 +83,8 @@ def with_files(laptop: Laptop, group: str) -> dict[str, Any]:
     )
     endpoint.client("s3").create_bucket(Bucket=DATA)
     endpoint.client("s3").put_object(Bucket=DATA, Key="ref", Body=b"reference")
-    private = {"LIMIT": "ssm:/shardmill/limit"}
-    make = {"name": "sh", "args": "-c 'seq $LIMIT > numbers'", "environ": {"private": private}}
+    private = {"LIMIT": "ssm:/shardmill/limit", "FIRST": "1"}  # the second is stored encrypted
+    make = {"name": "sh", "args": "-c 'seq $FIRST $LIMIT > numbers'", "environ": {"private": private}}
     return {
         "workerGroup": group,
         "steps": [
@@ -179,6 +180,35 @@ def test_a_worker_with_a_token_runs_tasks_and_transfers_files(guarded: Laptop) -
     assert wait_for_end(guarded, "http-files", "t") == "SUCCESS", explain(guarded, "http-files")
     worker.stop()
     assert denials(guarded) == []
+    log = worker.read_log()
+    assert "SQS cannot be reached" not in log, "it waits at SQS, with the permissions of the API's role"
+    assert "X-Amz-" not in log
+
+
+def test_a_worker_waits_at_sqs_while_no_function_runs(guarded: Laptop) -> None:
+    assert guarded.request("PUT", "/v1/groups/waits", {}).is_success
+    worker = guarded.worker("--group", "waits", "--slots", "2")
+    run_until(lambda: guarded.request("GET", "/v1/workers?group=waits").json()["items"], 60)
+    time.sleep(2)  # it polls now
+    before = invocations(guarded, "lease")
+    time.sleep(3)
+    assert invocations(guarded, "lease") == before
+    submit(guarded, "waits", NOOP | {"workerGroup": "waits"})
+    assert wait_for_end(guarded, "waits", "t") == "SUCCESS", (denials(guarded), worker.read_log())
+    worker.stop()
+    assert denials(guarded) == []
+
+
+def invocations(laptop: Laptop, function: str) -> int:
+    """The log lines of a function so far; each invocation writes one at least."""
+    logs = Endpoint(laptop.aws_endpoint).client("logs")
+    group = f"/shardmill/{STACK}"
+    found = 0
+    for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]:
+        with suppress(logs.exceptions.ResourceNotFoundException):
+            events = logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
+            found += sum(f"{STACK}-{function}" in event["message"] for event in events)
+    return found
 
 
 def test_the_lambda_worker_runs_tasks_and_transfers_files(guarded: Laptop) -> None:
@@ -232,6 +262,20 @@ def test_submit_tick_and_group_changes_are_permitted(guarded: Laptop) -> None:
     emulator_quirks.tick_now(functions, STACK)
     assert guarded.request("PUT", "/v1/groups/extra", {}).is_success
     assert guarded.request("DELETE", "/v1/groups/extra").is_success
+    assert denials(guarded) == []
+
+
+def test_a_failed_event_is_kept_and_redriven(guarded: Laptop) -> None:
+    functions = Endpoint(guarded.aws_endpoint).client("lambda")
+    event = {"id": "e-1", "detail-type": "any", "source": "mine", "detail": {"jobName": "later"}}
+    payload = json.dumps(event).encode()
+    functions.invoke(FunctionName=f"{STACK}-submit", InvocationType="Event", Payload=payload)
+    [letter] = run_until(lambda: guarded.request("GET", "/v1/dead-letters").json()["items"], 60)
+    assert "there is no definition named 'later'" in letter["reason"]
+    assert guarded.request("PUT", "/v1/definitions/later", NOOP).is_success
+    assert guarded.request("POST", f"/v1/dead-letters/{letter['id']}:redrive").is_success
+    run_until(lambda: guarded.request("GET", "/v1/jobs/later/e-1").is_success, 30)
+    assert guarded.request("GET", "/v1/dead-letters").json()["items"] == []
     assert denials(guarded) == []
 
 

@@ -139,7 +139,8 @@ def test_changed_code_is_deployed_and_the_state_stays(tmp_path: Path) -> None:
     unchanged_log = run_once(project, tmp_path)
     authorizer = project / "functions" / "authorizer" / "app.py"
     authorizer.write_text(
-        "def handler(event, context):\n    return {'isAuthorized': True, 'context': {'actor': 'changed'}}\n"
+        "def handler(event, context):\n    scopes = '[\"admin\"]'\n"
+        "    return {'isAuthorized': True, 'context': {'actor': 'changed', 'scopes': scopes}}\n"
     )
     changed_log = run_once(project, tmp_path)
     assert [log.count("deploying") for log in (first_log, unchanged_log, changed_log)] == [1, 0, 1]

@@ -115,7 +115,7 @@ def test_a_list_fans_out_and_its_outputs_are_joined(laptop: Laptop, form: tuple[
             "predata": [{"name": "first", "origin": "list", "optional": True}],
             "command": {
                 "name": "sh",
-                "args": '-c \'cat "$@" > all; echo "$0" >> all\' {{ steps.each.output }} @*/square',
+                "args": '-c \'cat "$@" > all; echo "$0" >> all\' {{ steps.each.output }},x@@y @*/square',
             },
             "outputs": [{"name": "all"}],
         },
@@ -127,7 +127,7 @@ def test_a_list_fans_out_and_its_outputs_are_joined(laptop: Laptop, form: tuple[
     assert job["state"] == "SUCCESS", json.dumps(job)[:2000]
     assert [step["state"] for step in job["steps"]] == ["SUCCESS", "SUCCESS", "SUCCESS", "SKIPPED"]
     [everything] = files(laptop, group, name="all")
-    assert content(everything) == b"91625[9,16,25]\n"
+    assert content(everything) == b"91625[9,16,25],x@y\n"
 
 
 records = st.lists(st.tuples(st.text("ACGTN", max_size=400), st.integers(0, 60)), min_size=1, max_size=60)

@@ -1,4 +1,6 @@
-"""Fail each AWS call of a tick and of a Job's end once: each time gets one Job, each parent one child."""
+"""Fail each AWS call of a tick and of a Job's end once: each time gets one Job, each parent one child.
+
+Reads are stale, Lambda invocations are throttled, and the worker's clock is wrong, in every run."""
 
 import os
 from collections.abc import Iterator
@@ -10,14 +12,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from support.aws_rules.call import ProcessKilled
 from support.aws_rules.faults import How, Rerun, everywhere_once
+from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.moto_cloud import moto_cloud
+from support.scenarios.hostile_aws import bad_day, hostile_aws
 from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_clock import SkewedClock
 from support.scenarios.schedule_clock import ScheduleClock, ms
 
-FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
+FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
 HOWS: tuple[How, ...] = ("before", "after", "crash")
 EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
+SEED = 5
+SKEW_MS = 3_000
 TIMES = ["2026-01-01 01:00", "2026-01-01 02:00"]
 
 
@@ -27,6 +34,12 @@ def faults_of_part(part: int) -> Iterator[Rerun]:
     return everywhere_once(
         hows=(HOWS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(HOWS) == part
     )
+
+
+def states(schedules: ScheduleClock) -> set[str]:
+    """The states of the Jobs of all times; a time without a Job has none."""
+    started = [time for time in TIMES if time in schedules.jobs()]
+    return {schedules.state(time) for time in started}
 
 
 @pytest.mark.timeout(300)
@@ -41,14 +54,16 @@ def _fires_each_time_once(run: Rerun) -> bool:
         runner.define({"stepName": "a"})
         schedules = ScheduleClock(runner)
         schedules.save("2026-01-01 00:00", cron="0 1,2 * * *", catchUp="all", overlap="queue")
-        with run.armed(), suppress(*FAULTS):
+        with run.armed() as faults, hostile_aws(cloud, faults, SEED), suppress(*FAULTS):
             schedules.tick("2026-01-01 02:00")
         minutes = count(1)
-        cloud.run_until(
-            lambda: {schedules.state(time) for time in TIMES} == {"QUEUED", "WAITING"},
-            30,
-            meanwhile=lambda: schedules.tick(f"2026-01-01 02:{next(minutes) % 60:02d}"),
-        )
+
+        def tick() -> None:
+            minute = next(minutes)
+            with suppress(*FAULTS), bad_day(cloud, minute):
+                schedules.tick(f"2026-01-01 02:{minute % 60:02d}")
+
+        cloud.run_until(lambda: states(schedules) == {"QUEUED", "WAITING"}, 30, meanwhile=tick)
         assert schedules.jobs() == TIMES
         assert schedules.outcomes() == [(time, "started") for time in TIMES]
         assert len(cloud.executions("job")) == 2
@@ -68,17 +83,24 @@ def _starts_one_child(run: Rerun) -> bool:
         runner.define({"stepName": "a"}, name="child", dependencies=["parent"])
         runner.submit("t", "parent", dataTime="2026-01-01T00:00:00Z")
         runner.run(trigger="t", name="parent")
-        with run.armed(), suppress(*FAULTS):
+        with run.armed() as faults, hostile_aws(cloud, faults, SEED), suppress(*FAULTS):
             cloud.deliver_job_ends()
         minutes = count(2)
+
+        def tick() -> None:
+            minute = next(minutes)
+            with suppress(*FAULTS), bad_day(cloud, minute):
+                runner.tick(minute)
+
         place = ("child", ms("2026-01-01 00:00"), ms("2026-01-01 00:01"))
         cloud.run_until(
             lambda: [runner.mill.jobs.get(job_id) for _, job_id in runner.mill.runs.between(*place)],
             30,
-            meanwhile=lambda: runner.tick(next(minutes)),
+            meanwhile=tick,
         )
         [(_, child_id)] = runner.mill.runs.between(*place)
         trigger = "20260101T000000Z"
+        runner.worker.clock = SkewedClock(runner.worker.clock, SKEW_MS)
         assert runner.run(trigger=trigger, name="child")["state"] == "SUCCESS"
         assert [e["name"] for e in cloud.executions("job") if child_id in e["name"]] == [f"{child_id}-r1"]
     return True

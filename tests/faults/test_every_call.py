@@ -69,6 +69,7 @@ def prepare(cloud: Cloud) -> JobRunner:
         {"stepName": "a", "sharding": 3, "maxTaskCount": 2},
         {"stepName": "b", "dependentStep": "a"},
         workerGroup="quick",
+        priority=5,  # its lane is added when the first step opens
     )
     return runner
 

@@ -1,4 +1,7 @@
-"""Fail each AWS call for files once: the Job ends with the same result."""
+"""Fail each AWS call for files once: the Job ends with the same result.
+
+Reads are stale, Lambda invocations are throttled, queues are unreliable, and the worker's clock is wrong, in
+every run."""
 
 from __future__ import annotations
 
@@ -12,13 +15,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from support.aws_rules.call import Call, ProcessKilled
 from support.aws_rules.faults import Rerun, everywhere_once
+from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
 from support.scenarios.file_worker import FileWorker, place
+from support.scenarios.hostile_aws import hostile_aws
 from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_clock import SkewedClock
 
-FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
+FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
+SKEW_MS = 3_000
+TRIES = 3
 TEXT = b"".join(b"line %d\n" % number for number in range(30))
 CALLS_OF_A_KIND = 3  # further tasks make the same calls
 READS = {"HeadObject", "GetObject", "ListMultipartUploads"}
@@ -53,10 +61,12 @@ class PersistentFileWorker:
             if not self.accepted:
                 self._submit()
         for lease in self.runner.worker.take():
-            with suppress(*FAULTS, AssertionError):  # the task is lost, and delivered again after its lease
-                data = b"".join(self.file_worker.fetch(lease).values())
-                name = "all" if lease.step_name == "join" else f"part-{lease.sharding.index}"
-                self.file_worker.end(lease, {name: data})
+            for _ in range(TRIES):  # without success, the task is delivered again after its lease
+                with suppress(*FAULTS, AssertionError):
+                    data = b"".join(self.file_worker.fetch(lease).values())
+                    name = "all" if lease.step_name == "join" else f"part-{lease.sharding.index}"
+                    self.file_worker.end(lease, {name: data})
+                    break
         with suppress(*FAULTS):
             self.runner.tick(self.minutes)
 
@@ -95,18 +105,22 @@ def _succeeds(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
         runner = _prepare(cloud)
         worker = PersistentFileWorker(runner)
-        with run.armed():
+        with run.armed() as faults, hostile_aws(cloud, faults, seed=5):
             cloud.run_until(lambda: worker.accepted and runner.ended(), 60, meanwhile=worker.act)
         job = runner.job()
         assert job["state"] == "SUCCESS", job["notes"]
         [joined] = worker.file_worker.listed(name="all")
         assert worker.file_worker.read(joined["url"]) == TEXT
         assert len(worker.file_worker.listed(step="part")) == 3
+        stored = worker.file_worker.s3.list_objects_v2(Bucket=worker.file_worker.bucket, Prefix="files/")
+        assert {each["Key"].split("/")[1] for each in stored["Contents"]} == {job["id"]}  # no orphans
     return True
 
 
 def _prepare(cloud: Cloud) -> JobRunner:
     runner = JobRunner(cloud)
     runner.quick_group()
-    runner.define(COUNT, JOIN, workerGroup="quick")
+    runner.worker.clock = SkewedClock(runner.worker.clock, SKEW_MS)
+    # The worker sends no heartbeats, and on a bad day a task can take longer than a lease of a second.
+    runner.define(COUNT, JOIN, workerGroup="quick", lostRetries=100)
     return runner

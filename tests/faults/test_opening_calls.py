@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from shardmill.engine import continuation
+from shardmill.engine.mill import Mill
+from shardmill.engine.running import end_tasks
 from shardmill.model.states import JobState
+from shardmill.store.rows import StepRow
 from support.moto.cloud import Cloud
 from support.scenarios.interrupter import Interruption, Moment
 from support.scenarios.job_invariants import JobInvariants
 from support.scenarios.race import Action, Race, race_factory
 
-STEPS = {
+STEPS: dict[str, Any] = {
     "steps": [
         {"stepName": "a"},
         {"stepName": "b", "dependentStep": "a", "sharding": 2},
@@ -31,10 +35,10 @@ def begin(cloud: Cloud) -> Iterator[Begin]:
         yield start
 
 
-def races_until(begin: Begin, stage: str) -> Iterator[Race]:
+def races_until(begin: Begin, stage: str, document: dict[str, Any] = STEPS) -> Iterator[Race]:
     """Yield races of which the next call of a state machine plans the Job or closes its first step."""
     while True:
-        race = begin(STEPS)
+        race = begin(document)
         if stage == "close":
             race.perform(RUN_EXECUTIONS)
             race.perform(("lease", 0, 0))
@@ -82,3 +86,27 @@ def test_invariants_hold_whatever_happens_between_two_calls(begin: Begin, stage:
         if not interrupt(race, "after", nth, lambda race=race: race.perform((action, 1, 1))):  # type: ignore[misc]
             return
         check_end(race)
+
+
+@pytest.mark.parametrize("action", [("kill", 0, 0), ("delete", 0, 0), ("force", 0, 0), ("force_step", 1, 0)])
+def test_no_execution_waits_for_a_step_that_was_ended_before_it_started(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch, action: Action
+) -> None:
+    """A close has opened the next step; the step is ended before its execution starts, its tasks after it."""
+    monkeypatch.setattr(continuation, "REQUEST_CALLS", 3)
+    monkeypatch.setattr(end_tasks, "CHUNK", 1)
+    ended: list[str] = []
+
+    def start_step(mill: Mill, step: StepRow, opened: Any = None) -> None:
+        if opened and step.name == "b" and not ended:
+            ended.append(race.interrupter.act(lambda: race.perform(action)))
+        started(mill, step, opened)
+
+    started = Mill.start_step
+    monkeypatch.setattr(Mill, "start_step", start_step)
+    first, second, *others = STEPS["steps"]
+    race = next(races_until(begin, "close", {"steps": [first, second | {"sharding": 66}, *others]}))
+    race.perform(RUN_EXECUTIONS)
+    assert ended
+    assert check_end(race).ended
+    race.close()

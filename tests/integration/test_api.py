@@ -1,10 +1,12 @@
 """The HTTP API: definitions, pages and problem details."""
 
 import json
+from importlib.metadata import version
 from typing import Any
 
 import pytest
 
+from shardmill.model.groups.lanes import MAX_LANES
 from support.moto.cloud import Cloud
 from support.scenarios.job_runner import JobRunner
 
@@ -91,7 +93,8 @@ def test_requests_without_a_valid_token_are_rejected(
 
 
 def test_public_routes_need_no_token(cloud: Cloud) -> None:
-    assert cloud.http("GET", "/v1/health", token=None).json == {"status": "ok"}
+    health = cloud.http("GET", "/v1/health", token=None).json
+    assert health == {"status": "ok", "version": version("shardmill")}
     assert "/v1/jobs" in cloud.http("GET", "/openapi.json", token=None).json["paths"]
     assert cloud.http("GET", "/", token=None).status == 200
 
@@ -217,7 +220,7 @@ def test_groups_are_created_changed_and_deleted_with_their_queues(runner: JobRun
     assert (created.status, created.json["kind"], created.json["leaseSeconds"]) == (201, "pull", 30)
     row = runner.mill.groups.get("g1")
     assert row is not None
-    assert len(row.queues) == 3
+    assert len(row.queues) == MAX_LANES
     assert all(len(url.rsplit("/", 1)[1]) <= 80 for url in row.queues)
     assert runner.cloud.http("PUT", "/v1/groups/g1", {"leaseSeconds": 40}).status == 200
     assert runner.cloud.http("PUT", "/v1/groups/g1", {"kind": "lambda"}).json["code"] == "group-fixed"

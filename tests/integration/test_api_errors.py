@@ -133,7 +133,7 @@ def test_an_unknown_query_parameter_has_a_hint_and_does_not_hide_other_errors(cl
         ("/v1/workers", [], [("", "bad-type")]),
         (
             "/v1/work:lease",
-            {"workerId": "w", "max": 11, "x": 1},
+            {"workerId": "w", "max": 101, "x": 1},
             [("/max", "out-of-range"), ("/x", "unknown-field")],
         ),
         ("/v1/work:report", {"workerId": "w", "results": [{}]}, None),
@@ -236,7 +236,8 @@ def test_the_openapi_document_lists_the_responses(cloud: Cloud) -> None:
     for _, _, operation in operations(document):
         errors = {s: response for s, response in operation["responses"].items() if not s.startswith("2")}
         assert {"422", "default"} <= set(errors)
-        assert ("401" in errors) == ("security" not in operation)
+        assert ("401" in errors) == bool(operation["security"])
+        assert ("403" in errors) == bool(operation["security"])
         assert ("413" in errors) == ("requestBody" in operation)
         for response in errors.values():
             schema = response["content"]["application/problem+json"]["schema"]

@@ -85,3 +85,19 @@ def test_a_batch_that_takes_too_long_answers_the_rest_at_once(
     [item] = submit(runner, request("t1"))
     assert (item["status"], item["problem"]["code"]) == (503, "busy")
     assert runner.cloud.http("GET", "/v1/jobs/orders/t1").status == 404
+
+
+def test_definitions_and_groups_are_read_once_for_a_batch(runner: JobRunner, faults: Faults) -> None:
+    runner.define({"stepName": "a"}, name="parent")
+    runner.define({"stepName": "a"}, dependencies=["parent"])  # its Jobs wait, and make no further calls
+    calls = []
+    for count in (1, 11):
+        requests = [request(f"t{count}-{n}", dataTime="2026-01-01T00:00:00Z") for n in range(count)]
+        faults.meter.reset()
+        assert {item["status"] for item in submit(runner, *requests)} == {202}
+        calls.append(faults.meter.calls.copy())
+    one, many = calls
+    assert many["dynamodb.GetItem"] - one["dynamodb.GetItem"] == 10  # whether the trigger is used
+    # A Job that waits reads the runs and schedules of its parents, and the newest version of its definition.
+    assert many["dynamodb.Query"] - one["dynamodb.Query"] == 2 * 10
+    assert many["dynamodb.BatchGetItem"] - one["dynamodb.BatchGetItem"] == 10

@@ -15,8 +15,8 @@ from shardmill.engine.workers import registry
 from shardmill.engine.workers.poll import ROUND_SECONDS, pull
 from shardmill.model.worker import LeaseRequest, Registration
 from shardmill.store.workers import Tally
-from shardmill.worker.task.execute import failed_result
 from shardmill.worker.transport.direct import DirectTransport
+from support.fakes.leases import failed_result
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 from support.scenarios.worker_api import lease, register, report
@@ -90,7 +90,8 @@ def test_every_lane_is_checked_each_round_while_a_worker_over_http_waits(
         return Queues.receive(runner.mill.queues, url, most=most, wait=wait, hide=hide)
 
     with patch.object(runner.mill.queues, "receive", receive):
-        [held] = pull(runner.mill, LeaseRequest(worker_id=me.id, max=1, wait_seconds=20), runner.worker.clock)
+        request = LeaseRequest(worker_id=me.id, max=1, wait_seconds=20)
+        [held] = pull(runner.mill, request, runner.worker.clock).leases
     assert (held.task_id, waited) == (foreign.task_id, [ROUND_SECONDS])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
+from shardmill.engine.continuation import Budget
 from shardmill.engine.control import change as change_module
 from shardmill.engine.running import changes
 from shardmill.model.actor import Actor
@@ -206,7 +207,7 @@ def test_the_later_of_two_concurrent_changes_applies(runner: JobRunner) -> None:
     slow = runner.mill.jobs.change(job, changes=overrides, due=2, **common)
     assert slow
     runner.post("/v1/jobs/orders/t1:change", {"failedRetries": 2})
-    changes.apply_changes(runner.mill, slow, runner.worker.clock())
+    changes.apply_changes(runner.mill, slow, runner.worker.clock(), Budget())
     assert runner.row(0).spec["failedRetries"] == 2
 
 

@@ -1,11 +1,14 @@
 """Leases under faults: repeated, lost and invalid messages, and concurrent workers."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from shardmill.engine.access.receipts import verified
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks import messages as task_messages
 from shardmill.engine.tasks.interruption import hand_back
@@ -213,7 +216,9 @@ def test_messages_of_another_generation_or_an_unknown_step_are_deleted(runner: J
 def test_a_returned_task_is_leased_by_another_worker_without_a_failure(runner: JobRunner) -> None:
     one_task(runner)
     [held] = runner.take(1)
-    given = HandedBack(task_id=held.task_id, attempt=held.attempt, receipt=held.receipt)
+    given = HandedBack(
+        task_id=held.task_id, attempt=held.attempt, receipt=held.receipt, reason="the worker stopped"
+    )
     assert hand_back(runner.mill, "another-worker", [given], runner.worker.clock()) == []
     assert hand_back(runner.mill, runner.worker.row.id, [given], runner.worker.clock()) == [held.task_id]
     other = ManualWorker(runner.mill, "other")
@@ -223,6 +228,13 @@ def test_a_returned_task_is_leased_by_another_worker_without_a_failure(runner: J
     other.report([retried])
     task = runner.task("a", 0)
     assert (task["state"], task["failed"]) == ("SUCCESS", 0)
+    attempts = [
+        (each["attempt"], each["worker"], each["reason"], each["message"]) for each in task["attempts"]
+    ]
+    assert attempts == [
+        (1, runner.worker.row.id, "returned", "the worker stopped"),
+        (2, other.row.id, None, None),
+    ]
 
 
 def test_concurrent_workers_lease_each_task_once(runner: JobRunner) -> None:
@@ -301,10 +313,9 @@ def test_tasks_of_an_expired_message_are_returned_by_a_new_message(runner: JobRu
     start_tasks(runner, 1)
     me = register(runner)
     [task] = lease(runner, me)
-    from shardmill.engine.tasks.interruption import hand_back
-    from shardmill.model.worker import HandedBack
-
-    back = HandedBack(task_id=task["taskId"], attempt=1, receipt=task["receipt"])
+    receipt = verified(task["receipt"], task["taskId"], me["id"], os.environ["SHARDMILL_TOKEN_KEY"])
+    assert receipt
+    back = HandedBack(task_id=task["taskId"], attempt=1, receipt=receipt)
     assert hand_back(runner.mill, me["id"], [back], runner.worker.clock() + 55_000) == [task["taskId"]]
     later = runner.worker.clock
     runner.worker.clock = lambda: later() + 56_000
@@ -320,3 +331,24 @@ def test_void_messages_are_deleted_and_valid_ones_returned(runner: JobRunner) ->
     valid = delete_void(runner.mill, [*old, *new], runner.worker.clock())
     assert sorted(json.loads(message.body)[4] for message in valid) == [1, 2]
     assert valid == new
+
+
+def test_many_messages_are_sent_again_in_slices(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new priority makes all messages void; the open tasks are sent again, three by a call."""
+    monkeypatch.setattr(task_messages, "MAX_SENT_IN_REQUEST", 0)
+    monkeypatch.setattr(task_messages, "MAX_SENT_IN_SLICE", 3)
+    runner.define({"stepName": "a", "sharding": 10})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.job()["state"] == "QUEUED")
+    runner.post("/v1/jobs/orders/t1:priority", {"priority": 7})
+    sizes: list[int] = []
+    original = task_messages.send
+
+    def send(mill: Any, step: Any, ranks: Any, *args: Any, **options: Any) -> None:
+        sizes.append(len(ranks))
+        original(mill, step, ranks, *args, **options)
+
+    monkeypatch.setattr(task_messages, "send", send)
+    assert runner.run()["state"] == "SUCCESS"
+    assert max(sizes) == 3
+    assert sum(sizes) >= 10

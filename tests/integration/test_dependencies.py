@@ -15,36 +15,11 @@ from shardmill.model.states import JobState
 from shardmill.store.jobs import Jobs
 from shardmill.store.rows import JobRow
 from support.aws_rules.faults import Faults
+from support.scenarios.job_chain import A, define, finish, listed, row, waits_for
 from support.scenarios.job_runner import fail_shards
 from support.scenarios.schedule_clock import ScheduleClock, at, ms
 
 DAY = "2026-01-05T00:00:00Z"
-A = {"stepName": "a"}
-
-
-def define(schedules: ScheduleClock, name: str, *parents: Any, **job: Any) -> None:
-    schedules.runner.define(A, name=name, dependencies=list(parents), **job)
-
-
-def finish(
-    schedules: ScheduleClock, name: str, trigger: str = "t1", *, judge: Any = None, **request: Any
-) -> dict[str, Any]:
-    """Run a Job to its end and deliver the event."""
-    schedules.runner.submit(trigger, name, **request)
-    job = schedules.runner.run(*([judge] if judge else []), trigger=trigger, name=name)
-    schedules.runner.cloud.deliver_job_ends()
-    return job
-
-
-def listed(schedules: ScheduleClock, name: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = schedules.runner.cloud.http("GET", f"/v1/jobs?jobName={name}").json["items"]
-    return items
-
-
-def waits_for(schedules: ScheduleClock, name: str, trigger: str) -> list[tuple[str, str | None, int]]:
-    response = schedules.runner.cloud.http("GET", f"/v1/jobs/{name}/{trigger}/dependencies")
-    assert response.status == 200, response
-    return [(each["preJob"], each["preTrigger"], each["preStatus"]) for each in response.json["items"]]
 
 
 def test_a_parent_starts_its_child_of_the_same_data_time(schedules: ScheduleClock) -> None:
@@ -73,13 +48,17 @@ def test_the_last_of_two_parents_starts_the_child(schedules: ScheduleClock) -> N
     define(schedules, "left")
     define(schedules, "right")
     define(schedules, "child", "left", {"jobName": "right"})
+    schedules.runner.submit("t1", "right", dataTime=DAY)
+    [of_right] = schedules.runner.take(1)
     finish(schedules, "left", dataTime=DAY)
     [child] = listed(schedules, "child")
     assert child["state"] == "WAITING"
-    assert waits_for(schedules, "child", child["trigger"]) == [("left", "t1", 1), ("right", None, 0)]
+    assert waits_for(schedules, "child", child["trigger"]) == [("left", "t1", 1), ("right", "t1", 0)]
     shown = schedules.runner.job(child["trigger"], "child")
-    assert shown["waitingFor"] == ["waits for right of 2026-01-05T00:00:00Z"]
-    finish(schedules, "right", dataTime=DAY)
+    assert shown["waitingFor"] == ["waits for right/t1 (RUNNING)"]
+    schedules.runner.worker.report([of_right])
+    schedules.runner.run(trigger="t1", name="right")
+    schedules.runner.cloud.deliver_job_ends()
     assert schedules.runner.run(trigger=child["trigger"], name="child")["state"] == "SUCCESS"
     assert len(listed(schedules, "child")) == 1
 
@@ -371,12 +350,6 @@ def test_wait_entries_are_deleted_when_the_child_starts(schedules: ScheduleClock
     define(schedules, "child", "parent")
     finish(schedules, "parent", dataTime=DAY)
     assert list(schedules.mill.runs.waiting_for("parent", ms("2026-01-05 00:00"))) == []
-
-
-def row(schedules: ScheduleClock, name: str, trigger: str) -> JobRow:
-    found = schedules.mill.jobs.find(name, trigger)
-    assert found is not None
-    return found
 
 
 def expected(schedules: ScheduleClock, name: str, trigger: str) -> list[int]:

@@ -92,7 +92,7 @@ def test_explain_shows_the_first_failure_and_its_stderr(runner: JobRunner) -> No
 def test_a_failure_names_its_task_by_step_and_index_and_shows_stdout_if_stderr_is_empty(
     runner: JobRunner,
 ) -> None:
-    runner.define({"stepName": "first"}, {"stepName": "check", "sharding": 2, "startShardId": 3})
+    runner.define({"stepName": "first"}, {"stepName": "check", "sharding": 5, "startShardId": 3})
     job = runner.submit()
 
     def judge(lease: Lease) -> str:
@@ -118,7 +118,8 @@ def test_a_failure_names_its_task_by_step_and_index_and_shows_stdout_if_stderr_i
 def test_explain_names_the_dependencies_of_a_waiting_job(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, dependencies=["other"])
     runner.submit(dataTime="2026-01-01T00:00:00Z")
-    assert explain(runner) == "orders/t1 waits for other of 2026-01-01T00:00:00Z."
+    assert explain(runner).startswith("orders/t1 waits for other of 2026-01-01T00:00:00Z.")
+    assert "other is not defined: submit its job, remove the dependency" in explain(runner)
     runner.define({"stepName": "a"}, name="done")
     ScheduleClock(runner).save("2026-01-01 00:00", "done", cron="0 1 * * *")
     runner.cloud.tick(at("2026-01-01 01:00"))

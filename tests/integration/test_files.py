@@ -207,10 +207,10 @@ def test_files_are_uploaded_with_a_job(runner: JobRunner, file_worker: FileWorke
     job = runner.submit(files=files)
     repeated = runner.cloud.http("POST", "/v1/jobs", {"jobName": "orders", "trigger": "t1", "files": files})
     assert (repeated.status, repeated.json["id"]) == (200, job["id"])
+    [lease] = runner.take(1)
     file_worker.s3.delete_object(
         Bucket=file_worker.bucket, Key=f"uploads/{uploaded['upload']}"
     )  # the Job keeps its own copy
-    [lease] = runner.take(1)
     assert file_worker.fetch(lease) == {"in.txt": b"hello"}
     runner.worker.report([lease], "failed-permanent")
     runner.run()
@@ -326,11 +326,11 @@ def test_secrets_are_resolved_for_the_lease_holder_and_not_stored(
     runner.submit()
     [lease] = runner.take(1)
     assert lease.prepare
-    assert lease.environ["C"] == "plain"
-    assert not {"A", "B"} & set(lease.environ)
+    assert not {"A", "B", "C"} & set(lease.environ)
     assert file_worker.ask(lease, prepare=True)["prepared"]["environ"] == {
         "A": "from-ssm",
         "B": "from-manager",
+        "C": "plain",
     }
     rows = runner.cloud.clients.dynamodb.scan(TableName=runner.cloud.table)["Items"]
     assert "from-ssm" not in str(rows)
@@ -358,3 +358,33 @@ def test_invalid_file_declarations_are_rejected_when_the_definition_is_saved(
     response = runner.cloud.http("PUT", "/v1/definitions/orders", {"steps": [{"stepName": "a", **files}]})
     assert response.status == 422
     assert pointer in [each["pointer"] for each in response.json["faults"]]
+
+
+def test_the_files_of_a_task_have_their_sizes_after_the_run(
+    runner: JobRunner, file_worker: FileWorker
+) -> None:
+    file_worker.s3.put_object(Bucket=file_worker.bucket, Key="data/ref", Body=b"reference")
+    ref = {"name": "ref", "s3": {"bucket": file_worker.bucket, "key": "data/ref"}}
+    inputs = [{"name": "part-*.csv", "origin": "make"}, {"name": "web", "url": "https://x.test/y"}]
+    runner.define(
+        MAKE,
+        step("join", inputs=inputs, predata=[ref], outputs=[{"name": "all", "uploadName": "all.csv"}]),
+    )
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states().get("make") == "READY")
+    assert [file["size"] for file in runner.task("make", 1)["outputs"]] == [None, None]
+    run_make_step(runner, file_worker)
+    made = runner.task("make", 1)["outputs"]
+    assert [(file["name"], file["size"], file["totalIndex"]) for file in made] == [
+        ("part-1.csv", 2, None),
+        ("log", 5, None),
+    ]
+    [lease] = runner.take(1)
+    file_worker.end(lease, {"all.csv": b"0\n1\n2\n"})
+    assert runner.run()["state"] == "SUCCESS"
+    for view in (runner.task("join", 0), runner.step("join")):
+        assert [file["size"] for file in view["inputs"]] == [6, None]
+        assert [file["size"] for file in view["predata"]] == [9]
+        assert [(file["name"], file["size"]) for file in view["outputs"]] == [("all", 6)]
+    file_worker.s3.delete_object(Bucket=file_worker.bucket, Key="data/ref")
+    assert runner.task("join", 0)["predata"][0]["size"] is None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from shardmill.model.groups.lanes import MAX_LANES
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_worker import ManualWorker
 
 
 def test_queues_of_a_stack_exclude_those_of_a_stack_with_the_same_prefix(runner: JobRunner) -> None:
-    stack = runner.mill.settings.stack
-    other = runner.mill.queues.make_lanes(f"{stack}-prod", "default", 1, 60)
-    mine = set(runner.mill.queues.of_stack(stack))
-    assert len(mine) == 3
+    prefix = runner.mill.settings.queue_prefix
+    other = runner.mill.queues.make_lanes(f"{prefix}-prod", "default", 1, 60)
+    mine = set(runner.mill.queues.of_groups(prefix))
+    assert len(mine) == MAX_LANES
     assert not mine & set(other)
 
 

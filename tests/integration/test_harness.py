@@ -83,19 +83,36 @@ def handler(event, context):
 _ENVIRONMENT = {
     f"SHARDMILL_{name}"
     for name in (
-        "ALLOW_HOSTS",
-        "STACK",
-        "TABLE",
-        "BUCKET",
-        "JOB_MACHINE",
-        "STEP_MACHINE",
-        "BUS",
-        "LAMBDA_QUEUES",
-        "DEAD_QUEUE",
-        "FIRE_QUEUE",
-        "NOTIFY_QUEUE",
-        "NOTIFY_LOOPBACK",
         "ADMIN_TOKEN_HASH",
+        "ALLOW_HOSTS",
+        "BUCKET",
+        "BUS",
+        "DEAD_QUEUE",
+        "EMPTY_BUCKET",
+        "EVENT_DEFINITIONS",
+        "FIRE_QUEUE",
+        "IAM_SCOPES",
+        "JOB_MACHINE",
+        "LAMBDA_QUEUES",
+        "NOTIFY_DEAD_QUEUE",
+        "NOTIFY_LOOPBACK",
+        "NOTIFY_QUEUE",
+        "OIDC_AUDIENCE",
+        "OIDC_CLIENT_ID",
+        "OIDC_CLIENT_SCOPES",
+        "OIDC_ISSUER",
+        "OIDC_SCOPES_CLAIM",
+        "OIDC_USER_CLAIM",
+        "QUEUE_PREFIX",
+        "SECRETS_BY_APPLICATION",
+        "SECRETS_KEY",
+        "SECRET_PREFIX",
+        "STACK",
+        "STEP_MACHINE",
+        "SUBMIT_DEAD_QUEUE",
+        "TABLE",
+        "TOKEN_KEY",
+        "TOKEN_RATE",
     )
 }
 
@@ -214,9 +231,10 @@ def test_the_table_matches_the_template(small_cloud: Cloud) -> None:
 
 def test_the_queues_match_the_template(small_cloud: Cloud) -> None:
     urls = small_cloud.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
+    prefix = small_cloud.environment["SHARDMILL_QUEUE_PREFIX"]
     assert [url.rsplit("/", 1)[-1] for url in urls] == [
-        f"shardmill-test-lambda-{lane}" for lane in ("high", "normal", "low")
-    ]
+        f"{prefix}-lambda-normal"
+    ] * 3  # one for all priorities
     attributes = small_cloud.clients.sqs.get_queue_attributes(QueueUrl=urls[0], AttributeNames=["All"])
     assert attributes["Attributes"]["VisibilityTimeout"] == "5400"
 

@@ -1,5 +1,6 @@
 """Logs from worker to reader, while a task runs and after it ended."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,16 @@ def test_a_log_of_many_chunks_is_read_in_pages(
     first = runner.cloud.http("GET", LOGS).json
     assert (first["text"], first["offset"], first["complete"]) == ("012", 3, False)
     assert read_all(runner) == ("0123456789", {"text": "9", "offset": 10, "complete": True})
+
+
+def test_a_log_of_control_characters_is_read_in_pages_that_fit_into_a_response(runner: JobRunner) -> None:
+    runner.define({"stepName": "a", "type": "noop"})
+    runner.submit()
+    runner.run()
+    key = f"logs/{runner.row(0).job_id}/1/0/0/1/stdout/000000"
+    runner.cloud.clients.s3.put_object(Bucket=runner.cloud.bucket, Key=key, Body=b"\x01" * 1_000_000)
+    first = runner.cloud.http("GET", LOGS).json
+    assert len(json.dumps(json.dumps(first))) < 6_000_000
+    assert first["complete"] is False
+    text, page = read_all(runner)
+    assert (len(text), page["offset"], page["complete"]) == (1_000_000, 1_000_000, True)

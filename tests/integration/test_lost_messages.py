@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from itertools import pairwise
 
@@ -112,3 +113,62 @@ def test_an_interrupted_check_is_repeated(runner: JobRunner, faults: Faults, how
         with suppress(FunctionError):
             runner.tick(minutes=minutes)
     assert runner.run()["state"] == "SUCCESS"
+
+
+class TwoGroups:
+    """A step of two groups: even tasks are sent to `busy`, odd ones to `idle`; both have a live worker."""
+
+    def __init__(self, runner: JobRunner, sharding: int = 4, **step: object) -> None:
+        self.runner = runner
+        for name in ("busy", "idle"):
+            runner.cloud.http("PUT", f"/v1/groups/{name}", {})
+        self.busy = ManualWorker(runner.mill, "busy-worker", ["busy"])
+        self.idle = ManualWorker(runner.mill, "idle-worker", ["idle"])
+        start_tasks(runner, sharding, workerGroups=["busy", "idle"], **step)
+
+    def tick(self, minutes: float) -> None:
+        offset = int(60_000 * minutes)
+        for worker in (self.busy, self.idle):
+            worker.clock = lambda: int(time.time() * 1000) + offset
+            worker.beat([])
+        self.runner.mill.forget_workers(["busy", "idle"])
+        self.runner.tick(minutes=minutes)
+
+
+def test_lost_messages_of_one_group_are_found_while_another_group_is_busy(runner: JobRunner) -> None:
+    groups = TwoGroups(runner)
+    lose_messages(runner, "idle")
+    leased: list[int] = []
+    for minutes in (3, 6, 12):
+        groups.tick(minutes)
+        for _ in range(3):
+            leased += [each.sharding.index for each in groups.idle.take()]
+    assert {1, 3} <= set(leased)
+
+
+def test_lost_messages_of_one_group_are_found_while_another_group_progresses(runner: JobRunner) -> None:
+    groups = TwoGroups(runner, sharding=40)
+    lose_messages(runner, "idle")
+    leased: list[int] = []
+    for minutes in range(1, 7):
+        groups.tick(minutes)
+        groups.busy.report(groups.busy.take(most=1))
+        for _ in range(3):
+            leased += [each.sharding.index for each in groups.idle.take(most=2)]
+    assert leased
+    assert all(index % 2 for index in leased[:2])
+
+
+def test_messages_that_wait_in_the_busy_queues_of_two_groups_keep_their_place(runner: JobRunner) -> None:
+    """One group is busy with other work for two days, the other works slowly: nothing is sent again."""
+    groups = TwoGroups(runner, sharding=80)
+    sent = message_count(runner, "busy"), message_count(runner, "idle")
+    for minutes in (1, 2, 3, 4, 5, 6, 8, 10, 15, 30, 60, 120, 240, *range(480, 2 * DAY_MINUTES, 240)):
+        groups.tick(minutes)
+        groups.idle.report(groups.idle.take(most=1))
+    assert runner.row(0).gen == 1
+    assert sent == (40, 40)
+    assert message_count(runner, "busy") <= 40 + 12
+    taken = [each.sharding.index for _ in range(8) for each in groups.busy.take()]
+    assert taken == list(range(0, 80, 2))
+    assert runner.row(0).gen == 1

@@ -300,5 +300,5 @@ def test_a_repeated_notification_has_the_same_time(runner: JobRunner) -> None:
 def test_clients_are_created_on_demand(runner: JobRunner) -> None:
     """Only a few functions send notifications; the others start without these clients."""
     assert clients.dynamodb.cache_info().currsize == 1  # type: ignore[attr-defined]
-    for client in (clients.sns, clients.ssm, clients.secretsmanager):
+    for client in (clients.sns, clients.kms, clients.secretsmanager):
         assert client.cache_info().currsize == 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
+
+import pytest
 
 from shardmill.aws.clock import new_id
 from shardmill.engine.errors import Overlap
@@ -12,6 +15,7 @@ from shardmill.engine.schedules import fire, manage
 from shardmill.model.actor import Actor
 from shardmill.model.time.schedule import FireRequest
 from support.aws_rules.faults import Faults
+from support.scenarios.interrupter import Interrupter, Interruption
 from support.scenarios.schedule_clock import ScheduleClock, ms
 
 A = {"stepName": "a"}
@@ -76,22 +80,52 @@ def test_a_queued_job_waits_for_a_job_started_before_the_overlap_changed(schedul
     assert schedules.end("2026-01-01 02:00")["state"] == "SUCCESS"
 
 
+def fire_manually(schedules: ScheduleClock, day: int, schedule_id: str = "s") -> bool:
+    """Call the engine: a function's process handles one request at a time, and the API relies on it."""
+    row = manage.read(schedules.mill, "orders", schedule_id)
+    request = FireRequest.model_validate({"dataTime": f"2026-05-0{day}T00:00:00Z"})
+    try:
+        return fire.fire_now(schedules.mill, row, request, Actor("me"), ms("2026-05-05 00:00"), new_id)[1]
+    except Overlap:
+        return False
+
+
 def test_concurrent_manual_fires_with_skip_start_one_job(schedules: ScheduleClock) -> None:
     define(schedules, "orders")
     schedules.save("2026-01-01 00:00", cron="0 0 1 1 *", overlap="skip")
-
-    def fire_manually(day: int) -> bool:
-        """Call the engine: a function's process handles one request at a time, and the API relies on it."""
-        row = manage.read(schedules.mill, "orders", "s")
-        request = FireRequest.model_validate({"dataTime": f"2026-05-0{day}T00:00:00Z"})
-        try:
-            return fire.fire_now(schedules.mill, row, request, Actor("me"), ms("2026-05-05 00:00"), new_id)[1]
-        except Overlap:
-            return False
-
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(fire_manually, range(1, 5))) == [False, False, False, True]
+        started = pool.map(lambda day: fire_manually(schedules, day), range(1, 5))
+        assert sorted(started) == [False, False, False, True]
     assert len(schedules.jobs()) == 1
+
+
+@pytest.mark.parametrize("by_tick", [False, True])
+def test_a_fire_between_any_two_calls_of_another_starts_no_second_job(
+    schedules: ScheduleClock, faults: Faults, by_tick: bool
+) -> None:
+    """Skip: a manual fire is interrupted before each of its AWS calls by another, or by the tick."""
+    interrupter = Interrupter()
+    faults.add_rule(interrupter.around)
+    define(schedules, "orders")
+    for nth in count(1):
+        schedule_id, started = f"s{nth}", []
+        schedules.save("2026-01-01 00:00", cron="0 1 * * *", overlap="skip", schedule_id=schedule_id)
+
+        def other(schedule_id: str = schedule_id, started: list[bool] = started) -> None:
+            if by_tick:
+                schedules.tick("2026-01-01 01:00")
+            else:
+                started.append(fire_manually(schedules, 2, schedule_id))
+
+        interruption = Interruption("before", nth, other)
+        first = interrupter.act(lambda each=schedule_id: fire_manually(schedules, 1, each), interruption)
+        if not interruption.reached:
+            assert nth > 5
+            return
+        jobs = schedules.runner.cloud.http("GET", "/v1/jobs?limit=1000").json["items"]
+        mine = [each for each in jobs if each["trigger"].endswith(f"-{schedule_id}")]
+        assert len(mine) == 1, nth
+        assert by_tick or sorted([first, *started]) == [False, True]
 
 
 def test_the_tick_retries_a_failed_start_of_a_replacement(schedules: ScheduleClock) -> None:

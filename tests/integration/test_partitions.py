@@ -81,7 +81,7 @@ def test_a_row_that_has_left_a_list_is_not_shown_by_a_stale_index(runner: JobRun
     assert _listed(runner) == [[2, 1]]
     job = runner.mill.jobs.get(_job(2).id)
     assert job
-    assert runner.mill.jobs.mark_deleted(job, actor="a", now=5, due=None, purge=False)
+    assert runner.mill.jobs.mark_deleted(job, actor="a", now=5, due=None, purge=False, ending=False)
     assert _listed(runner) == [[1]]
 
 

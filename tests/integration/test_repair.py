@@ -239,7 +239,7 @@ def test_the_tick_closes_a_finished_block_whose_message_was_lost(
         patch.setattr(completion, "after_end", _interrupt)
         with pytest.raises(InterruptedError):
             runner.worker.report(held)
-    for queue in runner.mill.queues.of_stack(runner.mill.settings.stack):
+    for queue in runner.mill.queues.of_groups(runner.mill.settings.queue_prefix):
         runner.cloud.clients.sqs.purge_queue(QueueUrl=queue)
     runner.tick(minutes=3)
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")

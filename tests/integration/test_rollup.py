@@ -118,12 +118,52 @@ def test_each_packed_task_gets_its_range(runner: JobRunner) -> None:
 
 
 def test_shard_indexes_start_at_start_shard_id(runner: JobRunner) -> None:
-    runner.define({"stepName": "s", "stepType": "SHARD", "shardConf": {"shard": 3, "startShardId": 1}})
+    runner.define({"stepName": "s", "stepType": "SHARD", "shardConf": {"shard": 4, "startShardId": 2}})
     runner.submit()
     runner.run()
-    assert runner.step("s")["taskStates"] == {"1": "SUCCESS", "2": "SUCCESS", "3": "SUCCESS"}
-    assert runner.task("s", 3)["sharding"] == {"total": 3, "index": 3}
-    assert runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/s/tasks/0").status == 404
+    assert runner.step("s")["taskStates"] == {"2": "SUCCESS", "3": "SUCCESS"}
+    assert runner.task("s", 3)["sharding"] == {"total": 4, "index": 3}
+    assert [lease.environ["SHARDMILL_SHARD_TOTAL"] for lease in runner.leased] == ["4", "4"]
+    for absent in (0, 1, 4):
+        assert runner.cloud.http("GET", f"/v1/jobs/orders/t1/steps/s/tasks/{absent}").status == 404
+
+
+def test_a_step_starts_after_its_done_steps_whatever_their_outcome(runner: JobRunner) -> None:
+    runner.define(
+        {"stepName": "load", "sharding": 2},
+        {"stepName": "check", "dependentStep": "load"},
+        {"stepName": "clean", "dependency": {"doneSteps": ["load", "check"]}},
+        {"stepName": "mail", "dependentStep": "check", "dependency": {"doneSteps": ["check", "clean"]}},
+        {"stepName": "skip", "when": "{{ false }}"},
+        {"stepName": "last", "doneSteps": ["skip"]},
+    )
+    runner.submit()
+    assert runner.run(fail_shards(1, step="load"))["state"] == "FAILED"
+    expected = {
+        "load": "FAILED",
+        "check": "SKIPPED",
+        "clean": "SUCCESS",
+        "mail": "SKIPPED",
+        "skip": "SKIPPED",
+        "last": "SUCCESS",
+    }
+    assert runner.states() == expected
+    order = [lease.step_name for lease in runner.leased if lease.step_name in ("load", "clean")]
+    assert order == ["load", "load", "clean"]
+    runner.post("/v1/jobs/orders/t1:rerun", {})
+    runner.run()
+    assert runner.states() == dict.fromkeys(expected, "SUCCESS") | {"skip": "SKIPPED"}
+
+
+def test_a_rerun_keeps_the_steps_that_ran_after_a_failure(runner: JobRunner) -> None:
+    runner.define(
+        {"stepName": "a"}, {"stepName": "b", "doneSteps": ["a"]}, {"stepName": "c", "doneSteps": ["b"]}
+    )
+    runner.submit()
+    runner.run(fail_shards(0, step="c"))
+    runner.post("/v1/jobs/orders/t1:rerun", {})
+    assert runner.run()["state"] == "SUCCESS"
+    assert [lease.step_name for lease in runner.leased] == ["a", "b", "c", "c"]
 
 
 def test_fail_fast_kills_tasks_that_are_not_leased(runner: JobRunner) -> None:

@@ -2,19 +2,25 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 
 from shardmill.aws.machines import Machines
 from shardmill.engine import repair
+from shardmill.engine.running import concurrency
+from shardmill.engine.tasks import fair_share
 from shardmill.model.states import JobState, StepState
-from shardmill.store import indexes, keys
+from shardmill.store import group_keys, indexes, keys
 from shardmill.store.due.watches import bitmap
 from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.slots import Holder
 from shardmill.store.table import Table
 from support.aws_rules.faults import Faults
+from support.aws_rules.meter import Meter
 from support.paths import PROJECT
 from support.scenarios.job_runner import JobRunner
 
@@ -132,7 +138,7 @@ def test_a_look_costs_the_same_however_many_jobs_are_quiet(
     assert group is not None
     for queue in group.queues:
         runner.cloud.clients.sqs.send_message(QueueUrl=queue, MessageBody="{}", DelaySeconds=900)
-    costs: list[dict[str, float]] = []
+    costs: list[Cost] = []
     for number, size in enumerate(SIZES):
         now = runner.worker.clock() + number * 1_000
         _quiet_jobs(runner, size, now)
@@ -144,16 +150,87 @@ def test_a_look_costs_the_same_however_many_jobs_are_quiet(
                 chunk = due[at : at + repair.CHUNK]
                 result = repair.repair_all(runner.mill, chunk, now + 1, lambda: "id")
                 assert result == {"looked": len(chunk), "failed": 0}
-            meter = faults.meter
-            costs.append(
-                {
-                    "calls": meter.total_calls / size,
-                    "reads": meter.total_read_units / size,
-                    "writes": meter.total_write_units / size,
-                    "due": meter.index_units["due"] / size,
-                }
-            )
+            costs.append(_cost(faults.meter, size))
+    _check_growth("a look at a quiet job", SIZES, costs)
+
+
+@pytest.mark.timeout(600)
+def test_checking_a_waiting_job_costs_the_same_however_many_wait(runner: JobRunner, faults: Faults) -> None:
+    table = Table(runner.cloud.clients.dynamodb, runner.cloud.table)
+    now, sizes, costs = runner.worker.clock(), (1, 100, 1_000), []
+    faults.meter.weigh = True
+    for size in sizes:
+        line = f"line{size}"
+        waiting = [_waiting_job(line, number, now) for number in range(1, size + 1)]
+        running = _waiting_job(line, 0, now).evolve(state=JobState.RUNNING)
+        items = [{**keys.job(job.id), **job.to_item()} for job in [running, *waiting]]
+        items += [{**keys.slot_waiter(line, job.jid), "id": job.id, "run": job.run} for job in waiting]
+        table.batch_put(items)
+        assert runner.mill.slots.take(line, Holder(running.id, running.run), most=1)
+        faults.meter.reset()
+        for job in (waiting[0], waiting[-1]):
+            concurrency.recheck(runner.mill, job, now)
+        costs.append(_cost(faults.meter, 2))
+    _check_growth("a check of a waiting job", sizes, costs)
+
+
+def _waiting_job(line: str, number: int, now: int) -> JobRow:
+    job_id = f"{number:08d}-0000-4000-8000-{len(line):012d}"
+    job = JobRow(job_id, number, line, f"t{number}", 1, JobState.WAITING, "hash", now, now)
+    return job.evolve(concurrency=1, notes=f"waits for a free slot: the concurrency of {line} is 1")
+
+
+@pytest.mark.timeout(600)
+def test_opening_a_step_costs_the_same_however_many_large_steps_are_open(
+    runner: JobRunner, faults: Faults
+) -> None:
+    table = Table(runner.cloud.clients.dynamodb, runner.cloud.table)
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.row(0).token)
+    step, now, sizes, costs = runner.row(0), runner.worker.clock(), (100, 1_000, 10_000), []
+    group = runner.mill.groups.get("default")
+    faults.meter.weigh = True
+    for size in sizes:
+        table.batch_put([group_keys.giant("default", (f"{number:05d}", 1, 0)) for number in range(size)])
+        faults.meter.reset()
+        with patch.object(runner.mill.groups, "remove_giant"):  # the steps do not exist
+            fair_share.make_room(runner.mill, step, now)
+        costs.append(_cost(faults.meter, 1))
+    _check_growth("opening a step beside large ones", sizes, costs)
+    assert runner.mill.groups.get("default") == group
+
+
+Cost = dict[str, float]
+
+
+def _cost(meter: Meter, units: int) -> Cost:
+    return {
+        "calls": meter.total_calls / units,
+        "reads": meter.total_read_units / units,
+        "writes": meter.total_write_units / units,
+    }
+
+
+def _check_growth(subject: str, sizes: Sequence[int], costs: Sequence[Cost]) -> None:
+    """The costs per unit do not grow, and are at most those of docs/scale.md, which are close."""
+    documented_sizes, most = _documented_growth()[subject]
+    assert documented_sizes == list(sizes)
     for smaller, larger in pairwise(costs):
         assert all(larger[name] <= smaller[name] * 1.05 for name in larger), costs
-    assert costs[-1]["writes"] == 3
-    assert costs[-1]["reads"] < 4
+    for name, limit in most.items():
+        assert limit - 1 < max(cost[name] for cost in costs) <= limit, (name, costs)
+
+
+def _documented_growth() -> dict[str, tuple[list[int], Cost]]:
+    """Of the table of growing sizes: by subject the sizes, and calls, read and write units per unit."""
+    text = (PROJECT / "docs" / "scale.md").read_text()
+    table = text[text.index("<!-- growth:begin -->") : text.index("<!-- growth:end -->")]
+    rows = re.findall(r"^\| ([^|]+) \| ([\d,; ]+) [^|]*\| (\d+) \| (\d+) \| (\d+) \|$", table, re.MULTILINE)
+    return {
+        subject: (
+            [int(size.replace(",", "")) for size in sizes.split("; ")],
+            {"calls": int(calls), "reads": int(reads), "writes": int(writes)},
+        )
+        for subject, sizes, calls, reads, writes in rows
+    }

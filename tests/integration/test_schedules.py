@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.engine import definitions
+from shardmill.engine.access.visible import Visible
 from shardmill.engine.errors import Busy, DefinitionInUse, DefinitionNotFound, PreconditionFailed
 from shardmill.engine.schedules import due, fire, manage
 from shardmill.model.actor import Actor
@@ -248,6 +249,7 @@ def test_schedules_beyond_the_first_chunk_are_fired_through_the_queue(runner: Jo
             "handed": 18,
             "fired": 5,
             "notFired": 0,
+            "lag": 0,
             "late": 0,
             "looked": 0,
             "passedOn": 0,
@@ -275,6 +277,35 @@ def test_schedules_beyond_the_first_chunk_are_fired_through_the_queue(runner: Jo
         ({"cron": "0 0 * * *", "overlapp": "skip"}, "unknown-field", "/overlapp"),
         ({"cron": "0 0 * * *", "scheduleId": "other"}, "bad-name", "/scheduleId"),
         ({"everySeconds": 0}, "out-of-range", "/everySeconds"),
+        ({"everyMonths": 1}, "no-start", ""),
+        ({"delaySeconds": 5, "everySeconds": 5}, "one-kind-of-time", ""),
+        ({"delaySeconds": 5, "overlap": "skip"}, "bad-value", ""),
+        ({"delaySeconds": 5, "catchUp": "all"}, "bad-value", ""),
+        ({"delaySeconds": 5, "maxLatenessSeconds": 600}, "bad-value", ""),
+        ({"everyMonths": 1, "at": "2026-01-01T00:00:00Z", "startDate": 20260101}, "one-kind-of-time", ""),
+        ({"cron": "@daily", "times": ["2026-01-01T00:00:00Z"]}, "one-kind-of-time", ""),
+        ({"cron": "@daily", "maxTimes": 3}, "no-start", ""),
+        ({"times": ["2026-01-01T00:00:00Z"], "maxTimes": 3, "startDate": 20260101}, "bad-value", ""),
+        ({"everySeconds": 5, "startDate": "2026-01-01T25:00:00Z"}, "bad-date", "/startDate"),
+        (
+            {"everySeconds": 5, "startDate": "2026-01-02T00:00:01Z", "endDate": "2026-01-02T00:00:00Z"},
+            "end-before-start",
+            "",
+        ),
+        ({"cron": "@daily", "params": {"a": {"b": ["{{ job.id }}"]}}}, "bad-template", "/params/a/b/0"),
+        ({"cron": "@daily", "params": {"a": "{{ shard.index }}"}}, "bad-template", "/params/a"),
+        ({"cron": "@daily", "params": {"a": "{{ job.dataTime"}}, "bad-template", "/params/a"),
+        (
+            {"cron": "@daily", "steps": [{"stepName": "b", "sharding": 2}]},
+            "unknown-step",
+            "/steps/0/stepName",
+        ),
+        (
+            {"cron": "@daily", "steps": [{"stepName": "a", "sharding": 0}]},
+            "out-of-range",
+            "/steps/0/sharding",
+        ),
+        ({"cron": "@daily", "priority": "high"}, "bad-type", "/priority"),
     ],
     ids=str,
 )
@@ -296,6 +327,8 @@ def test_schedules_are_saved_read_listed_disabled_and_deleted(schedules: Schedul
     assert (updated.status, updated.json["status"], updated.json["nextTime"]) == (200, 0, None)
     stale = http("PUT", "/v1/schedules/orders/nightly", {"cron": "@daily"}, headers={"If-Match": '"v1"'})
     assert (stale.status, stale.json["code"]) == (412, "precondition-failed")
+    other = http("PUT", "/v1/schedules/orders/nightly", {"cron": "@daily"}, headers={"If-None-Match": '"v1"'})
+    assert (other.status, other.json["code"]) == (412, "precondition-failed")
     http("PUT", "/v1/schedules/orders/early", {"cron": "0 1 * * *"})
     assert [each["scheduleId"] for each in http("GET", "/v1/schedules").json["items"]] == ["early", "nightly"]
     first = http("GET", "/v1/schedules?limit=1").json
@@ -311,6 +344,95 @@ def test_schedules_are_saved_read_listed_disabled_and_deleted(schedules: Schedul
     assert http("DELETE", "/v1/schedules/orders/nightly").status == 204
     assert http("GET", "/v1/schedules/orders/nightly").json["code"] == "schedule-not-found"
     assert http("PUT", "/v1/schedules/nothing/s", {"cron": "@daily"}).json["code"] == "definition-not-found"
+
+
+@pytest.mark.parametrize(
+    ("document", "times", "meaning"),
+    [
+        ({"cron": "cron(0 18 ? * MON-FRI *)"}, ["01T18:00", "02T18:00"], "at 18:00 on Monday to Friday"),
+        ({"cron": "rate(12 hours)"}, ["01T12:00", "02T00:00"], "every 12 hours"),
+        ({"cron": "at(2026-01-01T18:00:00)"}, ["01T18:00"], "once, at 2026-01-01 18:00:00"),
+        ({"cron": "quartz(30 0 0 2W * ?)"}, ["02T00:00"], None),
+    ],
+)
+def test_expressions_of_other_schedulers_fire_and_are_explained(
+    schedules: ScheduleClock, document: dict[str, Any], times: list[str], meaning: str | None
+) -> None:
+    schedules.save("2026-01-01 00:00", catchUp="all", **document)
+    url = f"/v1/schedules/orders/s/next?count={len(times)}&from=2026-01-01T00:00:00Z"
+    answer = schedules.runner.cloud.http("GET", url).json
+    assert [each["utc"][8:16] for each in answer["items"]] == times
+    read = schedules.runner.cloud.http("GET", "/v1/schedules/orders/s").json
+    assert answer["meaning"] == read["meaning"]
+    assert meaning in (None, read["meaning"])
+    assert schedules.runner.cloud.http("PUT", "/v1/schedules/orders/s", read).status == 200
+    schedules.tick("2026-01-03 00:00")
+    assert schedules.jobs()[0].startswith(f"2026-01-{times[0].replace('T', ' ')}")
+
+
+@pytest.mark.parametrize(
+    ("document", "times"),
+    [
+        ({"everySeconds": 1800, "startDate": "2026-01-01T00:10:00Z"}, ["00:10", "00:40", "01:10", "01:40"]),
+        ({"everySeconds": 1800, "startDate": "2026-01-01T00:10:00Z", "maxTimes": 2}, ["00:10", "00:40"]),
+        ({"cron": "0 * * * *", "endDate": "2026-01-01T01:00:00Z"}, ["01:00"]),
+        ({"everyMonths": 1, "startDate": "2026-01-01T00:30:00Z"}, ["00:30"]),
+        ({"times": ["2026-01-01T01:30:00Z", "2026-01-01T00:05:00Z"]}, ["00:05", "01:30"]),
+    ],
+)
+def test_starts_ends_numbers_and_lists_of_times(
+    schedules: ScheduleClock, document: dict[str, Any], times: list[str]
+) -> None:
+    schedules.save("2026-01-01 00:00", catchUp="all", **document)
+    read = schedules.runner.cloud.http("GET", "/v1/schedules/orders/s").json
+    assert schedules.runner.cloud.http("PUT", "/v1/schedules/orders/s", read).status == 200
+    schedules.tick("2026-01-01 01:59")
+    assert schedules.outcomes() == [(f"2026-01-01 {time}", "started") for time in times]
+    assert schedules.next() == ("2026-02-01 00:30" if "everyMonths" in document else schedules.next())
+    if "maxTimes" in document or "times" in document or "endDate" in document:
+        assert schedules.next() is None
+
+
+def test_a_backfill_covers_months_and_lists(schedules: ScheduleClock) -> None:
+    http = schedules.runner.cloud.http
+    schedules.save("2026-06-01 00:00", schedule_id="monthly", everyMonths=1, startDate="2026-01-31")
+    listed = ["2026-02-03T00:00:00Z", "2026-03-03T00:00:00Z"]
+    schedules.save("2026-06-01 00:00", schedule_id="listed", times=listed)
+    span = {"from": "2026-01-01", "to": "2026-04-01", "parallel": 5}
+    assert http("POST", "/v1/schedules/orders/monthly:backfill", span).json["total"] == 3
+    assert http("POST", "/v1/schedules/orders/listed:backfill", span).json["total"] == 2
+    assert schedules.jobs() == [f"2026-{day} 00:00" for day in ("01-31", "02-03", "02-28", "03-03", "03-31")]
+
+
+def test_steps_priority_and_templates_of_a_schedule_reach_its_jobs(schedules: ScheduleClock) -> None:
+    schedules.save(
+        "2026-01-01 00:00",
+        cron="0 * * * *",
+        params={"day": "{{ job.dataTime }}", "all": ["{{ job.name }}/{{ job.trigger }}", 5]},
+        steps=[{"stepName": "a", "sharding": 3, "params": {"x": 1}}],
+        priority=7,
+    )
+    schedules.tick("2026-01-01 01:00")
+    job = schedules.job("2026-01-01 01:00")
+    trigger = "20260101T010000Z-s"
+    assert job.params == {"day": "2026-01-01T01:00:00Z", "all": [f"orders/{trigger}", 5]}
+    schedules.runner.cloud.run_until(lambda: schedules.runner.job(trigger)["steps"])
+    read = schedules.runner.job(trigger)
+    assert read["priority"] == 7
+    step = schedules.runner.cloud.http("GET", f"/v1/jobs/orders/{trigger}/steps/a").json
+    assert (len(step["taskStates"]), step["params"]["x"]) == (3, 1)
+    body = {"dataTime": "2026-05-05T00:00:00Z", "params": {"more": "{{ as it is }}"}}
+    fired = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:fire", body).json
+    assert (fired["params"]["day"], fired["params"]["more"]) == ("2026-05-05T00:00:00Z", "{{ as it is }}")
+
+
+def test_a_setting_that_no_longer_fits_the_definition_is_refused(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 * * * *", steps=[{"stepName": "a", "sharding": 3}])
+    schedules.runner.define({"stepName": "other"})
+    schedules.tick("2026-01-01 01:00")
+    [entry] = schedules.history()
+    assert entry["outcome"] == "refused"
+    assert schedules.next() == "2026-01-01 02:00"
 
 
 def test_upcoming_times_are_listed_in_utc_and_local_time(schedules: ScheduleClock) -> None:
@@ -428,8 +550,8 @@ def test_a_definition_with_a_schedule_or_child_is_not_deleted(
     define(schedules, "parent")
     check_unused = definitions._check_unused
 
-    def check_then_save(mill: Any, name: str) -> None:
-        check_unused(mill, name)
+    def check_then_save(mill: Any, name: str, visible: Visible) -> None:
+        check_unused(mill, name, visible)
         if name == "orders":
             schedules.save("2026-01-01 00:00", cron="@daily")
         else:
@@ -438,10 +560,10 @@ def test_a_definition_with_a_schedule_or_child_is_not_deleted(
     monkeypatch.setattr(definitions, "_check_unused", check_then_save)
     for name in ("orders", "parent"):
         with pytest.raises(DefinitionInUse):
-            definitions.delete(schedules.mill, name)
+            definitions.delete(schedules.mill, name, Visible(schedules.mill, ME))
     monkeypatch.undo()
     manage.delete(schedules.mill, "orders", "s", ms("2026-01-01 00:00"))
-    definitions.delete(schedules.mill, "orders")
+    definitions.delete(schedules.mill, "orders", Visible(schedules.mill, ME))
     with pytest.raises(DefinitionNotFound):
         schedules.save("2026-01-01 00:00", cron="@daily")
 

@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import suppress
 from itertools import count
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -349,26 +348,6 @@ def test_a_giant_step_is_registered_after_a_failed_attempt(
     runner.submit()
     wait_until_open(runner)
     assert len(runner.mill.groups.giants("default", most=10)) == 1
-
-
-def test_opening_a_step_costs_the_same_however_many_large_steps_are_open(
-    runner: JobRunner, faults: Faults
-) -> None:
-    runner.define({"stepName": "a"})
-    runner.submit()
-    wait_until_open(runner)
-    step = runner.row(0)
-    group, now = runner.mill.groups.get("default"), runner.worker.clock()
-    costs = []
-    for many in (60, 600):
-        for number in range(many):
-            runner.mill.groups.add_giant("default", (f"{many}-{number}", 1, 0))
-        faults.meter.reset()
-        with patch.object(runner.mill.groups, "remove_giant") as removed:
-            fair_share.make_room(runner.mill, step, now)
-        costs.append((faults.meter.total_calls, removed.call_count))
-    assert costs[0] == costs[1]
-    assert runner.mill.groups.get("default") == group
 
 
 def test_a_shrunk_window_grows_with_the_number_of_workers(

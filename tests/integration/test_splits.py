@@ -180,6 +180,9 @@ def test_the_number_of_records_limits_the_parts(runner: JobRunner, file_worker: 
     assert b"".join(found) == data
     assert len(found) <= 3
     assert [file["indexed"] for file in file_worker.listed()] == [{"by": "record", "units": 3}]
+    [output] = runner.step("make")["outputs"]
+    assert (output["name"], output["size"], output["totalIndex"]) == ("big", stored["size"], 3)
+    assert runner.job()["steps"][1]["partition"]["totalIndex"] == 3
 
 
 def step(name: str, *after: str, **more: Any) -> dict[str, Any]:

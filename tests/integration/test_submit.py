@@ -13,6 +13,7 @@ from shardmill.model.actor import Actor
 from support.aws_rules.faults import Faults
 from support.fakes.lambda_server import FunctionError
 from support.paths import PROJECT
+from support.scenarios.file_worker import FileWorker
 from support.scenarios.job_runner import JobRunner
 
 EVENTS = sorted((PROJECT / "events").glob("*.json"))
@@ -133,7 +134,7 @@ def test_private_values_are_visible_only_to_the_worker(runner: JobRunner) -> Non
     runner.define({"stepName": "a", "command": command})
     runner.submit()
     [lease] = runner.take(1)
-    assert lease.environ["KEY"] == "s3cret"
+    assert FileWorker(runner).ask(lease, prepare=True)["prepared"]["environ"] == {"KEY": "s3cret"}
     for path in (
         "/v1/definitions/orders",
         "/v1/definitions",

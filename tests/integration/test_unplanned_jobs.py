@@ -73,7 +73,9 @@ def test_the_steps_are_the_same_in_the_answer_before_planning_and_after(runner: 
         assert without_times([step]) == without_times([runner.step(name)])
     split = after["steps"][0]
     assert split["params"] == {"a": "own", "b": 2, "c": 4, "d": 1}
-    assert (split["state"], split["totalWork"], split["taskStates"]) == ("WAITING", 3, {})
+    assert (split["state"], split["totalWork"], split["counts"]) == ("WAITING", 3, {"WAITING": 3})
+    assert single["split"]["taskStates"] == dict.fromkeys("012", "WAITING")
+    assert [step["tasksKnown"] for step in after["steps"]] == [True, False, True, True]
     assert [step["totalWork"] for step in after["steps"]] == [3, 0, 10, 1]
 
 
@@ -85,13 +87,105 @@ def test_a_job_that_could_not_be_started_yet_shows_its_steps(runner: JobRunner, 
     assert runner.step("a")["totalWork"] == 2
 
 
-def test_the_tasks_of_an_unplanned_step_are_listed_as_those_of_a_waiting_step(runner: JobRunner) -> None:
+def test_the_tasks_of_a_job_are_waiting_from_its_submission_on(runner: JobRunner) -> None:
     submit_waiting(runner)
     steps = "/v1/jobs/orders/t1/steps"
-    page = runner.cloud.http("GET", f"{steps}/split/tasks")
-    assert (page.status, page.json) == (200, {"items": [], "cursor": None})
-    task = runner.cloud.http("GET", f"{steps}/split/tasks/0")
+    tasks = runner.step_tasks("split")
+    assert [(task["state"], task["status"], task["attempt"]) for task in tasks] == [("WAITING", 1, 0)] * 3
+    task = runner.task("split", 2)
+    assert task == tasks[2]
+    assert (task["sharding"], task["attempts"], task["worker"]) == ({"total": 3, "index": 2}, [], None)
+    assert runner.task("sum", 9)["pack"] == {"start": 91, "end": 95}
+    assert len(runner.cloud.http("GET", f"{steps}/sum/tasks?state=WAITING&limit=4").json["items"]) == 4
+    assert runner.cloud.http("GET", f"{steps}/sum/tasks?state=READY").json["items"] == []
+    beyond = runner.cloud.http("GET", f"{steps}/split/tasks/3")
+    assert (beyond.status, beyond.json["code"]) == (404, "task-not-found")
+
+
+def test_a_number_of_tasks_that_depends_on_parameters_is_known_from_the_submission_on(
+    runner: JobRunner,
+) -> None:
+    runner.define(
+        {"stepName": "shards", "sharding": "{{ params.n }}", "startShardId": 1},
+        {"stepName": "items", "items": "{{ params.names }}"},
+        {"stepName": "packs", "packConf": {"size": 10, "start": 0, "end": "{{ params.last }}"}},
+        {"stepName": "later", "sharding": "{{ steps.items.counts.SUCCESS }}", "dependentStep": "items"},
+        params={"n": 4, "names": ["x", "y"], "last": "25"},
+    )
+    submitted = runner.submit(after="2100-01-01T00:00:00Z")
+    for job in (submitted, runner.job()):
+        steps = job["steps"]
+        assert [step["tasksKnown"] for step in steps] == [True, True, True, False]
+        assert [step["totalWork"] for step in steps] == [3, 2, 3, 0]
+        assert [step["counts"] for step in steps[:3]] == [{"WAITING": 3}, {"WAITING": 2}, {"WAITING": 3}]
+    assert runner.step("shards")["taskStates"] == dict.fromkeys("123", "WAITING")
+    assert [task["pack"] for task in runner.step_tasks("packs")][2] == {"start": 20, "end": 25}
+    assert runner.task("packs", 2)["pack"] == {"start": 20, "end": 25}
+
+
+def test_a_number_of_tasks_that_is_not_known_yet_is_reported(runner: JobRunner) -> None:
+    submit_waiting(runner)
+    step = runner.step("count")
+    assert (step["tasksKnown"], step["totalWork"], step["taskStates"], step["counts"]) == (False, 0, {}, {})
+    assert runner.step_tasks("count") == []
+    task = runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/count/tasks/0")
     assert (task.status, task.json["code"]) == (404, "task-not-found")
+    assert "its number of tasks is not known yet" in task.json["detail"]
+
+
+def test_the_tasks_of_steps_that_were_never_reached_stay_waiting(runner: JobRunner) -> None:
+    runner.define(
+        {"stepName": "a"},
+        {"stepName": "b", "dependentStep": "a", "sharding": 2},
+        {"stepName": "c", "dependentStep": "b"},
+        {"stepName": "off", "when": "{{ false }}"},
+    )
+    runner.submit()
+    assert runner.job()["remainTasks"] == 4
+    job = runner.run(fail_shards(0, step="a"))
+    assert job["state"] == "FAILED"
+    assert job["remainTasks"] == 3, "the step that failed and those that it skipped"
+    assert job["steps"][1]["counts"] == {"WAITING": 2}
+    assert job["steps"][1]["remainWork"] == 2
+    assert runner.step("b")["taskStates"] == {"0": "WAITING", "1": "WAITING"}
+    assert runner.task("b", 1)["status"] == 1
+    assert runner.task("off", 0)["state"] == "WAITING"
+    log = runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/b/tasks/1/logs")
+    assert (log.status, log.json["complete"]) == (200, True)
+    runner.post("/v1/jobs/orders/t1:rerun", {})
+    assert runner.run()["remainTasks"] == 0
+    assert runner.task("b", 1)["state"] == "SUCCESS"
+
+
+def test_a_suspended_job_counts_what_is_not_done(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, onFailure="suspend")
+    runner.submit()
+    job = runner.run(fail_shards(0, step="a"))
+    assert (job["state"], job["remainTasks"]) == ("SUSPENDED", 2)
+    runner.submit("t2")
+    runner.cloud.run_until(lambda: runner.states("t2")["a"] == "READY")
+    runner.post("/v1/jobs/orders/t2:suspend", {})
+    job = runner.job("t2")
+    assert (job["state"], job["remainTasks"]) == ("SUSPENDED", 2)
+    assert [step["counts"] for step in job["steps"]] == [{"SUSPENDED": 1}, {"WAITING": 1}]
+
+
+def test_the_tasks_of_a_rerun_that_waits_show_their_earlier_attempts(runner: JobRunner) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"})
+    runner.submit()
+    runner.run(fail_shards(0, step="b"))
+    runner.post("/v1/jobs/orders/t1:recompute", {"stepName": "a"})
+    runner.cloud.run_until(lambda: runner.states()["a"] == "READY")
+    task = runner.task("b", 0)
+    assert (task["state"], [each["outcome"] for each in task["attempts"]]) == (
+        "WAITING",
+        ["failed-permanent"],
+    )
+
+
+def test_an_unknown_step_has_no_tasks(runner: JobRunner) -> None:
+    submit_waiting(runner)
+    steps = "/v1/jobs/orders/t1/steps"
     unknown = runner.cloud.http("GET", f"{steps}/nope")
     assert (unknown.status, unknown.json["code"]) == (404, "step-not-found")
 
@@ -123,7 +217,7 @@ def test_the_steps_of_a_job_that_ended_unplanned_are_killed(runner: JobRunner) -
     for job in (killed, runner.job()):
         assert {step["state"] for step in job["steps"]} == {"KILLED"}
         assert {step["notes"] for step in job["steps"]} == {"the Job ended before it was planned"}
-        assert job["remainTasks"] == 0
+        assert job["remainTasks"] == 4
     runner.post("/v1/jobs/orders/t1:rerun", {"scope": "all"})
     assert set(runner.states().values()) == {"WAITING"}
     first = runner.cloud.http("GET", "/v1/jobs/orders/t1?run=1").json

@@ -357,3 +357,73 @@ def test_attempts_count_on_if_a_rerun_ends_before_it_is_planned(
     run(runner, {"list": ["a", "b"]})
     assert attempts_per_run(runner) == [(1, 1), (3, 2), (3, 2)]
     assert [lease.attempt for lease in runner.leased if lease.step_name == "fixed"] == [1, 2]
+
+
+def test_templates_and_conditions_read_the_state_and_counts_of_a_step(runner: JobRunner) -> None:
+    runner.define(
+        {"stepName": "load-all", "sharding": 3, "toleratedFailures": 1},
+        {"stepName": "bad"},
+        {"stepName": "never", "dependentStep": "bad", "sharding": 2},
+        {
+            "stepName": "alert",
+            "doneSteps": ["load-all", "never"],
+            "when": "{{ steps.bad.state == 'FAILED' and steps.load-all.counts.FAILED > 0 }}",
+            "content": "{{ steps.bad.state }} {{ steps.never.state }} {{ steps.load-all.counts.SUCCESS }}",
+        },
+        {"stepName": "quiet", "doneSteps": ["bad"], "when": "{{ steps.bad.state == 'SUCCESS' }}"},
+        {
+            "stepName": "count",
+            "doneSteps": ["never"],
+            "sharding": "{{ steps.never.counts.WAITING }}",
+            "content": "{{ steps.never.counts | json }}",
+        },
+    )
+    runner.submit()
+    runner.run(lambda lease: _fail(lease, {("load-all", 2), ("bad", 0)}))
+    assert runner.states() == {
+        "load-all": "SUCCESS",
+        "bad": "FAILED",
+        "never": "SKIPPED",
+        "alert": "SUCCESS",
+        "quiet": "SKIPPED",
+        "count": "SUCCESS",
+    }
+    contents = {lease.step_name: lease.content for lease in runner.leased}
+    assert contents["alert"] == "FAILED SKIPPED 2"
+    assert "WAITING" in contents["count"]
+    assert runner.step("count")["totalWork"] == 2
+
+
+def _fail(lease: Lease, failing: set[tuple[str, int]]) -> str:
+    return "failed-permanent" if (lease.step_name, lease.sharding.index) in failing else "success"
+
+
+def test_a_state_needs_no_outputs(runner: JobRunner) -> None:
+    runner.define(
+        {"stepName": "a", "sharding": 500},
+        {"stepName": "b", "dependentStep": "a", "content": "{{ steps.a.state }}"},
+    )
+    runner.submit()
+    runner.run()
+    [lease] = [lease for lease in runner.leased if lease.step_name == "b"]
+    assert lease.content == "SUCCESS"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ steps.b.state }}", "step 'b' is not upstream of this one"),
+        ("{{ steps.zzz.counts }}", "step 'zzz' is not upstream of this one"),
+        ("{{ steps.up.state.x }}", "the state of a step is a text such as SUCCESS and has no parts"),
+        ("{{ steps.up.counts.RUNNING }}", "counts has the numbers of tasks by state: SUCCESS, FAILED"),
+        ("{{ steps.up.notes }}", "unknown name 'steps.up.notes'"),
+    ],
+)
+def test_names_of_states_and_counts_are_checked_when_saved(
+    runner: JobRunner, template: str, said: str
+) -> None:
+    steps = [{"stepName": "up"}, {"stepName": "b", "dependentStep": "up", "content": template}]
+    answer = runner.cloud.http("PUT", "/v1/definitions/orders", {"steps": steps})
+    [fault] = answer.json["faults"]
+    assert (fault["pointer"], fault["code"]) == ("/steps/1/content", "bad-template")
+    assert said in fault["message"]

@@ -147,13 +147,18 @@ def run_parent(runner: JobRunner) -> None:
     runner.cloud.deliver_job_ends()
 
 
-def test_a_repeated_end_of_an_earlier_run_does_not_release_the_slot_of_the_next_run(
-    runner: JobRunner,
-) -> None:
+def failed_run(runner: JobRunner) -> JobRow:
+    """The Job `one` of a definition with one slot, after it failed."""
     runner.define(STEP, concurrency=1)
     submit_queued(runner, "one", running=1)
     runner.run(fail_shards(0), trigger="one")
-    first_run = job_row(runner, "one")
+    return job_row(runner, "one")
+
+
+def test_a_repeated_end_of_an_earlier_run_does_not_release_the_slot_of_the_next_run(
+    runner: JobRunner,
+) -> None:
+    first_run = failed_run(runner)
     runner.post("/v1/jobs/orders/one:rerun")
     runner.cloud.run_until(lambda: runner.job("one")["state"] == "QUEUED")
     concurrency.release_slot(runner.mill, first_run, first_run.update_time)
@@ -165,10 +170,7 @@ def test_a_repeated_end_of_an_earlier_run_does_not_release_the_slot_of_the_next_
 def test_a_repeated_end_of_an_earlier_run_does_not_remove_the_next_run_from_the_line(
     runner: JobRunner,
 ) -> None:
-    runner.define(STEP, concurrency=1)
-    submit_queued(runner, "one", running=1)
-    runner.run(fail_shards(0), trigger="one")
-    first_run = job_row(runner, "one")
+    first_run = failed_run(runner)
     runner.submit("two")
     runner.cloud.run_until(lambda: runner.job("two")["state"] == "QUEUED")
     runner.post("/v1/jobs/orders/one:rerun")

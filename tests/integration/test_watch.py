@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from shardmill.engine import repair
-from shardmill.local.prices import USD_PER_MILLION
+from shardmill.model.cost.prices import PRICES
 from shardmill.store.rows import JobRow
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
@@ -32,7 +32,7 @@ class Cost:
             "Lambda GB-seconds": LOOK_GB_SECONDS,
             "EventBridge events": 1 / repair.CHUNK,
         }
-        return LOOKS_A_MONTH * sum(USD_PER_MILLION[name] * units / 1e6 for name, units in own.items())
+        return LOOKS_A_MONTH * sum(PRICES[name].usd_per_million * units / 1e6 for name, units in own.items())
 
 
 def _open_job(runner: JobRunner, steps: int = 1, waiting: int = 0, trigger: str = "t1") -> JobRow:
@@ -158,6 +158,21 @@ def test_the_tick_passes_on_jobs_beyond_its_first_chunk(
     assert runner.cloud.deliver_due_jobs() == [2, 1]
     for number in range(5):
         assert runner.run(trigger=f"t{number}")["state"] == "SUCCESS"
+
+
+def test_the_first_chunk_is_repaired_even_if_the_others_cannot_be_passed_on(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "CHUNK", 2)
+    runner.define({"stepName": "a"})
+    with Faults() as faults:
+        faults.fail("stepfunctions", "StartExecution", how="before", times=4)
+        for number in range(4):
+            runner.submit(f"t{number}")
+        faults.fail("events", "PutEvents", how="before")
+        result = runner.tick(2)
+    assert (result["looked"], result["passedOn"]) == (2, 0)
+    assert runner.tick(4)["looked"] == 2
 
 
 def test_a_failed_look_is_repeated_by_the_next_tick(runner: JobRunner, faults: Faults) -> None:

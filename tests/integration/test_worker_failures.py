@@ -144,3 +144,21 @@ def test_series_within_one_tally_are_judged_like_single_reports(runner: JobRunne
     record_totals(broken.mill, broken.row.id, tally, broken.clock())
     assert not row(broken).takes_tasks
     assert (row(broken).failures, row(broken).failing) == (0, set())
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_broken_worker_that_is_much_faster_than_the_others_is_suspended(
+    runner: JobRunner, retries: int
+) -> None:
+    """One step of several blocks: the broken worker fails ten tasks for each that the other completes."""
+    broken, good = crew(runner, 2)
+    start(runner, 200, failedRetries=retries, failedInterval=0)
+    failed = 0
+    while row(broken).takes_tasks and failed < 60:
+        slow = take(runner, good, 1)
+        held = broken.take()  # with retries, some of its failed tasks are delivered to it first, and bounce
+        broken.report(held, "failed")
+        failed += len(held)
+        good.report(slow)
+    assert 5 <= failed <= 20
+    assert row(good).takes_tasks

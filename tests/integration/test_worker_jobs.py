@@ -9,19 +9,22 @@ from shardmill.engine.groups.totals import FAILURES_IN_A_ROW
 from shardmill.engine.workers.registry import worker_id
 from shardmill.model.worker import Lease, Registration
 from shardmill.worker.run import run_worker
-from shardmill.worker.task.execute import failed_result
 from shardmill.worker.transport.base import WORKER_SUSPENDED, Refused, Transport
 from shardmill.worker.transport.direct import DirectTransport
 from support.aws_rules.call import Call
 from support.aws_rules.faults import Faults, How
+from support.fakes.leases import failed_result
 from support.moto.cloud import Cloud
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.worker_threads import connect, wait_for_end, worker_thread
 
 
-@pytest.fixture(params=["direct", "http"])
-def transport(cloud: Cloud, request: pytest.FixtureRequest) -> Transport:
-    return connect(cloud, request.param)
+@pytest.fixture(params=["direct", "http", "sqs"])
+def transport(cloud: Cloud, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Transport:
+    """Directly on AWS; over HTTP, where the API waits or the worker at SQS."""
+    if request.param == "sqs":
+        monkeypatch.setattr("shardmill.worker.transport.http.WAIT_SECONDS", 1)
+    return connect(cloud, "direct" if request.param == "direct" else "http")
 
 
 def test_a_job_with_every_step_type_succeeds(runner: JobRunner, transport: Transport) -> None:
@@ -153,6 +156,8 @@ def test_a_worker_suspended_by_failures_gets_no_tasks_before_its_next_heartbeat(
     while len(leases) < FAILURES_IN_A_ROW:
         leases += transport.lease(FAILURES_IN_A_ROW - len(leases), 1)
     transport.report([failed_result(lease, "it does not work") for lease in leases])
+    runner.submit("t2")  # a worker that waits at SQS is refused when it brings what it received
+    runner.cloud.run_until(lambda: runner.job("t2")["steps"] and runner.row(0, "t2").token)
     with pytest.raises(Refused) as caught:
         transport.lease(1, 1)
     assert caught.value.code == WORKER_SUSPENDED

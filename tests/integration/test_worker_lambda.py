@@ -1,20 +1,28 @@
 """The Lambda runner on moto: execution, reports, and messages that stay in the queue."""
 
+import sys
 import time
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shardmill.aws.queues import Message, Ticket
+from shardmill.aws.queues import Message, Queues, Ticket
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks.lease import lease
 from shardmill.model.worker import Lease
 from shardmill.worker import lambda_runner
 from shardmill.worker.lambda_runner import run_batch
+from shardmill.worker.task import execute as execution
 from shardmill.worker.task.execute import execute
+from shardmill.worker.task.programs import Programs
 from support.aws_rules.call import Call
 from support.aws_rules.faults import Faults
+from support.fakes.webhook_receiver import receiver
 from support.scenarios.job_runner import JobRunner
+from support.waits import run_until
 
 
 def now() -> int:
@@ -142,3 +150,107 @@ def test_a_failed_report_is_repeated(runner: JobRunner, faults: Faults) -> None:
 
 def _updates_block(call: Call) -> bool:
     return str(call.params["Key"]["sk"]["S"]).startswith("b")
+
+
+def test_a_task_is_reported_when_it_ends_even_if_another_one_crashes_the_function(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OutOfMemory(BaseException):
+        """Ends the function without another line of code, like a signal."""
+
+    def run_one(task: Lease, *args: Any, **options: Any) -> Any:
+        if task.sharding.index:
+            run_until(lambda: runner.task("a", 0)["state"] == "SUCCESS")
+            raise OutOfMemory
+        return execute(task, *args, **options)
+
+    a_step(runner, sharding=2)
+    batch = records(runner, 2)
+    monkeypatch.setattr(lambda_runner, "execute", run_one)
+    with pytest.raises(OutOfMemory):
+        run_batch(runner.mill, batch, now() + 60_000, now())
+    assert [runner.task("a", rank)["state"] for rank in range(2)] == ["SUCCESS", "RUNNING"]
+
+
+def test_an_error_in_the_worker_fails_one_task_and_the_others_are_reported(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def attempt(task: Lease, *args: Any) -> Any:
+        if task.sharding.index:
+            raise RuntimeError("can't start new thread")
+        return real(task, *args)
+
+    real = execution._attempt
+    monkeypatch.setattr(execution, "_attempt", attempt)
+    a_step(runner, sharding=2, content="echo 1", failedRetries=0)
+    assert run_batch(runner.mill, records(runner, 2), now() + 60_000, now()) == []
+    assert [runner.task("a", rank)["state"] for rank in range(2)] == ["SUCCESS", "FAILED"]
+    message = runner.task("a", 1)["attempts"][0]["message"]
+    assert message == "the worker failed to run the task: can't start new thread"
+
+
+def test_messages_are_hidden_for_the_remaining_time_of_the_function(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden: list[int] = []
+    hide = Queues.hide
+
+    def record(queues: Queues, messages: Iterable[tuple[Message, int]]) -> None:
+        listed = list(messages)
+        hidden.extend(seconds for _, seconds in listed)
+        hide(queues, listed)
+
+    monkeypatch.setattr(Queues, "hide", record)
+    a_step(runner, sharding=2)
+    batch = records(runner, 2)
+    started = now()
+    assert run_batch(runner.mill, batch, started + 60_000, started) == []
+    assert hidden == [65, 65]
+
+
+LAMBDA_ENVIRONMENT = {
+    "AWS_LAMBDA_FUNCTION_NAME": "shardmill-runner",
+    "LAMBDA_TASK_ROOT": "/var/task",
+    "LANG": "en_US.UTF-8",
+    "LD_LIBRARY_PATH": "/var/lang/lib:/lib64:/usr/lib64:/var/runtime:/opt/lib",
+    "TZ": ":UTC",
+}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [{"type": "python", "content": "platform:python_version"}, {"type": "http"}, {"content": "echo 1"}],
+    ids=["python", "http", "shell"],
+)
+def test_tasks_start_with_the_environment_variables_of_lambda(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: dict[str, Any]
+) -> None:
+    """The Python of Lambda needs LD_LIBRARY_PATH, and there is no HOME."""
+    python = tmp_path / "python"
+    missing = 'echo "python: error while loading shared libraries" >&2; exit 127'
+    python.write_text(
+        f'#!/bin/sh\n[ -n "$LD_LIBRARY_PATH" ] || {{ {missing}; }}\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    for name in ("HOME", "USER", "LOGNAME", "TMPDIR", "LC_ALL", "LC_CTYPE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in LAMBDA_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(lambda_runner, "Programs", partial(Programs, python=str(python)))
+    with receiver() as server:
+        if step.get("type") == "http":
+            monkeypatch.setenv("SHARDMILL_ALLOW_HOSTS", "127.0.0.1")
+            step = step | {"content": {"url": server.url, "method": "POST"}}
+        a_step(runner, **step)
+        assert run_batch(runner.mill, records(runner, 1), now() + 60_000, now()) == []
+    runner.cloud.run_until(lambda: runner.job()["state"] in ("SUCCESS", "FAILED"))
+    assert runner.task("a", 0)["attempts"][0].get("message") is None
+    assert runner.job()["state"] == "SUCCESS"
+
+
+def test_a_retried_task_finds_the_checkpoint_of_its_earlier_attempt(runner: JobRunner) -> None:
+    content = 'cat "$SHARDMILL_CHECKPOINT" && exit 0; echo 5 > "$SHARDMILL_CHECKPOINT"; exit 1'
+    a_step(runner, content=content, failedRetries=1, failedInterval=0)
+    run_batch(runner.mill, records(runner, 1), now() + 60_000, now())
+    assert run_batch(runner.mill, records(runner, 1), now() + 60_000, now()) == []
+    assert runner.task("a", 0)["stdout"] == "5\n"

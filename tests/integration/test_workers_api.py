@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from shardmill.engine.access.receipts import verified
 from shardmill.engine.tasks.retry import TIMEOUT_GRACE_MS
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.engine.views.workers import worker_view
@@ -18,7 +20,7 @@ from support.scenarios.worker_api import heartbeat, lease, read_worker, register
 
 def test_worker_counts_are_consistent_after_each_call(runner: JobRunner) -> None:
     start_tasks(runner)
-    me = register(runner, proxy=True, subclients=5, domain="rack-7", apps=["*"])
+    me = register(runner, proxy=True, subclients=5, domain="rack-7", apps=["*"], slots=3)
     tasks = lease(runner, me)
     now = read_worker(runner, me)
     assert (now["activity"], now["remainTasks"], now["totalCheckout"]) == ("busy", 3, 3)
@@ -260,10 +262,98 @@ def test_a_worker_does_not_hold_tasks_that_another_worker_took_over(runner: JobR
     other = ManualWorker(runner.mill, "other")
     clock = other.clock
     other.clock = lambda: clock() + 61_000
-    receipt = Receipt.decode(task["receipt"])
+    signed = task["receipt"]
+    given = verified(signed, task["taskId"], me["id"], runner.mill.settings.token_key)
+    receipt = Receipt.decode(given or "")
     assert receipt is not None
     runner.mill.queues.hide([(receipt.message, 0)])
     assert [each.attempt for each in other.take()] == [2]
     row = runner.mill.workers.get(me["id"])
     assert row is not None
     assert row.work == set()
+
+
+def test_a_worker_runs_no_more_tasks_than_it_has_slots(runner: JobRunner) -> None:
+    """A worker leases short tasks ahead; those wait for a slot and are not its current work."""
+    start_tasks(runner, 5)
+    me = register(runner, slots=2)
+    held = lease(runner, me, 3)
+    ids = [task["taskId"] for task in held]
+    assert len(read_worker(runner, me)["currentWork"]) == 2
+    work = [{"taskId": task["taskId"], "attempt": 1, "waiting": task is held[0]} for task in held]
+    beat = {"session": me["session"], "work": work}
+    assert runner.cloud.http("POST", f"/v1/workers/{me['id']}:heartbeat", beat).status == 200
+    lease(runner, me)
+    now = read_worker(runner, me)
+    assert now["currentWork"] == sorted(ids[1:])
+    assert now["remainTasks"] == 5
+    report(runner, me, held[1:])
+    assert len(read_worker(runner, me)["currentWork"]) == 2
+
+
+def test_a_worker_has_its_address_as_told_and_as_seen(runner: JobRunner) -> None:
+    given = register(runner, "given", ip="10.1.2.3", port=8001, host="h")
+    assert (given["ip"], given["sourceIp"], given["port"], given["host"]) == (
+        "10.1.2.3",
+        "127.0.0.1",
+        8001,
+        "h",
+    )
+    silent = register(runner, "silent")
+    assert (silent["ip"], silent["sourceIp"], silent["port"]) == ("127.0.0.1", "127.0.0.1", 0)
+    refused = runner.cloud.http("POST", "/v1/workers", {"name": "w", "groups": ["default"], "ip": "10.1"})
+    assert (refused.status, refused.json["faults"][0]["pointer"]) == (422, "/ip")
+
+
+def test_the_address_of_a_worker_is_that_of_its_last_request(runner: JobRunner) -> None:
+    me = register(runner)
+    held: list[HeldTask] = []
+    registry.heartbeat(
+        runner.mill,
+        me["id"],
+        me["session"],
+        held,
+        offline=False,
+        now=runner.worker.clock(),
+        source_ip="203.0.113.9",
+    )
+    assert read_worker(runner, me)["sourceIp"] == "203.0.113.9"
+
+
+def test_the_serve_time_of_a_worker_grows_until_it_leaves(runner: JobRunner) -> None:
+    me = register(runner)
+    row = registry.read(runner.mill, me["id"])
+    later = row.create_time + 50_000
+    assert worker_view(runner.mill, row, later).serve_time == 50
+    left = row.evolve(offline=True, seen=row.create_time + 7_000)
+    assert worker_view(runner.mill, left, later).serve_time == 7
+    lost = row.evolve(seen=row.create_time + 9_000)
+    assert worker_view(runner.mill, lost, row.create_time + 900_000).serve_time == 9
+
+
+def test_a_binding_has_the_time_at_which_the_worker_joined_the_group(runner: JobRunner) -> None:
+    runner.cloud.http("PUT", "/v1/groups/reports", {})
+    first = register(runner)["bindings"]
+    second = register(runner, groups=["reports", "default"])["bindings"]
+    assert [each["group"] for each in first] == ["default"]
+    times = {each["group"]: each for each in second}
+    assert times["default"]["createTime"] == first[0]["createTime"] < times["default"]["updateTime"]
+    assert times["reports"]["createTime"] == times["reports"]["updateTime"] > first[0]["createTime"]
+    third = register(runner, groups=["reports"])["bindings"]
+    assert [(each["group"], each["createTime"]) for each in third] == [
+        ("reports", times["reports"]["createTime"])
+    ]
+
+
+def test_a_binding_of_a_type_has_the_time_at_which_it_was_bound(runner: JobRunner) -> None:
+    def save(*types: str) -> dict[str, Any]:
+        answer = runner.cloud.http("PUT", "/v1/groups/reports", {"types": list(types)})
+        assert answer.status in (200, 201)
+        return {each["type"]: (each["createTime"], each["updateTime"]) for each in answer.json["bindings"]}
+
+    first, second = save("hive"), save("java", "hive")
+    assert second["hive"][0] == first["hive"][0] < second["hive"][1]
+    assert second["java"][0] == second["java"][1] > first["hive"][0]
+    group = runner.cloud.http("GET", "/v1/groups/reports").json
+    assert runner.cloud.http("PUT", "/v1/groups/reports", group).status == 200
+    assert set(save()) == set()

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from shardmill.engine import continuation
+from shardmill.model.states import JobState
 from support.moto.cloud import Cloud
 from support.scenarios.job_invariants import JobInvariants
 from support.scenarios.race import Action, Event, PlannedInterruption, Race, race_factory
@@ -41,6 +43,15 @@ SHAPES = [
     {"steps": [A, {"stepName": "b", "dependentStep": "a"}], "onFailure": "suspend"},
     {"steps": [{"stepName": "a", "sharding": 66, "failFast": True}, {"stepName": "b", "dependentStep": "a"}]},
     {"steps": [A, {"stepName": "b", "dependentStep": "a"}], "concurrency": 1},
+    {
+        "steps": [
+            A,
+            {"stepName": "b", "dependentStep": "a", "when": "{{ steps.a.counts.SUCCESS > 2 }}"},
+            {"stepName": "c", "doneSteps": ["a", "b"]},
+            {"stepName": "d", "dependentStep": "c", "dependency": {"phase": 1, "doneSteps": ["b"]}},
+        ],
+        "uniqueAliveInstance": True,
+    },
 ]
 
 WORKER_ACTIONS = [
@@ -89,12 +100,13 @@ ANY_ACTION = st.tuples(
 INTERRUPTION = st.builds(
     PlannedInterruption, st.sampled_from(["before", "after", "crash"]), st.integers(1, 12), ANY_ACTION
 )
-DELAY = st.sampled_from([0, 0, 0, 0, 3, 61])
+EXPIRY = 15 * 86_400
+DELAY = st.sampled_from([0, 0, 0, 0, 0, 0, 3, 61, EXPIRY])
+"""Seconds before an event; SQS deletes messages after 14 days."""
 
 
-EVENT = st.builds(Event, DELAY, ANY_ACTION, st.none() | INTERRUPTION) | st.builds(
-    Event, DELAY, USER_ACTION, repeat=st.just(True)
-)
+UNREPEATED_EVENT = st.builds(Event, DELAY, ANY_ACTION, st.none() | INTERRUPTION)
+EVENT = UNREPEATED_EVENT | st.builds(Event, DELAY, USER_ACTION, repeat=st.just(True))
 FIRST_ACTIONS: st.SearchStrategy[list[Action]] = st.sampled_from(
     [
         [],
@@ -114,18 +126,31 @@ SKEW = st.sampled_from([0, 0, 3_000, -3_000, 59_000, -59_000])
 
 @pytest.mark.timeout(36_000)
 def test_invariants_hold_for_any_race_of_actions(cloud: Cloud) -> None:
+    run_scripts(cloud, EXAMPLES, EVENT)
+
+
+@pytest.mark.timeout(36_000)
+def test_invariants_hold_if_long_work_is_done_in_the_smallest_slices(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continuation, "REQUEST_CALLS", 1)
+    monkeypatch.setattr(continuation, "SLICE_CALLS", 1)
+    run_scripts(cloud, EXAMPLES // 2, UNREPEATED_EVENT)
+
+
+def run_scripts(cloud: Cloud, examples: int, event: st.SearchStrategy[Event]) -> None:
     with race_factory(cloud) as begin:
 
         @seed(SEED)
         @settings(
-            max_examples=EXAMPLES,
+            max_examples=examples,
             database=None,
             deadline=None,
             phases=[Phase.generate, *([Phase.shrink] if SHRINK else [])],
             suppress_health_check=list(HealthCheck),
         )
         @given(
-            st.sampled_from(SHAPES), st.lists(EVENT, min_size=3, max_size=10), FIRST_ACTIONS, AWS_SEED, SKEW
+            st.sampled_from(SHAPES), st.lists(event, min_size=3, max_size=10), FIRST_ACTIONS, AWS_SEED, SKEW
         )
         def scripts(
             shape: dict[str, Any], script: list[Event], first: list[Action], aws: int, skew: int
@@ -155,3 +180,23 @@ def run_script(race: Race, script: list[Event]) -> None:
     race.run_until_idle()
     invariants.check()
     invariants.check_final_state()
+
+
+@pytest.mark.parametrize(
+    "first", [[], [("lease", 0, 0)], [("suspend", 0, 0)]], ids=["sent", "held", "parked"]
+)
+def test_a_job_whose_messages_expired_runs_on(cloud: Cloud, first: list[Action]) -> None:
+    with race_factory(cloud) as begin:
+        race = begin(RETRIES | SHAPES[0])
+        for action in [("run_executions", 0, 0), *first]:
+            race.perform(action)
+        sent = len(race.messages())
+        assert sent
+        race.clock.ms += EXPIRY * 1000
+        race.workers[1].manual.receive()  # moto deletes expired messages when a queue is read
+        assert len(race.messages()) == 0
+        run_script(race, [])
+        job = race.job()
+        assert job is not None
+        assert job.state is JobState.SUCCESS
+        race.close()

@@ -1,11 +1,14 @@
 """Each time of a schedule is fired or skipped once and in order, for any sequence of ticks."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shardmill.engine.mill import AHEAD_MS
 from shardmill.engine.schedules.catch_up import (
     ON_TIME_MS,
     TICK_MS,
@@ -16,8 +19,8 @@ from shardmill.engine.schedules.catch_up import (
     next_time,
     punctual_since,
 )
-from shardmill.model.base import from_ms, to_ms
 from shardmill.model.time.schedule import Schedule
+from shardmill.model.timestamps import from_ms, to_ms
 
 BEGIN = to_ms(datetime(2026, 3, 28, tzinfo=UTC))
 
@@ -131,6 +134,75 @@ def test_punctual_ticks_miss_nothing_however_late_their_visits_are(
         work(visit, 10**6)
     until = sent[-1].now + 1 if sent else BEGIN
     assert fired == [to_ms(time) for time in schedule.timetable.times(from_ms(BEGIN + 1), from_ms(until))]
+
+
+class FireQueue:
+    """A schedule, the ticks that hand it over, and a queue that loses, repeats and delays messages."""
+
+    def __init__(self, schedule: Schedule, fates: Iterator[str]) -> None:
+        self.schedule, self.fates = schedule, fates
+        self.now, self.first = BEGIN, next_time(schedule.timetable, BEGIN)
+        self.ticks: tuple[int, int] | None = None
+        self.messages: list[tuple[int, int]] = []  # arrival, time
+        self.fired: list[tuple[int, int]] = []  # time, lag
+
+    def hand_over(self) -> None:
+        if self.first is None or self.first > self.now + AHEAD_MS:
+            return
+        fate = next(self.fates, "kept")
+        arrival = max(self.now, self.first) + (7_000 if fate == "late" else 0)
+        for _ in range({"lost": 0, "twice": 2}.get(fate, 1)):
+            heappush(self.messages, (arrival, self.first))
+
+    def deliver(self, until: int) -> None:
+        while self.messages and self.messages[0][0] <= until:
+            self.now, time = heappop(self.messages)
+            self.work(Visit.at_time(time))
+
+    def tick(self, now: int) -> None:
+        self.now = now
+        if self.first is not None and self.first <= now:
+            self.ticks = (punctual_since(self.ticks, now), now)
+            self.work(Visit.of_tick(now, self.ticks[0]))
+        else:
+            self.hand_over()
+
+    def work(self, visit: Visit) -> None:
+        before = len(self.fired)
+        while self.first is not None and self.first <= visit.now and not visit.leaves(self.first):
+            decision = decide(self.schedule, self.first, visit)
+            assert not decision.skipped
+            assert decision.fire is not None
+            self.fired.append((decision.fire, self.now - decision.fire))
+            self.first = decision.next
+        if len(self.fired) > before:
+            self.hand_over()
+
+
+@settings(max_examples=150)
+@given(
+    times=st.one_of(TIMES, st.integers(1, 60).map(lambda seconds: {"everySeconds": seconds})),
+    catch_up=st.sampled_from(["none", "latest", "all"]),
+    gaps=st.lists(st.integers(1, ON_TIME_MS // 1000), min_size=1, max_size=10),
+    fates=st.lists(st.sampled_from(["lost", "twice", "late", "kept"]), max_size=40),
+)
+def test_handed_over_times_fire_once_and_on_time_unless_a_message_is_lost(
+    times: Any, catch_up: str, gaps: list[int], fates: list[str]
+) -> None:
+    """`fates`: what happens to each message; all are kept when the list is used up."""
+    schedule = make_schedule(**times, catchUp=catch_up)
+    queue = FireQueue(schedule, iter(fates))
+    queue.hand_over()
+    tick = BEGIN
+    for gap in gaps:
+        tick += gap * 1000
+        queue.deliver(tick)
+        queue.tick(tick)
+    fired = queue.fired
+    expected = [to_ms(time) for time in schedule.timetable.times(from_ms(BEGIN + 1), from_ms(tick + 1))]
+    assert [time for time, _ in fired] == expected
+    if set(fates) <= {"twice", "kept"} and max(gaps) * 1000 <= AHEAD_MS:
+        assert {lag for _, lag in fired} <= {0}
 
 
 @given(times=TIMES, start=st.integers(0, 10**6), length=st.integers(0, 4 * 10**6))

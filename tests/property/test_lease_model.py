@@ -46,12 +46,9 @@ from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import BLOCK_SIZE, Shard, block_count, block_size
 from shardmill.model.definition.fields import JobDefine
+from shardmill.model.groups.group import GroupRequest
 from shardmill.model.states import JobState, TaskState
-from shardmill.model.worker import (
-    GroupRequest,
-    Lease,
-    Result,
-)
+from shardmill.model.worker import Lease, Result
 from shardmill.store import keys
 from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
@@ -690,14 +687,12 @@ class LeaseMachine(RuleBasedStateMachine):
             for number, (how, text) in task.ends.items():
                 if (task.id, number) in self.contradictions:
                     continue
-                if how == "handed-back":
-                    assert number not in recorded, task
-                    continue
                 if how == "timed-out" and text:
                     continue  # not compared: see test_a_late_repeated_report_does_not_change_an_attempt
                 assert number in recorded, (task, number)
                 entry = recorded[number]
-                assert entry.get("reason") == (None if how == "success" else how), (task, entry)
+                reason = {"success": None, "handed-back": "returned"}.get(how, how)
+                assert entry.get("reason") == reason, (task, entry)
                 assert not text or entry["stderr"] == text, (task, entry)
 
     def _recorded_attempts(self, task: Task) -> list[tuple[int, dict[str, Any]]]:
@@ -707,7 +702,7 @@ class LeaseMachine(RuleBasedStateMachine):
         numbers = [number for number, _ in entries]
         assert numbers == sorted(set(numbers)), f"an attempt of {task} is listed twice"
         assert set(numbers) <= set(task.ends), task
-        assert {each.get("reason") for _, each in entries} <= {None, *REASONS}
+        assert {each.get("reason") for _, each in entries} <= {None, "returned", *REASONS}
         return entries
 
 

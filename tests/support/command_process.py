@@ -32,9 +32,16 @@ def run_process(*arguments: str, env: dict[str, str] | None = None) -> subproces
 
 
 def run_on_terminal(
-    *arguments: str, env: dict[str, str], watch: Callable[[bytes], None] = lambda seen: None, typed: str = ""
+    *arguments: str,
+    env: dict[str, str],
+    watch: Callable[[bytes], None] = lambda seen: None,
+    typed: str = "",
+    then: tuple[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Run a command on a pseudoterminal; return its exit code and what it has written."""
+    """Run a command on a pseudoterminal; return its exit code and what it has written.
+
+    `then`: a text to wait for, and what is typed when it appears.
+    """
     terminal, other = pty.openpty()
     os.write(terminal, typed.encode())
     with child_process([*COMMAND, *arguments], stdin=other, stdout=other, stderr=other, env=env) as process:
@@ -49,6 +56,9 @@ def run_on_terminal(
                 except OSError:
                     break
                 watch(seen)
+                if then and then[0].encode() in seen:
+                    os.write(terminal, then[1].encode())
+                    then = None
             elif process.poll() is not None:
                 break
         os.close(terminal)

@@ -55,7 +55,7 @@ shard_fields = st.one_of(
     st.just({"items": ["a", {"b": 1}]}),
     st.builds(
         lambda n, m: {"shardConf": {"shard": n, "startShardId": m}},
-        st.integers(1, 1_000_000),
+        st.integers(10, 1_000_000),
         st.integers(0, 9),
     ),
     st.builds(

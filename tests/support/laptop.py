@@ -19,7 +19,7 @@ import httpx
 from support.processes import descendants, kill_tree, still_alive
 
 START_SECONDS = 60.0
-STOP_SECONDS = 5.0
+STOP_SECONDS = 20.0
 
 
 class LaptopFault(Exception):
@@ -54,11 +54,11 @@ class Process:
         return self.popen.pid
 
     def kill(self) -> None:
-        """SIGKILL: it has no time to say goodbye."""
+        """SIGKILL: it cannot deregister."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code. Too slow is a fault."""
+        """Send SIGTERM; return the exit code. It fails if the process does not end in time."""
         return self._end(signal.SIGTERM)
 
     def _end(self, sign: signal.Signals) -> int:
@@ -122,7 +122,7 @@ class Laptop:
         return started
 
     def aws_environ(self) -> dict[str, str]:
-        """What leads to its AWS and names the parts of the deployment there."""
+        """The environment with its AWS endpoint and the names of the deployed resources."""
         from shardmill.client.dev_session import Session
         from shardmill.local.environment import session_environment
 
@@ -171,5 +171,5 @@ def start_laptop(
 
 
 def _clean_environment() -> dict[str, str]:
-    """The environment of a user who has no AWS at all."""
+    """The environment of a user without an AWS account."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "SHARDMILL_"))}

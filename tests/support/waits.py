@@ -18,7 +18,7 @@ def run_until(
     meanwhile: Callable[[], object] | None = None,
     describe: Callable[[], object] | None = None,
 ) -> T:
-    """Call `meanwhile` and `predicate` in turn until the predicate is true, and give its value."""
+    """Call `meanwhile` and `predicate` in turn until the predicate is true; return its value."""
     deadline = time.monotonic() + timeout
     while True:
         if meanwhile is not None:

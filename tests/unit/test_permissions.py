@@ -16,8 +16,13 @@ CALLERS = {
     "aws/files.py": "s3",
     "worker/logs.py": "s3",
     "aws/topics.py": "sns",
+    "aws/functions.py": "lambda",
 }
-SECRETS = {r"_ssm\(\)\.(\w+)": "ssm", r"_secretsmanager\(\)\.(\w+)": "secretsmanager"}
+SECRETS = {
+    r"_ssm\(\)\.(\w+)": "ssm",
+    r"_secretsmanager\(\)\.(\w+)": "secretsmanager",
+    r"_kms\(\)\.(\w+)": "kms",
+}
 CALLS = (
     r"_sign\(\s*\"(\w+)\"",
     r"_client\s*\.(\w+)",
@@ -34,7 +39,9 @@ OTHER_NAMES = {
     "s3:CreateMultipartUpload": ["s3:PutObject"],
     "s3:CompleteMultipartUpload": ["s3:PutObject"],
     "s3:UploadPart": ["s3:PutObject"],
+    "s3:UploadPartCopy": ["s3:GetObject", "s3:PutObject"],
     "s3:ListMultipartUploads": ["s3:ListBucketMultipartUploads"],
+    "lambda:Invoke": ["lambda:InvokeFunction"],
     "sqs:CreateQueue": ["sqs:CreateQueue", "sqs:TagQueue"],
     "dynamodb:TransactWriteItems": ["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:ConditionCheckItem"],
 }
@@ -53,7 +60,7 @@ def called() -> Iterator[str]:
             operation = operation if service == "dynamodb" else operation.removesuffix("Batch")
             yield from OTHER_NAMES.get(f"{service}:{operation}", [f"{service}:{operation}"])
 
-    text = (CORE / "aws/secrets.py").read_text()
+    text = "".join((CORE / "aws" / name).read_text() for name in ("secrets.py", "data_keys.py"))
     for pattern, service in SECRETS.items():
         for name in re.findall(pattern, text):
             yield f"{service}:{''.join(word.capitalize() for word in name.split('_'))}"

@@ -1,4 +1,7 @@
-"""Every field of the three seeds has a counterpart in the API."""
+"""Every field of the three seeds has a counterpart in the API.
+
+`tests/integration/test_seed_values.py` checks the values of a run.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,22 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from shardmill.model.definition.answers import SavedDefine
 from shardmill.model.definition.command import Command
-from shardmill.model.definition.fields import Dependency, Info, JobDefine, SavedDefine, StepDefine
-from shardmill.model.files import File, Partition
-from shardmill.model.job import DependencyStatus, Job, JobRequest, Step, Task
+from shardmill.model.definition.fields import Dependency, Info, JobDefine, StepDefine
+from shardmill.model.files import File, Partition, RunFile
+from shardmill.model.groups.group import WorkerGroup
+from shardmill.model.job import DependencyStatus, Job, Step, Task
+from shardmill.model.request import JobRequest
 from shardmill.model.time.schedule import SavedSchedule, Schedule
-from shardmill.model.worker import Worker, WorkerGroup
+from shardmill.model.worker import Worker
 from support.paths import PROJECT
 
 TESTS = PROJECT / "tests"
 MODELS: dict[str, type[BaseModel]] = {
     model.__name__: model
     for model in (
-        *(JobDefine, SavedDefine, StepDefine, Dependency, Info, Command, File, Partition),
+        *(JobDefine, SavedDefine, StepDefine, Dependency, Info, Command, File, Partition, RunFile),
         *(JobRequest, Job, Step, Task, Worker, WorkerGroup, Schedule, SavedSchedule, DependencyStatus),
     )
 }

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
+running_function: ContextVar[str | None] = ContextVar("running_function", default=None)
+"""The function whose handler runs in this thread."""
+
 Send = Callable[[BaseClient, str, dict[str, Any]], dict[str, Any]]
+
+
+@contextmanager
+def running_as(function: str | None) -> Iterator[None]:
+    """Calls in this thread are made with the role of a function; None: by the test."""
+    token = running_function.set(function)
+    try:
+        yield
+    finally:
+        running_function.reset(token)
 
 
 class ProcessKilled(BaseException):
@@ -40,7 +55,8 @@ class Call:
 
     def beside(self, operation: str, **params: Any) -> dict[str, Any]:
         """Another call with the same client, which is not part of what is tested."""
-        return self.send(self.client, operation, params)
+        with running_as(None):
+            return self.send(self.client, operation, params)
 
     def refused(self, code: str, message: str, **more: Any) -> ClientError:
         """The error that the service would answer, of the class that the client has for it."""

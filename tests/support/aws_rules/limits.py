@@ -42,7 +42,7 @@ def check_size_limits(call: Call) -> None:
 
 
 def _no_limit(call: Call) -> None:
-    """Nothing to hold here."""
+    """Does nothing."""
 
 
 def _invalid(call: Call, message: str) -> ClientError:
@@ -141,7 +141,7 @@ _CHECKS: dict[str, Callable[[Call], None]] = {
 
 @dataclass
 class TransactionConflicts:
-    """Transactions that touch one item at once cancel each other, and plain writes in their way."""
+    """Concurrent transactions on one item cancel each other, and plain writes of that item."""
 
     seconds: float = 0.01
     _busy: set[Address] = field(default_factory=set)

@@ -55,7 +55,7 @@ class Meter:
             counter.clear()
 
     def count(self, call: Call) -> int:
-        """One more call; the how-manieth of its name it is."""
+        """Count a call; return how many calls of its name were counted so far."""
         with self._lock:
             self.calls[call.name] += 1
             return self.calls[call.name]

@@ -66,7 +66,7 @@ def _some(call: Call, requests: dict[str, Any]) -> Call:
 
 
 def _nothing(call: Call) -> Call:
-    """A call that reaches nobody and answers an empty success."""
+    """A call that is not made; its answer is an empty success."""
     return Call(
         call.client,
         call.operation,

@@ -27,7 +27,7 @@ class Delivery:
 
 @dataclass
 class Receipts:
-    """Only the newest receipt of a message counts, and nobody hides one for more than 12 h.
+    """Only the newest receipt of a message is valid, and no message is hidden for more than 12 h.
 
     As on AWS, deleting with an old receipt is answered with success and does not delete."""
 

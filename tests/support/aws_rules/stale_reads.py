@@ -20,6 +20,7 @@ from moto.dynamodb.models.dynamo_type import Item
 from moto.dynamodb.models.table import Table
 
 from support.aws_rules.call import Call
+from support.fidelity.recorder import recorder
 from support.moto.items import copy_of_table, store_item
 
 Make = Callable[[Call], dict[str, Any]]
@@ -59,7 +60,8 @@ class StaleReads:
             return make(call)
         self._thread.views = dict.fromkeys(tables)
         try:
-            return make(call)
+            with recorder.outdated():
+                return make(call)
         finally:
             self._thread.views = {}
 
@@ -67,6 +69,7 @@ class StaleReads:
         """Begin again with other contents of the tables, which the test replaced."""
         self._changes.clear()
         self.random.seed(seed)
+        recorder.contents_replaced()
 
     @contextmanager
     def recording(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import Any
 from urllib.parse import unquote
 
-from support.aws_rules.call import ProcessKilled
+from support.aws_rules.call import ProcessKilled, running_as
 from support.aws_rules.lambda_concurrency import LambdaConcurrency, TooManyRequests
 
 Handler = Callable[[Any, Any], Any]
@@ -80,23 +80,75 @@ class Functions:
     invoked: list[tuple[str, Any]] = field(default_factory=list)
     """The functions invoked so far, with their events."""
 
-    def invoke(self, name: str, event: Any) -> Any:
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """How often an event that fails is tried again, if not twice."""
+    on_failure: Mapping[str, Callable[[dict[str, Any]], object]] = field(default_factory=dict)
+    """What receives the record of an event that failed in all attempts."""
+
+    def invoke(self, name: str, event: Any, request_id: str = "") -> Any:
         """Call a handler as Lambda does: JSON in, JSON out; raises FunctionError or TooManyRequests."""
         if name not in self.handlers:
             raise KeyError(f"no function {name!r}; there are {', '.join(sorted(self.handlers))}")
         with self.concurrency.invocation(name):
-            return self._run(name, event)
+            return self._run(name, event, request_id or str(uuid.uuid4()))
 
-    def _run(self, name: str, event: Any) -> Any:
+    def invoke_async(self, name: str, event: Any, wait: Callable[[float], bool] = lambda _: True) -> None:
+        """Run an event that Lambda accepted, with all retries; one that is throttled is tried again until
+        `wait` returns True."""
+        request_id, attempts = str(uuid.uuid4()), 0
+        while True:
+            try:
+                self.invoke(name, event, request_id)
+            except TooManyRequests:
+                if wait(_ASYNC_RETRY_SECONDS):
+                    return
+                continue
+            except FunctionError as fault:
+                attempts += 1
+                print(f"asynchronous invocation failed: {fault}", file=sys.stderr)
+                if attempts <= self.retries.get(name, 2):
+                    continue
+                if name in self.on_failure:
+                    self.on_failure[name](self._record(name, event, request_id, attempts, fault))
+            return
+
+    def _record(
+        self, name: str, event: Any, request_id: str, attempts: int, fault: FunctionError
+    ) -> dict[str, Any]:
+        """What Lambda sends to the failure destination of a function."""
+        return {
+            "version": "1.0",
+            "timestamp": "2026-01-01T00:00:00.000Z",
+            "requestContext": {
+                "requestId": request_id,
+                "functionArn": f"{self._arn(name)}:$LATEST",
+                "condition": "RetriesExhausted",
+                "approximateInvokeCount": attempts,
+            },
+            "requestPayload": event,
+            "responseContext": {
+                "statusCode": 200,
+                "executedVersion": "$LATEST",
+                "functionError": "Unhandled",
+            },
+            "responsePayload": fault.payload,
+        }
+
+    def _arn(self, name: str) -> str:
+        return f"arn:aws:lambda:us-east-1:123456789012:function:{self.physical.get(name, name)}"
+
+    def _run(self, name: str, event: Any, request_id: str) -> Any:
         context = Context(
             self.physical.get(name, name),
-            f"arn:aws:lambda:us-east-1:123456789012:function:{self.physical.get(name, name)}",
+            self._arn(name),
             self.timeouts.get(name, 3.0),
+            aws_request_id=request_id,
         )
         received = json.loads(json.dumps(event))
         self.invoked.append((name, received))
         try:
-            return json.loads(json.dumps(self.handlers[name](received, context)))
+            with running_as(name):
+                return json.loads(json.dumps(self.handlers[name](received, context)))
         except Exception as fault:
             raise FunctionError(name, _error_payload(fault)) from fault
         except ProcessKilled as killed:
@@ -130,19 +182,6 @@ class LambdaServer:
     functions: Functions
     custom_resource_answers: list[dict[str, Any]] = field(default_factory=list)
     closing: Event = field(default_factory=Event)
-
-    def invoke_async(self, name: str, event: Any) -> None:
-        """Run an event that Lambda accepted; one that is throttled stays queued and is tried again."""
-        while True:
-            try:
-                self.functions.invoke(name, event)
-            except TooManyRequests:
-                if self.closing.wait(_ASYNC_RETRY_SECONDS):
-                    return
-                continue
-            except FunctionError as fault:
-                print(f"asynchronous invocation failed: {fault}", file=sys.stderr)
-            return
 
 
 @contextmanager
@@ -187,7 +226,9 @@ class _Requests(BaseHTTPRequestHandler):
             )
             return
         if self.headers.get("X-Amz-Invocation-Type") == "Event":
-            Thread(target=self._server.invoke_async, args=(name, event), daemon=True).start()
+            Thread(
+                target=functions.invoke_async, args=(name, event, self._server.closing.wait), daemon=True
+            ).start()
             self._respond(202, b"")
             return
         try:

@@ -24,6 +24,8 @@ class NoLogs:
 
 
 class FakeTransport:
+    largest_batch = 10
+
     def __init__(self, leases: Sequence[Lease] = (), *, heartbeat_seconds: int = 1) -> None:
         self.changed = Condition()
         self.logs = NoLogs()
@@ -116,7 +118,7 @@ class FakeTransport:
             self.changed.notify_all()
         return [Reported(task_id=one.task_id, attempt=one.attempt, status="ok") for one in results]
 
-    def hand_back(self, leases: Sequence[Lease]) -> None:
+    def hand_back(self, leases: Sequence[Lease], reason: str) -> None:
         with self.changed:
             self._raise("hand_back")
             self.handed_back += leases

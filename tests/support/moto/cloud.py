@@ -49,6 +49,10 @@ class Cloud:
         """Invoke a function synchronously; raises FunctionError when its handler raises."""
         return self.functions.invoke(function, event)
 
+    def invoke_async(self, function: str, event: Any) -> None:
+        """Invoke a function as an EventBridge rule does: with retries, and what fails finally is kept."""
+        self.functions.invoke_async(function, event)
+
     def http(
         self,
         method: str,
@@ -92,14 +96,14 @@ class Cloud:
 
     def settle(self) -> list[str]:
         """Deliver the status changes of failed executions that were not delivered yet."""
-        told = []
+        delivered = []
         for execution in self.executions():
             arn = execution["executionArn"]
             if execution["status"] in _UNHAPPY_ENDS and arn not in self.settled:
                 self.invoke("execution_failed", self._status_change(arn))
                 self.settled.add(arn)
-                told.append(arn)
-        return told
+                delivered.append(arn)
+        return delivered
 
     def transitions(self, execution_arn: str) -> int:
         """The states that an execution entered, which is what AWS bills (but for retries)."""
@@ -115,7 +119,7 @@ class Cloud:
         queues = self.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
         return sum(self._serve(url, "runner", batch) for url in queues)
 
-    def serve_fire_queue(self, batch: int = 5) -> int:
+    def serve_fire_queue(self, batch: int = 1) -> int:
         """Run the event source mapping of `fire` until its queue is empty; return the message count."""
         handled = 0
         while served := self._serve(self.environment["SHARDMILL_FIRE_QUEUE"], "fire", batch):

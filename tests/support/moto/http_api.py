@@ -1,6 +1,7 @@
 """What API Gateway's HTTP API does between a caller and a function."""
 
 import base64
+import gzip
 import json
 import uuid
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ class Route:
     """The authorizer has an identity source: without the header it is not called."""
 
     def takes(self, method: str, path: str) -> bool:
+        if self.key.endswith("/{proxy+}"):
+            return f"{method} {path}".startswith(self.key.removesuffix("{proxy+}"))
         return self.key in (f"{method} {path}", f"ANY {path}")
 
 
@@ -156,9 +159,12 @@ def _answer(result: Any) -> Answer:
     if not isinstance(result, dict) or "statusCode" not in result:
         return Answer(200, {"content-type": "application/json"}, json.dumps(result))
     text = result.get("body") or ""
-    if result.get("isBase64Encoded"):
-        text = base64.b64decode(text).decode()
     headers = {name.lower(): str(value) for name, value in (result.get("headers") or {}).items()}
+    if result.get("isBase64Encoded"):
+        content = base64.b64decode(text)
+        text = (
+            gzip.decompress(content) if headers.pop("content-encoding", "") == "gzip" else content
+        ).decode()
     headers.setdefault("content-type", "text/plain; charset=utf-8")
     return Answer(int(result["statusCode"]), headers, text, result.get("cookies") or [])
 

@@ -19,6 +19,7 @@ from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models import table as tables
 from moto.dynamodb.models.dynamo_type import Item, LimitedSizeDict
 from moto.dynamodb.models.table import Table
+from moto.dynamodb.responses import DynamoHandler
 
 from support.aws_rules.items import MAX_ITEM_BYTES, item_bytes
 
@@ -105,6 +106,41 @@ def copy_of_table(table: Table) -> Table:
     for hash_key, stored in table.items.items():
         clone.items[hash_key] = dict(stored) if table.range_key_attr else stored  # type: ignore[assignment]
     return clone
+
+
+@contextmanager
+def keys_that_are_not_updated() -> Iterator[None]:
+    """UPDATED_NEW never contains the key; moto returns it with an item that the update created."""
+    original: Method = DynamoHandler._build_updated_new_attributes
+
+    def build(self: DynamoHandler, before: Any, after: Any) -> Any:
+        updated = original(self, before, after)
+        if not isinstance(updated, dict):
+            return updated
+        return {name: value for name, value in updated.items() if name not in self.body["Key"]}
+
+    with patch.object(DynamoHandler, "_build_updated_new_attributes", build):
+        yield
+
+
+@contextmanager
+def pages_that_reach_their_limit() -> Iterator[None]:
+    """A query that stops at its Limit says where, even if no item follows; moto says so only if one does."""
+    original: Method = Table.query
+
+    def query(
+        self: Table, key: Any, comparison: Any, values: Any, limit: int, start: Any, forward: bool,
+        projection: Any, index: str | None, *rest: Any, **more: Any,
+    ) -> Any:  # fmt: skip
+        page = (key, comparison, values, limit, start, forward)
+        results, scanned, last = original(self, *page, projection, index, *rest, **more)
+        if last is None and limit and scanned == limit:
+            [*_, item], _, _ = original(self, *page, None, index, *rest, **more)
+            last = self._get_last_evaluated_key(item, index)
+        return results, scanned, last
+
+    with patch.object(Table, "query", query):
+        yield
 
 
 @contextmanager

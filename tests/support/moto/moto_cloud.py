@@ -15,15 +15,20 @@ from unittest.mock import patch
 import boto3
 from botocore.client import BaseClient
 from botocore.config import Config
+from botocore.credentials import Credentials
 from moto import mock_aws
 from moto.core.config import DefaultConfig
 from moto.sqs.models import sqs_backends
 
 from shardmill.aws import clients
+from support.aws_rules.call import running_function
 from support.aws_rules.lambda_concurrency import LambdaConcurrency
+from support.aws_rules.permissions import Permissions
 from support.fakes.lambda_server import Functions, Handler, lambda_server, load_handlers
+from support.fidelity.recorder import recorder
 from support.moto.cloud import Cloud
 from support.moto.http_api import HttpApi
+from support.moto.presigned_sqs import SIGNING_KEY
 from support.moto.repairs import join_execution_threads, repaired_moto
 from support.moto.service_models import service_models_read_once
 from support.moto.speedups import faster_moto
@@ -64,16 +69,26 @@ def moto_cloud(
         resources.enter_context(service_models_read_once())
         resources.enter_context(faster_moto())
         resources.enter_context(mock_aws(config=_MOTO))
+        resources.enter_context(recorder.recording())
         resources.enter_context(repaired_moto())
         template = Template.read(root / "template.yaml", _PSEUDO, hashed | dict(parameters or {}))
         stack = Stack(root, template, _clients())
         stack.create()
         environment = _as_on_lambda(stack.environment())
         resources.enter_context(patch.dict(os.environ, environment))
+        if handlers is None and root == PROJECT:
+            resources.enter_context(Permissions(stack.statements(), ACCOUNT, REGION).enforced())
         resources.enter_context(_cold_caches())
         loaded = load_handlers(root) if handlers is None else handlers
         concurrency = LambdaConcurrency(reserved=stack.reserved)
-        functions = Functions(loaded, stack.timeouts, stack.functions, concurrency)
+        functions = Functions(
+            loaded,
+            stack.timeouts,
+            stack.functions,
+            concurrency,
+            retries=stack.retries,
+            on_failure=stack.failure_destinations(),
+        )
         server = resources.enter_context(lambda_server(functions))
         resources.enter_context(patch.dict(os.environ, {"AWS_ENDPOINT_URL_LAMBDA": server.url}))
         cloud = Cloud(stack, functions, HttpApi(stack.routes(), functions.invoke), environment, TOKEN)
@@ -124,9 +139,13 @@ class _Session:
         self._created: dict[str, BaseClient] = {}
 
     def client(self, service: str, *, config: Config) -> BaseClient:
-        if service not in self._created:
+        if service not in self._created or service == "lambda":  # each cloud has another Lambda endpoint
             self._created[service] = boto3.Session().client(service, config=config)  # type: ignore[call-overload]
         return self._created[service]
+
+    def get_credentials(self) -> Credentials:
+        """Those of the running function; the session token names it, for `presigned_sqs`."""
+        return Credentials(*SIGNING_KEY, running_function.get() or "test")
 
 
 _session = _Session()
@@ -153,7 +172,7 @@ def _clear_caches() -> None:
 
 
 def _end_executions(cloud: Cloud) -> None:
-    """Stop them until none is left: a function at work may start more."""
+    """Stop executions until none is left: a running function may start more."""
     deadline = time.monotonic() + _END_SECONDS
     while True:
         for execution in cloud.executions(status="RUNNING"):

@@ -32,7 +32,11 @@ from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
-from support.moto.items import items_all_or_nothing
+from support.moto.items import (
+    items_all_or_nothing,
+    keys_that_are_not_updated,
+    pages_that_reach_their_limit,
+)
 from support.moto.queues import queues_with_limits
 from support.watch import belongs_to_aws
 
@@ -62,6 +66,8 @@ def repaired_moto() -> Iterator[None]:
         executions_that_keep_their_clients(),
         executions_that_retry_at_once(),
         items_all_or_nothing(),
+        keys_that_are_not_updated(),
+        pages_that_reach_their_limit(),
     ):
         yield
 

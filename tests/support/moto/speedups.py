@@ -20,6 +20,8 @@ from moto.stepfunctions.parser.asl.parse.preprocessor import Preprocessor
 from moto.stepfunctions.parser.asl.utils import json_path
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
 
+from support.moto.quick_calls import quick_calls
+
 Method = Callable[..., Any]
 
 
@@ -35,6 +37,7 @@ def faster_moto() -> Iterator[None]:
         definitions_parsed_once(),
         json_paths_parsed_once(),
         queues_without_datetimes(),
+        quick_calls(),
     ):
         yield
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,8 @@ class Stack:
     timeouts: dict[str, float] = field(default_factory=dict)
     reserved: dict[str, int] = field(default_factory=dict)
     """Reserved concurrency."""
+    retries: dict[str, int] = field(default_factory=dict)
+    """Retries of asynchronous invocations, where the template sets them."""
 
     @property
     def name(self) -> str:
@@ -87,6 +90,30 @@ class Stack:
                 if merged.setdefault(name, str(value)) != str(value):
                     raise TemplateFault(f"{owner} wants another {name} than the functions before it")
         return merged
+
+    def statements(self) -> dict[str, list[dict[str, Any]]]:
+        """What the policies of each function allow, by its folder."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for logical, resource in self.template.resources("AWS::Serverless::Function").items():
+            folder = Path(str(resource["Properties"]["CodeUri"])).name
+            policies = self.template.properties(logical).get("Policies", [])
+            found[folder] = [statement for policy in policies for statement in policy["Statement"]]
+        return found
+
+    def failure_destinations(self) -> dict[str, Callable[[dict[str, Any]], object]]:
+        """Send the record of a failed event to the queue that the function names, by its folder."""
+        found: dict[str, Callable[[dict[str, Any]], object]] = {}
+        for logical, resource in self.template.resources("AWS::Serverless::Function").items():
+            invoked = self.template.properties(logical).get("EventInvokeConfig", {})
+            destination = invoked.get("DestinationConfig", {}).get("OnFailure", {})
+            if destination.get("Type") == "SQS":
+                folder = Path(str(resource["Properties"]["CodeUri"])).name
+                found[folder] = partial(self._send, destination["Destination"])
+        return found
+
+    def _send(self, queue_arn: str, record: dict[str, Any]) -> None:
+        url = self.clients.sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
+        self.clients.sqs.send_message(QueueUrl=url, MessageBody=json.dumps(record))
 
     def routes(self) -> list[Route]:
         """The explicit routes of the HTTP API."""
@@ -173,8 +200,14 @@ class Stack:
         globals_ = self.template.document.get("Globals", {}).get("Function", {})
         self.functions[folder] = name
         self.timeouts[folder] = float(raw.get("Timeout", globals_.get("Timeout", 3)))
-        if "ReservedConcurrentExecutions" in raw:
-            self.reserved[folder] = int(self.template.resolve(raw["ReservedConcurrentExecutions"]))
+        invoked = raw.get("EventInvokeConfig", {})
+        if "MaximumRetryAttempts" in invoked:
+            self.retries[folder] = invoked["MaximumRetryAttempts"]
+        limits = self.template.resolve(
+            {key: raw[key] for key in raw if key == "ReservedConcurrentExecutions"}
+        )
+        if limits:
+            self.reserved[folder] = int(limits["ReservedConcurrentExecutions"])
         self._known(logical, name, f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}")
 
     def _machine(self, logical: str, raw: dict[str, Any]) -> None:

@@ -221,8 +221,8 @@ def _in_words(error: BaseException) -> tuple[str, str]:
         return f"DynamoDb.{code}", str(error)
     if isinstance(error, TooManyRequests):
         return "Lambda.TooManyRequestsException", str(error)
-    told = {"errorType": type(error).__name__, "errorMessage": str(error)}
-    return type(error).__name__, json.dumps(told)
+    details = {"errorType": type(error).__name__, "errorMessage": str(error)}
+    return type(error).__name__, json.dumps(details)
 
 
 def _matches(rule: dict[str, Any], kind: str) -> bool:

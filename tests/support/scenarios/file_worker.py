@@ -35,10 +35,10 @@ class FileWorker:
             found[name] = found.get(name, b"") + data if file.get("into") else data
         return found
 
-    def store(self, lease: Lease, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    def store(self, lease: Lease, files: Mapping[str, bytes], *, worker: str = "") -> list[dict[str, Any]]:
         """Upload outputs; return their entries for the report."""
         request = [{"name": name, "size": len(data), "md5s": md5s(data)} for name, data in files.items()]
-        for answer in self.ask(lease, store=request)["stored"]:
+        for answer in self.ask(lease, store=request, worker=worker)["stored"]:
             assert len(answer["urls"]) == 1
             assert answer["headers"] == [{"content-md5": md5s(files[answer["name"]])[0]}]
             self.s3.put_object(**place(answer["urls"][0]), Body=files[answer["name"]])

@@ -36,3 +36,10 @@ def hostile_aws(cloud: Cloud, faults: Faults, seed: int) -> Iterator[BadDay]:
     ):
         faults.unreliable_queues(seed)
         yield BadDay(cloud, stale)
+
+
+@contextmanager
+def bad_day(cloud: Cloud, seed: int) -> Iterator[BadDay]:
+    """Apply the rules to the calls in the block, for a test without other faults in it."""
+    with Faults() as faults, hostile_aws(cloud, faults, seed) as day:
+        yield day

@@ -10,7 +10,8 @@ from typing import Any
 
 from shardmill.engine.groups import groups
 from shardmill.engine.mill import Mill, mill
-from shardmill.model.worker import GroupRequest, Lease
+from shardmill.model.groups.group import GroupRequest
+from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
 from support.moto.cloud import Cloud
 from support.scenarios.manual_worker import ManualWorker

@@ -29,7 +29,7 @@ class ModelWorker(ManualWorker):
 
     def lease(self, most: int) -> list[Lease]:
         request = LeaseRequest(worker_id=self.row.id, session=self.session, max=most)
-        return pull(self.mill, request, self.clock)
+        return pull(self.mill, request, self.clock).leases
 
     def report_results(self, results: Sequence[Result], *, trusted: bool) -> list[Reported]:
         """Report as the API does, or as a direct worker (`trusted`)."""

@@ -37,10 +37,11 @@ class ManualWorker:
         for name in self.row.groups:
             group = self.mill.groups.get(name)
             assert group is not None
-            for queue in group.queues:
+            for _, queue in group.lane_table.order():
                 free = most - len(found)
                 if free > 0:
-                    found += self.mill.queues.receive(queue, most=free, wait=0, hide=group.lease_seconds)
+                    url, hide = group.queues[queue], group.lease_seconds
+                    found += self.mill.queues.receive(url, most=free, wait=0, hide=hide)
         return found
 
     def take(self, most: int = 10) -> list[Lease]:

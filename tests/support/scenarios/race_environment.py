@@ -21,7 +21,8 @@ from shardmill.engine.mill import GROUP_CACHE_MS, STEP_CACHE_MS, WORKER_CACHE_MS
 from shardmill.engine.orchestrate import act
 from shardmill.engine.running.close_step import StepLost, StillOpen
 from shardmill.model.actor import Actor
-from shardmill.model.worker import GroupRequest, Lease
+from shardmill.model.groups.group import GroupRequest
+from shardmill.model.worker import Lease
 from shardmill.store.codec import decode_item
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.tasks import keys as task_keys
@@ -158,7 +159,7 @@ class RaceEnvironment:
         found = [
             StepRow.from_item(row)
             for (pk, sk), row in self.rows().items()
-            if pk == f"JOB#{ID}" and sk != "job"
+            if pk == f"JOB#{ID}" and sk not in ("job", "watch")
         ]
         return {(step.run, step.index): step for step in found if step.kind == "step"}
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from moto.sqs.models import sqs_backends
 
+from shardmill.aws import clock
 from shardmill.aws.clock import new_id
 from shardmill.engine.schedules import manage
 from shardmill.engine.tick import tick
 from shardmill.model.actor import Actor
-from shardmill.model.base import to_ms
+from shardmill.model.timestamps import to_ms
 from shardmill.store.rows import JobRow
 from support.moto.stack import ACCOUNT, REGION
 from support.scenarios.job_runner import JobRunner
@@ -41,13 +43,40 @@ class ScheduleClock:
         return tick(self.mill, ms(now), new_id)
 
     def serve_fire_queue(self, now: str) -> int:
-        """Deliver the messages that `functions/fire` gets until a time; return their number."""
-        url = self.mill.settings.fire_queue
-        queue = sqs_backends[ACCOUNT][REGION].queues[url.rsplit("/", 1)[1]]
-        for message in queue._messages:
-            later = json.loads(message.body)["now"] > ms(now)
-            message.delayed_until = float("inf") if later else 0.0
-        return self.runner.cloud.serve_fire_queue()
+        """Deliver the messages of `functions/fire` until a time, each at its time; return their number."""
+        served = 0
+        while times := [time for time in self.handed_over() if time <= ms(now)]:
+            for message in self._fire_queue():
+                later = json.loads(message.body)["now"] > times[0]
+                message.delayed_until = float("inf") if later else 0.0
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(clock, "now_ms", lambda: times[0])
+                served += self.runner.cloud.serve_fire_queue()
+        return served
+
+    def handed_over(self) -> list[int]:
+        """The times of the messages in the queue of `functions/fire`, in order."""
+        return sorted(json.loads(message.body)["now"] for message in self._fire_queue())
+
+    def lose_messages(self) -> int:
+        """Delete the messages in the queue of `functions/fire`; return their number."""
+        lost = len(self._fire_queue())
+        self.runner.cloud.clients.sqs.purge_queue(QueueUrl=self.mill.settings.fire_queue)
+        return lost
+
+    def run(self, start: str, end: str) -> None:
+        """Tick every minute from `start` on, and deliver each message at its time."""
+        now = at(start)
+        while now <= at(end):
+            self.serve_fire_queue(_text(now))
+            self.tick(_text(now))
+            now += timedelta(minutes=1)
+        self.serve_fire_queue(end)
+
+    def _fire_queue(self) -> list[Any]:
+        name = self.mill.settings.fire_queue.rsplit("/", 1)[1]
+        queue = sqs_backends[ACCOUNT][REGION].queues[name]
+        return [message for message in queue._messages if message.visible]
 
     def history(self, name: str = "orders", schedule_id: str = "s") -> list[dict[str, Any]]:
         """Oldest first."""
@@ -85,6 +114,10 @@ class ScheduleClock:
         """Work until the Job of a time has ended."""
         trigger = self.job(time, name).trigger
         return self.runner.run(*([judge] if judge else []), trigger=trigger, name=name)
+
+
+def _text(moment: datetime) -> str:
+    return moment.replace(tzinfo=None).isoformat(" ")
 
 
 def _short(text: str) -> str:

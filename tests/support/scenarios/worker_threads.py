@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,11 +15,20 @@ from shardmill.worker.transport.base import Transport
 from shardmill.worker.transport.direct import DirectTransport
 from shardmill.worker.transport.http import HttpTransport
 from support.moto.cloud import Cloud
+from support.moto.presigned_sqs import PresignedSqs
 from support.scenarios.job_runner import JobRunner
 
+Answer = Callable[[httpx.Request], httpx.Response]
+Around = Callable[[httpx.Request, Answer], httpx.Response]
 
-def _over_http(cloud: Cloud) -> HttpTransport:
+
+def over_http(cloud: Cloud, around: Around = lambda request, answer: answer(request)) -> HttpTransport:
+    """A transport whose requests are answered in this process; `around` may fail or repeat them."""
+    sqs = PresignedSqs(cloud, wait=1)
+
     def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET" and request.url.host.startswith("sqs."):
+            return sqs(str(request.url))
         if request.method == "PUT":
             _, _, bucket_and_key = str(request.url.copy_with(query=None)).partition("amazonaws.com/")
             cloud.clients.s3.put_object(Bucket=cloud.bucket, Key=bucket_and_key, Body=request.content)
@@ -27,14 +36,14 @@ def _over_http(cloud: Cloud) -> HttpTransport:
         given = cloud.http(request.method, request.url.path, request.content, headers=dict(request.headers))
         return httpx.Response(given.status, json=given.json)
 
-    client = httpx.Client(transport=httpx.MockTransport(answer))
+    client = httpx.Client(transport=httpx.MockTransport(lambda request: around(request, answer)))
     return HttpTransport("http://mill.test", cloud.token, client=client)
 
 
 def connect(cloud: Cloud, form: str) -> Transport:
     """A worker's transport: `http` through the API, `direct` to AWS."""
     if form == "http":
-        return _over_http(cloud)
+        return over_http(cloud)
     return DirectTransport(Settings.from_environment(cloud.environment))
 
 
@@ -44,10 +53,10 @@ def worker_thread(transport: Transport, name: str = "w", **more: Any) -> Iterato
     stop = threading.Event()
     codes: list[int] = []
     options = {"grace_seconds": 3.0, "wait_seconds": 1, "stop": stop, **more}
-    slots = options.pop("slots", 3)
+    slots, groups = options.pop("slots", 3), options.pop("groups", ["default"])
 
     def work() -> None:
-        codes.append(run_worker(["default"], slots, transport, name=name, **options))
+        codes.append(run_worker(groups, slots, transport, name=name, **options))
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -73,6 +73,13 @@ def test_metrics_are_published_when_the_handler_ends(
     assert capsys.readouterr().out == ""
 
 
+def test_a_count_of_zero_is_not_published_because_the_metric_would_be_billed(
+    capsys: pytest.CaptureFixture[str], lines: io.StringIO
+) -> None:
+    observed(EVENT)(lambda event, context: count(JobsChecked=0, RepairsFailed=0))({}, Context())  # type: ignore[arg-type]
+    assert capsys.readouterr().out == ""
+
+
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:

@@ -148,7 +148,9 @@ def test_every_command_has_examples_in_its_help(command: str) -> None:
     assert max(len(line) for line in shown.splitlines()) <= 100
 
 
-@pytest.mark.parametrize("group", [[], ["definitions"], ["schedule"], ["groups"], ["workers"]])
+@pytest.mark.parametrize(
+    "group", [[], ["definitions"], ["schedule"], ["groups"], ["workers"], ["dlq"], ["tokens"]]
+)
 def test_summaries_in_lists_of_commands_are_complete(group: list[str]) -> None:
     _, _, summaries = offline(*group, "--help").stdout.partition("Commands:\n")
     assert summaries

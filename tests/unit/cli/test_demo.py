@@ -8,7 +8,7 @@ import yaml
 from shardmill.engine.jobs.submit import request_from_event
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.definition.validation import check_definition
-from shardmill.model.job import check_request
+from shardmill.model.request import check_request
 from support.paths import PROJECT
 
 
@@ -38,7 +38,7 @@ def test_example_is_valid_and_has_twelve_shards() -> None:
 )
 def test_sample_events_submit_the_example(name: str, trigger: str) -> None:
     event = json.loads((PROJECT / "events" / f"{name}.json").read_text())
-    document, default, _ = request_from_event(event, "request-id")
+    document, default = request_from_event(event, "request-id")
     request, faults = check_request(document, example())
     assert not faults
     assert request

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from shardmill import client, engine
 from shardmill.cli.hints import REWRITES, with_commands, without_routes
-from shardmill.engine.errors import DefinitionNotFound, DefinitionSuspended, ScheduleNotFound, Unauthorized
+from shardmill.engine.access.errors import Unauthorized
+from shardmill.engine.errors import DefinitionNotFound, DefinitionSuspended, ScheduleNotFound
 from shardmill.model.actor import Actor, suspended_by
 from support.fakes.api import FakeApi, Run, problem
 

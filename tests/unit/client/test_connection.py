@@ -1,5 +1,7 @@
 """How the client and the command line find the URL and the token."""
 
+from dataclasses import replace
+
 import pytest
 
 from shardmill.client.connection import connection
@@ -26,6 +28,14 @@ def test_a_running_dev_is_found() -> None:
     assert found(dev=DEV) == (DEV.url, "of-dev")
     assert found(token="other", dev=DEV) == (DEV.url, "other")
     assert found(DEV.url + "/", dev=DEV) == (DEV.url, "of-dev")
+
+
+def test_a_worker_uses_the_token_for_workers_of_dev() -> None:
+    dev = replace(DEV, worker_token="for-workers")
+    assert connection(find=lambda: dev, worker=True).token == "for-workers"
+    assert connection(find=lambda: dev).token == "of-dev"
+    assert connection(token="given", find=lambda: dev, worker=True).token == "given"
+    assert connection(find=lambda: DEV, worker=True).token == "of-dev", "a dev of an earlier release"
 
 
 def test_the_token_of_dev_is_not_sent_to_another_url() -> None:

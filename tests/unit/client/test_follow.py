@@ -11,7 +11,7 @@ from shardmill.client.errors import NotFound, Unreachable, WaitTimedOut
 from shardmill.client.follow import wait_for
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
-from shardmill.model.time.schedule import Backfill
+from shardmill.model.time.backfill import Backfill
 from support.fakes.api import TOKEN, FakeApi, Reply, backfill, job, log, problem, step, task
 
 JOB = "/v1/jobs/report/t1"

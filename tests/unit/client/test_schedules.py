@@ -201,7 +201,7 @@ def test_backfills_are_read_listed_and_stopped(api: FakeApi, client: Client) -> 
 def test_dependencies_and_the_graph_of_definitions_are_read(api: FakeApi, client: Client) -> None:
     api.on("GET", "/v1/jobs/report/t1/dependencies", page(parent_run(), parent_run(preState="SUCCESS")))
     assert [each.pre_status for each in client.dependencies("report", "t1")] == [0, 1]
-    assert api.requests[-1].query == {}
+    assert api.requests[-1].query == {"limit": "200"}
     node = {"jobName": "ledger", "defined": False, "schedules": []}
     edges = [{"parent": "ledger", "child": "report"}]
     api.on("GET", "/v1/definitions:graph", {"nodes": [node], "edges": edges})

@@ -8,8 +8,8 @@ import yaml
 from shardmill.engine.files import split
 from shardmill.engine.running import open_step
 from shardmill.model.base import Model, spelled
-from shardmill.model.definition.field_types import MAX_ITEMS
 from shardmill.model.definition.fields import StepDefine
+from shardmill.model.definition.task_count import MAX_ITEMS
 from shardmill.model.definition.validation import check_definition
 from shardmill.model.files import File, Partition
 from shardmill.model.templates.expression import FILTERS, ORDERS
@@ -53,7 +53,7 @@ def test_page_states_the_limits() -> None:
 def test_definitions_of_the_page_and_the_example_are_valid() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     texts = [f"jobName: x\n{text.replace('…', 'x')}" for text in blocks]
-    assert len(texts) == 2
+    assert len(texts) == 4
     for text in (*texts, (PROJECT / "examples" / "word-count.yaml").read_text()):
         found, faults = check_definition(yaml.safe_load(text))
         assert (found is not None, faults) == (True, [])

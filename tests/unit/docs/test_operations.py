@@ -49,7 +49,7 @@ def actions(tree: ast.AST) -> Iterator[str]:
 
 def metrics(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and called(node) == "count":
+        if isinstance(node, ast.Call) and called(node) in ("count", "measure"):
             yield from (keyword.arg for keyword in node.keywords if keyword.arg and keyword.arg[0].isupper())
 
 

@@ -8,12 +8,14 @@ from typing import get_args
 import pytest
 import yaml
 
-from shardmill.engine import downstream, repair
+from shardmill.engine import continuation
 from shardmill.engine.errors import MillError
-from shardmill.engine.jobs import deadlines
+from shardmill.engine.jobs import children, deadlines
 from shardmill.engine.running import finish
 from shardmill.engine.schedules import outcomes
 from shardmill.model.definition.field_types import StepType, type_of
+from shardmill.model.time.expression import expression_fault
+from shardmill.model.time.meaning import describe_expression
 from shardmill.model.time.timetable import Timetable
 from support.paths import PROJECT
 from support.scenarios.schedule_clock import at
@@ -62,9 +64,9 @@ def test_the_index_lists_every_decision_record() -> None:
     assert listed == sorted(path.name for path in (DOCS / "decisions").glob("0*.md"))
 
 
-def examples() -> list[list[str]]:
+def examples(name: str = "examples") -> list[list[str]]:
     text = (DOCS / "schedules.md").read_text()
-    table = text[text.index("<!-- examples:begin -->") : text.index("<!-- examples:end -->")]
+    table = text[text.index(f"<!-- {name}:begin -->") : text.index(f"<!-- {name}:end -->")]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| `")]
     return [[cell.strip("` ") for cell in row] for row in rows]
 
@@ -78,8 +80,14 @@ def test_the_documented_clock_changes(cron: str, zone: str, after: str, times: s
         moment = found
 
 
-def test_all_clock_change_examples_are_found() -> None:
-    assert len(examples()) == 9
+@pytest.mark.parametrize(("expression", "meaning"), examples("meanings"))
+def test_the_documented_meanings_of_expressions(expression: str, meaning: str) -> None:
+    assert expression_fault(expression) is None
+    assert describe_expression(expression) == meaning
+
+
+def test_all_examples_are_found() -> None:
+    assert (len(examples()), len(examples("meanings"))) == (12, 13)
 
 
 def test_every_event_is_documented() -> None:
@@ -91,8 +99,8 @@ def test_every_event_is_documented() -> None:
         finish.STEP_ENDED,
         deadlines.JOB_LATE,
         outcomes.SCHEDULE_SKIPPED,
-        downstream.CHILD_REFUSED,
-        repair.JOBS_DUE,
+        children.CHILD_REFUSED,
+        continuation.JOBS_DUE,
     }
     assert documented == kinds
 

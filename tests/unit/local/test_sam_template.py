@@ -49,10 +49,14 @@ def test_no_permission_is_wider_than_needed(name: str, statement: dict[str, Any]
 
 def test_only_the_open_routes_have_no_authorizer() -> None:
     routes = of_type("AWS::ApiGatewayV2::Route").values()
-    opened = {route["RouteKey"] for route in routes if "AuthorizerId" not in route}
-    assert opened == {"GET /v1/health", "GET /openapi.json", "GET /"}
-    guarded = [route for route in routes if "AuthorizerId" in route]
-    assert {route["AuthorizationType"] for route in guarded} == {"CUSTOM"}
+    opened = {route["RouteKey"] for route in routes if "AuthorizationType" not in route}
+    public = {"GET /v1/health", "GET /v1/sign-in", "GET /openapi.json", "GET /", "GET /assets/{proxy+}"}
+    assert opened == public
+    for route in routes:
+        if route["RouteKey"] not in public:
+            signed = "/iam/" in route["RouteKey"]
+            assert route["AuthorizationType"] == ("AWS_IAM" if signed else "CUSTOM")
+            assert signed != ("AuthorizerId" in route)
 
 
 def test_an_authorizer_without_identity_source_is_not_cached() -> None:

@@ -1,6 +1,7 @@
 """The state folder, and how the command line finds a running `dev`."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -8,13 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from shardmill.client.dev_session import Session, find_session, session_folder
+from shardmill.client.dev_session import Session, alive, find_session, session_folder
 from shardmill.local import state_folder
 from shardmill.local.deploy import Endpoint
-from shardmill.local.environment import aws_environment, clean_environment, session_environment
+from shardmill.local.environment import (
+    aws_environment,
+    clean_environment,
+    session_environment,
+    worker_environment,
+)
 from shardmill.local.errors import Refused
 from shardmill.local.state_folder import StateFolder
 from support.processes import child_process
+from support.waits import run_until
 
 OUTPUTS = {
     "StackName": "s",
@@ -184,6 +191,12 @@ def test_the_environment_of_a_session_has_every_setting(tmp_path: Path) -> None:
     assert environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
 
 
+def test_a_worker_that_uses_aws_gets_no_token(tmp_path: Path) -> None:
+    session = a_session(StateFolder.at(tmp_path / "s"))
+    assert session_environment(session)["SHARDMILL_TOKEN"] == "secret"
+    assert "secret" not in worker_environment(session).values()
+
+
 def test_the_clean_environment_has_none_of_the_user_s_aws_variables() -> None:
     user = {
         "AWS_PROFILE": "work",
@@ -233,3 +246,10 @@ def test_finding_a_session_imports_little() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_a_killed_process_is_not_alive_even_if_its_parent_has_not_noticed() -> None:
+    with child_process([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        assert alive(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        run_until(lambda: not alive(process.pid))

@@ -11,7 +11,7 @@ from shardmill.store.tasks import keys as task_keys
 totals = st.integers(1, blocks.MAX_SHARDS)
 shards = st.builds(
     Shard,
-    state=st.sampled_from(list(TaskState)),
+    state=st.sampled_from([state for state in TaskState if state is not TaskState.WAITING]),
     attempt=st.integers(0, 10**5),
     failures=st.integers(0, 1000),
     losses=st.integers(0, 1000),
@@ -19,6 +19,8 @@ shards = st.builds(
     worker=st.sampled_from(["", "k3f9q2ab.1", "lambda.x9"]),
     time=st.integers(0, 4 * 10**12),
     span=st.integers(0, 10**10),
+    leased=st.integers(0, 4 * 10**12),
+    ended=st.integers(0, 4 * 10**12),
 )
 
 

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from shardmill.model.actor import Actor
-from shardmill.model.base import from_ms, to_ms
 from shardmill.model.definition.command import Command, Environ
 from shardmill.model.definition.fields import JobDefine, StepDefine
-from shardmill.model.job import Attempt, Job, JobRequest, Sharding, Step, Task, check_request
+from shardmill.model.job import Attempt, Job, Sharding, Step, Task
+from shardmill.model.request import JobRequest, check_request
 from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.model.timestamps import from_ms, to_ms
 
 NOW = datetime(2020, 1, 23, 4, 14, 44, 900_000, tzinfo=UTC)
 DEFINE = JobDefine(job_name="j", steps=[StepDefine(step_name="load"), StepDefine(step_name="merge")])
@@ -136,6 +137,7 @@ def test_the_task_of_seed_000_is_accepted() -> None:
 def test_states_have_the_numbers_of_seed_001() -> None:
     numbers = {state: a_task(state=state).status for state in TaskState}
     assert numbers == {
+        TaskState.WAITING: 1,
         TaskState.SUSPENDED: 1,
         TaskState.READY: 2,
         TaskState.RUNNING: 3,

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from shardmill.model.cloudevent import cloudevent, encoded, signature, signed_headers
 from shardmill.model.definition.validation import check_definition, public_document, stored_document
-from shardmill.model.notify import occasion_of, occasions
-from shardmill.model.secret import MASK
-from shardmill.model.states import JobState
+from shardmill.model.notify import occasions
+from shardmill.model.secrets.secret import MASK
+from shardmill.model.states import JobState, occasion_of
 from support.paths import PROJECT
 
 quick = settings(max_examples=60)

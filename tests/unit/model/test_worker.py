@@ -10,16 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from shardmill.model.groups.group import GroupRequest
 from shardmill.model.time.schedule import Schedule
-from shardmill.model.worker import (
-    GroupRequest,
-    Heartbeat,
-    Lease,
-    LeaseRequest,
-    Registration,
-    ReportRequest,
-    WorkerStatus,
-)
+from shardmill.model.worker import Heartbeat, Lease, LeaseRequest, Registration, ReportRequest, WorkerStatus
 
 
 def test_a_registration_requires_a_name_and_a_group() -> None:
@@ -36,10 +29,10 @@ def test_a_registration_requires_a_name_and_a_group() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"max": 0}, {"max": 11}, {"waitSeconds": 21}, {"waitSeconds": -1}, {"wait": 1}]
+    "wrong", [{"max": -1}, {"max": 101}, {"waitSeconds": 21}, {"waitSeconds": -1}, {"wait": 1}]
 )
-def test_a_lease_is_limited_to_ten_tasks_and_20_seconds(wrong: dict[str, Any]) -> None:
-    LeaseRequest.model_validate({"workerId": "w", "max": 10, "waitSeconds": 20})
+def test_a_lease_is_limited_to_100_tasks_and_20_seconds(wrong: dict[str, Any]) -> None:
+    LeaseRequest.model_validate({"workerId": "w", "max": 100, "waitSeconds": 20})
     with pytest.raises(ValidationError):
         LeaseRequest.model_validate({"workerId": "w", **wrong})
 
@@ -66,10 +59,10 @@ def test_a_lease_does_not_show_its_environment_in_logs() -> None:
     assert lease.model_dump(mode="json")["environ"] == {"KEY": "s3cret"}
 
 
-def test_a_report_has_one_to_ten_results() -> None:
+def test_a_report_has_one_to_100_results() -> None:
     result = {"taskId": "i_0_0", "attempt": 1, "outcome": "failed-permanent", "exitCode": 42}
-    assert len(ReportRequest.model_validate({"workerId": "w", "results": [result] * 10}).results) == 10
-    for wrong in ([], [result] * 11, [{**result, "outcome": "lost"}], [{**result, "attempt": -1}]):
+    assert len(ReportRequest.model_validate({"workerId": "w", "results": [result] * 100}).results) == 100
+    for wrong in ([], [result] * 101, [{**result, "outcome": "lost"}], [{**result, "attempt": -1}]):
         with pytest.raises(ValidationError):
             ReportRequest.model_validate({"workerId": "w", "results": wrong})
 

@@ -7,7 +7,7 @@ from typing import Any
 from shardmill.api.control import Rerun
 from shardmill.engine.control.change import MAX_CHANGES_BYTES
 from shardmill.engine.groups.totals import _MAX_SKIPS
-from shardmill.engine.jobs import submit
+from shardmill.engine.jobs import runnable
 from shardmill.engine.running.open_step import MAX_STEP_BYTES
 from shardmill.engine.workers.registry import MAX_PROGRESS_BYTES
 from shardmill.model.blocks import SET_SIZE
@@ -44,8 +44,8 @@ def test_the_estimate_of_a_row_is_its_size() -> None:
 
 
 def test_a_job_with_all_its_bounds_reached_fits() -> None:
-    new = job_row(request={"params": "x" * (submit.MAX_ROW_BYTES - 1_000)})
-    assert new.stored_bytes <= submit.MAX_ROW_BYTES
+    new = job_row(request={"params": "x" * (runnable.MAX_ROW_BYTES - 1_000)})
+    assert new.stored_bytes <= runnable.MAX_ROW_BYTES
     [most_shards] = Rerun.model_fields["shards"].metadata
     ranks = list(range(1_000_000 - most_shards.max_length, 1_000_000))
     row = new.evolve(

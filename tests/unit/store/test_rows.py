@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
 from shardmill.engine.mill import TtlCache
 from shardmill.model.base import spelled
-from shardmill.model.definition.fields import JobDefine, StepDefine
-from shardmill.model.definition.step_settings import StepSettings
+from shardmill.model.definition.fields import JobDefine, PackConf, StepDefine
+from shardmill.model.definition.step_settings import PackSettings, StepSettings
+from shardmill.model.files import Partition
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import BackfillRow, GroupRow, JobRow, ScheduleRow, StepRow, WorkerRow
 
@@ -24,9 +25,24 @@ ROWS: list[Any] = [
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
 def test_rows_are_immutable(row: Any) -> None:
-    for each in fields(row):
+    for name in row.names():
         with pytest.raises(FrozenInstanceError):
-            setattr(row, each.name, None)
+            setattr(row, name, None)
+
+
+@pytest.mark.parametrize("values", [{"colour": "red"}, {"id": "w", "name": "n"}], ids=["unknown", "twice"])
+def test_a_row_takes_each_of_its_fields_once(values: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="WorkerRow takes each of its fields once"):
+        WorkerRow("w", "worker", 1, **values)
+    with pytest.raises(TypeError, match=r"WorkerRow requires: \['session'\]"):
+        WorkerRow("w", name="worker")  # type: ignore[call-arg]
+
+
+def test_a_row_shows_its_fields_and_cannot_be_hashed() -> None:
+    assert repr(ROWS[3]).startswith("GroupRow(name='g', kind='pull', lease_seconds=60, queues=['q'],")
+    assert ROWS[3] != ROWS[2]
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(ROWS[3])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: type(row).__name__)
@@ -76,11 +92,11 @@ def test_settings_are_parsed_once_for_each_row() -> None:
 def test_settings_agree_with_the_models() -> None:
     job = JobDefine(job_name="j", steps=[StepDefine(step_name="a")])
     step, read = job.steps[0], StepSettings.of({})
-    for each in fields(StepSettings):
-        expected = getattr(step, each.name)
+    for name in StepSettings._fields:
+        expected = getattr(step, name)
         if expected is None:
-            expected = getattr(job, each.name, None)
-        assert getattr(read, each.name) == expected, each.name
+            expected = getattr(job, name, None)
+        assert getattr(read, name) == expected, name
     given: dict[str, Any] = {
         "type": "shell",
         "tolerated_failures": "5%",
@@ -88,11 +104,18 @@ def test_settings_agree_with_the_models() -> None:
         "fail_fast": True,
         "run_if_skipped": True,
         "failed_backoff": 2.0,
+        "when": "{{ params.x }}",
+        "step_type": "PACK",
+        "items": "{{ params.list }}",
+        "params": {"x": 1},
+        "pack_conf": PackConf(size=10, start=1, end=25),
+        "partition": Partition(input="text"),
     }
-    given |= {each.name: 7 for each in fields(StepSettings) if each.name not in given}
+    given |= {name: 7 for name in StepSettings._fields if name not in given}
     spec = StepDefine(step_name="a", **given).model_dump(mode="json", by_alias=True)
     assert {spelled(name) for name in given} <= spec.keys()
-    assert StepSettings.of(spec) == StepSettings(**given)
+    plain = {"pack_conf": PackSettings(10, 1, 25), "partition": spec["partition"]}
+    assert StepSettings.of(spec) == StepSettings(**given | plain)
 
 
 def test_a_cached_row_is_replaced_only_if_it_is_the_one_that_was_read() -> None:

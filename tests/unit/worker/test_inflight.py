@@ -9,8 +9,7 @@ from shardmill.model.worker import Lease
 from shardmill.worker import heartbeat, inflight
 from shardmill.worker.heartbeat import HeartbeatTimer
 from shardmill.worker.inflight import InflightTask, InflightTasks
-from shardmill.worker.task.execute import failed_result
-from support.fakes.leases import a_lease
+from support.fakes.leases import a_lease, failed_result
 
 
 def leases(count: int, first: int = 0) -> list[Lease]:

@@ -198,7 +198,7 @@ def test_a_defect_of_the_worker_is_a_failed_task(monkeypatch: pytest.MonkeyPatch
     def broken(*_: object, **__: object) -> Result:
         raise RuntimeError("oh no")
 
-    monkeypatch.setattr(pull_worker, "execute", broken)
+    monkeypatch.setattr("shardmill.worker.task.execute._attempt", broken)
     transport = FakeTransport(shells(1))
     assert work(transport, once=True) == 0
     assert [(r.outcome, r.reason) for r in transport.results] == [
@@ -507,9 +507,9 @@ class BlockingTransport(FakeTransport):
         self._block("last heartbeat" if offline and not held else "heartbeat")
         return super().heartbeat(held, offline=offline)
 
-    def hand_back(self, leases: Sequence[Lease]) -> None:
+    def hand_back(self, leases: Sequence[Lease], reason: str) -> None:
         self._block("hand_back")
-        super().hand_back(leases)
+        super().hand_back(leases, reason)
 
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         leases = super().lease(most, wait_seconds)

@@ -26,28 +26,26 @@ if TYPE_CHECKING:
         WaitTimedOut,
     )
     from shardmill.client.requests import Submitted
+    from shardmill.model.access.token import IssuedToken, Token
     from shardmill.model.batch import BatchedJob, BatchItem
-    from shardmill.model.definition.fields import JobDefine, JobGraph, ListedDefine, SavedDefine, StepDefine
+    from shardmill.model.cost.prices import Cost, CostItem
+    from shardmill.model.definition.answers import JobGraph, ListedDefine, SavedDefine
+    from shardmill.model.definition.fields import JobDefine, StepDefine
     from shardmill.model.fault import Fault
-    from shardmill.model.job import (
-        Attempt,
-        DependencyStatus,
-        Explanation,
-        Job,
-        JobRequest,
-        Step,
-        Task,
-        Transition,
-    )
+    from shardmill.model.groups.group import WorkerGroup
+    from shardmill.model.job import Attempt, DependencyStatus, Explanation, Job, Step, Task, Transition
+    from shardmill.model.operations.dead_letter import DeadLetter, DeadLetterContent
+    from shardmill.model.request import JobRequest
     from shardmill.model.states import JobState, StepState, TaskState
-    from shardmill.model.time.schedule import Backfill, Firing, SavedSchedule, Schedule, When
+    from shardmill.model.time.backfill import Backfill
+    from shardmill.model.time.schedule import Firing, SavedSchedule, Schedule, UpcomingTimes, When
     from shardmill.model.transfers import JobFile, Upload
-    from shardmill.model.worker import Worker, WorkerGroup
+    from shardmill.model.worker import Worker
 
 _ERRORS = "shardmill.client.errors"
 _HOMES = {
     "Attempt": "shardmill.model.job",
-    "Backfill": "shardmill.model.time.schedule",
+    "Backfill": "shardmill.model.time.backfill",
     "BadAnswer": _ERRORS,
     "BadFile": _ERRORS,
     "BadName": _ERRORS,
@@ -55,23 +53,28 @@ _HOMES = {
     "BatchedJob": "shardmill.model.batch",
     "Client": "shardmill.client.client",
     "Conflict": _ERRORS,
+    "Cost": "shardmill.model.cost.prices",
+    "CostItem": "shardmill.model.cost.prices",
+    "DeadLetter": "shardmill.model.operations.dead_letter",
+    "DeadLetterContent": "shardmill.model.operations.dead_letter",
     "DependencyStatus": "shardmill.model.job",
     "Explanation": "shardmill.model.job",
     "Fault": "shardmill.model.fault",
     "Firing": "shardmill.model.time.schedule",
     "Forbidden": _ERRORS,
     "Invalid": _ERRORS,
+    "IssuedToken": "shardmill.model.access.token",
     "Job": "shardmill.model.job",
     "JobDefine": "shardmill.model.definition.fields",
     "JobFile": "shardmill.model.transfers",
-    "JobGraph": "shardmill.model.definition.fields",
-    "JobRequest": "shardmill.model.job",
+    "JobGraph": "shardmill.model.definition.answers",
+    "JobRequest": "shardmill.model.request",
     "JobState": "shardmill.model.states",
-    "ListedDefine": "shardmill.model.definition.fields",
+    "ListedDefine": "shardmill.model.definition.answers",
     "NotConnected": _ERRORS,
     "NotFound": _ERRORS,
     "PreconditionFailed": _ERRORS,
-    "SavedDefine": "shardmill.model.definition.fields",
+    "SavedDefine": "shardmill.model.definition.answers",
     "SavedSchedule": "shardmill.model.time.schedule",
     "Schedule": "shardmill.model.time.schedule",
     "ServerError": _ERRORS,
@@ -83,15 +86,17 @@ _HOMES = {
     "Task": "shardmill.model.job",
     "TaskState": "shardmill.model.states",
     "Throttled": _ERRORS,
+    "Token": "shardmill.model.access.token",
     "TransferFailed": _ERRORS,
     "Transition": "shardmill.model.job",
     "Unauthorized": _ERRORS,
     "Unreachable": _ERRORS,
+    "UpcomingTimes": "shardmill.model.time.schedule",
     "Upload": "shardmill.model.transfers",
     "WaitTimedOut": _ERRORS,
     "When": "shardmill.model.time.schedule",
     "Worker": "shardmill.model.worker",
-    "WorkerGroup": "shardmill.model.worker",
+    "WorkerGroup": "shardmill.model.groups.group",
 }
 
 __all__ = [
@@ -104,12 +109,17 @@ __all__ = [
     "BatchedJob",
     "Client",
     "Conflict",
+    "Cost",
+    "CostItem",
+    "DeadLetter",
+    "DeadLetterContent",
     "DependencyStatus",
     "Explanation",
     "Fault",
     "Firing",
     "Forbidden",
     "Invalid",
+    "IssuedToken",
     "Job",
     "JobDefine",
     "JobFile",
@@ -132,10 +142,12 @@ __all__ = [
     "Task",
     "TaskState",
     "Throttled",
+    "Token",
     "TransferFailed",
     "Transition",
     "Unauthorized",
     "Unreachable",
+    "UpcomingTimes",
     "Upload",
     "WaitTimedOut",
     "When",

@@ -155,7 +155,6 @@ def test_refusal_for_one_job_exits_1(api: FakeApi, run: Run, verb: str, more: li
         (["rerun", *WHO, "--step", "a", "--shards", "9-7"], "ends before it starts"),
         (["rerun", *WHO, "--step", "a", "--shards", "0-999999999"], "more than 10,000"),
         (["rerun", "--job", "report", "--wait", "--yes"], "works for a single job only"),
-        (["rerun", *WHO, "--downstream", "--wait", "--yes"], "works for a single job only"),
         (["recompute"], usage_with("STEP")),
         (["recompute", *WHO], usage_with("STEP")),
         (["recompute", "--job", "report", "--yes"], usage_with("STEP")),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.cli.bulk.selection import Selection, dependents
-from shardmill.model.definition.fields import JobGraph
+from shardmill.model.definition.answers import JobGraph
 from shardmill.model.states import JobState
 from support.fakes.api import (
     FakeApi,
@@ -41,7 +41,6 @@ ARGUMENTS = st.lists(st.text("ab1", min_size=1, max_size=3), max_size=3)
         (["kill", "--job", "report", "--state", "RUNNING", "--downstream"], "t6 t2 t7"),
         (["kill", "report", "t6", "--downstream"], "t6 t2 t7"),
         (["kill", "report", "t3"], "t3"),
-        (["rerun", "--job", "report", "--all", "--downstream"], "t3 t4"),
         (["suspend", "--state", "INIT", "--downstream"], "t8 t7"),
         (["recompute", "main", "--job", "report"], "t3 t4"),
         (["recompute", "main", "--state", "KILLED"], "t10"),
@@ -77,6 +76,13 @@ def test_one_definition_is_queried_once_and_many_by_state(api: FakeApi, run: Run
     run("kill", "--since", "2026-01-01", "--dry-run")
     states = [each.query["state"] for each in api.requests]
     assert states == ["INIT", "WAITING", "QUEUED", "RUNNING", "SUSPENDED"]
+
+
+def test_rerun_lists_the_dependents_that_the_server_reruns(api: FakeApi, run: Run) -> None:
+    api.on("GET", "/v1/jobs/report/t4/dependents", page(job("SUCCESS", trigger="d1", jid=9)))
+    result = run("rerun", "--job", "report", "--state", "FAILED", "--downstream", "--dry-run", "--json")
+    assert [each["trigger"] for each in json.loads(result.stdout)] == ["t4", "d1"], result.output
+    assert api.changed_jobs == []
 
 
 def test_job_listed_twice_is_selected_once(api: FakeApi, run: Run) -> None:

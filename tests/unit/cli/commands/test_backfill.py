@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.cli.commands.backfill import exit_code
-from shardmill.model.time.schedule import Backfill
+from shardmill.model.time.backfill import Backfill
 from support.fakes.api import FakeApi, Reply, Run, backfill, output_of, page, problem, schedule
 
 PATH = "/v1/schedules/report/nightly"

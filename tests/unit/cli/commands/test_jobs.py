@@ -1,6 +1,7 @@
 """submit, jobs, job and watch."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,55 @@ def test_submit_sends_trigger_and_params(api: FakeApi, run: Run) -> None:
         ],
     }
     assert json.loads(run("submit", "report", "--json").stdout)["jobName"] == "report"
+
+
+def test_submit_takes_the_trigger_as_an_argument_like_other_commands(api: FakeApi, run: Run) -> None:
+    api.on("POST", "/v1/jobs", Reply(job("INIT"), 202))
+    assert run("submit", "report", "t1").exit_code == 0
+    assert api.requests[0].document == {"jobName": "report", "trigger": "t1"}
+    twice = run("submit", "report", "t1", "--trigger", "t2")
+    assert twice.exit_code == 2
+    assert "give the trigger once" in twice.stderr
+    assert len(api.requests) == 1
+
+
+def test_submit_reads_the_data_token_from_a_file(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    api.on("POST", "/v1/jobs", Reply(job("INIT"), 202))
+    (tmp_path / "token").write_text("s3cret\n")
+    result = run("submit", "report", "--trigger", "t1", "--data-token-file", str(tmp_path / "token"))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "report t1 INIT\n", "")
+    assert api.requests[0].document == {"jobName": "report", "trigger": "t1", "dataToken": "s3cret"}
+    assert run("submit", "report", "--data-token-file", str(tmp_path / "none")).exit_code == 2
+
+
+def test_submit_sends_settings_of_steps_times_and_priority(api: FakeApi, run: Run) -> None:
+    api.on("POST", "/v1/jobs", Reply(job("INIT"), 202))
+    result = run(
+        *["submit", "report", "--trigger", "t1", "--step-param", "main.k=v", "--step", "main.sharding=6"],
+        *[
+            "--step",
+            "mail.ignore=true",
+            "--step",
+            "mail.workerGroup=big",
+            "--step",
+            'main.packConf={"end": 9}',
+        ],
+        *["--after", "2026-01-21T18:00:00+01:00", "--deadline", "2h", "--priority", "0"],
+    )
+    assert result.exit_code == 0, result.stderr
+    assert api.requests[0].document == {
+        "jobName": "report",
+        "trigger": "t1",
+        "steps": [
+            {"stepName": "main", "params": {"k": "v"}, "sharding": 6, "packConf": {"end": 9}},
+            {"stepName": "mail", "ignore": True, "workerGroup": "big"},
+        ],
+        "after": "2026-01-21T17:00:00.000Z",
+        "deadlineSeconds": 7200,
+        "priority": 0,
+    }
+    assert run("submit", "report", "--step", "main=6").exit_code == 2
+    assert run("submit", "--requests", "-", "--priority", "0").exit_code == 2
 
 
 def test_submit_waits_for_success(api: FakeApi, run: Run) -> None:

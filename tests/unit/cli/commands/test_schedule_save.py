@@ -44,6 +44,7 @@ def api() -> FakeApi:
     [
         (CRON, {"cron": "30 4 * * *"}),
         (["--every", "90"], {"everySeconds": 90}),
+        (["--delay", "15m"], {"delaySeconds": 900}),
         (["--every", "15m"], {"everySeconds": 900}),
         (["--every", "2h", "--max-lateness", "0"], {"everySeconds": 7200, "maxLatenessSeconds": 0}),
         (["--every", "1d", "--off"], {"everySeconds": 86_400, "status": 0}),
@@ -62,6 +63,23 @@ def api() -> FakeApi:
                 "overlap": "skip",
                 "catchUp": "all",
             },
+        ),
+        (
+            [
+                "--every-months",
+                "3",
+                "--start",
+                "2026-01-31T06:00:00Z",
+                "--max-times",
+                "4",
+                "--priority",
+                "-5",
+            ],
+            {"everyMonths": 3, "startDate": "2026-01-31T06:00:00Z", "maxTimes": 4, "priority": -5},
+        ),
+        (
+            ["--time", "2026-01-01", "--time", "2026-01-02T04:00Z", "--timezone", "Asia/Tokyo"],
+            {"times": ["2025-12-31T15:00:00+00:00", "2026-01-02T04:00:00+00:00"], "timezone": "Asia/Tokyo"},
         ),
         (
             [*CRON, "--param", "a=1", "--param", "b=", "--trigger-format", "%Y%m%d"],
@@ -135,8 +153,11 @@ def test_invalid_file_exits_1_with_its_faults(api: FakeApi, run: Run, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "exactly one of --cron, --every, --at and --file"),
-        ([*CRON, "--every", "5"], "exactly one of --cron, --every, --at and --file"),
+        ([], "give one of --cron, --every, --every-months, --delay, --at, --time and --file"),
+        (
+            [*CRON, "--every", "5"],
+            "give one of --cron, --every, --every-months, --delay, --at, --time and --file",
+        ),
         (["--cron", "* * * *"], "--cron must be a cron expression of 5 fields"),
         (["--cron", ""], "--cron must be a cron expression of 5 fields"),
         (["--cron", "0 0 31 2 *"], "--cron can never fire"),

@@ -97,6 +97,12 @@ def test_long_list_of_firings_is_cut(api: FakeApi, run: Run) -> None:
     assert lines[-1] == "… and 80 more; use --json to list all"
 
 
+def test_next_shows_the_meaning_in_words(api: FakeApi, run: Run) -> None:
+    api.on("GET", f"{PATH}/next", page(*NEXT) | {"meaning": "at 04:30 every day, Europe/Berlin time"})
+    lines = output_of(run("schedule", "next", "report", "nightly")).splitlines()
+    assert lines[:2] == ["at 04:30 every day, Europe/Berlin time", "UTC                   LOCAL"]
+
+
 def test_next_times_in_utc_and_local_time(api: FakeApi, run: Run) -> None:
     assert output_of(run("schedule", "next", "report", "nightly")).splitlines() == [
         "UTC                   LOCAL",

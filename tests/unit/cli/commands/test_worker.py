@@ -51,8 +51,23 @@ def test_once_runs_available_tasks_and_prints_json(api: FakeApi, tmp_path: Path)
     assert (logged[2]["attempt"], logged[2]["reason"]) == (1, "exit code 3")
     registration = api.requests[0].document
     assert (registration["domain"], registration["slots"]) == ("d", 1)
+    assert logged[0]["url"] == f"http://127.0.0.1:{registration['port']}/metrics"
     assert registration["user"] == pwd.getpwuid(os.geteuid()).pw_name
     assert api.requests[-1].document == {"session": 1, "work": [], "offline": True}
+
+
+def test_a_worker_registers_with_what_it_is_told(api: FakeApi) -> None:
+    with_work(api)
+    machine = ("--instance-id", "i-1", "--instance-type", "m7i", "--domain", "rack-7", "--ip", "10.1.2.3")
+    with api.served() as url:
+        run_process("worker", "--once", *machine, "--port", "8001", "--subclients", "5", env=environment(url))
+    registration = api.requests[0].document
+    given = {"instanceId": "i-1", "instanceType": "m7i", "domain": "rack-7", "ip": "10.1.2.3", "port": 8001}
+    assert registration | given | {"proxy": True, "subclients": 5} == registration
+    refused = run_process("worker", "--ip", "10.1.2", env=environment("http://127.0.0.1:1"))
+    assert refused.returncode == 2
+    assert "--ip" in refused.stderr
+    assert "IPv4" in refused.stderr
 
 
 def test_max_tasks(api: FakeApi) -> None:

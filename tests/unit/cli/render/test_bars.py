@@ -10,7 +10,7 @@ import pytest
 
 from shardmill.cli.commands.backfill import count
 from shardmill.cli.render.bars import CountLines, count_bar, transfer_progress
-from shardmill.model.time.schedule import Backfill
+from shardmill.model.time.backfill import Backfill
 from support.fakes.api import (
     backfill,
 )

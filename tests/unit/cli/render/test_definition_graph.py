@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardmill.cli.render import definition_graph
-from shardmill.model.definition.fields import JobGraph
+from shardmill.model.definition.answers import JobGraph
 
 Edges = list[tuple[str, str]]
 

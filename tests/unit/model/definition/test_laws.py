@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.definition.fields import JobDefine, PackConf, StepDefine, pack_of, total
+from shardmill.model.definition.fields import JobDefine, PackConf, StepDefine
 from shardmill.model.definition.graph import cycles
+from shardmill.model.definition.task_count import pack_of, total
 from shardmill.model.definition.validation import check_definition, public_document, stored_document
 from support.definition_documents import anything, documents
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from shardmill.model.definition.fields import JobDefine, StepDefine, pack_of, total
+from shardmill.model.definition.fields import JobDefine, StepDefine
+from shardmill.model.definition.task_count import pack_of, total
 from shardmill.model.definition.validation import check_definition, public_document, stored_document
 
 BALANCE_REPORT: dict[str, Any] = {
@@ -113,9 +114,19 @@ def test_a_response_can_be_saved_except_for_its_masked_values() -> None:
     ("old", "new"),
     [
         ({"stepType": "SHARD", "shardConf": {"shard": 12}}, {"sharding": 12}),
-        ({"shardConf": {"shard": 3, "startShardId": 5}}, {"sharding": 3, "startShardId": 5}),
+        ({"shardConf": {"shard": 5, "startShardId": 3}}, {"sharding": 5, "startShardId": 3}),
         ({"shardConf": {"shard": 3, "maxTaskCount": 2}}, {"sharding": 3, "maxTaskCount": 2}),
+        ({"stepType": "SIMPLE"}, {}),
+        ({"stepType": "SIMPLE", "sharding": 1, "shardConf": {"startShardId": 0}}, {}),
         ({"dependentStep": "z"}, {"dependentSteps": ["z"]}),
+        ({"dependency": {"phase": 2}}, {"phase": 2}),
+        ({"dependency": {"doneSteps": ["z"]}}, {"doneSteps": ["z"]}),
+        ({"dependentStep": "z", "dependency": {"steps": ["z", "y"]}}, {"dependentSteps": ["z", "y"]}),
+        ({"dependentStep": "y", "dependentSteps": ["z"]}, {"dependentSteps": ["z", "y"]}),
+        ({"traits": ["CAN_FAIL", "IGNORABLE"]}, {"canFail": True, "ignorable": True}),
+        ({"traits": ["canIgnore", "can-fail", "archive"]}, {"canFail": True, "ignorable": True}),
+        ({"traits": {"canFail": False, "ignorable": True}}, {"canFail": False, "ignorable": True}),
+        ({"canFail": True, "traits": ["canFail"]}, {"canFail": True}),
         ({"dependency": {"steps": ["z"]}}, {"dependentSteps": ["z"]}),
         ({"dependency": {}}, {}),
         ({"workerGroup": "g"}, {"workerGroups": ["g"]}),
@@ -129,12 +140,26 @@ def test_a_response_can_be_saved_except_for_its_masked_values() -> None:
             {"packConf": {"size": 2, "start": 1, "end": 5, "maxTaskCount": 1}},
             {"stepType": "PACK", "packConf": {"size": 2, "start": 1, "end": 5}, "maxTaskCount": 1},
         ),
+        (
+            {"packConf": {"size": 2, "start": 1, "end": 5, "startPackId": 1}},
+            {"stepType": "PACK", "packConf": {"size": 2, "start": 1, "end": 5}, "startShardId": 1},
+        ),
+        (
+            {"packConf": {"size": 2, "start": 1, "end": 5}, "startPackId": 2},
+            {"stepType": "PACK", "packConf": {"size": 2, "start": 1, "end": 5}, "startShardId": 2},
+        ),
     ],
 )
 def test_alternative_spellings_are_equivalent(old: dict[str, Any], new: dict[str, Any]) -> None:
-    one, other = (valid(job(step("z"), step("a", **fields))) for fields in (old, new))
+    one, other = (valid(job(step("z"), step("y"), step("a", **fields))) for fields in (old, new))
     assert one == other
     assert public_document(one) == public_document(other)
+
+
+def test_a_step_can_be_called_name_and_a_duration_is_a_deadline() -> None:
+    define = valid({"jobName": "j", "duration": 300_001, "steps": [{"name": "a"}]})
+    assert (define.steps[0].step_name, define.deadline_seconds) == ("a", 301)
+    assert public_document(define)["steps"] == [{"stepName": "a", "type": "noop"}]
 
 
 def test_a_job_without_steps_becomes_one_step() -> None:
@@ -163,6 +188,57 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (job(step("a"), step("a")), "/steps/1/stepName", "duplicate-step"),
     (job(step("a", dependentSteps=["a"])), "/steps/0/dependentSteps", "cyclic-steps"),
     (job(step("a", phase=1), step("b", dependentSteps=["a"])), "/steps/1/dependentSteps/0", "later-phase"),
+    (job({"name": "1a"}), "/steps/0/name", "bad-name"),
+    (job({"stepName": "a", "name": "a"}), "/steps/0/name", "both-spellings"),
+    (job(duration=0), "/duration", "bad-value"),
+    (job(duration=1000, deadlineSeconds=1), "/duration", "both-spellings"),
+    (job(step(stepType="SIMPLE", sharding=2)), "/steps/0/sharding", "both-spellings"),
+    (job(step(stepType="SIMPLE", shardConf={"shard": 2})), "/steps/0/shardConf/shard", "both-spellings"),
+    (
+        job(step(stepType="SIMPLE", packConf={"size": 1, "start": 1, "end": 1})),
+        "/steps/0/packConf",
+        "both-spellings",
+    ),
+    (job(step(stepType="SIMPLE", items=[1])), "/steps/0/items", "both-spellings"),
+    (job(step(stepType="ROUTINE")), "/steps/0/stepType", "bad-value"),
+    (job(step(dependency={"steps": "z"})), "/steps/0/dependency/steps", "bad-type"),
+    (job(step(dependency={"step": ["z"]})), "/steps/0/dependency/step", "unknown-field"),
+    (job(step(dependency={"doneSteps": ["z"]})), "/steps/0/dependency/doneSteps/0", "unknown-step"),
+    (job(step(phase=1, dependency={"phase": 1})), "/steps/0/dependency/phase", "both-spellings"),
+    (
+        job(step("a", dependency={"doneSteps": ["b"]}), step("b", dependentStep="a")),
+        "/steps/0/dependency/doneSteps",
+        "cyclic-steps",
+    ),
+    (
+        job(step("a", phase=1), step("b", dependency={"doneSteps": ["a"]})),
+        "/steps/1/dependency/doneSteps/0",
+        "later-phase",
+    ),
+    (job(step(packConf={"size": "5", "start": 0, "end": 1})), "/steps/0/packConf/size", "bad-template"),
+    (
+        job(step(packConf={"size": 1, "start": 0, "end": "{{ params.nope }}"})),
+        "/steps/0/packConf/end",
+        "bad-template",
+    ),
+    (
+        job(step(packConf={"size": 1, "start": 0, "end": "{{ pack.start }}"})),
+        "/steps/0/packConf/end",
+        "bad-template",
+    ),
+    (job(step(packConf={"size": 2**53, "start": 0, "end": 1})), "/steps/0/packConf/size", "out-of-range"),
+    (job(step(packConf={"size": 1.5, "start": 0, "end": 1})), "/steps/0/packConf/size", "bad-type"),
+    (job(step(traits=["canSkip"])), "/steps/0/traits/0", "bad-value"),
+    (job(step(traits={"canFail": "yes"})), "/steps/0/traits/canFail", "bad-type"),
+    (job(step(traits={"enable": ["canFail"]})), "/steps/0/traits/enable", "bad-type"),
+    (job(step(canFail=False, traits=["canFail"])), "/steps/0/traits/0", "both-spellings"),
+    (job(step(sharding=3, startShardId=3)), "/steps/0/startShardId", "no-tasks"),
+    (job(step(items=[1], startShardId=1)), "/steps/0/startShardId", "no-tasks"),
+    (
+        job(step(packConf={"size": 2, "start": 1, "end": 5, "startPackId": 3})),
+        "/steps/0/packConf/startPackId",
+        "no-tasks",
+    ),
     (job(step("1a")), "/steps/0/stepName", "bad-name"),
     (job(step("a\n")), "/steps/0/stepName", "bad-name"),
     (job(step("a" * 65)), "/steps/0/stepName", "bad-name"),

@@ -150,11 +150,11 @@ def test_unavailable_names_are_faults(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["steps.list", "steps.list.state", "job.name.x", "params[0]", "steps[0].output"]
+    "text", ["steps.list", "steps.list.notes", "job.name.x", "params[0]", "steps[0].output"]
 )
 def test_names_that_do_not_exist_are_faults(text: str) -> None:
     (found,) = check(f"{{{{ {text} }}}}", {"list"}, steps={"list"}, item=True)
-    assert found.startswith(f"unknown name '{text}': use params.NAME, steps.NAME.output, item, ")
+    assert found.startswith(f"unknown name '{text}': use params.NAME, steps.NAME.output, ")
     assert all(name in found for name in KNOWN)
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardmill.model.base import from_ms, to_ms
 from shardmill.model.definition.validation import check_definition
 from shardmill.model.time.deadline import deadline
+from shardmill.model.timestamps import from_ms, to_ms
 
 quick = settings(max_examples=60)
 ZONES = ["UTC", "Asia/Tokyo", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"]

@@ -1,6 +1,9 @@
 """Windows of dependencies: calendar units of a zone, clock changes included."""
 
+from datetime import timedelta
+
 import pytest
+from pydantic import ValidationError
 
 from shardmill.model.definition.fields import Window
 from shardmill.model.time.dependency_window import bounds
@@ -31,6 +34,29 @@ from support.scenarios.schedule_clock import at
 def test_the_bounds_of_a_window(unit: str, start: int, end: int, zone: str, begins: str, ends: str) -> None:
     window = Window.model_validate({"unit": unit, "from": start, "to": end})
     assert bounds(window, at("2026-03-29 10:20"), zone) == (at(begins), at(ends))
+
+
+@pytest.mark.parametrize(
+    ("week_start", "moment", "begins"),
+    [
+        (None, "2026-03-28 10:00", "2026-03-23 00:00"),  # a Saturday
+        (None, "2026-03-29 10:00", "2026-03-23 00:00"),
+        (None, "2026-03-30 00:00", "2026-03-30 00:00"),
+        ("monday", "2026-03-29 10:00", "2026-03-23 00:00"),
+        ("sunday", "2026-03-28 23:59", "2026-03-22 00:00"),
+        ("sunday", "2026-03-29 00:00", "2026-03-29 00:00"),
+        ("sunday", "2026-03-30 00:00", "2026-03-29 00:00"),
+    ],
+)
+def test_weeks_begin_on_monday_or_sunday(week_start: str | None, moment: str, begins: str) -> None:
+    week = {"unit": "week", "from": 0, "to": 0} | ({"weekStart": week_start} if week_start else {})
+    start, end = bounds(Window.model_validate(week), at(moment), "UTC")
+    assert (start, end - start) == (at(begins), timedelta(days=7))
+
+
+def test_the_first_day_of_the_week_requires_weeks() -> None:
+    with pytest.raises(ValidationError, match="weekStart requires unit: week"):
+        Window.model_validate({"unit": "day", "from": 0, "to": 0, "weekStart": "sunday"})
 
 
 def test_a_day_without_midnight() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -212,6 +212,67 @@ def test_every_seconds(seconds: int, start: date | None, moment: str, following:
     assert table.after(when(moment)) == when(following)
 
 
+@pytest.mark.parametrize(
+    ("months", "zone", "start", "times"),
+    [
+        # the last day of shorter months, each counted from the start
+        (1, "UTC", date(2024, 1, 31), "2024-01-31T00:00 2024-02-29T00:00 2024-03-31T00:00 2024-04-30T00:00"),
+        (3, "UTC", when("2023-11-30T06:30"), "2023-11-30T06:30 2024-02-29T06:30 2024-05-30T06:30"),
+        (12, "UTC", date(2024, 2, 29), "2024-02-29T00:00 2025-02-28T00:00 2026-02-28T00:00"),
+        # the wall clock stays; in a missing hour it fires at its end
+        (1, BERLIN, when("2024-01-31T01:30"), "2024-01-31T01:30 2024-02-29T01:30 2024-03-31T01:00"),
+        (1, BERLIN, date(2024, 3, 1), "2024-02-29T23:00 2024-03-31T22:00 2024-04-30T22:00"),
+    ],
+)
+def test_every_months(months: int, zone: str, start: date, times: str) -> None:
+    table = Timetable(every_months=months, timezone=zone, start_date=start)
+    expected = [when(each) for each in times.split()]
+    assert (
+        list(islice(table.times(when("2000-01-01T00:00"), when("2100-01-01T00:00")), len(expected)))
+        == expected
+    )
+    for one, other in pairwise(expected):
+        assert table.after(one) == other
+        assert table.after(other - timedelta(seconds=1)) == other
+    assert table.after(when("2090-01-01T00:00")) is not None
+
+
+def test_instants_limit_and_anchor_times() -> None:
+    start, end = when("2024-05-01T10:00:07"), when("2024-05-01T10:00:22")
+    every = Timetable(every_seconds=5, start_date=start, end_date=end)
+    found = list(every.times(when("2024-01-01T00:00"), when("2025-01-01T00:00")))
+    assert [each.second for each in found] == [7, 12, 17, 22]
+    minutely = Timetable(cron="* * * * *", start_date=start, end_date=when("2024-05-01T10:02:00"))
+    assert fired(minutely, "2024-01-01T00:00", "2025-01-01T00:00") == ["01 10:01", "01 10:02"]
+
+
+def test_a_list_of_times() -> None:
+    listed = (when("2024-05-03T00:00"), when("2024-05-01T00:00"), when("2024-05-03T00:00"))
+    table = Timetable(at_times=listed)
+    assert fired(table, "2024-01-01T00:00", "2025-01-01T00:00") == ["01 00:00", "03 00:00"]
+    assert table.after(when("2024-05-03T00:00")) is None
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Timetable(cron="0 12 * * *", start_date=date(2024, 5, 1), max_times=3),
+        Timetable(every_seconds=86_400, start_date=when("2024-05-01T12:00"), max_times=3),
+        Timetable(cron="rate(1 day)", start_date=when("2024-05-01T12:00"), max_times=3),
+    ],
+)
+def test_a_number_of_times(table: Timetable) -> None:
+    expected = ["01 12:00", "02 12:00", "03 12:00"]
+    assert fired(table, "2000-01-01T00:00", "2030-01-01T00:00") == expected
+    assert fired(table, "2024-05-02T00:00", "2030-01-01T00:00") == expected[1:]
+    assert table.after(when("2024-05-03T12:00")) is None
+
+
+def test_fewer_times_than_their_number() -> None:
+    table = Timetable(cron="0 12 * * *", start_date=date(2024, 5, 1), end_date=date(2024, 5, 2), max_times=9)
+    assert fired(table, "2000-01-01T00:00", "2030-01-01T00:00") == ["01 12:00", "02 12:00"]
+
+
 def test_once() -> None:
     moment = when("2024-05-01T12:00:00.250")
     once = Timetable(at=moment.astimezone(ZoneInfo(BERLIN)), timezone=BERLIN)
@@ -321,7 +382,10 @@ def test_timetables_that_never_fire(table: Timetable) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{}, {"cron": "@daily", "every_seconds": 5}, {"every_seconds": 0}, {"every_seconds": -1}],
+    [
+        *({}, {"cron": "@daily", "every_seconds": 5}, {"every_seconds": 0}, {"every_seconds": -1}),
+        {"every_seconds": 5, "every_months": 1},
+    ],
 )
 def test_a_timetable_requires_one_kind_of_time(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="every_seconds"):

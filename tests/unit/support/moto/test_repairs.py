@@ -236,7 +236,7 @@ def test_plain_moto_waits_before_a_retry() -> None:
     assert _seconds_of_one_retry(1) > 1
 
 
-def _item_after_an_update_that_fails() -> dict[str, Any]:
+def _client_of_table() -> Any:
     client = boto3.client("dynamodb")
     client.create_table(
         TableName="t",
@@ -244,6 +244,52 @@ def _item_after_an_update_that_fails() -> dict[str, Any]:
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
+    return client
+
+
+def _updated_attributes_of_a_new_item() -> set[str]:
+    answer = _client_of_table().update_item(
+        TableName="t",
+        Key={"pk": {"S": "a"}},
+        UpdateExpression="ADD n :one",
+        ExpressionAttributeValues={":one": {"N": "1"}},
+        ReturnValues="UPDATED_NEW",
+    )
+    return set(answer["Attributes"])
+
+
+def test_repaired_moto_returns_no_key_among_the_updated_attributes() -> None:
+    with repairs.repaired_moto():
+        assert _updated_attributes_of_a_new_item() == {"n"}
+
+
+def test_plain_moto_returns_the_key_among_the_updated_attributes() -> None:
+    assert _updated_attributes_of_a_new_item() == {"n", "pk"}, "moto no longer needs the repair: remove it"
+
+
+def _last_key_of_a_full_page() -> Any:
+    client = _client_of_table()
+    client.put_item(TableName="t", Item={"pk": {"S": "a"}})
+    answer = client.query(
+        TableName="t",
+        KeyConditionExpression="pk = :a",
+        ExpressionAttributeValues={":a": {"S": "a"}},
+        Limit=1,
+    )
+    return answer.get("LastEvaluatedKey")
+
+
+def test_repaired_moto_says_where_a_full_page_ends() -> None:
+    with repairs.repaired_moto():
+        assert _last_key_of_a_full_page() == {"pk": {"S": "a"}}
+
+
+def test_plain_moto_does_not_say_where_the_last_page_ends() -> None:
+    assert _last_key_of_a_full_page() is None, "moto no longer needs the repair: remove it"
+
+
+def _item_after_an_update_that_fails() -> dict[str, Any]:
+    client = _client_of_table()
     client.put_item(TableName="t", Item={"pk": {"S": "a"}, "x": {"S": "x" * 400_000}})
     with pytest.raises(ClientError, match="Item size to update has exceeded"):
         client.update_item(
@@ -252,7 +298,8 @@ def _item_after_an_update_that_fails() -> dict[str, Any]:
             UpdateExpression="SET a = :short, b = :long",
             ExpressionAttributeValues={":short": {"S": "s"}, ":long": {"S": "l" * 10_000}},
         )
-    return client.get_item(TableName="t", Key={"pk": {"S": "a"}})["Item"]
+    item: dict[str, Any] = client.get_item(TableName="t", Key={"pk": {"S": "a"}})["Item"]
+    return item
 
 
 def test_repaired_moto_undoes_an_update_that_fails() -> None:

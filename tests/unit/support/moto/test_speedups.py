@@ -3,10 +3,13 @@
 import json
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 import pytest
+from botocore.config import Config
 from moto import mock_aws
 from moto.core.models import responses_mock
 from moto.core.serialize import AttributePicker
@@ -132,6 +135,68 @@ def test_speedups_do_not_change_updates() -> None:
     with speedups.faster_moto(), endpoint():
         assert _updated() == plain
     assert plain[0]["count"] == {"N": "2"}
+
+
+def _queried() -> Any:
+    """Return the pages of queries of a table and of an index, in both directions."""
+    client = boto3.client("dynamodb")
+    keys = {name: {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk", "gk", "gs")}
+
+    def schema(hash_key: str, range_key: str) -> Any:
+        names = {"HASH": hash_key, "RANGE": range_key}
+        return [{"AttributeName": name, "KeyType": kind} for kind, name in names.items()]
+
+    index = {"IndexName": "by-g", "KeySchema": schema("gk", "gs"), "Projection": {"ProjectionType": "ALL"}}
+    client.create_table(
+        TableName="t",
+        KeySchema=schema("pk", "sk"),
+        AttributeDefinitions=list(keys.values()),  # type: ignore[arg-type]
+        GlobalSecondaryIndexes=[index],  # type: ignore[list-item]
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for number in (3, 1, 4, 0, 5, 2):
+        item = {"pk": f"p{number % 2}", "sk": f"s{number}", "gk": f"g{number % 3}", "gs": "same"}
+        if number == 4:
+            del item["gs"]  # not in the index
+        client.put_item(TableName="t", Item={name: {"S": value} for name, value in item.items()})
+    pages = client.get_paginator("query")
+    return [
+        [
+            [item["sk"]["S"] for item in page["Items"]]
+            for page in pages.paginate(
+                TableName="t",
+                KeyConditionExpression=f"{name} = :k",
+                ExpressionAttributeValues={":k": {"S": value}},
+                ScanIndexForward=forward,
+                Limit=2,
+                **({"IndexName": "by-g"} if name == "gk" else {}),  # type: ignore[arg-type]
+            )
+        ]
+        for name, value in (("pk", "p1"), ("pk", "none"), ("gk", "g0"), ("gk", "g1"), ("gk", "none"))
+        for forward in (True, False)
+    ]
+
+
+def test_speedups_do_not_change_queries() -> None:
+    with endpoint():
+        plain = _queried()
+    with speedups.faster_moto(), endpoint():
+        assert _queried() == plain
+    assert plain[:2] == [[["s1", "s3"], ["s5"]], [["s5", "s3"], ["s1"]]]
+    assert plain[6] == [["s1"]]
+
+
+def test_speedups_do_not_change_presigned_urls() -> None:
+    def presigned() -> str:
+        client = boto3.client("s3", config=Config(signature_version="s3v4"))
+        with patch("botocore.auth.get_current_datetime", lambda: datetime(2026, 1, 1)):  # noqa: DTZ001
+            return client.generate_presigned_url("get_object", Params={"Bucket": "b", "Key": "k"})
+
+    with endpoint():
+        plain = presigned()
+    with speedups.faster_moto(), endpoint():
+        assert presigned() == plain
+    assert "X-Amz-Signature=" in plain
 
 
 def test_json_paths_are_parsed_once() -> None:

@@ -263,6 +263,23 @@ def test_a_container_runs_as_the_worker_unless_root_or_rootless(
     assert sum(words[0] == "info" for words in docker.words) == info_calls
 
 
+def test_a_container_gets_the_folders_of_its_task_and_no_docker_socket(
+    with_stand_in: MakeStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///run/user/1/docker.sock")
+    monkeypatch.setenv("SHARDMILL_TOKEN", "sm_fixture")
+    runtime, docker = with_stand_in("docker", DOCKER.format(run="pass"))
+    run(a_lease("docker", "alpine", environ={"KEY": "x"}), runtime)
+    (words,) = docker.words
+    mounts = [word for before, word in pairwise(words) if before == "-v"]
+    assert [mount.rpartition(":")[2] for mount in mounts] == ["/work", "/channel"]
+    passed = {word for before, word in pairwise(words) if before == "-e"}
+    assert "KEY" in passed
+    assert not passed & {"DOCKER_HOST", "SHARDMILL_TOKEN"}
+    assert not {"--privileged", "--mount", "--volume"} & set(words)
+    assert "docker.sock" not in " ".join(words)
+
+
 def test_environment_values_are_not_on_the_docker_command_line(with_stand_in: MakeStandIn) -> None:
     show = "print(open(sys.argv[sys.argv.index('--env-file') + 1]).read())"
     runtime, docker = with_stand_in("docker", DOCKER.format(run=show))

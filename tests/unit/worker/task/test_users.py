@@ -74,7 +74,7 @@ def test_a_worker_that_is_not_root_cannot_switch_users(
     result = run(a_lease(content=":", executeUser="root"), replace(runtime, switch_user=True))
     assert (result.outcome, result.reason) == (
         "rejected",
-        "this worker runs as 'nobody' and cannot switch to 'root': --switch-user needs root",
+        "this worker runs as 'nobody' and cannot switch to 'root': that needs root",
     )
 
 
@@ -141,3 +141,21 @@ def test_the_container_runs_as_the_user_and_docker_as_the_worker(
     (words,) = docker.words
     assert words[words.index("--user") + 1] == f"{nobody.pw_uid}:{nobody.pw_gid}"
     assert result.stdout == "0\n"
+
+
+@as_root
+@pytest.mark.parametrize("wanted", [None, "nobody"])
+def test_with_a_task_user_tasks_run_as_that_user(open_runtime: Runtime, wanted: str | None) -> None:
+    content = "id -un; cat /proc/$PPID/environ >/dev/null 2>&1 || echo unreadable"
+    runtime = replace(open_runtime, switch_user=False, task_user="nobody")
+    result = run(a_lease(content=content, executeUser=wanted), runtime)
+    assert (result.outcome, result.stdout) == ("success", "nobody\nunreadable\n")
+
+
+@as_root
+@pytest.mark.parametrize(("wanted", "reason"), [(OWN, "as its own user"), ("daemon", "--switch-user")])
+def test_with_a_task_user_no_task_runs_as_the_worker(open_runtime: Runtime, wanted: str, reason: str) -> None:
+    runtime = replace(open_runtime, switch_user=False, task_user="nobody")
+    result = run(a_lease(content=":", executeUser=wanted), runtime)
+    assert result.outcome == "rejected"
+    assert reason in (result.reason or "")

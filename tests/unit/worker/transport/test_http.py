@@ -143,10 +143,12 @@ def test_heartbeats_name_the_held_tasks(server: Server) -> None:
 
 def test_tasks_are_handed_back(server: Server) -> None:
     server.responses["/v1/work:release"] = {"items": [f"{JOB}_0_7"]}
-    server.transport.hand_back([a_lease()])
+    server.transport.hand_back([a_lease()], "the worker stopped")
     assert server.sent == {
         "workerId": "abc",
-        "tasks": [{"taskId": f"{JOB}_0_7", "attempt": 1, "receipt": "receipt"}],
+        "tasks": [
+            {"taskId": f"{JOB}_0_7", "attempt": 1, "receipt": "receipt", "reason": "the worker stopped"}
+        ],
     }
 
 
@@ -248,3 +250,14 @@ def test_any_failed_log_upload_raises_logs_not_stored(
     server.responses |= {"/v1/work:urls": urls, "/chunk0": put}
     with pytest.raises(LogsNotStored):
         server.transport.logs.store(a_lease(), "stdout", Part(path, 0, 3))
+
+
+def test_an_invalid_response_is_reported_without_its_values() -> None:
+    server = Server()
+    server.responses["/v1/work:urls"] = {"prepared": {"environ": {"KEY": "s3cret-value"}, "files": 7}}
+    with pytest.raises(
+        Unreachable, match=r"invalid response: prepared\.files: Input should be a valid"
+    ) as found:
+        server.transport.files.prepare(a_lease())
+    assert "s3cret" not in str(found.value)
+    assert found.value.__cause__ is None

@@ -10,33 +10,59 @@ from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValidationError
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from shardmill.api import problems, request_checks
-from shardmill.api.routes import ROUTES, Route, allowed_methods, find_route
+from shardmill.api import conditional, problems, request_checks
+from shardmill.api.routes import ROUTES, Route, allowed_methods, find_route, is_awe, normal_path
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import MethodNotAllowed, MillError, NoSuchPath
 
 
 def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Answer one event of the HTTP API."""
-    method, path = event["requestContext"]["http"]["method"], event["rawPath"]
+    method, path = event["requestContext"]["http"]["method"], normal_path(event["rawPath"])
+    if identity := event["requestContext"].get("authorizer", {}).get("iam"):
+        from shardmill.engine.access.iam import path_below  # few deployments have these routes
+
+        path = path_below(path, identity)
+    event["rawPath"] = path
     extra = {"action": "http-request", "method": method, "path": path, "requestId": context.aws_request_id}
     try:
-        route = find_route(method, path)
+        route = find_route(method, path, event.get("queryStringParameters") or {})
         request_checks.check(event, route)
         if route is None:
             raise _no_route(method, path)
-        answer = app_of_module(route.module).resolve(event, context)
+        answer = _answer_awe(event, route) if route.awe else _answer(event, context, route)
+    except conditional.NotModified as same:
+        answer = conditional.not_modified(same.etag)
     except MillError as error:
-        answer = problems.answer(error)
+        answer = fault(path, error)
     except Exception as error:
         known = problems.known_error(error)
         if known is None:
             logger.exception("the request failed with an unexpected error", extra=extra)
         else:
             logger.warning("the request failed and may be retried", extra={**extra, "error": str(error)})
-        answer = problems.answer(known or problems.internal_error(context.aws_request_id))
+        answer = fault(path, known or problems.internal_error(context.aws_request_id))
     logger.info("answered a request", extra={**extra, "status": answer["statusCode"]})
     return answer
+
+
+def _answer(event: dict[str, Any], context: LambdaContext, route: Route) -> dict[str, Any]:
+    return conditional.add_etag(event, app_of_module(route.module).resolve(event, context))
+
+
+def _answer_awe(event: dict[str, Any], route: Route) -> dict[str, Any]:
+    from shardmill.api.awe.request import answer  # imported here because few deployments have AWE clients
+
+    return answer(event, route)
+
+
+def fault(path: str, error: MillError) -> dict[str, Any]:
+    """The response for an error, in the form that callers of the path expect."""
+    if not is_awe(path):
+        return problems.answer(error)
+    from shardmill.api.awe import envelope
+
+    return envelope.fault(error)
 
 
 @cache

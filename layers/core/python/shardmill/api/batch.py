@@ -12,7 +12,7 @@ from shardmill.api.responses import actor, now
 from shardmill.aws.clock import new_id
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import Busy, MillError
-from shardmill.engine.jobs.submit import submit
+from shardmill.engine.jobs.submit import BatchReads, submit
 from shardmill.engine.mill import mill
 from shardmill.model.actor import Actor
 from shardmill.model.base import Model
@@ -24,22 +24,24 @@ TIME_LIMIT_MS = 15_000  # the function ends after 29 s
 class BatchRequest(Model):
     """JobRequests to submit in the given order."""
 
-    requests: list[Any] = Field(min_length=1, max_length=MAX_REQUESTS, description="JobRequests")
+    requests: list[Any] = Field(
+        min_length=1, max_length=MAX_REQUESTS, description="JobRequests, each with its trigger"
+    )
 
 
 def submit_batch(batch: Annotated[BatchRequest, Body()]) -> BatchAnswer:
     """Submit up to 100 Jobs. Each item has the status of its own request, and its Job or its problem."""
-    submitter, end = actor(), now() + TIME_LIMIT_MS
-    return BatchAnswer(items=[_submit(document, submitter, end) for document in batch.requests])
+    submitter, end, reads = actor(), now() + TIME_LIMIT_MS, BatchReads()
+    return BatchAnswer(items=[_submit(document, submitter, end, reads) for document in batch.requests])
 
 
-def _submit(document: object, submitter: Actor, end: int) -> BatchItem:
+def _submit(document: object, submitter: Actor, end: int, reads: BatchReads) -> BatchItem:
     """Submit one Job; the failure of one request does not stop the others."""
     time = now()
     try:
         if time > end:
             raise Busy("the batch took too long, and this request was not processed; submit it again")
-        submitted = submit(mill(), document, submitter, now=time, new_id=new_id)
+        submitted = submit(mill(), document, submitter, now=time, new_id=new_id, reads=reads)
     except MillError as error:
         return _failed(error)
     except Exception as error:

@@ -8,14 +8,18 @@ from aws_lambda_powertools.event_handler.openapi.params import Body
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.api.responses import NO_REASON, Reason, ReasonBody, actor, job_response, now
+from shardmill.api import pagination
+from shardmill.api.pagination import Cursor, Page
+from shardmill.api.responses import NO_REASON, Reason, ReasonBody, actor, job_response, now, visible
+from shardmill.aws.clock import new_id
+from shardmill.engine.access.visible import check_groups, check_jobs
 from shardmill.engine.control import change as change_module
-from shardmill.engine.control import force, rerun, suspend
+from shardmill.engine.control import dependents, force, rerun, start, suspend
 from shardmill.engine.jobs.run_nodes import planned_step
 from shardmill.engine.mill import mill
 from shardmill.engine.running import changes, kill
 from shardmill.engine.views import explain, jobs, tasks
-from shardmill.model.base import Limit, Name, Retries, Whole
+from shardmill.model.base import Limit, Name, Params, Retries, Whole
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.fields import MAX_STEPS
 from shardmill.model.job import Explanation, Job
@@ -62,6 +66,16 @@ class Rerun(Reason):
     steps: list[str] = Field(default_factory=list, max_length=MAX_STEPS)
     shards: list[int] = Field(
         default_factory=list, max_length=10_000, description="indexes of tasks of the one step in `steps`"
+    )
+
+    dependents: bool = Field(
+        default=False,
+        description="then also the jobs of the same dataTime that depend on this one, each after its parents",
+    )
+
+    params: Params = Field(
+        default_factory=dict,
+        description="new values of parameters, for this run and later ones; needs the scope submit, too",
     )
 
     @model_validator(mode="after")
@@ -143,6 +157,12 @@ def resume_job(job_name: str, trigger: str, request: ReasonBody = NO_REASON) -> 
     return _view(suspend.resume(mill(), job, actor(), request.reason, now()))
 
 
+def start_job(job_name: str, trigger: str, request: ReasonBody = NO_REASON) -> Job:
+    """Start a Job that is WAITING for other Jobs without them; no-op if it does not wait for any."""
+    job = jobs.read_job(mill(), job_name, trigger)
+    return _view(start.start_without_dependencies(mill(), job, actor(), request.reason, now()))
+
+
 def kill_job(job_name: str, trigger: str, request: Annotated[Killing | None, Body()] = None) -> Job:
     """Kill a Job, one of its steps, or one task of a step."""
     request = request or Killing()
@@ -158,21 +178,46 @@ def kill_job(job_name: str, trigger: str, request: Annotated[Killing | None, Bod
     return _view(jobs.read_job(mill(), job_name, trigger))
 
 
+def _job_to_rerun(job_name: str, trigger: str) -> JobRow:
+    """Return a Job whose children have been started, if it succeeded."""
+    job = jobs.read_job(mill(), job_name, trigger)
+    if job.state is not JobState.SUCCESS or not job.heirs_pending:
+        return job
+    from shardmill.engine.downstream import complete_end  # imported here because few requests need it
+
+    return complete_end(mill(), job, now(), new_id)
+
+
 def rerun_job(job_name: str, trigger: str, request: Annotated[Rerun | None, Body()] = None) -> Job:
     """Rerun a Job that has ended or is suspended: a new run that keeps what is not run again."""
     request = request or Rerun()
-    job = jobs.read_job(mill(), job_name, trigger)
+    job = _job_to_rerun(job_name, trigger)
     ranks: list[int] = []
     if request.shards:
         step = planned_step(mill(), job, request.steps[0], now())
         ranks = [tasks.rank_of(step, index) for index in request.shards]
     scope = rerun.Scope(request.scope == "all", tuple(request.steps), tuple(ranks))
-    return _view(rerun.rerun(mill(), job, scope, actor(), request.reason, now()))
+    if request.dependents and actor().limited("operate"):
+        check_jobs(actor(), "operate", dependents.find_dependents(mill(), job))
+    if request.params:
+        check_jobs(actor(), "submit", [job])
+    start_run = dependents.rerun_with_dependents if request.dependents else rerun.rerun
+    return _view(start_run(mill(), job, scope, actor(), request.reason, now(), params=request.params))
+
+
+def list_dependents(
+    job_name: str, trigger: str, limit: pagination.Limit = pagination.WHOLE_LIST, cursor: Cursor = None
+) -> Page[Job]:
+    """List the Jobs that a rerun with `dependents` runs again after this one, in their order."""
+    job = jobs.read_job(mill(), job_name, trigger)
+    seen = visible()
+    found = [jobs.summary(each) for each in dependents.find_dependents(mill(), job) if seen.job(each)]
+    return pagination.page_of_list(found, limit, cursor)
 
 
 def recompute_job(job_name: str, trigger: str, request: Annotated[Recompute, Body()]) -> Job:
     """Rerun a step and everything downstream of it."""
-    job = jobs.read_job(mill(), job_name, trigger)
+    job = _job_to_rerun(job_name, trigger)
     scope = rerun.Scope(steps=(request.step_name,), downstream=True)
     return _view(rerun.rerun(mill(), job, scope, actor(), request.reason, now()))
 
@@ -196,7 +241,10 @@ def explain_job(job_name: str, trigger: str) -> Explanation:
     """Explain why a Job has not finished, or how it ended."""
     job = jobs.read_job(mill(), job_name, trigger)
     return Explanation(
-        job_name=job_name, trigger=trigger, state=job.state, sentences=explain.explain(mill(), job, now())
+        job_name=job_name,
+        trigger=trigger,
+        state=job.state,
+        sentences=explain.explain(mill(), job, now(), visible()),
     )
 
 
@@ -217,6 +265,7 @@ def change_job(job_name: str, trigger: str, change: Annotated[Change, Body()]) -
 
 def _changed(job_name: str, trigger: str, change: Change) -> Job:
     job = jobs.read_job(mill(), job_name, trigger)
+    check_groups(actor(), "operate", change.worker_groups or ())
     step_name = change.step_name or changes.ALL_STEPS
     return _view(
         change_module.change(

@@ -18,14 +18,20 @@ from shardmill.api.responses import (
     expected_version,
     no_content,
     now,
+    visible,
 )
 from shardmill.engine import definitions
+from shardmill.engine.jobs.release_waiting import save_definition
 from shardmill.engine.mill import mill
-from shardmill.model.base import Answer, from_ms
-from shardmill.model.definition.fields import JobGraph, ListedDefine, SavedDefine
+from shardmill.model.base import Answer
+from shardmill.model.definition.answers import JobGraph, ListedDefine, SavedDefine
 from shardmill.model.definition.validation import public_document
 from shardmill.model.fault import Fault
+from shardmill.model.timestamps import from_ms
 from shardmill.store.definitions import Definition, Listed
+
+MAX_DEFINITIONS_SCANNED = 2_000
+DEFINITIONS_PER_QUERY = 500
 
 Document = Annotated[Any, Body(description="a JobDefine")]
 IfMatch = Annotated[
@@ -83,7 +89,7 @@ def _answer(saved: Definition, status: int = 200) -> Response[SavedDefine]:
 
 def validate(document: Annotated[Any, Body(description="any JSON, to be checked as a JobDefine")]) -> Verdict:
     """Validate a definition and list all faults, without saving it."""
-    define, faults = definitions.validate(mill(), document)
+    define, faults = definitions.validate(mill(), document, visible("define"))
     return Verdict(
         valid=define is not None, faults=faults, definition=public_document(define) if define else None
     )
@@ -91,7 +97,7 @@ def validate(document: Annotated[Any, Body(description="any JSON, to be checked 
 
 def graph() -> JobGraph:
     """Get the dependencies between definitions, and which of them have schedules."""
-    return definitions.graph(mill())
+    return definitions.graph(mill(), visible())
 
 
 def save(
@@ -99,7 +105,7 @@ def save(
 ) -> Response[SavedDefine]:
     """Save the next version of a definition."""
     expected = expected_version(if_match, if_none_match)
-    saved = definitions.save(mill(), job_name, document, actor(), now=now(), expected=expected)
+    saved = save_definition(mill(), job_name, document, actor(), now=now(), expected=expected)
     return _answer(saved, 201 if saved.version == 1 else 200)
 
 
@@ -110,7 +116,7 @@ def read(job_name: str, version: Version = None) -> Response[SavedDefine]:
 
 def delete(job_name: str, if_match: IfMatch = None) -> Response[None]:
     """Delete a definition; running Jobs keep the version they started with."""
-    definitions.delete(mill(), job_name, expected=expected_version(if_match, None))
+    definitions.delete(mill(), job_name, visible(), expected=expected_version(if_match, None))
     return no_content()
 
 
@@ -126,8 +132,11 @@ def resume(job_name: str, request: ReasonBody = NO_REASON) -> SavedDefine:
 
 def list_definitions(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:
     """List definitions by name, without their steps."""
-    rows = mill().definitions.page(after=pagination.decode_cursor(cursor, str), limit=limit + 1)
-    return pagination.page(((row.job_name, listed_view(row)) for row in rows), limit)
+    seen = visible()
+    chunk = limit + 1 if seen.all else DEFINITIONS_PER_QUERY
+    rows = mill().definitions.page(after=pagination.decode_cursor(cursor, str), limit=chunk)
+    found = ((row.job_name, listed_view(row) if seen.listed(row) else None) for row in rows)
+    return pagination.page(found, limit, max_scanned=MAX_DEFINITIONS_SCANNED)
 
 
 def versions(

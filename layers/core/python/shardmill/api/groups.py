@@ -9,16 +9,14 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, NO_REASON, ReasonBody, actor, no_content, now
+from shardmill.api.responses import JSON, NO_REASON, ReasonBody, actor, no_content, now, visible
 from shardmill.engine.groups import groups
 from shardmill.engine.mill import mill
-from shardmill.model.base import from_ms
-from shardmill.model.worker import (
-    GroupRequest,
-    WorkerGroup,
-)
+from shardmill.model.groups.group import GroupRequest, TypeBinding, WorkerGroup
+from shardmill.model.timestamps import from_ms
 from shardmill.store.rows import GroupRow
 
+MAX_GROUPS_SCANNED = 2_000
 Force = Annotated[bool, Query()]
 
 
@@ -29,6 +27,11 @@ def _group(row: GroupRow, all_suspended: str = "") -> WorkerGroup:
         kind=row.kind,
         lease_seconds=row.lease_seconds,
         types=row.types,
+        bindings=[
+            TypeBinding(type=name, create_time=from_ms(created), update_time=from_ms(updated))
+            for name in row.types
+            for created, updated in [row.bound.get(name, (row.create_time, row.update_time))]
+        ],
         suspended=row.suspended or all_suspended or None,
         create_time=from_ms(row.create_time),
         update_time=from_ms(row.update_time),
@@ -58,7 +61,9 @@ def delete_group(name: str, force: Force = False) -> Response[None]:
 def list_groups(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[WorkerGroup]:
     rows = mill().groups.page(after=pagination.decode_cursor(cursor, str), limit=limit + 1)
     all_suspended = mill().groups.every_group().suspended
-    return pagination.page(((row.name, _group(row, all_suspended)) for row in rows), limit)
+    seen = visible()
+    found = ((row.name, _group(row, all_suspended) if seen.groups([row.name]) else None) for row in rows)
+    return pagination.page(found, limit, max_scanned=MAX_GROUPS_SCANNED)
 
 
 def suspend_group(name: str, request: ReasonBody = NO_REASON) -> WorkerGroup:

@@ -7,14 +7,18 @@ from typing import Annotated, Any, Literal
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 
-from shardmill.api import pagination
+from shardmill.api import conditional, pagination
+from shardmill.api.conditional import JobVersion, NotModified
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, actor, job_response, no_content, now
+from shardmill.api.responses import JSON, actor, current_event, job_response, no_content, now, visible
 from shardmill.aws.clock import new_id
 from shardmill.engine.files import logs, uploads
 from shardmill.engine.jobs.submit import submit as submit_request
 from shardmill.engine.mill import mill
 from shardmill.engine.views import explain, jobs, tasks
+from shardmill.engine.views.task_attempts import MAX_TASKS, TaskAttempts, task_attempts
+from shardmill.engine.views.task_grid import TaskGrid, task_grid
+from shardmill.engine.views.task_values import TaskValues, task_values
 from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
@@ -22,6 +26,8 @@ from shardmill.model.states import JobState, TaskState
 from shardmill.model.transfers import JobFile, Upload, UploadRequest
 from shardmill.store.rows import JobRow
 
+SETTLED_MS = 60_000
+"""After this time, nothing of an ended Job changes unless its row does."""
 MAX_JOBS_SCANNED = 2_000
 MAX_TASKS_SCANNED = 65_536
 MAX_FILES_SCANNED = 100_000
@@ -31,18 +37,6 @@ BLOCKS_PER_QUERY = 100
 Document = Annotated[Any, Body(description="a JobRequest")]
 Run = Annotated[int | None, Query(ge=1, description="number of an earlier run; default: the current run")]
 Index = Annotated[int, Path(ge=0, description="index of the task, counted from startShardId")]
-
-
-class Dependencies(Answer):
-    """The runs of other Jobs that a Job depends on."""
-
-    items: list[DependencyStatus]
-    cursor: None = None
-
-
-class History(Answer):
-    items: list[Transition]
-    cursor: None = None
 
 
 class Log(Answer):
@@ -67,7 +61,7 @@ def submit(document: Document) -> Response[Job]:
 
 def begin_upload(request: Annotated[UploadRequest, Body()]) -> Upload:
     """Get a URL, valid for fifteen minutes, to PUT a file that a JobRequest then names in `files`."""
-    return uploads.begin(mill(), request, actor())
+    return uploads.begin(mill(), request, actor(), now())
 
 
 def list_jobs(
@@ -78,7 +72,8 @@ def list_jobs(
     cursor: Cursor = None,
 ) -> Page[Job]:
     """List Jobs, newest first, without their steps."""
-    filtered = submit_user or (job_name and state)
+    seen = visible()
+    filtered = submit_user or (job_name and state) or not seen.all
     rows = mill().jobs.page(
         job_name=job_name,
         state=state,
@@ -87,15 +82,37 @@ def list_jobs(
     )
 
     def matches(job: JobRow) -> bool:
-        return (not state or job.state is state) and (not submit_user or job.submit_user == submit_user)
+        return (
+            (not state or job.state is state)
+            and (not submit_user or job.submit_user == submit_user)
+            and seen.job(job)
+        )
 
     found = ((job.jid, jobs.summary(job) if matches(job) else None) for job in rows)
     return pagination.page(found, limit, max_scanned=MAX_JOBS_SCANNED)
 
 
-def read(job_name: str, trigger: str, run: Run = None) -> Job:
+def read(job_name: str, trigger: str, run: Run = None) -> Response[Job]:
     """Get a Job with its steps and the number of their tasks in each state."""
-    return job_response(jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger, run), now()))
+    known = conditional.known_job(current_event().raw_event) if run is None else None
+    if known and _is_unchanged(job_name, trigger, known):
+        raise NotModified(known.etag)
+    job = jobs.read_job(mill(), job_name, trigger, run)
+    settled = run is None and job.state.ended and job.update_time < now() - SETTLED_MS
+    headers = {"etag": _version_of(job).etag} if settled else {}
+    return Response(200, JSON, job_response(jobs.job_view(mill(), job, now())), headers)
+
+
+def _is_unchanged(job_name: str, trigger: str, known: JobVersion) -> bool:
+    """Whether an ended Job is as the caller knows it; reads only its row."""
+    job = mill().jobs.get(known.job_id)
+    if not job or (job.job_name, job.trigger) != (job_name, trigger) or job.state is JobState.DELETED:
+        return False
+    return job.state.ended and _version_of(job) == known
+
+
+def _version_of(job: JobRow) -> JobVersion:
+    return JobVersion(job.id, job.run, job.update_time)
 
 
 def delete_job(
@@ -104,15 +121,19 @@ def delete_job(
     full: Annotated[bool, Query(description="also delete its rows, files and logs")] = False,
 ) -> Response[None]:
     """Delete a Job, after killing it if it has not ended. Its name and trigger can then be used again."""
-    from shardmill.engine.control.delete import delete  # imported here because few requests need it
+    from shardmill.engine import downstream  # imported here because few requests need it
 
-    delete(mill(), jobs.read_job(mill(), job_name, trigger), actor().name, now(), full=full)
+    job = jobs.read_job(mill(), job_name, trigger)
+    downstream.delete_job(mill(), job, actor().name, now(), new_id, full=full)
     return no_content()
 
 
-def read_history(job_name: str, trigger: str) -> History:
+def read_history(
+    job_name: str, trigger: str, limit: Limit = pagination.WHOLE_LIST, cursor: Cursor = None
+) -> Page[Transition]:
     """List every state transition of a Job and its steps, in order."""
-    return History(items=explain.history(mill(), jobs.read_job(mill(), job_name, trigger)))
+    job = jobs.read_job(mill(), job_name, trigger)
+    return pagination.page_of_list(explain.history(mill(), job), limit, cursor)
 
 
 def list_files(
@@ -134,10 +155,12 @@ def list_files(
     return pagination.page(found, limit, max_scanned=MAX_FILES_SCANNED)
 
 
-def dependencies(job_name: str, trigger: str) -> Dependencies:
+def dependencies(
+    job_name: str, trigger: str, limit: Limit = pagination.WHOLE_LIST, cursor: Cursor = None
+) -> Page[DependencyStatus]:
     """List the runs of parent Jobs that a Job depends on, and whether each is done."""
     job = jobs.read_job(mill(), job_name, trigger)
-    return Dependencies(items=jobs.dependencies(mill(), job))
+    return pagination.page_of_list(jobs.dependencies(mill(), job, visible()), limit, cursor)
 
 
 def read_step(job_name: str, trigger: str, step_name: str, run: Run = None) -> Step:
@@ -167,11 +190,50 @@ def list_tasks(
     return page
 
 
+def read_grid(
+    job_name: str,
+    trigger: str,
+    step_name: str,
+    run: Run = None,
+    from_: Annotated[int, Query(alias="from", ge=0, description="rank of the first task")] = 0,
+) -> TaskGrid:
+    """Get up to 10,000 tasks of a step in columns: state, attempts, times and workers."""
+    job = jobs.read_job(mill(), job_name, trigger, run)
+    step, _ = jobs.read_step(mill(), job, step_name)
+    return task_grid(mill(), step, from_)
+
+
+def read_attempts(
+    job_name: str,
+    trigger: str,
+    step_name: str,
+    index: Annotated[list[int], Query(min_length=1, max_length=MAX_TASKS, description="indexes of tasks")],
+    run: Run = None,
+) -> TaskAttempts:
+    """List the recorded attempts of up to 50 tasks of a step in this run, by task."""
+    job = jobs.read_job(mill(), job_name, trigger, run)
+    step, _ = jobs.read_step(mill(), job, step_name)
+    return task_attempts(mill(), step, index)
+
+
+def read_values(
+    job_name: str,
+    trigger: str,
+    step_name: str,
+    run: Run = None,
+    from_: Annotated[int, Query(alias="from", ge=0, description="rank of the first task")] = 0,
+) -> TaskValues:
+    """Get the values that up to 64 tasks of a step returned to later steps."""
+    job = jobs.read_job(mill(), job_name, trigger, run)
+    step, _ = jobs.read_step(mill(), job, step_name)
+    return task_values(mill(), step, from_)
+
+
 def read_task(job_name: str, trigger: str, step_name: str, index: Index, run: Run = None) -> Task:
     """Get a task with its attempts in all runs and the end of its output."""
     job = jobs.read_job(mill(), job_name, trigger, run)
     step, _ = jobs.read_step(mill(), job, step_name)
-    return tasks.read_task(mill(), job, step, index)
+    return tasks.read_task_with_files(mill(), job, step, index)
 
 
 def read_log(

@@ -1,18 +1,25 @@
-"""The health check, the OpenAPI document and the start page."""
+"""The health check, the OpenAPI document, and the dashboard with its files."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
 
 from aws_lambda_powertools.event_handler import Response
 
+from shardmill.api.responses import current_event
+from shardmill.engine.errors import NoSuchPath
+from shardmill.web import assets
+
+VERSION = "0.1.0"
+"""That of pyproject.toml: the package is not installed in the Lambda layer, so it has no metadata."""
+
 OPENAPI = Path(__file__).with_name("openapi.json")
-PAGE = Path(__file__).with_name("index.html")
 
 
 def health() -> dict[str, str]:
     """Check that the API answers; needs no token."""
-    return {"status": "ok"}
+    return {"status": "ok", "version": VERSION}
 
 
 def openapi() -> Response[str]:
@@ -20,4 +27,23 @@ def openapi() -> Response[str]:
 
 
 def page() -> Response[str]:
-    return Response(status_code=200, content_type="text/html; charset=utf-8", body=PAGE.read_text())
+    """The dashboard; it may send the code of a sign-in to the issuer, and nothing to anybody else."""
+    from shardmill.api.access.sign_in import token_origin
+
+    return _file("/", token_origin())
+
+
+def page_file(digest: str, folder: str, name: str) -> Response[str]:
+    return _file(f"/assets/{digest}/{folder}/{name}")
+
+
+def _file(path: str, origin: str = "") -> Response[str]:
+    headers = {name.lower(): value for name, value in current_event().headers.items()}
+    found = assets.serve(path, headers, origin)
+    if found is None:
+        raise NoSuchPath(f"the dashboard has no file {path}; reload the page to get its present version")
+    # Powertools would read a body of bytes as UTF-8, which a compressed one is not.
+    body = b64encode(found.body).decode()
+    answer = Response(found.status, found.content_type, body, dict(found.headers))
+    answer.base64_encoded = True
+    return answer

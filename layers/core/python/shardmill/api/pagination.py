@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
@@ -17,7 +17,9 @@ from shardmill.model.base import Answer
 from shardmill.model.fault import fault
 
 DEFAULT_LIMIT = 50
-_PAGE_PARAMETERS = {"limit", "cursor"}
+WHOLE_LIST = 1000
+"""The default of lists that had no pages before, which fit into one page nearly always."""
+_PAGE_PARAMETERS = {"limit", "count", "cursor"}
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
@@ -55,6 +57,12 @@ def page(
             items.append(item)
         last = place
     return Page(items=items)
+
+
+def page_of_list(found: Sequence[M], limit: int, cursor: str | None) -> Page[M]:
+    """Return a page of a list that is read as a whole and only grows at its end."""
+    start = max((decode_cursor(cursor, int) or 0), 0)
+    return page(((place, found[place - 1]) for place in range(start + 1, len(found) + 1)), limit)
 
 
 def decode_cursor(cursor: str | None, kind: type[T]) -> T | None:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from shardmill.engine import errors
+from shardmill.engine.access import errors as access
 from shardmill.model.errors import Transient
 from shardmill.model.fault import Fault, code_and_message, did_you_mean, fault, in_order
 
@@ -23,7 +24,9 @@ STATUS: dict[type[errors.MillError], HTTPStatus] = {
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.Internal: HTTPStatus.INTERNAL_SERVER_ERROR,
-    errors.Unauthorized: HTTPStatus.UNAUTHORIZED,
+    access.Unauthorized: HTTPStatus.UNAUTHORIZED,
+    access.Forbidden: HTTPStatus.FORBIDDEN,
+    access.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,
     errors.BadRequest: HTTPStatus.BAD_REQUEST,
     errors.BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.UnsupportedMedia: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -41,10 +44,13 @@ def status_of(error: errors.MillError) -> HTTPStatus:
 
 def known_error(error: Exception) -> errors.MillError | None:
     """Translate an infrastructure error; return None if it is unexpected."""
+    from shardmill.aws.secrets import SecretUnavailable
     from shardmill.store.table import RowGone  # imports botocore, which a request without errors may not need
 
     if isinstance(error, Transient):
         return errors.Busy("the rows are being modified concurrently or AWS throttled the call; retry")
+    if isinstance(error, SecretUnavailable):
+        return errors.Busy(f"{error}; retry")
     if isinstance(error, RowGone):
         return errors.JobEnded("the Job was deleted, with all its rows, while the request ran")
     return None

@@ -1,15 +1,21 @@
-"""Checks before a route runs: the token, unknown query parameters, and the size and syntax of the body."""
+"""Checks before a route runs: the token and its scope, unknown query parameters, and the body."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+import zlib
 from typing import Any
 
 from shardmill.api import problems
-from shardmill.api.routes import Route
-from shardmill.engine.errors import BadRequest, BodyTooLarge, NoSuchPath, Unauthorized, UnsupportedMedia
+from shardmill.api.access.enforce import check_access
+from shardmill.api.routes import Route, is_awe
+from shardmill.aws.settings import iam_scopes
+from shardmill.engine import authorize
+from shardmill.engine.access.errors import Unauthorized
+from shardmill.engine.access.request_rate import check_rate
+from shardmill.engine.errors import BadRequest, BodyTooLarge, NoSuchPath, UnsupportedMedia
 from shardmill.model.actor import Actor
 
 MAX_BODY_BYTES = 1_000_000
@@ -19,22 +25,32 @@ _REPLACEMENT = "�"
 
 def actor_of(event: dict[str, Any]) -> Actor:
     """The actor that the authorizer found."""
-    context = event.get("requestContext", {}).get("authorizer", {}).get("lambda") or {}
-    name = context.get("actor")
-    if not name:
+    found = event.get("requestContext", {}).get("authorizer", {})
+    if found.get("iam"):
+        from shardmill.engine.access import iam  # few deployments have these routes
+
+        actor = iam.actor_of(found["iam"], iam_scopes())
+    else:
+        actor = authorize.actor_of(found.get("lambda") or {})
+    if not actor:
         raise Unauthorized
-    return Actor(name)
+    return actor
 
 
 def check(event: dict[str, Any], route: Route | None) -> None:
-    """Reject an invalid request; decode a base64 body in place."""
-    if route is None or not route.public:
-        actor_of(event)
+    """Reject an invalid request; decode a base64 or compressed body in place."""
+    actor = actor_of(event) if route is None or not route.public else None
     if len(event["rawPath"]) > MAX_PATH:
         raise NoSuchPath(f"no path has more than {MAX_PATH} characters")
     if not event["rawPath"].isprintable():
         raise NoSuchPath("no path has control characters")
-    if route is not None:
+    if actor is not None:
+        check_rate(actor)
+    if route is not None and actor is not None:
+        check_access(route, event["rawPath"], actor)
+    if is_awe(event["rawPath"]):
+        return  # its functions read the body, and ignore parameters that they do not know
+    if route is not None and (route.documented or not route.public):  # an issuer adds a code to the page
         _check_queries(route, event.get("queryStringParameters") or {})
     body = _text(event)
     if not body:
@@ -56,14 +72,34 @@ def _check_queries(route: Route, given: dict[str, str]) -> None:
 
 def _text(event: dict[str, Any]) -> str:
     body = event.get("body") or ""
+    encoding = _header(event, "content-encoding").strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        raise UnsupportedMedia(f"the content encoding {encoding[:50]!r} is not supported; use gzip, or none")
     if not event.get("isBase64Encoded"):
         if _REPLACEMENT in body:
             raise BadRequest("the body is not valid UTF-8")
+        if body and encoding == "gzip":
+            raise BadRequest("the body is not gzip")
         return str(body)
     try:
-        return base64.b64decode(body, validate=True).decode()
+        data = base64.b64decode(body, validate=True)
+        return (_inflate(data) if encoding == "gzip" else data).decode()
     except (UnicodeDecodeError, binascii.Error):
         raise BadRequest("the body is not valid UTF-8") from None
+
+
+def _inflate(data: bytes) -> bytes:
+    """Decompress a body, but never more than a body may have."""
+    stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        inflated = stream.decompress(data, MAX_BODY_BYTES + 1)
+    except zlib.error:
+        raise BadRequest("the body is not gzip") from None
+    if len(inflated) > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
+    if not stream.eof or stream.unused_data:
+        raise BadRequest("the body is not complete gzip data")
+    return inflated
 
 
 def _check_json(body: str) -> None:

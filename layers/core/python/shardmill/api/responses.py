@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Body
@@ -14,7 +14,9 @@ from pydantic import BaseModel, Field
 
 from shardmill.api.request_checks import actor_of
 from shardmill.aws.clock import now_ms
+from shardmill.engine.access.visible import Visible
 from shardmill.engine.errors import PreconditionFailed
+from shardmill.engine.mill import mill
 from shardmill.model.actor import Actor
 from shardmill.model.base import Request
 from shardmill.model.job import Job
@@ -47,6 +49,17 @@ def actor() -> Actor:
     return actor_of(current_event().raw_event)
 
 
+def visible(scope: str = "read") -> Visible:
+    """What the caller may see, or use in another scope."""
+    return Visible(mill(), actor(), scope)
+
+
+def source_ip() -> str:
+    """The address that the request came from, as API Gateway saw it."""
+    context: dict[str, Any] = current_event().raw_event.get("requestContext", {})
+    return str(context.get("http", {}).get("sourceIp", ""))
+
+
 def now() -> int:
     return now_ms()
 
@@ -77,6 +90,8 @@ def expected_version(if_match: str | None, if_none_match: str | None) -> Expecte
     """The version that the preconditions of a request require."""
     if if_none_match == "*":
         return 0
+    if if_none_match is not None:
+        raise PreconditionFailed(f"If-None-Match {if_none_match[:64]!r} must be *")
     if if_match is None:
         return None
     if if_match == "*":

@@ -9,17 +9,29 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Header, Pat
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, actor, etag, expected_version, job_response, no_content, now
+from shardmill.api.responses import (
+    JSON,
+    actor,
+    etag,
+    expected_version,
+    job_response,
+    no_content,
+    now,
+    visible,
+)
 from shardmill.aws.clock import new_id
 from shardmill.engine.mill import mill
 from shardmill.engine.schedules import backfill, fire, manage
 from shardmill.engine.views import jobs
-from shardmill.model.base import Time, to_ms
+from shardmill.model.base import Time
 from shardmill.model.job import Job
-from shardmill.model.time.schedule import Backfill, BackfillRequest, FireRequest, SavedSchedule, When
+from shardmill.model.time.backfill import Backfill, BackfillRequest
+from shardmill.model.time.schedule import FireRequest, SavedSchedule, UpcomingTimes
+from shardmill.model.timestamps import to_ms
 from shardmill.store.rows import ScheduleRow
 
 MAX_TIMES = 1_000
+MAX_SCHEDULES_SCANNED = 2_000
 LISTED_HISTORY = 1
 
 Document = Annotated[Any, Body(description="a Schedule")]
@@ -65,8 +77,11 @@ def list_schedules(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = Non
     """List schedules by job and id, with their last firing."""
     place = pagination.decode_cursor(cursor, list)
     rows = mill().schedules.page(after=(str(place[0]), str(place[-1])) if place else None, limit=limit + 1)
-    found = ((list(row.key), manage.view(row, history=LISTED_HISTORY)) for row in rows)
-    return pagination.page(found, limit)
+    found = (
+        (list(row.key), manage.view(row, history=LISTED_HISTORY) if seen else None)
+        for row, seen in visible().of_definitions(rows)
+    )
+    return pagination.page(found, limit, max_scanned=MAX_SCHEDULES_SCANNED)
 
 
 def list_of_job(
@@ -82,14 +97,20 @@ def list_of_job(
 def coming(
     job_name: str,
     schedule_id: str,
-    count: Annotated[int, Query(ge=1, le=MAX_TIMES)] = 10,
+    count: Annotated[int | None, Query(ge=1, le=MAX_TIMES, description="the older name of limit")] = None,
     from_: Annotated[
         Time | None, Query(alias="from", description="after this time; now unless given")
     ] = None,
-) -> Page[When]:
-    """The coming times of a schedule, also if it is off."""
+    limit: Annotated[int, Query(ge=1, le=MAX_TIMES, description="maximum number of times")] = 10,
+    cursor: Cursor = None,
+) -> UpcomingTimes:
+    """The coming times of a schedule, also if it is off, and their meaning in words."""
     row = manage.read(mill(), job_name, schedule_id)
-    return Page(items=manage.upcoming_times(row, count, now() if from_ is None else to_ms(from_)))
+    first = now() if from_ is None else to_ms(from_)
+    after = pagination.decode_cursor(cursor, int)
+    found = manage.upcoming_times(row, (count or limit) + 1, first if after is None else after)
+    page = pagination.page(((to_ms(when.utc), when) for when in found.items), count or limit)
+    return found.model_copy(update={"items": page.items, "cursor": page.cursor})
 
 
 def fire_now(

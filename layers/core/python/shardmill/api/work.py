@@ -1,14 +1,17 @@
-"""/v1/work: reports, releases and file URLs of leased tasks; the lease itself is in `lease`."""
+"""/v1/work: reports, releases, file URLs and checkpoints of leased tasks; the lease itself is in `lease`."""
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from typing import Annotated, Literal, Self
 
 from aws_lambda_powertools.event_handler.openapi.params import Body
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.api.responses import now
+from shardmill.api.responses import actor, now
+from shardmill.aws.clock import now_ms
+from shardmill.engine.access.receipts import verified
 from shardmill.engine.errors import (
     FileUnavailable,
     ForeignAttempt,
@@ -24,15 +27,29 @@ from shardmill.engine.mill import mill
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.report import report
 from shardmill.engine.workers import registry
+from shardmill.engine.workers.ownership import check_owner
 from shardmill.model.base import Answer, Count, Request
 from shardmill.model.json_schema import EMPTY, NOT_EMPTY, NOT_NULL, NULL, either, where
-from shardmill.model.transfers import CompleteRequest, Prepared, StoreAnswer, StoreRequest
+from shardmill.model.transfers import (
+    MAX_CHECKPOINT_BYTES,
+    CompleteRequest,
+    Prepared,
+    StoreAnswer,
+    StoreRequest,
+)
 from shardmill.model.worker import (
     HandBackAnswer,
     HandBackRequest,
+    HandedBack,
+    LeaseRefusal,
+    LeaseRequest,
+    NextLease,
     ReportAnswer,
+    Reported,
     ReportRequest,
+    Result,
 )
+from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
 
 MAX_RESPONSE_BYTES = 5_000_000
@@ -45,6 +62,8 @@ _REJECTED: dict[str, tuple[type[MillError], str]] = {
 }
 
 
+_BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==|[A-Za-z0-9+/]=))?$"
+Base64 = Annotated[str, Field(max_length=-(-MAX_CHECKPOINT_BYTES // 3) * 4, pattern=_BASE64)]
 _USED = {"stream": NOT_NULL, "prepare": {"const": True}, "store": NOT_EMPTY, "complete": NOT_NULL}
 _UNUSED = {"stream": NULL, "prepare": {"const": False}, "store": EMPTY, "complete": NULL}
 
@@ -99,15 +118,38 @@ class UrlsAnswer(Answer):
     stored: list[StoreAnswer] | None = None
 
 
+class CheckpointRequest(Request):
+    """Saves `data` as the checkpoint of an attempt; without it, asks for that of an earlier attempt."""
+
+    worker_id: str
+    task_id: str
+    attempt: Count
+    run: Count
+    data: Base64 | None = None
+
+
+class CheckpointAnswer(Answer):
+    """`data` is null if no earlier attempt of this run saved a checkpoint, or if one was saved."""
+
+    data: Base64 | None = None
+
+
 def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
-    """Report attempts. If all are rejected, the code is that of the first, such as `stale-attempt`."""
+    """Report attempts, and lease the next tasks. If all are rejected, the code is that of the first.
+
+    Together with a lease, the report succeeds even then; its items tell which were rejected.
+    """
+    check_owner(mill(), actor(), request.worker_id, now())
     worker = registry.read(mill(), request.worker_id)
     tally = Tally()
-    reported = report(
-        mill(), worker.id, request.results, now(), groups=worker.groups, tally=tally, trusted=False
-    )
+    results = [
+        result.model_copy(update={"receipt": _receipt(result, worker.id)}) for result in request.results
+    ]
+    reported = report(mill(), worker.id, results, now(), groups=worker.groups, tally=tally, trusted=False)
     if tally.done or tally.skip:
-        record_totals(mill(), worker.id, tally, now())
+        worker = record_totals(mill(), worker.id, tally, now()) or worker
+    if request.lease:
+        return _lease_next(worker, request.lease, reported)
     if all(item.status not in ("ok", "already") for item in reported):
         items = [item.model_dump(mode="json") for item in reported]
         error, detail = _REJECTED[reported[0].status]
@@ -115,10 +157,32 @@ def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
     return ReportAnswer(items=reported)
 
 
+def _receipt(given: Result | HandedBack, worker_id: str) -> str | None:
+    """The receipt of a task; None if it was not issued to this worker for it. The rows are read then."""
+    key = mill().settings.token_key
+    return verified(given.receipt, given.task_id, worker_id, key) if given.receipt else None
+
+
+def _lease_next(worker: WorkerRow, wanted: NextLease, reported: list[Reported]) -> ReportAnswer:
+    """Lease after a report; if that is refused, the answer still tells that the results were recorded."""
+    # imported here because not every report needs it
+    from shardmill.api.lease import signed_answer
+    from shardmill.engine.workers.poll import pull
+
+    request = LeaseRequest(worker_id=worker.id, **dict(wanted))
+    try:
+        pulled = pull(mill(), request, now_ms, worker=worker)
+    except MillError as error:
+        return ReportAnswer(items=reported, refused=LeaseRefusal(code=error.code, detail=error.detail))
+    return ReportAnswer(items=reported, lease=signed_answer(pulled, worker.id))
+
+
 def release_work(request: Annotated[HandBackRequest, Body()]) -> HandBackAnswer:
     """Release tasks that a stopping worker cannot finish; their attempts do not count as failures."""
+    check_owner(mill(), actor(), request.worker_id, now())
     worker = registry.read(mill(), request.worker_id)
-    released = hand_back(mill(), worker.id, request.tasks, now())
+    tasks = [task.model_copy(update={"receipt": _receipt(task, worker.id) or ""}) for task in request.tasks]
+    released = hand_back(mill(), worker.id, tasks, now())
     if released:
         record_totals(mill(), worker.id, Tally(done=set(released)), now())
     return HandBackAnswer(items=released)
@@ -137,6 +201,7 @@ def _check_size(prepared: Prepared) -> Prepared:
 
 def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
     """Presign URLs, valid for fifteen minutes, for the log and files of an attempt that the worker holds."""
+    check_owner(mill(), actor(), request.worker_id, now())
     held = get_held_attempt(mill(), request.worker_id, request.task_id, request.attempt, request.run)
     if request.stream:
         chunks = range(request.first, request.first + request.chunks)
@@ -151,3 +216,16 @@ def urls(request: Annotated[UrlsRequest, Body()]) -> UrlsAnswer:
         presign.complete(mill(), held, done.name, done.upload_id, done.etags)
         return UrlsAnswer()
     return UrlsAnswer(stored=presign.store(mill(), held, request.store))
+
+
+def checkpoint(request: Annotated[CheckpointRequest, Body()]) -> CheckpointAnswer:
+    """Save the checkpoint of an attempt that the worker holds, or get that of an earlier attempt."""
+    from shardmill.engine.files import checkpoints  # imported here because few tasks have one
+
+    check_owner(mill(), actor(), request.worker_id, now())
+    held = get_held_attempt(mill(), request.worker_id, request.task_id, request.attempt, request.run)
+    if request.data is not None:
+        checkpoints.save(mill(), held, b64decode(request.data))
+        return CheckpointAnswer()
+    found = checkpoints.load(mill(), held)
+    return CheckpointAnswer(data=None if found is None else b64encode(found).decode())

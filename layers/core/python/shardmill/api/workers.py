@@ -9,14 +9,16 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 
 from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, NO_REASON, ReasonBody, actor, no_content, now
+from shardmill.api.responses import JSON, NO_REASON, ReasonBody, actor, no_content, now, source_ip, visible
 from shardmill.engine.groups.matching import can_run
 from shardmill.engine.mill import mill
-from shardmill.engine.views.workers import heartbeat_answer, worker_view
+from shardmill.engine.views.workers import heartbeat_answer, registered_view, worker_view
 from shardmill.engine.workers import registry
+from shardmill.engine.workers.ownership import check_owner
 from shardmill.model.worker import (
     Heartbeat,
     HeartbeatAnswer,
+    RegisteredWorker,
     Registration,
     Worker,
     WorkerStatus,
@@ -31,11 +33,12 @@ def _view(row: WorkerRow) -> Worker:
     return worker_view(mill(), row, now())
 
 
-def register(registration: Annotated[Registration, Body()]) -> Response[Worker]:
+def register(registration: Annotated[Registration, Body()]) -> Response[RegisteredWorker]:
     """Register a worker; a worker of the same name gets the same id with a new session."""
-    row = registry.register(mill(), registration, now())
+    row = registry.register(mill(), registration, now(), source_ip=source_ip(), actor=actor())
     headers = {"location": f"/v1/workers/{row.id}"}
-    return Response(status_code=201, content_type=JSON, body=_view(row), headers=headers)
+    body = registered_view(mill(), row, now())
+    return Response(status_code=201, content_type=JSON, body=body, headers=headers)
 
 
 def list_workers(
@@ -49,12 +52,15 @@ def list_workers(
     """List the workers that registered within the last 30 days."""
     rows = mill().workers.page(after=pagination.decode_cursor(cursor, str), limit=limit + 1)
 
+    seen = visible()
+
     def matches(worker: Worker) -> bool:
         return (
             (group is None or group in worker.groups)
             and (status is None or worker.status is status)
             and (busy is None or (worker.remain_tasks > 0) is busy)
             and (app is None or can_run(worker.apps, app))
+            and seen.groups(worker.groups)
         )
 
     views = ((row.id, _view(row)) for row in rows)
@@ -89,5 +95,14 @@ def resume_worker(worker_id: str, request: ReasonBody = NO_REASON) -> Worker:
 
 def heartbeat(worker_id: str, beat: Annotated[Heartbeat, Body()]) -> HeartbeatAnswer:
     """Renew the leases of a worker's tasks; the response lists tasks that it must drop."""
-    result = registry.heartbeat(mill(), worker_id, beat.session, beat.work, offline=beat.offline, now=now())
-    return heartbeat_answer(mill(), result, now())
+    check_owner(mill(), actor(), worker_id, now())
+    result = registry.heartbeat(
+        mill(),
+        worker_id,
+        beat.session,
+        beat.work,
+        offline=beat.offline,
+        now=now(),
+        source_ip=source_ip(),
+    )
+    return heartbeat_answer(mill(), result, now(), tag=beat.lanes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,6 +13,9 @@ from shardmill.model.errors import Transient
 
 if TYPE_CHECKING:
     from types_boto3_events import EventBridgeClient
+
+
+_BATCH = 10
 
 
 class EventRefused(Transient):
@@ -32,15 +36,21 @@ class Bus:
             logger.warning("PutEvents failed; the event is lost", extra=extra)
 
     def publish(self, kind: str, detail: dict[str, Any]) -> None:
-        answer = self._client.put_events(
-            Entries=[
-                {
-                    "EventBusName": self._name,
-                    "Source": "shardmill",
-                    "DetailType": kind,
-                    "Detail": json.dumps(detail),
-                }
-            ]
-        )
-        if answer.get("FailedEntryCount"):
-            raise EventRefused(str(answer["Entries"]))
+        self.publish_all(kind, [detail])
+
+    def publish_all(self, kind: str, details: Sequence[dict[str, Any]]) -> None:
+        """Publish events of a kind, ten in a call."""
+        for at in range(0, len(details), _BATCH):
+            answer = self._client.put_events(
+                Entries=[
+                    {
+                        "EventBusName": self._name,
+                        "Source": "shardmill",
+                        "DetailType": kind,
+                        "Detail": json.dumps(detail),
+                    }
+                    for detail in details[at : at + _BATCH]
+                ]
+            )
+            if answer.get("FailedEntryCount"):
+                raise EventRefused(str(answer["Entries"]))

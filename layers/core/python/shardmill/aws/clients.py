@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.config import Config
+from botocore.exceptions import NoCredentialsError
+
+from shardmill.aws.credentials import new_session
 
 if TYPE_CHECKING:
+    import boto3
     from types_boto3_dynamodb import DynamoDBClient
     from types_boto3_events import EventBridgeClient
     from types_boto3_s3 import S3Client
@@ -27,7 +30,15 @@ _CONFIG = Config(
 
 @cache
 def _session() -> boto3.Session:
-    return boto3.Session()
+    return new_session()
+
+
+def credentials() -> Any:
+    """The credentials of this process as they are now, to sign a request that another process sends."""
+    found = _session().get_credentials()
+    if found is None:
+        raise NoCredentialsError
+    return found.get_frozen_credentials()
 
 
 @cache
@@ -68,5 +79,15 @@ def ssm() -> Any:
 
 
 @cache
+def kms() -> Any:
+    return _session().client("kms", config=_CONFIG)
+
+
+@cache
 def secretsmanager() -> Any:
     return _session().client("secretsmanager", config=_CONFIG)
+
+
+@cache
+def lambda_() -> Any:
+    return _session().client("lambda", config=_CONFIG)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from botocore.exceptions import ClientError, ParamValidationError
+
+from shardmill.model.errors import Transient
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -22,22 +24,28 @@ _REFUSED = {"403", "AccessDenied", "AllAccessDisabled", "301", "PermanentRedirec
 _BAD_PARTS = {"NoSuchUpload", "InvalidPart", "InvalidPartOrder", "EntityTooSmall"}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The bucket and key of an object."""
 
     bucket: str
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     size: int
     etag: str
+    modified: int
+    """When it was written, in milliseconds."""
+    labels: Mapping[str, str] = MappingProxyType({})
+    """Its user-defined metadata."""
 
 
 class ObjectChanged(Exception):
     """The object is no longer the version that was expected."""
+
+
+class ObjectsKept(Transient):
+    """S3 did not delete some objects; retry."""
 
 
 class ObjectRefused(Exception):
@@ -73,8 +81,8 @@ class Files:
     def get_url(self, place: Place) -> str:
         return self._sign("get_object", place)
 
-    def put_url(self, key: str, **checked: str) -> str:
-        """Presign a PUT; `checked` are headers that S3 verifies, such as ContentMD5."""
+    def put_url(self, key: str, **checked: Any) -> str:
+        """Presign a PUT; `checked` are headers that S3 verifies, such as ContentMD5, and Metadata."""
         return self._sign("put_object", self.own(key), **checked)
 
     def part_url(self, key: str, upload_id: str, number: int, **checked: str) -> str:
@@ -118,7 +126,8 @@ class Files:
             if error.response["Error"]["Code"] in _ABSENT:
                 return None
             raise
-        return Head(found["ContentLength"], found["ETag"])
+        written = round(found["LastModified"].timestamp() * 1000)
+        return Head(found["ContentLength"], found["ETag"], written, found.get("Metadata", {}))
 
     def read(self, place: Place, first: int, length: int, etag: str = "") -> bytes:
         """Read a range of an object; raise ObjectChanged if it does not have the given ETag."""
@@ -129,14 +138,49 @@ class Files:
             )
         return found["Body"].read()
 
-    def write(self, key: str, data: bytes) -> None:
-        self._client.put_object(Bucket=self.bucket, Key=key, Body=data)
+    def write(self, key: str, data: bytes, labels: Mapping[str, str] | None = None) -> None:
+        """Write an object; `labels`: its user-defined metadata, in ASCII."""
+        more: Any = {"Metadata": dict(labels)} if labels else {}
+        self._client.put_object(Bucket=self.bucket, Key=key, Body=data, **more)
 
-    def copy(self, source: str, target: str) -> None:
-        """Copy an object within the bucket, on the server side."""
-        self._client.copy_object(
-            Bucket=self.bucket, Key=target, CopySource={"Bucket": self.bucket, "Key": source}
+    def begin_join(self, key: str) -> str:
+        return self._client.create_multipart_upload(Bucket=self.bucket, Key=key)["UploadId"]
+
+    def add_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+        """Upload a part of a multipart upload; return its ETag."""
+        answer = self._client.upload_part(
+            Bucket=self.bucket, Key=key, UploadId=upload_id, PartNumber=number, Body=data
         )
+        return answer["ETag"]
+
+    def copy_part(self, key: str, upload_id: str, number: int, source: Place, first: int, end: int) -> str:
+        """Copy the bytes [first, end) of an object as a part of a multipart upload; return its ETag."""
+        answer = self._client.upload_part_copy(
+            Bucket=self.bucket,
+            Key=key,
+            UploadId=upload_id,
+            PartNumber=number,
+            CopySource={"Bucket": source.bucket, "Key": source.key},
+            CopySourceRange=f"bytes={first}-{end - 1}",
+        )
+        return answer["CopyPartResult"]["ETag"]
+
+    def copy(self, source: str, target: str) -> bool:
+        """Copy an object within the bucket, on the server side; False if there is no such object."""
+        try:
+            self._client.copy_object(
+                Bucket=self.bucket, Key=target, CopySource={"Bucket": self.bucket, "Key": source}
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _ABSENT:
+                return False
+            raise
+        return True
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys under a prefix, at most a thousand."""
+        listed = self._client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [entry["Key"] for entry in listed.get("Contents", [])]
 
     def read_chunks(self, prefix: str, *, offset: int, most: int) -> tuple[bytes, bool] | None:
         """Read up to `most` bytes from an offset into the chunks under a prefix; also whether more follow.
@@ -168,12 +212,18 @@ class Files:
         for page in pages:
             keys: Any = [{"Key": entry["Key"]} for entry in page.get("Contents", [])]
             if keys:
-                self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": keys})
+                self._delete(keys)
             removed += len(keys)
             if most is not None and removed >= most:
                 return False
         return True
 
-    def remove_all(self) -> None:
-        """Empty the bucket."""
-        self.remove("")
+    def _delete(self, keys: Any) -> None:
+        """Delete objects. A call that fails for some of them succeeds as a whole and lists them."""
+        answer = self._client.delete_objects(Bucket=self.bucket, Delete={"Objects": keys, "Quiet": True})
+        if errors := answer.get("Errors"):
+            first = errors[0]
+            raise ObjectsKept(
+                f"{len(errors)} objects were not deleted, such as {first.get('Key')}: "
+                f"{first.get('Code')} {first.get('Message', '')}"
+            )

@@ -73,11 +73,26 @@ class Machines:
 
     def abort(self, job_id: str, run: int, index: int | None = None) -> None:
         """Stop an execution; no-op if it has ended or was never started."""
+        self._stop(self._arn(job_id, run, index), "the Job was ended")
+
+    def _stop(self, arn: str, cause: str) -> None:
         try:
-            self._client.stop_execution(executionArn=self._arn(job_id, run, index), cause="the Job was ended")
+            self._client.stop_execution(executionArn=arn, cause=cause)
         except ClientError as error:
             if error.response["Error"]["Code"] not in _NOT_RUNNING:
                 raise
+
+    def stop_running(self, most: int) -> int:
+        """Stop up to `most` running executions of each state machine; return how many."""
+        stopped = 0
+        for machine in (self._job_machine, self._step_machine):
+            found = self._client.list_executions(
+                stateMachineArn=machine, statusFilter="RUNNING", maxResults=most
+            )
+            for execution in found["executions"]:
+                self._stop(execution["executionArn"], "the stack is being deleted")
+            stopped += len(found["executions"])
+        return stopped
 
     def _arn(self, job_id: str, run: int, index: int | None) -> str:
         machine, name = self._job_machine, f"{job_id}-r{run}"

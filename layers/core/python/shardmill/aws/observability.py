@@ -5,6 +5,7 @@ docs/operations.md lists every log action and metric.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -26,11 +27,13 @@ class _EmfProvider(AmazonCloudWatchEMFProvider):
             super().flush_metrics(raise_on_empty_metrics)
 
 
+_SERVICE = os.environ.get("POWERTOOLS_SERVICE_NAME", "shardmill")  # the stack: a dimension of the metrics
+
 # The name is not a child of `shardmill`, which would inherit the handlers of the worker and the command line.
 # Standard error, because commands that use the engine print their results on standard output.
 logger = Logger(service="shardmill-functions", stream=sys.stderr)
-metrics = Metrics(provider=_EmfProvider(namespace="Shardmill", service="shardmill"))
-tracer = Tracer(service="shardmill", provider=DaemonProvider(), auto_patch=False, disabled=False)
+metrics = Metrics(provider=_EmfProvider(namespace="Shardmill", service=_SERVICE))
+tracer = Tracer(service=_SERVICE, provider=DaemonProvider(), auto_patch=False, disabled=False)
 
 API_REQUEST = "requestContext.requestId"
 EVENT = "id"
@@ -72,9 +75,19 @@ def add_keys(**keys: Any) -> None:
 
 
 def count(**numbers: int) -> None:
-    """Add to metrics, which are published when the invocation ends."""
+    """Add to metrics, which are published when the invocation ends.
+
+    Zeros are left out: CloudWatch bills a custom metric for each hour in which it has a value.
+    """
     for name, number in numbers.items():
-        metrics.add_metric(name, MetricUnit.Count, number)
+        if number:
+            metrics.add_metric(name, MetricUnit.Count, number)
+
+
+def measure(**milliseconds: int) -> None:
+    """Add durations to metrics, which are published when the invocation ends."""
+    for name, value in milliseconds.items():
+        metrics.add_metric(name, MetricUnit.Milliseconds, value)
 
 
 def _look_up(event: Any, place: str) -> Any:

@@ -7,35 +7,44 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
 from shardmill.model.errors import Transient
+from shardmill.model.groups.lanes import BANDS, MAX_LANES
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient
 
-LANES = ("high", "normal", "low")
 BATCH = 10
 MAX_HIDE_SECONDS = 43_000  # SQS allows 12 h, counted from when the message was received
 MAX_DELAY_SECONDS = 900
-MAX_STACK_NAME = 52
+MAX_PREFIX = 57  # of the 80 characters of a queue name: a stack name of 46 and the id of its API
 RETENTION_SECONDS = 14 * 86400
 _SEND_TRIES = 5
+_Count = Literal[
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+]
+_COUNTS: Sequence[_Count] = get_args(_Count)
 _RECEIVES: Literal["ApproximateReceiveCount"] = "ApproximateReceiveCount"
+_SENT: Literal["SentTimestamp"] = "SentTimestamp"
 _T = TypeVar("_T")
+_LANE_NAMES = (*BANDS, *(f"lane{number}" for number in range(len(BANDS), MAX_LANES)))
 _NO_SUCH_QUEUE = {"QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"}
 
 
 RESEND = -1
-"""Instead of a rank: find the open tasks of the step and send a message for each."""
+"""Instead of a rank: find the open tasks of the step and send a message for each. See also `Ticket.check`."""
+
+_FIRST_CHECK = -1_000_000_000
+"""Ranks down to here continue a resend; below it are the times of checks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(NamedTuple):
     """The body of a task message: one shard of a step that may be ready to run."""
 
     job_id: str
@@ -47,6 +56,21 @@ class Ticket:
     @property
     def step_key(self) -> tuple[str, int, int]:
         return self.job_id, self.run, self.step
+
+    @classmethod
+    def check(cls, job_id: str, run: int, step: int, gen: int, time: int) -> Ticket:
+        """A message that was sent behind those of a step, at a time in milliseconds, to find whether any are
+        lost. Instead of a rank it has the negative time."""
+        return cls(job_id, run, step, gen, -time)
+
+    @property
+    def check_time(self) -> int | None:
+        return -self.rank if self.rank < _FIRST_CHECK else None
+
+    @property
+    def resend_from(self) -> int:
+        """The rank at which a resend continues."""
+        return RESEND - self.rank if _FIRST_CHECK <= self.rank <= RESEND else 0
 
     def encode(self) -> str:
         return json.dumps([self.job_id, self.run, self.step, self.gen, self.rank], separators=(",", ":"))
@@ -64,13 +88,14 @@ class Ticket:
         return cls(job_id, run, step, gen, rank)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     queue: str
     handle: str
     body: str
     id: str = ""
     receives: int = 1
+    sent: int = 0
+    """When it was sent, in milliseconds."""
 
 
 class SendRefused(Transient):
@@ -82,13 +107,18 @@ class Queues:
         self._client = client
         self._dead_queue = dead_queue
 
-    def make_lanes(self, stack: str, group: str, generation: int, lease_seconds: int) -> list[str]:
-        """Create the queues of a group. Idempotent."""
-        if len(stack) > MAX_STACK_NAME:
+    def make_lanes(
+        self, prefix: str, group: str, generation: int, lease_seconds: int, *, first: int = 0
+    ) -> list[str]:
+        """Create the queues of a group, or those from the number `first` on. Idempotent.
+
+        `prefix`: of all queues of the deployment.
+        """
+        if len(prefix) > MAX_PREFIX:
             raise ValueError(
-                f"the stack name {stack!r} is too long for queue names; at most {MAX_STACK_NAME}"
+                f"the prefix {prefix!r} is too long for queue names; choose a shorter stack name"
             )
-        digest = hashlib.sha256(group.encode()).hexdigest()[:12]
+        digest = hashlib.sha256(group.encode()).hexdigest()[:8]
         attributes = {
             "VisibilityTimeout": str(lease_seconds),
             "MessageRetentionPeriod": str(RETENTION_SECONDS),
@@ -96,11 +126,11 @@ class Queues:
         }
         return [
             self._client.create_queue(
-                QueueName=f"{stack}-{digest}-{lane}-{generation}",
+                QueueName=f"{prefix}-{digest}-{lane}-{generation}",
                 Attributes=attributes,  # type: ignore[arg-type]
-                tags={"shardmill:stack": stack, "shardmill:group": group},
+                tags={"shardmill:deployment": prefix, "shardmill:group": group},
             )["QueueUrl"]
-            for lane in LANES
+            for lane in _LANE_NAMES[first:]
         ]
 
     def remove(self, urls: Iterable[str]) -> None:
@@ -111,10 +141,12 @@ class Queues:
                 if error.response["Error"]["Code"] not in _NO_SUCH_QUEUE:
                     raise
 
-    def of_stack(self, stack: str) -> Iterator[str]:
-        """The queues that `make_lanes` created for this stack, not for one whose name begins the same."""
-        ours = re.compile(rf"{re.escape(stack)}-[0-9a-f]{{12}}-({'|'.join(LANES)})-\d+")
-        pages = self._client.get_paginator("list_queues").paginate(QueueNamePrefix=f"{stack}-")
+    def of_groups(self, prefix: str) -> Iterator[str]:
+        """The queues that `make_lanes` created with this prefix."""
+        ours = re.compile(rf"{re.escape(prefix)}-[0-9a-f]{{8}}-({'|'.join(_LANE_NAMES)})-\d+")
+        pages = self._client.get_paginator("list_queues").paginate(
+            QueueNamePrefix=f"{prefix}-", PaginationConfig={"PageSize": 1000}
+        )
         for page in pages:
             yield from (url for url in page.get("QueueUrls", []) if ours.fullmatch(url.rsplit("/", 1)[1]))
 
@@ -124,7 +156,7 @@ class Queues:
             MaxNumberOfMessages=min(most, BATCH),
             WaitTimeSeconds=wait,
             VisibilityTimeout=hide,
-            MessageSystemAttributeNames=[_RECEIVES],
+            MessageSystemAttributeNames=[_RECEIVES, _SENT],
         )
         return [
             Message(
@@ -133,9 +165,15 @@ class Queues:
                 message["Body"],
                 message["MessageId"],
                 int(message.get("Attributes", {}).get(_RECEIVES, 1)),
+                int(message.get("Attributes", {}).get(_SENT, 0)),
             )
             for message in answer.get("Messages", [])
         ]
+
+    def is_empty(self, url: str) -> bool:
+        """Whether a queue has no message: visible, hidden or delayed. The numbers may be a minute old."""
+        answer = self._client.get_queue_attributes(QueueUrl=url, AttributeNames=list(_COUNTS))
+        return not any(int(answer["Attributes"][name]) for name in _COUNTS)
 
     def send(self, url: str, tickets: Sequence[Ticket], *, delay: int = 0) -> None:
         for chunk in _batches(tickets):
@@ -149,9 +187,16 @@ class Queues:
             )
 
     def send_texts(self, url: str, bodies: Sequence[str], *, delay: int = 0) -> None:
-        for chunk in _batches(bodies):
-            entries = [{"Id": str(at), "MessageBody": body} for at, body in enumerate(chunk)]
-            self._send(url, [entry | {"DelaySeconds": delay} for entry in entries] if delay else entries)
+        self.send_delayed(url, [(body, delay) for body in bodies])
+
+    def send_delayed(self, url: str, messages: Sequence[tuple[str, int]]) -> None:
+        """Send messages, each with its delay in seconds."""
+        for chunk in _batches(messages):
+            entries = []
+            for at, (body, delay) in enumerate(chunk):
+                delayed = {"DelaySeconds": delay} if delay else {}
+                entries.append({"Id": str(at), "MessageBody": body, **delayed})
+            self._send(url, entries)
 
     def _send(self, url: str, entries: list[Any]) -> None:
         for _ in range(_SEND_TRIES):
@@ -199,11 +244,6 @@ def _best_effort(action: Literal["delete-messages", "change-visibility"]) -> Ite
             "SQS batch call failed; the messages will reappear after their visibility timeout",
             extra={"action": action, "error": str(error)},
         )
-
-
-def lane_of(priority: int) -> int:
-    """The lane of a priority, as an index into `LANES`."""
-    return 0 if priority >= 10 else 1 if priority >= 0 else 2
 
 
 def _batches(items: Sequence[_T]) -> Iterator[Sequence[_T]]:

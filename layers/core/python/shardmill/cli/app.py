@@ -14,6 +14,7 @@ from shardmill.cli import output
 from shardmill.cli.commands import (
     change,
     control,
+    dead_letters,
     definitions,
     dependencies,
     dev,
@@ -25,9 +26,12 @@ from shardmill.cli.commands import (
     rerun,
     schedules,
     tasks,
+    tokens,
     worker,
     workers,
 )
+from shardmill.cli.commands.overview import cost, open_page, top
+from shardmill.cli.commands.setup import completion, doctor, init
 from shardmill.cli.exits import CommandGroup
 
 app = typer.Typer(
@@ -97,6 +101,7 @@ for _command in (
     explain.history,
     control.suspend,
     control.resume,
+    control.start,
     control.kill,
     rerun.rerun,
     rerun.recompute,
@@ -106,11 +111,20 @@ for _command in (
     explain.why,
     definitions.graph,
     worker.worker,
+    top.top,
+    cost.cost,
+    cost.estimate,
+    completion.completion,
+    init.init,
+    doctor.doctor,
 ):
     app.command()(_command)
+app.command("open")(open_page.open_page)
 # A negative priority such as -1 is a value, not an option.
 app.command(context_settings={"ignore_unknown_options": True})(change.priority)
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(groups.app, name="groups")
 app.add_typer(workers.app, name="workers")
+app.add_typer(dead_letters.app, name="dlq")
+app.add_typer(tokens.app, name="tokens")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from shardmill.cli import output
 from shardmill.cli.exits import INTERRUPTED, OTHER, report_error
+from shardmill.cli.render.cost import show_cost
 from shardmill.cli.render.job import exit_code, show_job
 from shardmill.cli.render.progress import job_progress
 from shardmill.client.client import Client
 from shardmill.client.errors import ShardmillError
-from shardmill.local import prices
+from shardmill.engine.views.cost import cost_of_steps
 from shardmill.local.dev import ROOT, Laptop, StopRequested, laptop, stop_on_signals
 from shardmill.local.errors import CloudFailed, Refused
+from shardmill.model.cost.prices import Cost
 from shardmill.model.job import Job
 from shardmill.model.states import JobState
 
@@ -31,7 +33,7 @@ class Outcome:
     job: Job
     seconds: float
     result: list[str]
-    bill: list[prices.Item]
+    cost: Cost
     code: int
 
 
@@ -68,10 +70,10 @@ def _run(ready: Laptop, folder: Path) -> Outcome:
 
             job = client.wait(submitted.job_name, submitted.trigger, TIMEOUT_SECONDS, update)
         seconds = time.monotonic() - start
-        items = prices.bill(job, client.calls)
+        cost = cost_of_steps(job.steps, {}, client.calls)
         code = exit_code(client, job)
         result = _result(client, job) if job.state is JobState.SUCCESS else []
-    return Outcome(job, seconds, result, items, code)
+    return Outcome(job, seconds, result, cost, code)
 
 
 def _result(client: Client, job: Job) -> list[str]:
@@ -80,19 +82,13 @@ def _result(client: Client, job: Job) -> list[str]:
 
 
 def _show(outcome: Outcome, as_json: bool) -> None:
-    usd = prices.total(outcome.bill)
     if as_json:
         output.json_document(
             {
                 "job": outcome.job.model_dump(mode="json"),
                 "seconds": round(outcome.seconds, 3),
                 "result": outcome.result,
-                "cost": {
-                    "usd": round(usd, 9),
-                    "region": prices.REGION,
-                    "pricesAsOf": prices.AS_OF,
-                    "items": [asdict(item) for item in outcome.bill],
-                },
+                "cost": outcome.cost.model_dump(mode="json"),
             }
         )
         return
@@ -102,11 +98,4 @@ def _show(outcome: Outcome, as_json: bool) -> None:
         for text in outcome.result:
             output.line(f"  {output.printable(text)}")
     output.line(f"\nDuration: {outcome.seconds:.1f} s from submission to end.")
-    output.line(
-        f"Estimated cost on AWS: {usd:.6f} USD, excluding the workers' machines "
-        f"(list prices for {prices.REGION} as of {prices.AS_OF}):"
-    )
-    output.table(
-        ("ITEM", "QUANTITY", "USD"),
-        ((item.what, f"{item.count:,.0f}", f"{item.usd:.7f}") for item in outcome.bill),
-    )
+    show_cost(outcome.cost)

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from shardmill.cli.hints import with_commands
 from shardmill.cli.output import message
+from shardmill.cli.terminal import add_display_options, reset_display
 
 OTHER = 1
 USAGE = 2
@@ -26,6 +27,14 @@ PIPE_CLOSED = 141
 
 class CommandGroup(TyperGroup):
     """A group whose commands end with a documented exit code, never with a traceback."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        add_display_options(self)
+
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
+        reset_display()
+        return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
         with handle_errors():

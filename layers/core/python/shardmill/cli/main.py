@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -15,4 +16,8 @@ def main() -> None:
         sys.exit(
             f"shardmill: the command line needs {error.name}; install it with pip install 'shardmill[cli]'"
         )
+    if "_SHARDMILL_COMPLETE" in os.environ:  # the shell asks for completions
+        from typer._completion_classes import completion_init
+
+        completion_init()
     app()

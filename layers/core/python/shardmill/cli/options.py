@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from shardmill.cli import complete
 from shardmill.cli.parsing import Moment, parse_moment
 from shardmill.model.states import JobState
 
@@ -35,23 +36,52 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard outpu
 
 # Names
 
-JobName = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job definition.")]
-Trigger = Annotated[str, typer.Argument(metavar="TRIGGER", help="Trigger that identifies the job.")]
-StepName = Annotated[str, typer.Argument(metavar="STEP", help="Name of the step.")]
-ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="ID of the schedule.")]
+JobName = Annotated[
+    str,
+    typer.Argument(metavar="JOB", help="Name of the job definition.", autocompletion=complete.definitions),
+]
+Trigger = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRIGGER", help="Trigger that identifies the job.", autocompletion=complete.triggers
+    ),
+]
+StepName = Annotated[
+    str, typer.Argument(metavar="STEP", help="Name of the step.", autocompletion=complete.steps)
+]
+ScheduleId = Annotated[
+    str, typer.Argument(metavar="ID", help="ID of the schedule.", autocompletion=complete.schedules)
+]
 
 # Selection of one job (JOB TRIGGER) or of many (a filter)
 
 OptionalJobName = Annotated[
-    str | None, typer.Argument(metavar="JOB", show_default=False, help="Name of the job definition.")
+    str | None,
+    typer.Argument(
+        metavar="JOB",
+        show_default=False,
+        help="Name of the job definition.",
+        autocompletion=complete.definitions,
+    ),
 ]
 OptionalTrigger = Annotated[
     str | None,
-    typer.Argument(metavar="TRIGGER", show_default=False, help="Trigger that identifies the job."),
+    typer.Argument(
+        metavar="TRIGGER",
+        show_default=False,
+        help="Trigger that identifies the job.",
+        autocompletion=complete.triggers,
+    ),
 ]
 JobFilter = Annotated[
     str | None,
-    typer.Option("--job", metavar="JOB", show_default=False, help="Select jobs of this definition."),
+    typer.Option(
+        "--job",
+        metavar="JOB",
+        show_default=False,
+        help="Select jobs of this definition.",
+        autocompletion=complete.definitions,
+    ),
 ]
 StateFilter = Annotated[
     list[JobState] | None,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from typing import IO, Any, TypeVar
+
+from shardmill.cli.terminal import coloured, cut, short_time_text, text_width, time_text
+from shardmill.cli.terminal import columns as terminal_columns
 
 T = TypeVar("T")
 
 SAMPLE_ROWS = 200
 GAP = "  "
+NAME_COLUMNS = 2
+MIN_TEXT = 6
+SHORT = 14
 _UNITS = ("kB", "MB", "GB", "TB")
 _COLOURS = {
     "SUCCESS": 32,
@@ -73,13 +78,58 @@ def listing(items: Iterable[T], columns: Mapping[str, Callable[[T], object]], as
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table row by row; the first rows determine the widths of the columns."""
-    texts: Iterator[list[str]] = ([cell(value) for value in row] for row in rows)
-    sample = list(islice(texts, SAMPLE_ROWS))
-    widths = [max(len(row[at]) for row in [list(headings), *sample]) for at in range(len(headings))]
+    """Print a table row by row; the first rows determine the widths of the columns.
+
+    On a terminal the table fits its width: times and long texts are shortened, in a pipe nothing is.
+    """
+    remaining = iter(rows)
+    sample = list(islice(remaining, SAMPLE_ROWS))
+    room, text_of = terminal_columns(sys.stdout), cell
+    widths = _widths(headings, sample, text_of)
+    if room is not None and _total(widths) > room:
+        text_of = short_cell
+        widths = fit(_widths(headings, sample, text_of), [text_width(each) for each in headings], room)
     line(paint(_format_row(headings, widths), 1))
-    for row in chain(sample, texts):
-        line(_format_row(row, widths, colours=True))
+    for row in chain(sample, remaining):
+        line(_format_row([text_of(value) for value in row], widths, colours=True, cut_cells=room is not None))
+
+
+def fit(widths: Sequence[int], headings: Sequence[int], room: int) -> list[int]:
+    """Narrow the widest columns until the table fits; triggers, in the second column, shrink last.
+
+    Short columns, such as states and times, stay. Columns at the end that still do not fit are left out.
+    """
+    fitted = list(widths)
+    count = len(widths)
+    stages = (
+        (range(min(NAME_COLUMNS, count - 1), count), MIN_TEXT),
+        (range(1), SHORT),
+        (range(count), SHORT),
+    )
+    for shrinking, least in stages:
+        floors = [
+            width if width <= SHORT else max(heading, least)
+            for width, heading in zip(widths, headings, strict=True)
+        ]
+        while _total(fitted) > room:
+            wide = [at for at in shrinking if fitted[at] > floors[at]]
+            if not wide:
+                break
+            fitted[max(wide, key=lambda at: fitted[at])] -= 1
+    while _total(fitted) > room and len(fitted) > 1:
+        fitted.pop()
+    return fitted
+
+
+def _widths(
+    headings: Sequence[str], rows: Sequence[Sequence[object]], text_of: Callable[[object], str]
+) -> list[int]:
+    texts = [list(headings), *([text_of(value) for value in row] for row in rows)]
+    return [max(text_width(row[at]) for row in texts) for at in range(len(headings))]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
 def details(values: Mapping[str, object]) -> None:
@@ -93,12 +143,16 @@ def cell(value: object) -> str:
     if value is None or value == "":
         return "-"
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+        return time_text(value)
     if isinstance(value, float):
         return seconds(value)
     if isinstance(value, (list, tuple)):
         return ",".join(printable(str(each)) for each in value) or "-"
     return printable(str(value))
+
+
+def short_cell(value: object) -> str:
+    return short_time_text(value) if isinstance(value, datetime) else cell(value)
 
 
 def seconds(duration: float) -> str:
@@ -140,15 +194,14 @@ def paint_state(state: str) -> str:
     return paint(state, _COLOURS[state]) if state in _COLOURS else state
 
 
-def coloured(stream: IO[str]) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _format_row(cells: Sequence[str], widths: Sequence[int], colours: bool = False) -> str:
-    padded = [
-        (paint_state(text) if colours else text) + " " * (width - len(text))
-        for text, width in zip(cells, widths, strict=True)
-    ]
+def _format_row(
+    cells: Sequence[str], widths: Sequence[int], colours: bool = False, cut_cells: bool = False
+) -> str:
+    """Pad each cell to its column; without a terminal, the rows after the sample may be wider."""
+    padded = []
+    for text, width in zip(cells, widths, strict=False):
+        shown = cut(text, width) if cut_cells else text
+        padded.append((paint_state(shown) if colours else shown) + " " * (width - text_width(shown)))
     return GAP.join(padded).rstrip()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
@@ -104,14 +105,32 @@ def parse_params(given: Iterable[str], option: str = "--param", form: str = "NAM
 
 def parse_step_params(given: Iterable[str]) -> dict[str, dict[str, str]]:
     """Parse STEP.NAME=VALUE by step. Step names contain no dot; parameter names can."""
-    option = "--step-param"
+    return _by_step(given, "--step-param", "STEP.NAME=VALUE")
+
+
+def _by_step(given: Iterable[str], option: str, form: str) -> dict[str, dict[str, str]]:
     by_step: dict[str, list[str]] = {}
     for text in given:
         step, dot, assignment = text.partition(".")
         if not dot or not step or "=" in step:
-            raise typer.BadParameter(f"{text!r} must have the form STEP.NAME=VALUE", param_hint=option)
+            raise typer.BadParameter(f"{text!r} must have the form {form}", param_hint=option)
         by_step.setdefault(step, []).append(assignment)
     return {step: parse_params(assignments, option) for step, assignments in by_step.items()}
+
+
+def parse_step_fields(given: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Parse STEP.FIELD=VALUE by step; a value that is not JSON is a string."""
+    found = _by_step(given, "--step", "STEP.FIELD=VALUE")
+    return {
+        step: {name: _json_or_text(value) for name, value in fields.items()} for step, fields in found.items()
+    }
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def parse_indexes(text: str) -> list[int]:

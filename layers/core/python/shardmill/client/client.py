@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from shardmill.client.connection import connection
 from shardmill.client.control import ControlCalls, SuspensionCalls
+from shardmill.client.dead_letters import DeadLetterCalls
 from shardmill.client.documents import document_of
 from shardmill.client.errors import Invalid
 from shardmill.client.files import FileCalls
 from shardmill.client.follow import LogPage, follow_attempt, follow_log, read_log, wait_for
 from shardmill.client.http import Http
 from shardmill.client.local_files import Progress
+from shardmill.client.overview import OverviewCalls
 from shardmill.client.requests import (
     MAX_BATCH_BYTES,
     PAGE,
@@ -26,16 +28,19 @@ from shardmill.client.requests import (
     new_trigger,
     precondition,
     read,
+    step_overrides,
     step_path,
     task_path,
     time_text,
 )
 from shardmill.client.schedules import ScheduleCalls
+from shardmill.client.tokens import TokenCalls
 from shardmill.client.transfer import ObjectStore
 from shardmill.client.workers import WorkerCalls
 from shardmill.model.base import Answer
 from shardmill.model.batch import MAX_REQUESTS, BatchAnswer, BatchItem
-from shardmill.model.definition.fields import Info, JobDefine, JobGraph, ListedDefine, SavedDefine
+from shardmill.model.definition.answers import JobGraph, ListedDefine, SavedDefine
+from shardmill.model.definition.fields import Info, JobDefine
 from shardmill.model.fault import Fault, fault
 from shardmill.model.job import DependencyStatus, Job, Step, Task
 from shardmill.model.states import JobState, TaskState
@@ -54,7 +59,16 @@ class Validation(Answer):
     faults: list[Fault]
 
 
-class Client(ControlCalls, FileCalls, SuspensionCalls, ScheduleCalls, WorkerCalls):
+class Client(
+    ControlCalls,
+    DeadLetterCalls,
+    FileCalls,
+    OverviewCalls,
+    ScheduleCalls,
+    SuspensionCalls,
+    TokenCalls,
+    WorkerCalls,
+):
     """A client of the API at `url`, else SHARDMILL_URL, else the running `shardmill dev`.
 
     All exceptions are subclasses of `ShardmillError`. Requests that are safe to repeat (reading, submitting,
@@ -146,16 +160,22 @@ class Client(ControlCalls, FileCalls, SuspensionCalls, ScheduleCalls, WorkerCall
         steps: Mapping[str, Mapping[str, Any]] | None = None,
         data_time: datetime | str | None = None,
         *,
+        overrides: Mapping[str, Mapping[str, Any]] | None = None,
+        after: datetime | str | None = None,
+        deadline_seconds: int | None = None,
         priority: int | None = None,
         execute_user: str | None = None,
         info: Info | None = None,
         files: Mapping[str, str | Path] | None = None,
+        data_token: str | None = None,
         progress: Progress | None = None,
     ) -> Submitted:
         """Submit a Job; submitting the same trigger and content again returns the same Job.
 
-        `steps`: parameters of steps, by name. The default trigger is the current time. `files`: paths of
-        files to upload with the Job, by the names under which its steps read them.
+        `steps`: parameters of steps, by name. `overrides`: what else changes of steps for this Job, by name,
+        such as {"load": {"sharding": 6}, "mail": {"ignore": True}}. `after`: the Job starts then or later.
+        The default trigger is the current time. `files`: paths of files to upload with the Job, by the names
+        under which its steps read them. `data_token`: a secret for the tasks of a Job with `info.auth`.
         """
         trigger = new_trigger() if trigger is None else trigger
         job_path(job_name, trigger)
@@ -163,13 +183,15 @@ class Client(ControlCalls, FileCalls, SuspensionCalls, ScheduleCalls, WorkerCall
             "jobName": job_name,
             "trigger": trigger,
             "params": dict(params) if params else None,
-            "steps": [{"stepName": name, "params": dict(values)} for name, values in (steps or {}).items()]
-            or None,
+            "steps": step_overrides(steps or {}, overrides or {}) or None,
             "dataTime": None if data_time is None else time_text(data_time, "dataTime"),
+            "after": None if after is None else time_text(after, "after"),
+            "deadlineSeconds": deadline_seconds,
             "priority": priority,
             "executeUser": execute_user,
             "info": info and info.model_dump(mode="json", exclude_unset=True),
             "files": self._upload_all(files, progress) if files else None,
+            "dataToken": data_token,
         }
         request = {name: value for name, value in given.items() if value is not None}
         return self._start_job("/v1/jobs", request, idempotent=True)
@@ -214,7 +236,7 @@ class Client(ControlCalls, FileCalls, SuspensionCalls, ScheduleCalls, WorkerCall
 
     def dependencies(self, job_name: str, trigger: str) -> list[DependencyStatus]:
         """The Jobs that a Job waits for or waited for."""
-        return self._page(DependencyStatus, f"{job_path(job_name, trigger)}/dependencies", {})[0]
+        return list(self._list(DependencyStatus, f"{job_path(job_name, trigger)}/dependencies"))
 
     def steps(self, job_name: str, trigger: str, *, run: int | None = None) -> list[Step]:
         return self.job(job_name, trigger, run=run).steps

@@ -24,15 +24,23 @@ class Connection:
 
 
 def connection(
-    url: str | None = None, token: str | None = None, find: Callable[[], Session | None] = find_session
+    url: str | None = None,
+    token: str | None = None,
+    find: Callable[[], Session | None] = find_session,
+    *,
+    worker: bool = False,
 ) -> Connection:
-    """Find the URL and token; the token of a running `dev` is used with its URL only."""
+    """Find the URL and token; a token of a running `dev` is used with its URL only.
+
+    `worker`: use the token for workers of `dev`, not its admin token.
+    """
     url = url or os.environ.get("SHARDMILL_URL")
     token = token or os.environ.get("SHARDMILL_TOKEN")
     if not (url and token):
         session = find()
         if session and (not url or _normalized(url) == _normalized(session.url)):
-            url, token = session.url, token or session.token
+            own = session.worker_token if worker else session.token
+            url, token = session.url, token or own or session.token
     if not url:
         raise NotConnected(
             "the URL of Shardmill is not set: start it on this machine with `shardmill dev`, or set the URL "

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shardmill.client.requests import Calls, definition_path, group_path, job_path, read
-from shardmill.model.definition.fields import SavedDefine
+from shardmill.model.definition.answers import SavedDefine
+from shardmill.model.groups.group import WorkerGroup
 from shardmill.model.job import Explanation, Job, Transition
-from shardmill.model.worker import WorkerGroup
 
 
 class ControlCalls(Calls):
@@ -23,6 +23,10 @@ class ControlCalls(Calls):
         If it was suspended by a failure (`onFailure: suspend`), a new run repeats what failed.
         """
         return self._act(job_name, trigger, "resume", {"reason": reason or None}, idempotent=True)
+
+    def start(self, job_name: str, trigger: str, reason: str = "") -> Job:
+        """Start a Job that waits for other Jobs without them."""
+        return self._act(job_name, trigger, "start", {"reason": reason or None}, idempotent=True)
 
     def kill(
         self, job_name: str, trigger: str, reason: str = "", step: str | None = None, index: int | None = None
@@ -39,19 +43,29 @@ class ControlCalls(Calls):
         everything: bool = False,
         steps: Sequence[str] = (),
         shards: Sequence[int] = (),
+        dependents: bool = False,
+        params: Mapping[str, Any] | None = None,
         reason: str = "",
     ) -> Job:
         """Start a new run of a Job that has ended or is suspended; the results of all else are kept.
 
         By default, repeats what failed. Otherwise `everything`, some `steps`, or some `shards` of one step.
+        `dependents`: then also the Jobs of the same dataTime that depend on it; see `dependents`.
+        `params`: new values of parameters, for this run and later ones.
         """
         fields = {
             "reason": reason or None,
             "scope": "all" if everything else None,
             "steps": list(steps) or None,
             "shards": list(shards) or None,
+            "dependents": dependents or None,
+            "params": dict(params) if params else None,
         }
         return self._act(job_name, trigger, "rerun", fields)
+
+    def dependents(self, job_name: str, trigger: str) -> list[Job]:
+        """The Jobs that a rerun with `dependents` runs again after this one, in their order."""
+        return self._page(Job, f"{job_path(job_name, trigger)}/dependents", {})[0]
 
     def recompute(self, job_name: str, trigger: str, step: str, reason: str = "") -> Job:
         """Start a new run of a step and of all steps downstream of it."""
@@ -124,7 +138,7 @@ class ControlCalls(Calls):
 
     def history(self, job_name: str, trigger: str) -> list[Transition]:
         """All state transitions of a Job and its steps, in all runs, in order."""
-        return self._page(Transition, f"{job_path(job_name, trigger)}/history", {})[0]
+        return list(self._list(Transition, f"{job_path(job_name, trigger)}/history"))
 
     def _act(
         self, job_name: str, trigger: str, verb: str, fields: Mapping[str, Any], *, idempotent: bool = False

@@ -12,7 +12,7 @@ DEFAULT_FOLDER = Path(".shardmill")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """How to reach a running laptop cloud: its API and token, and its AWS endpoint and resources."""
+    """How to reach a running laptop cloud: its API and tokens, and its AWS endpoint and resources."""
 
     url: str
     token: str
@@ -20,6 +20,7 @@ class Session:
     pid: int
     state: str
     outputs: dict[str, str] = field(default_factory=dict)
+    worker_token: str = ""
 
     def publish(self) -> None:
         session_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,6 +67,7 @@ def _read(file: Path) -> Session | None:
 
 
 def alive(pid: int) -> bool:
+    """Whether a process runs. One that was killed has ended, even if its parent has not noticed yet."""
     if pid <= 0:
         return False
     try:
@@ -74,7 +76,14 @@ def alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:  # it has just ended, or this system has no /proc
+        return False
 
 
 def write_private(file: Path, text: str) -> None:

@@ -29,7 +29,7 @@ from shardmill.model.fault import Fault
 
 if TYPE_CHECKING:
     from shardmill.model.job import Job
-    from shardmill.model.time.schedule import Backfill
+    from shardmill.model.time.backfill import Backfill
 
 
 SHOWN_FAULTS = 10

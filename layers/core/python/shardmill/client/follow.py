@@ -10,7 +10,7 @@ from shardmill.client.errors import ServerError, Unreachable, WaitTimedOut
 from shardmill.model.base import Answer
 from shardmill.model.job import Job, Task
 from shardmill.model.states import JobState, StepState
-from shardmill.model.time.schedule import Backfill
+from shardmill.model.time.backfill import Backfill
 
 T = TypeVar("T")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from shardmill.transfer.backoff import Backoff, retry
 CONNECT_SECONDS = 5.0
 BACKOFF = Backoff(attempts=5, first_delay=0.1, max_delay=5.0)
 _NO_RETRY = Backoff(attempts=1)
+NOT_MODIFIED = 304
 
 
 class _TemporaryFailure(Exception):
@@ -23,6 +25,15 @@ class _TemporaryFailure(Exception):
 
     def __init__(self, response: httpx.Response) -> None:
         self.response = response
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The answer to a conditional request."""
+
+    content: Any
+    etag: str | None
+    date: str | None
 
 
 class Http:
@@ -76,6 +87,18 @@ class Http:
         request = self._client.build_request(
             method, path, params=query, content=_body(document), headers=_headers(document, headers)
         )
+        response = self._send(request, BACKOFF if idempotent else _NO_RETRY)
+        return response.status_code, self._answer(response)
+
+    def poll(self, path: str, query: Mapping[str, Any], etag: str | None) -> Polled:
+        """Read a document once, without retries; None as its content if it still has this ETag."""
+        known = {"if-none-match": etag} if etag else {}
+        response = self._send(self._client.build_request("GET", path, params=query, headers=known), _NO_RETRY)
+        unchanged = response.status_code == NOT_MODIFIED
+        content = None if unchanged else self._answer(response)
+        return Polled(content, response.headers.get("etag"), response.headers.get("date"))
+
+    def _send(self, request: httpx.Request, backoff: Backoff) -> httpx.Response:
 
         def attempt() -> httpx.Response:
             self.calls += 1
@@ -85,17 +108,13 @@ class Http:
             return response
 
         try:
-            response = retry(
-                attempt,
-                BACKOFF if idempotent else _NO_RETRY,
-                on=(httpx.TransportError, _TemporaryFailure),
-                retry_after=_retry_after,
+            return retry(
+                attempt, backoff, on=(httpx.TransportError, _TemporaryFailure), retry_after=_retry_after
             )
         except _TemporaryFailure as failure:
-            response = failure.response
+            return failure.response
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
-        return response.status_code, self._answer(response)
 
     def _answer(self, response: httpx.Response) -> Any:
         try:

@@ -14,9 +14,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from shardmill.client.errors import BadAnswer, BadName, Invalid
 from shardmill.client.http import Http
-from shardmill.model.base import Answer, Name, Time, Trigger, from_ms, to_ms
+from shardmill.model.base import Answer, Name, Time, Trigger
 from shardmill.model.fault import fault
 from shardmill.model.job import Job
+from shardmill.model.timestamps import from_ms, to_ms
 
 T = TypeVar("T", bound=Answer)
 
@@ -104,6 +105,20 @@ def time_text(moment: datetime | str, field: str) -> str:
     except ValidationError as error:
         faults = [fault((field,), "bad-time", error.errors()[0]["msg"])]
         raise Invalid("the request is not valid", code="invalid-request", faults=faults) from None
+
+
+def step_overrides(
+    params: Mapping[str, Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The `steps` of a JobRequest from the parameters and the other fields of each step, by name."""
+    return [
+        {
+            "stepName": name,
+            **({"params": dict(params[name])} if name in params else {}),
+            **others.get(name, {}),
+        }
+        for name in dict.fromkeys([*params, *others])
+    ]
 
 
 def new_trigger() -> str:

@@ -21,7 +21,8 @@ from shardmill.client.requests import (
     schedules_path,
     time_text,
 )
-from shardmill.model.time.schedule import Backfill, SavedSchedule, Schedule, When
+from shardmill.model.time.backfill import Backfill
+from shardmill.model.time.schedule import SavedSchedule, Schedule, UpcomingTimes, When
 
 ScheduleDocument = Mapping[str, Any] | Schedule | str | Path
 
@@ -32,14 +33,20 @@ class ScheduleFields(TypedDict, total=False):
     status: Literal[0, 1]
     cron: str | None
     every_seconds: int | None
+    every_months: int | None
+    delay_seconds: int | None
     at: datetime | str | None
+    times: Sequence[datetime | str]
     timezone: str
     start_date: date | str | None
     end_date: date | str | None
+    max_times: int | None
     overlap: Literal["allow", "skip", "queue", "replace"]
     catch_up: Literal["none", "latest", "all"]
     max_lateness_seconds: int | None
     params: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]]
+    priority: int | None
     trigger_format: str | None
 
 
@@ -92,8 +99,14 @@ class ScheduleCalls(Calls):
         self, job_name: str, schedule_id: str, count: int = 10, after: datetime | str | None = None
     ) -> list[When]:
         """The next times of a schedule, even if it is off, after now or after `after`."""
+        return self.upcoming(job_name, schedule_id, count, after).items
+
+    def upcoming(
+        self, job_name: str, schedule_id: str, count: int = 10, after: datetime | str | None = None
+    ) -> UpcomingTimes:
+        """The same times, with the meaning of the schedule in words."""
         query = {"count": count, "from": None if after is None else time_text(after, "from")}
-        return self._page(When, f"{schedule_path(job_name, schedule_id)}/next", query)[0]
+        return read(UpcomingTimes, self._http.get(f"{schedule_path(job_name, schedule_id)}/next", query))
 
     def fire(
         self,
@@ -183,4 +196,6 @@ def _json_value(value: object, field: str) -> object:
         return time_text(value, to_camel(field))
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_json_value(each, field) for each in value]
     return dict(value) if isinstance(value, Mapping) else value

@@ -8,7 +8,8 @@ from contextlib import suppress
 from shardmill.client.errors import NotFound
 from shardmill.client.requests import Calls, group_path, may_be_worker_id, read, worker_path
 from shardmill.model.definition.field_types import StepType
-from shardmill.model.worker import GroupKind, Worker, WorkerGroup, WorkerStatus
+from shardmill.model.groups.group import GroupKind, WorkerGroup
+from shardmill.model.worker import Worker, WorkerStatus
 
 
 class WorkerCalls(Calls):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from shardmill.aws.secrets import SecretUnavailable
+from shardmill.engine.access.errors import Forbidden
+from shardmill.engine.access.visible import Visible
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
     DefinitionInUse,
@@ -13,9 +17,13 @@ from shardmill.engine.errors import (
     TooLarge,
 )
 from shardmill.engine.mill import Mill
+from shardmill.engine.private_values import open_definition, seal_definition
+from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor, suspended_by
-from shardmill.model.definition.fields import JobDefine, JobEdge, JobGraph, JobNode
+from shardmill.model.definition.answers import JobEdge, JobGraph, JobNode
+from shardmill.model.definition.fields import JobDefine
 from shardmill.model.definition.masked_values import has_masks, keep_masked_values
+from shardmill.model.definition.private_values import sealed_faults
 from shardmill.model.definition.validation import check_definition, stored_document
 from shardmill.model.fault import Fault, fault
 from shardmill.store.definitions import (
@@ -24,6 +32,7 @@ from shardmill.store.definitions import (
     Expected,
     VersionConflict,
     VersionMismatch,
+    named_groups,
 )
 
 MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is limited to 6 MB
@@ -39,14 +48,18 @@ def save(
     if not define:
         raise invalid(faults)
     stored = stored_document(define)
+    _check_scope(mill, define, stored, actor)
+    if found := sealed_faults(stored):
+        raise invalid(found)
     if len(define.model_dump_json()) > MAX_RESPONSE_BYTES:
         raise TooLarge(
             f"the definition with its defaults is larger than {MAX_RESPONSE_BYTES} bytes; split it"
         )
+    stored = seal_definition(mill, job_name, stored)
     attempts = Attempts(f"the definition {job_name!r}", _TRIES)
     while True:
         attempts.begin()
-        graph = _check_cycles(mill, define)
+        graph = _check_cycles(mill, define, actor)
         try:
             return mill.definitions.save(
                 job_name, stored, user=actor.name, now=now, expected=expected, graph=graph
@@ -59,12 +72,34 @@ def save(
             raise TooLarge(str(error.__doc__)) from error
 
 
-def validate(mill: Mill, document: object) -> tuple[JobDefine | None, list[Fault]]:
+def _check_scope(mill: Mill, define: JobDefine, stored: dict[str, Any], actor: Actor) -> None:
+    """Raise Forbidden if an actor may not define this, or faults for dependencies that it may not see."""
+    if not actor.limited("define"):
+        return
+    if not actor.may("define", Work(define.job_name, define.app_name or "", named_groups(stored))):
+        raise Forbidden(
+            "the token has no scope 'define' for a definition of this name, application and worker groups"
+        )
+    parents = {each.job_name for each in define.dependencies} - {define.job_name}
+    seen = Visible(mill, actor, "define").definitions(parents) | Visible(mill, actor).definitions(parents)
+    faults = [
+        fault(("dependencies", at, "jobName"), "unknown-definition", "the token may read no such definition")
+        for at, each in enumerate(define.dependencies)
+        if each.job_name in parents - seen
+    ]
+    if faults:
+        raise invalid(faults)
+
+
+def validate(mill: Mill, document: object, visible: Visible) -> tuple[JobDefine | None, list[Fault]]:
     """Check a document as `save` does, without saving it."""
     job_name = document.get("jobName") if isinstance(document, dict) else None
-    if isinstance(job_name, str):
+    if isinstance(job_name, str) and visible.definition(job_name):
         document = _with_kept_values(mill, job_name, document)
-    return check_definition(document)
+    define, faults = check_definition(document)
+    if define and (found := sealed_faults(stored_document(define))):
+        return None, found
+    return define, faults
 
 
 def _with_kept_values(mill: Mill, job_name: str, document: object) -> object:
@@ -74,12 +109,13 @@ def _with_kept_values(mill: Mill, job_name: str, document: object) -> object:
     version = document.get("version")
     try:
         saved = read(mill, job_name, version if type(version) is int else None)
-    except DefinitionNotFound:
+        values = open_definition(mill, job_name, saved.document)
+    except (DefinitionNotFound, SecretUnavailable):
         return document
-    return keep_masked_values(document, saved.document)
+    return keep_masked_values(document, values)
 
 
-def _check_cycles(mill: Mill, define: JobDefine) -> int | None:
+def _check_cycles(mill: Mill, define: JobDefine, actor: Actor) -> int | None:
     """Check the dependencies for cycles; return the revision of the graph that was checked, if any."""
     if not define.dependencies:
         return None
@@ -91,7 +127,9 @@ def _check_cycles(mill: Mill, define: JobDefine) -> int | None:
             continue  # a job may depend on its own earlier runs
         cycle = _cycle(mill, define.job_name, dependency.job_name)
         if cycle:
-            message = f"the dependencies form a cycle: {' -> '.join(cycle)}"
+            seen = Visible(mill, actor).definitions(cycle) | {define.job_name, dependency.job_name}
+            path = " -> ".join(name if name in seen else "..." for name in cycle)
+            message = f"the dependencies form a cycle: {path}"
             faults.append(fault(("dependencies", at, "jobName"), "cyclic-jobs", message))
     if faults:
         raise invalid(faults)
@@ -140,7 +178,7 @@ def read(mill: Mill, job_name: str, version: int | None = None) -> Definition:
     return replace(older, suspended=saved.suspended)
 
 
-def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
+def delete(mill: Mill, job_name: str, visible: Visible, *, expected: Expected = None) -> None:
     """Delete a definition. Raises DefinitionInUse if another depends on it or a schedule starts it."""
     attempts = Attempts(f"the definition {job_name!r}", _TRIES)
     while True:
@@ -149,7 +187,7 @@ def delete(mill: Mill, job_name: str, *, expected: Expected = None) -> None:
         if expected not in (None, "any", newest.version):
             raise _version_mismatch(job_name, newest.version)
         use = mill.definitions.usage(job_name)
-        _check_unused(mill, job_name)
+        _check_unused(mill, job_name, visible)
         parents = {each["jobName"] for each in newest.document.get("dependencies", ())}
         try:
             return mill.definitions.delete(job_name, version=newest.version, parents=sorted(parents), use=use)
@@ -174,11 +212,14 @@ def _set_suspended(mill: Mill, job_name: str, reason: str | None, now: int) -> D
     return saved
 
 
-def _check_unused(mill: Mill, job_name: str) -> None:
+def _check_unused(mill: Mill, job_name: str, visible: Visible) -> None:
+    """Raise DefinitionInUse; it names only definitions that the caller may see."""
     children = [name for name in mill.definitions.children(job_name) if name != job_name]
     if children:
+        seen = sorted(visible.definitions(children))
+        others = ["definitions that the token may not read"] if len(seen) < len(children) else []
         raise DefinitionInUse(
-            f"definition {job_name!r} is a dependency of {', '.join(sorted(children))}; "
+            f"definition {job_name!r} is a dependency of {', '.join([*seen, *others])}; "
             "remove the dependency first"
         )
     schedules = [row.id for row in mill.schedules.of_job(job_name)]
@@ -188,13 +229,18 @@ def _check_unused(mill: Mill, job_name: str) -> None:
         )
 
 
-def graph(mill: Mill) -> JobGraph:
-    """Return all definitions with their schedules, and the dependencies between them."""
-    listed = {row.job_name: row for row in mill.definitions.page(after=None, limit=GRAPH_LIMIT)}
+def graph(mill: Mill, visible: Visible) -> JobGraph:
+    """Return the definitions that the caller may see, their schedules, and the dependencies between them.
+
+    The parents that a visible definition names are part of its document, so they are listed too.
+    """
+    rows = mill.definitions.page(after=None, limit=GRAPH_LIMIT)
+    listed = {row.job_name: row for row in rows if visible.listed(row)}
     edges = [JobEdge(parent=parent, child=row.job_name) for row in listed.values() for parent in row.parents]
     schedules: dict[str, list[str]] = {}
     for row in mill.schedules.page(after=None, limit=GRAPH_LIMIT):
-        schedules.setdefault(row.job_name, []).append(row.id)
+        if visible.all or row.job_name in listed:
+            schedules.setdefault(row.job_name, []).append(row.id)
     names = {*listed, *(edge.parent for edge in edges)}
     return JobGraph(
         nodes=[

@@ -6,19 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from shardmill.aws.observability import logger
-from shardmill.engine.errors import DefinitionSuspended, MillError, TriggerTaken
-from shardmill.engine.jobs import dependencies
-from shardmill.engine.jobs.submit import submit
+from shardmill.engine.errors import DefinitionSuspended
+from shardmill.engine.jobs import children, dependencies
 from shardmill.engine.mill import Mill
-from shardmill.engine.running.finish import SCHEMA_VERSION
-from shardmill.model.actor import Actor
-from shardmill.model.base import MAX_NAME, from_ms
-from shardmill.model.errors import Transient
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
-
-TRIGGER = "%Y%m%dT%H%M%SZ"
-CHILD_REFUSED = "Child Refused"
 
 NewId = Callable[[], str]
 
@@ -32,25 +24,32 @@ def job_ended(mill: Mill, job_id: str, run: int, now: int, new_id: NewId) -> boo
     return True
 
 
+def complete_end(mill: Mill, job: JobRow, now: int, new_id: NewId) -> JobRow:
+    """Notify the dependents of a Job before it is deleted or run again: its event may arrive only later.
+
+    Returns the Job as it is then.
+    """
+    if not job.state.ended or not job.heirs_pending:
+        return job
+    notify_dependents(mill, job, now, new_id)
+    return mill.jobs.get(job.id) or job
+
+
+def delete_job(mill: Mill, job: JobRow, actor: str, now: int, new_id: NewId, *, full: bool) -> None:
+    """Delete a Job; what depends on its end goes on."""
+    from shardmill.engine.control.delete import delete  # few requests and no events need it
+
+    delete(mill, complete_end(mill, job, now, new_id), actor, now, full=full)
+    if job.renews and not job.state.ended:
+        _continue_schedule(mill, job, now, new_id)  # the deletion ended the Job
+
+
 def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
     """Notify everything that depends on the end of a Job; idempotent.
 
     Each notification is tried even if another one fails. After a failure the next tick repeats all of them.
     """
-    notifications: list[Callable[[], object]] = []
-    waiting = dict.fromkeys(mill.runs.waiting_for(job.job_name, job.moment))
-    for child in mill.jobs.by_id(waiting).values() if waiting else ():
-        notifications.append(
-            partial(dependencies.check_dependencies, mill, child, now)
-            if child.unmet
-            else partial(mill.runs.delete_edges, child)
-        )
-    if job.state is JobState.SUCCESS:
-        for name in mill.definitions.children(job.job_name):
-            if name != job.job_name:
-                notifications.append(partial(_start_child, mill, job, name, now, new_id))
-    if job.backfill:
-        notifications.append(partial(_advance_backfill, mill, job, now, new_id))
+    notifications = _notifications(mill, job, now, new_id)
     failed = 0
     for notify in notifications:
         try:
@@ -65,50 +64,37 @@ def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
         mill.jobs.dependents_notified(job)
 
 
-def _advance_backfill(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
-    from shardmill.engine.schedules import backfill  # imports cron, which most Jobs do not need
-
-    backfill.advance(mill, (job.job_name, job.schedule_id, job.backfill), now, new_id)
-
-
-def _start_child(mill: Mill, parent: JobRow, name: str, now: int, new_id: NewId) -> None:
-    """Submit the child Job for the parent's dataTime, unless it exists; it may wait for other parents."""
-    if next(mill.schedules.of_job(name), None) or any(
-        mill.runs.between(name, parent.moment, parent.moment + 1)
-    ):
-        return
-    moment = from_ms(parent.moment)
-    trigger = moment.strftime(TRIGGER)
-    if parent.moment % 1000:
-        trigger += f"-{parent.moment % 1000:03d}"
-    for candidate in (trigger, f"{trigger}-after-{parent.job_name}"[:MAX_NAME]):
-        request = {"jobName": name, "trigger": candidate, "dataTime": moment.isoformat()}
-        try:
-            submit(mill, request, Actor(parent.submit_user), now=now, new_id=new_id)
-        except TriggerTaken:
-            continue  # by a Job with another dataTime
-        except (Transient, DefinitionSuspended):
-            raise  # the next tick will retry
-        except MillError as error:
-            # A retry would be rejected again, and there is no caller to report this to.
-            mill.bus.publish_best_effort(CHILD_REFUSED, _refusal(parent, name, error))
-            extra = {
-                "action": "start-dependent",
-                "jobName": name,
-                "parentId": parent.id,
-                "code": error.code,
-            }
-            logger.warning(f"child job rejected; it will not start: {error}", extra=extra)
-        return
+def _notifications(mill: Mill, job: JobRow, now: int, new_id: NewId) -> list[Callable[[], object]]:
+    notifications: list[Callable[[], object]] = []
+    if job.with_dependents:
+        notifications.append(partial(_take_dependents_along, mill, job, now))
+    waiting = dict.fromkeys(mill.runs.waiting_for(job.job_name, job.moment))
+    for child in mill.jobs.by_id(waiting).values() if waiting else ():
+        notifications.append(
+            partial(dependencies.check_dependencies, mill, child, now)
+            if child.unmet
+            else partial(mill.runs.delete_edges, child)
+        )
+    if job.state is JobState.SUCCESS:
+        for name in mill.definitions.children(job.job_name):
+            if name != job.job_name:
+                notifications.append(partial(children.start_child, mill, job, name, now, new_id))
+    if job.backfill or job.renews:
+        notifications.append(partial(_continue_schedule, mill, job, now, new_id))
+    return notifications
 
 
-def _refusal(parent: JobRow, name: str, error: MillError) -> dict[str, object]:
-    return {
-        "schemaVersion": SCHEMA_VERSION,
-        "jobName": name,
-        "parentJobName": parent.job_name,
-        "parentTrigger": parent.trigger,
-        "dataTime": from_ms(parent.moment).isoformat(),
-        "code": error.code,
-        "reason": str(error)[:1000],
-    }
+def _take_dependents_along(mill: Mill, job: JobRow, now: int) -> None:
+    from shardmill.engine.control import dependents  # after a crash of the rerun, which few Jobs have
+
+    dependents.take_dependents_along(mill, job, now)
+
+
+def _continue_schedule(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
+    """Advance the backfill of a Job, or set the next time of a schedule with a fixed delay."""
+    from shardmill.engine.schedules import backfill, fixed_delay  # import cron, which most Jobs do not need
+
+    if job.backfill:
+        backfill.advance(mill, (job.job_name, job.schedule_id, job.backfill), now, new_id)
+    else:
+        fixed_delay.job_ended(mill, job, now)

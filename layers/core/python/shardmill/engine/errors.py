@@ -160,6 +160,12 @@ class Overlap(Conflict):
     code = "overlap"
 
 
+class AliveInstance(Conflict):
+    """The definition has `uniqueAliveInstance`, and a Job of it has not ended."""
+
+    code = "alive-instance"
+
+
 class TriggerTaken(Conflict):
     code = "trigger-taken"
 
@@ -276,14 +282,6 @@ class Busy(MillError, Transient):
 
 class Internal(MillError):
     code = "internal-error"
-
-
-class Unauthorized(MillError):
-    code = "unauthorized"
-
-    def __init__(self) -> None:
-        super().__init__("no valid token; send the header `Authorization: Bearer <token>`")
-        self.headers = {"www-authenticate": "Bearer"}
 
 
 class BadRequest(MillError):

@@ -12,17 +12,25 @@ from shardmill.aws.bus import Bus
 from shardmill.aws.files import Files
 from shardmill.aws.machines import Machines
 from shardmill.aws.queues import Queues
+from shardmill.aws.sealing import Sealer
 from shardmill.aws.settings import Settings
 from shardmill.store import keys
+from shardmill.store.access.tokens import Tokens
+from shardmill.store.awe.jobs import AweJobs
+from shardmill.store.awe.nodes import Nodes
+from shardmill.store.awe.server import ServerIdentities
+from shardmill.store.child_starts import ChildStarts
 from shardmill.store.definitions import Definitions
 from shardmill.store.due.deadlines import Deadlines
 from shardmill.store.due.watches import Watches
 from shardmill.store.groups import Groups
 from shardmill.store.job_numbers import JobNumbers
 from shardmill.store.jobs import Jobs
+from shardmill.store.operations.dead_letters import DeadLetters
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 from shardmill.store.runs import Runs
 from shardmill.store.schedules import Schedules
+from shardmill.store.secrets.data_tokens import DataTokens
 from shardmill.store.shards import Shards
 from shardmill.store.slots import Slots
 from shardmill.store.table import Table
@@ -31,9 +39,14 @@ from shardmill.store.workers import Workers
 RECHECK_MS = 60_000
 """How long the tick waits before it checks a Job again."""
 
+AHEAD_MS = 90_000
+"""How far the tick looks ahead for schedules: a minute, and half a minute because ticks come irregularly."""
+
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 5_000
 WORKER_CACHE_MS = 3_000
+EMPTY_QUEUE_MS = 1_000
+OWNER_CACHE_MS = 60_000
 _MAX_CACHED = 2_000
 
 MembersPage = tuple[str, str, str]
@@ -43,12 +56,14 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mill:
     settings: Settings
     definitions: Definitions
     jobs: Jobs
     job_numbers: JobNumbers
+    data_tokens: DataTokens
+    sealer: Sealer
     deadlines: Deadlines
     watches: Watches
     shards: Shards
@@ -57,6 +72,12 @@ class Mill:
     slots: Slots
     schedules: Schedules
     runs: Runs
+    child_starts: ChildStarts
+    dead_letters: DeadLetters
+    tokens: Tokens
+    awe_servers: ServerIdentities
+    awe_jobs: AweJobs
+    nodes: Nodes
     queues: Queues
     machines: Machines
     bus: Bus
@@ -64,6 +85,10 @@ class Mill:
     recent_steps: TtlCache[tuple[str, int, int], StepRow]
     recent_groups: TtlCache[str, GroupRow]
     recent_workers: TtlCache[MembersPage, tuple[Sequence[WorkerRow], str]]
+    worker_owners: TtlCache[str, tuple[str, Sequence[str]]]
+    """The token that registered a worker, and its groups."""
+    empty_queues: TtlCache[str, bool]
+    """The queues without a message a moment ago."""
 
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
@@ -73,6 +98,8 @@ class Mill:
             definitions=Definitions(table),
             jobs=Jobs(table),
             job_numbers=JobNumbers(table),
+            data_tokens=DataTokens(table),
+            sealer=Sealer(settings),
             deadlines=Deadlines(table),
             watches=Watches(table),
             shards=Shards(table),
@@ -81,6 +108,12 @@ class Mill:
             slots=Slots(table),
             schedules=Schedules(table),
             runs=Runs(table),
+            child_starts=ChildStarts(table),
+            dead_letters=DeadLetters(table),
+            tokens=Tokens(table),
+            awe_servers=ServerIdentities(table),
+            awe_jobs=AweJobs(table),
+            nodes=Nodes(table),
             queues=Queues(clients.sqs(), settings.dead_queue),
             machines=Machines(clients.stepfunctions(), settings.job_machine, settings.step_machine),
             bus=Bus(clients.events(), settings.bus),
@@ -88,6 +121,8 @@ class Mill:
             recent_steps=TtlCache(STEP_CACHE_MS),
             recent_groups=TtlCache(GROUP_CACHE_MS),
             recent_workers=TtlCache(WORKER_CACHE_MS),
+            worker_owners=TtlCache(OWNER_CACHE_MS),
+            empty_queues=TtlCache(EMPTY_QUEUE_MS),
         )
 
     def forget_workers(self, groups: Iterable[str]) -> None:
@@ -133,6 +168,10 @@ class TtlCache(Generic[K, V]):
         kept = self._rows.get(key)
         if kept and kept[1] is old:
             self._rows[key] = (kept[0], new)
+
+    def put(self, key: K, row: V, now: int) -> None:
+        self.discard(key)
+        self.get([key], lambda _: {key: row}, now)
 
     def discard(self, key: K) -> None:
         self._rows.pop(key, None)

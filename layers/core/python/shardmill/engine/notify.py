@@ -13,12 +13,14 @@ from typing import Any, Protocol
 from shardmill.aws import clients
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import Message
-from shardmill.aws.secrets import Secrets, SecretUnavailable
+from shardmill.aws.secrets import SecretUnavailable
 from shardmill.aws.topics import Topics
 from shardmill.engine.mill import Mill
+from shardmill.engine.private_values import open_private, resolve
 from shardmill.model.cloudevent import cloudevent, encoded, signed_headers
-from shardmill.model.notify import Notice, Webhook, occasion_of
-from shardmill.model.states import JobState
+from shardmill.model.notify import Notice, Webhook
+from shardmill.model.secrets.secret import is_reference
+from shardmill.model.states import JobState, occasion_of
 
 MAX_ATTEMPTS = 12
 FIRST_DELAY_SECONDS = 10
@@ -91,23 +93,29 @@ def _expand(mill: Mill, kind: str, detail: Mapping[str, Any]) -> None:
     occasion = occasion_of(kind, JobState(detail["state"]))
     bodies = [
         json.dumps({"notice": number, "occasion": occasion, "kind": kind, "detail": detail})
-        for number, notice in enumerate(_notices(mill, detail))
+        for number, notice in enumerate(_notices(_document(mill, detail)))
         if occasion in notice.on
     ]
     mill.queues.send_texts(mill.settings.notify_queue, bodies)
 
 
-def _notices(mill: Mill, detail: Mapping[str, Any]) -> list[Notice]:
+def _document(mill: Mill, detail: Mapping[str, Any]) -> Mapping[str, Any]:
     saved = mill.definitions.version(detail["jobName"], detail["definitionVersion"])
-    return [Notice.model_validate(each) for each in saved.document.get("notify", ())] if saved else []
+    return saved.document if saved else {}
+
+
+def _notices(document: Mapping[str, Any]) -> list[Notice]:
+    return [Notice.model_validate(each) for each in document.get("notify", ())]
 
 
 def _send(mill: Mill, body: Mapping[str, Any], post: Post, now: int) -> None:
     detail = body["detail"]
-    notice = _notices(mill, detail)[body["notice"]]
+    document = _document(mill, detail)
+    notice = _notices(document)[body["notice"]]
     event = cloudevent(mill.settings.stack, body["kind"], detail)
     if notice.webhook:
-        _send_to_webhook(mill, notice.webhook, event, post, now)
+        key = _signing_key(mill, notice.webhook.secret, document)
+        _send_to_webhook(mill, notice.webhook, key, event, post, now)
     elif notice.sns:
         subject = f"{body['kind']}: {detail['jobName']}/{detail['trigger']} is {detail['state']}"
         attributes = {"jobName": detail["jobName"], "state": detail["state"], "kind": body["occasion"]}
@@ -116,7 +124,15 @@ def _send(mill: Mill, body: Mapping[str, Any], post: Post, now: int) -> None:
     logger.info("notification delivered", extra=extra)
 
 
-def _send_to_webhook(mill: Mill, webhook: Webhook, event: Mapping[str, Any], post: Post, now: int) -> None:
+def _signing_key(mill: Mill, secret: str, document: Mapping[str, Any]) -> str:
+    if is_reference(secret):
+        return resolve(mill, secret, document.get("appName") or "")
+    return open_private(mill, document["jobName"], secret)
+
+
+def _send_to_webhook(
+    mill: Mill, webhook: Webhook, key: str, event: Mapping[str, Any], post: Post, now: int
+) -> None:
     body = encoded(event)
-    headers = signed_headers(Secrets().resolve(webhook.secret), event["id"], now // 1000, body)
+    headers = signed_headers(key, event["id"], now // 1000, body)
     post(webhook.url, headers, body, loopback=mill.settings.notify_loopback)

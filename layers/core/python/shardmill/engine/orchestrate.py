@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shardmill.engine.jobs import plan
+from shardmill.engine.continuation import Budget
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import close_step, finish, open_step
 from shardmill.engine.running.open_ahead import StepOpener
@@ -17,7 +17,9 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
     job_id, run = event["jobId"], event["run"]
     action = event["action"]
     if action == "plan":
-        return {"planned": plan.plan(mill, job_id, run, now)}
+        from shardmill.engine.jobs.plan import plan  # no other action needs the models of definitions
+
+        return {"planned": plan(mill, job_id, run, now, Budget.of_slice())}
     if action == "fail":
         cause = cause_of(event["error"])
         if "step" in event:

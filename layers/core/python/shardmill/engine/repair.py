@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.machines import parse_execution_name
 from shardmill.aws.observability import logger
+from shardmill.engine.continuation import Budget, continue_soon, publish_due
 from shardmill.engine.control import delete
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.mill import RECHECK_MS, Mill
@@ -29,7 +30,6 @@ from shardmill.store.rows import JobRow
 CHUNK = 100
 """Jobs that one invocation repairs; the tick passes on those beyond the first chunk."""
 MAX_PER_TICK = 100 * CHUNK
-JOBS_DUE = "Jobs Due"
 _LEAST_LOOKUPS = 15
 _READ_AHEAD = 25
 _WATCHED = (JobState.WAITING, *watch.RUNS)
@@ -38,18 +38,15 @@ _WATCHED = (JobState.WAITING, *watch.RUNS)
 def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
     """Repair the first chunk of the Jobs that are due, and pass on the others to further invocations."""
     due = mill.watches.due(now, limit=MAX_PER_TICK)
-    passed_on = 0
-    for at in range(CHUNK, len(due), CHUNK):
-        chunk = due[at : at + CHUNK]
-        mill.bus.publish(JOBS_DUE, {"stack": mill.settings.stack, "now": now, "due": chunk})
-        passed_on += len(chunk)
+    others = [due[at : at + CHUNK] for at in range(CHUNK, len(due), CHUNK)]
+    passed_on = sum(map(len, others)) if publish_due(mill, others, now) else 0
     return repair_all(mill, due[:CHUNK], now, new_id) | {"passedOn": passed_on}
 
 
-def repair_listed(mill: Mill, detail: dict[str, Any], new_id: Callable[[], str]) -> dict[str, int]:
-    """Repair the Jobs of an event from `repair_due_jobs`, as of the time of that tick."""
+def repair_listed(mill: Mill, detail: dict[str, Any], now: int, new_id: Callable[[], str]) -> dict[str, int]:
+    """Repair the Jobs of an event that passed them on, as of the later of its time and theirs."""
     due = [Due(seen, job_id, watched) for seen, job_id, watched in detail["due"]]
-    return repair_all(mill, due, detail["now"], new_id)
+    return repair_all(mill, due, max(now, detail["now"]), new_id)
 
 
 def repair_all(mill: Mill, due: Sequence[Due], now: int, new_id: Callable[[], str]) -> dict[str, int]:
@@ -62,7 +59,8 @@ def repair_all(mill: Mill, due: Sequence[Due], now: int, new_id: Callable[[], st
         for each in chunk:
             job, row = jobs.get(each.job_id), watches.get(each.job_id)
             try:
-                checked += _look(mill, each, job, row, now, new_id, lookups)
+                budget = Budget.of_slice(len(due))
+                checked += _look(mill, each, job, row, now, new_id, lookups, budget)
             except Exception:
                 # A failing Job must not stop the repair of the others.
                 extra = {"action": "repair", "jobId": each.job_id}
@@ -87,6 +85,7 @@ def _look(
     now: int,
     new_id: Callable[[], str],
     lookups: Lookups,
+    budget: Budget,
 ) -> bool:
     """Repair a Job of which a row is due; False if another tick was faster."""
     watched = job is not None and job.state in _WATCHED and not job.event_pending
@@ -94,7 +93,7 @@ def _look(
         take = mill.watches.begin if watched else mill.watches.postpone_job
         if not take(due.job_id, seen=due.seen, due=now + RECHECK_MS):
             return False
-        repair(mill, due.job_id, now, new_id, lookups)
+        repair(mill, due.job_id, now, new_id, lookups, budget)
         return True
     if not row or row.da != due.seen:
         return False
@@ -102,49 +101,70 @@ def _look(
         mill.watches.end(due.job_id, seen=due.seen)
         return False
     if job.state in watch.RUNS:
-        return watch.look(mill, job, row, now, lookups)
+        return watch.look(mill, job, row, now, lookups, budget)
     again = now + watch.interval(job.update_time, now)
     if job.unmet and job.expires is not None:
         again = min(again, max(job.expires, now + 1))
+    if job.unmet and job.not_before is not None and job.not_before > now:
+        again = min(again, job.not_before)
     if not mill.watches.postpone(job.id, seen=row.da, due=again):
         return False
-    repair(mill, job.id, now, new_id, lookups)
+    repair(mill, job.id, now, new_id, lookups, budget)
     return True
 
 
 def repair(
-    mill: Mill, job_id: str, now: int, new_id: Callable[[], str], lookups: Lookups | None = None
+    mill: Mill,
+    job_id: str,
+    now: int,
+    new_id: Callable[[], str],
+    lookups: Lookups | None = None,
+    budget: Budget | None = None,
 ) -> None:
-    """Repeat what is missing for a Job's present state; idempotent."""
+    """Repeat what is missing for a Job's present state, as far as the budget allows; idempotent."""
     job = mill.jobs.get(job_id)
     if not job:
         return
+    budget = budget or Budget()
     if job.event_pending:
-        if job.state is JobState.SUSPENDED:
-            park.park(mill, job, now)
+        # A suspension or a kill is not complete yet.
+        suspended = job.state is JobState.SUSPENDED
+        if park.park(mill, job, now, budget) if suspended else kill.end_steps(mill, job, ENGINE, now, budget):
+            announce(mill, job, now)
         else:
-            kill.end_steps(mill, job, ENGINE, now)  # a kill may have crashed after its first write
-        announce(mill, job, now)
+            continue_soon(mill, job.id, now)
     elif job.state.ended:
         if job.heirs_pending:
             from shardmill.engine import downstream  # imports jobs/submit, which few ticks need
 
             downstream.notify_dependents(mill, job, now, new_id)
         else:
-            delete.delete_expired(mill, job, now)
+            delete.continue_deletion(mill, job, now, budget)
     elif job.state in (JobState.INIT, JobState.WAITING):
-        _repair_start(mill, job, now)
+        _repair_start(mill, job, now, budget)
     elif job.state in watch.RUNS:
-        watch.settle(mill, job, recover_run(mill, job, now, lookups), now + RECHECK_MS, now)
+        found = recover_run(mill, job, now, lookups, budget)
+        watch.settle(mill, job, found, now + RECHECK_MS, now)
 
 
-def _repair_start(mill: Mill, job: JobRow, now: int) -> None:
+def _repair_start(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:
     if job.unmet:
+        if job.files_pending:
+            from shardmill.engine.jobs.plan import copy_files  # few ticks need it
+
+            if not copy_files(mill, job, now):
+                return
+        if job.rerun_with:
+            mill.runs.add_edges(job)  # a crash after the rerun's write may have left them out
         dependencies.check_dependencies(mill, job, now)
         return
     if job.replaces:
-        kill.kill_replaced(mill, job, now)
-    if job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
+        kill.kill_replaced(mill, job, now, budget)
+    if job.planning:
+        from shardmill.engine.jobs.plan import plan  # few ticks need it
+
+        plan(mill, job.id, job.run, now, budget)
+    elif job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
         concurrency.recheck(mill, job, now)
     else:
         mill.machines.start_job(job.id, job.run)

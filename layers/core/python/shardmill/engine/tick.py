@@ -3,43 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from shardmill.aws.observability import logger
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import AHEAD_MS, Mill
 from shardmill.engine.repair import repair_due_jobs
 
 NewId = Callable[[], str]
+Clock = Callable[[], int]
+Part = Callable[[Mill, int, NewId], dict[str, int]]
 
 
-def tick(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
-    """Run all parts of the tick, each even if another one fails, and return their counts."""
+def tick(mill: Mill, now: int, new_id: NewId, clock: Clock | None = None) -> dict[str, int]:
+    """Run all parts of the tick, each even if another one fails, and return their counts.
+
+    `now`: the time of the tick. `clock`: the current time, for messages with a delay; `now` unless given.
+    """
     result = {
         "due": 0,
         "handed": 0,
         "fired": 0,
         "notFired": 0,
+        "lag": 0,
         "late": 0,
         "looked": 0,
         "passedOn": 0,
         "failed": 0,
     }
     failed_parts = 0
-    for part in (_fire_schedules, _advance_backfills, _handle_deadlines, repair_due_jobs):
+    parts: dict[str, Part] = {
+        "fire-schedules": partial(_fire_schedules, clock=clock or (lambda: now)),
+        "advance-backfills": _advance_backfills,
+        "handle-deadlines": _handle_deadlines,
+        "repair-due-jobs": repair_due_jobs,
+    }
+    for name, part in parts.items():
         try:
             result |= part(mill, now, new_id)
         except Exception:
-            extra = {"action": "tick", "part": part.__name__}
+            extra = {"action": "tick", "part": name}
             logger.exception("a part of the tick failed; the next tick will retry", extra=extra)
             failed_parts += 1
     return result | {"failed": result["failed"] + failed_parts}
 
 
-def _fire_schedules(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
-    if not next(mill.schedules.due(now), None):
+def _fire_schedules(mill: Mill, now: int, new_id: NewId, clock: Clock) -> dict[str, int]:
+    if not next(mill.schedules.due(now + AHEAD_MS), None):
         return {}
     from shardmill.engine.schedules.due import fire_due
 
-    return fire_due(mill, now, new_id)
+    return fire_due(mill, now, new_id, clock)
 
 
 def _advance_backfills(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:

@@ -142,6 +142,7 @@ class Package:
 
 class Deployer:
     def __init__(self, endpoint: Endpoint) -> None:
+        self._url = endpoint.url
         self._cloudformation: CloudFormationClient = endpoint.client("cloudformation")
         self._s3: S3Client = endpoint.client("s3")
 
@@ -156,20 +157,20 @@ class Deployer:
         keys = self._upload(package)
         template = package.deployable(keys)
         emulator_quirks.concurrency_as_numbers(template, parameters)
-        self._change(json.dumps(template), parameters)
+        self._change(self._upload_template(template), parameters)
         self._wait()
         outputs = self.outputs()
         if outputs is None:
             raise DeployFailed(f"deploying template.yaml failed: {self._reasons()}")
         return outputs
 
-    def _change(self, template: str, parameters: dict[str, str]) -> None:
+    def _change(self, template_url: str, parameters: dict[str, str]) -> None:
         there = self._stack() is not None
         change = self._cloudformation.update_stack if there else self._cloudformation.create_stack
         try:
             change(
                 StackName=STACK,
-                TemplateBody=template,
+                TemplateURL=template_url,
                 Parameters=[{"ParameterKey": key, "ParameterValue": parameters[key]} for key in parameters],
                 Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
             )
@@ -185,6 +186,13 @@ class Deployer:
             keys[name] = f"{name}-{hashlib.sha256(archive).hexdigest()[:16]}.zip"
             self._s3.put_object(Bucket=ARTIFACTS, Key=keys[name], Body=archive)
         return keys
+
+    def _upload_template(self, template: dict[str, Any]) -> str:
+        """Upload the template, which is too large for a request, and return its URL."""
+        body = json.dumps(template).encode()
+        key = f"template-{hashlib.sha256(body).hexdigest()[:16]}.json"
+        self._s3.put_object(Bucket=ARTIFACTS, Key=key, Body=body)
+        return f"{self._url}/{ARTIFACTS}/{key}"
 
     def _stack(self) -> StackTypeDef | None:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import http.client
 import json
 import os
@@ -12,12 +11,13 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from shardmill.client.dev_session import Session
+from shardmill.engine.authorize import hash_of
 from shardmill.local import emulator_quirks
 from shardmill.local.cloud import Cloud, bind
 from shardmill.local.errors import CloudFailed, Refused
@@ -112,6 +112,7 @@ def laptop(
         cleanup.callback(pull_workers.stop)
         pull_workers.start(workers)
         _wait_until_ready(session, cloud)
+        session = replace(session, worker_token=_worker_token(session, folder))
         _resume(cloud)
         if publish:
             cleanup.callback(session.withdraw)
@@ -133,7 +134,7 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
     from shardmill.local import deploy  # slow to import: do it while the emulator starts
 
     token = folder.admin_token()
-    token_hash = hashlib.sha256(token.encode()).hexdigest()
+    token_hash = hash_of(token)
     package = deploy.Package(root)
     version = f"{package.digest}-{token_hash[:16]}"
     cloud.wait_until_up()
@@ -143,9 +144,9 @@ def _deployed(cloud: Cloud, folder: StateFolder, root: Path) -> Session:
         report("deploying template.yaml")
         outputs = deployer.deploy(package, {"AdminTokenHash": token_hash, **PARAMETERS})
         cloud.save()
-    folder.save_deployment(version=version, port=urlsplit(cloud.endpoint).port)
+    folder.save_deployment(version=version, port=urlsplit(cloud.endpoint).port, api=outputs["ApiId"])
     return Session(
-        url=emulator_quirks.local_api_url(cloud.endpoint, outputs["ApiId"]),
+        url=cloud.endpoint,
         token=token,
         aws_endpoint=cloud.endpoint,
         pid=os.getpid(),
@@ -180,11 +181,32 @@ def _wait_until_ready(session: Session, cloud: Cloud) -> None:
     )
 
 
-def _get(session: Session, path: str) -> tuple[int, bytes]:
+def _worker_token(session: Session, folder: StateFolder) -> str:
+    """The token that `shardmill worker` uses on this machine, made again if it is no longer valid."""
+    token = folder.worker_token()
+    if token and _get(session, "/v1/groups", token)[0] == http.HTTPStatus.FORBIDDEN:
+        return token  # it is valid, and may not list groups
+    request = json.dumps({"name": "dev-worker", "scopes": ["worker"]})
+    status, answer = _request(session, "POST", "/v1/tokens", session.token, request)
+    if status != http.HTTPStatus.CREATED:
+        raise CloudFailed(f"cannot create the token of the workers: {status} {answer[:500]!r}")
+    token = str(json.loads(answer)["token"])
+    folder.save_worker_token(token)
+    return token
+
+
+def _get(session: Session, path: str, token: str = "") -> tuple[int, bytes]:
+    return _request(session, "GET", path, token or session.token)
+
+
+def _request(
+    session: Session, method: str, path: str, token: str, body: str | None = None
+) -> tuple[int, bytes]:
     url = urlsplit(session.url)
     connection = http.client.HTTPConnection(url.netloc, timeout=30)
+    headers = {"Authorization": f"Bearer {token}"} | ({"Content-Type": "application/json"} if body else {})
     try:
-        connection.request("GET", url.path + path, headers={"Authorization": f"Bearer {session.token}"})
+        connection.request(method, url.path + path, body, headers)
         response = connection.getresponse()
         return response.status, response.read()
     except OSError as error:

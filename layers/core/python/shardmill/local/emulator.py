@@ -23,6 +23,7 @@ from hypercorn.config import Config
 from shardmill.local import emulator_quirks
 from shardmill.local.control import answering_after, with_commands
 from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE
+from shardmill.local.front import with_front
 from shardmill.local.function_processes import share_processes
 from shardmill.local.journal import Journal
 from shardmill.local.recorded_changes import RecordedChanges
@@ -133,7 +134,7 @@ def main() -> None:
     app._load_persisted_state = state.restore
     served = answering_after(app.app, state.journal.synced)
     served = with_commands(served, {"save": state.snapshots.save, "resume": state.resume})
-    asyncio.run(_run(served, _config(int(sys.argv[1]))))
+    asyncio.run(_run(with_front(served, Path.cwd()), _config(int(sys.argv[1]))))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from shardmill.local.control import API_PREFIX
 from shardmill.local.environment import REGION
 
 START_DELAY = 0.15
@@ -48,11 +47,6 @@ def concurrency_as_numbers(template: dict[str, Any], parameters: Mapping[str, st
         reference = scaling.get("MaximumConcurrency")
         if isinstance(reference, dict):
             scaling["MaximumConcurrency"] = int(parameters[reference["Ref"]])
-
-
-def local_api_url(endpoint: str, api_id: str) -> str:
-    """The API's own URL has a host under `localhost`, which not every resolver knows; this one has a path."""
-    return f"{endpoint}{API_PREFIX}{api_id}"
 
 
 def tick_now(functions: Any, stack: str) -> None:

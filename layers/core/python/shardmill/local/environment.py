@@ -55,3 +55,8 @@ def session_environment(session: Session) -> dict[str, str]:
         **{name: session.outputs[output] for name, output in _SETTINGS.items()},
         **aws_environment(session.aws_endpoint),
     }
+
+
+def worker_environment(session: Session) -> dict[str, str]:
+    """Variables of a worker that uses the AWS APIs, which needs no token."""
+    return {name: value for name, value in session_environment(session).items() if name != "SHARDMILL_TOKEN"}

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-OUTSIDE_LAMBDA = ("__main__", "cli", "client", "local", "web")
+OUTSIDE_LAMBDA = ("__main__", "cli", "client", "local")
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 _UNCHECKED = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little")  # PEP 552
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmill.client.dev_session import DEFAULT_FOLDER, alive, write_private
+from shardmill.engine.authorize import token_from
 from shardmill.local.errors import Refused
 
 STOPPING_SECONDS = 30.0
@@ -69,13 +70,24 @@ class StateFolder:
 
     def admin_token(self) -> str:
         """The deployment's admin token, created once, in a file that only its owner can read."""
-        file = self.path / "admin-token"
-        with contextlib.suppress(FileNotFoundError):
-            if token := file.read_text().strip():
-                return token
-        token = secrets.token_urlsafe(32)
-        write_private(file, token + "\n")
+        token = self._token("admin-token")
+        if not token:
+            token = token_from(secrets.token_bytes(32))
+            write_private(self.path / "admin-token", token + "\n")
         return token
+
+    def worker_token(self) -> str:
+        """The token of workers over HTTP; empty if none was saved."""
+        return self._token("worker-token")
+
+    def save_worker_token(self, token: str) -> None:
+        write_private(self.path / "worker-token", token + "\n")
+
+    def _token(self, name: str) -> str:
+        try:
+            return (self.path / name).read_text().strip()
+        except FileNotFoundError:
+            return ""
 
     def deployment(self) -> dict[str, Any]:
         """The version and port of the last deployment here; empty if there was none."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from shardmill.client.dev_session import Session
 from shardmill.local.child_process import child_command
-from shardmill.local.environment import clean_environment, session_environment
+from shardmill.local.environment import clean_environment, worker_environment
 from shardmill.local.state_folder import StateFolder
 
 SLOTS = 4
@@ -55,7 +55,7 @@ class Workers:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=clean_environment() | session_environment(self.session),
+                env=clean_environment() | worker_environment(self.session),
                 start_new_session=True,
             )
 

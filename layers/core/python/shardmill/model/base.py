@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import (
@@ -28,7 +28,6 @@ _NAME = re.compile(NAME_PATTERN[:-1] + r"\Z")
 _TRIGGER = re.compile(TRIGGER_PATTERN[:-1] + r"\Z")
 _OWN_VALUES = frozenset(("params", "content", "items", "userattr", "output", "attributes"))
 _MAX_LEVELS = 32  # no document has numbers of its own deeper, and a body can be nested beyond the stack
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def whole_numbers(document: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +110,7 @@ def _variable(text: str) -> str:
     return text
 
 
-def _time(value: Any) -> Any:
+def parse_time(value: Any) -> Any:
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -128,21 +127,8 @@ def _time(value: Any) -> Any:
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
-def _rfc3339(moment: datetime) -> str:
+def show_time(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-
-
-def from_ms(milliseconds: int) -> datetime:
-    """Convert milliseconds since 1970 to a time."""
-    return _EPOCH + timedelta(milliseconds=milliseconds)
-
-
-def optional_from_ms(milliseconds: int | None) -> datetime | None:
-    return None if milliseconds is None else from_ms(milliseconds)
-
-
-def to_ms(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 Name = Annotated[
@@ -168,7 +154,7 @@ Retries = Annotated[int, Field(ge=0, le=1_000)]
 
 Time = Annotated[
     datetime,
-    BeforeValidator(_time),
-    PlainSerializer(_rfc3339, return_type=str, when_used="json"),
+    BeforeValidator(parse_time),
+    PlainSerializer(show_time, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]

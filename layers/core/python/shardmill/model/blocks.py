@@ -19,7 +19,7 @@ RANGE_SIZE = 1_000
 MAX_SENT_AT_OPENING = 100
 """A larger window is sent by the state machine, several ranges of tasks at a time."""
 
-_LETTERS = {
+LETTERS = {
     TaskState.READY: "Q",
     TaskState.RUNNING: "R",
     TaskState.SUSPENDED: "P",
@@ -27,7 +27,7 @@ _LETTERS = {
     TaskState.FAILED: "F",
     TaskState.KILLED: "K",
 }
-_STATES = {letter: state for state, letter in _LETTERS.items()}
+_STATES = {letter: state for state, letter in LETTERS.items()}
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -37,6 +37,7 @@ class Shard:
 
     `time`, in milliseconds since 1970, is the earliest start of a READY shard, the time of the lease of a
     RUNNING one, and the start of the last attempt of an ended one. `span` is the duration of that attempt.
+    While a shard waits for its next attempt, `leased` and `ended` are the times of the last one.
     """
 
     state: TaskState = TaskState.READY
@@ -47,6 +48,8 @@ class Shard:
     worker: str = ""
     time: int = 0
     span: int = 0
+    leased: int = 0
+    ended: int = 0
 
     @property
     def worker_id(self) -> str:
@@ -59,17 +62,19 @@ class Shard:
     def encode(self) -> str:
         counts = (self.failures, self.losses, self.rejections)
         parts = [
-            f"{_LETTERS[self.state]}{self.attempt}",
+            f"{LETTERS[self.state]}{self.attempt}",
             ".".join(map(str, counts)) if any(counts) else "",
             self.worker,
             base36(self.time) if self.time else "",
             base36(self.span) if self.span else "",
+            base36(self.leased) if self.leased else "",
+            base36(self.ended) if self.ended else "",
         ]
         return "|".join(parts).rstrip("|")
 
     @classmethod
     def decode(cls, text: str) -> Shard:
-        head, counts, worker, time, span = (text.split("|") + [""] * 4)[:5]
+        head, counts, worker, time, span, leased, ended = (text.split("|") + [""] * 6)[:7]
         failures, losses, rejections = map(int, counts.split(".")) if counts else (0, 0, 0)
         return cls(
             state=_STATES[head[0]],
@@ -80,6 +85,8 @@ class Shard:
             worker=worker,
             time=int(time, 36) if time else 0,
             span=int(span, 36) if span else 0,
+            leased=int(leased, 36) if leased else 0,
+            ended=int(ended, 36) if ended else 0,
         )
 
 
@@ -107,6 +114,11 @@ class Block:
     def items(self) -> Iterator[tuple[int, Shard]]:
         first = self.number * BLOCK_SIZE
         return ((rank, self[rank]) for rank in range(first, first + self.size))
+
+    def touched(self) -> Iterator[tuple[int, Shard]]:
+        """The shards that have a value, by rank."""
+        first = self.number * BLOCK_SIZE
+        return ((first + at, shard) for at, shard in self.shards.items())
 
     @property
     def finished(self) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from shardmill.model.base import to_ms
-from shardmill.model.secret import secret_bytes
+from shardmill.model.secrets.secret import secret_bytes
+from shardmill.model.timestamps import to_ms
 
 CONTENT_TYPE = "application/cloudevents+json"
 

@@ -9,8 +9,12 @@
         │   └── BlockChanged      a shard of a block no longer has the value that was read
         ├── aws.queues
         │   └── SendRefused       SQS rejected part of a batch
+        ├── aws.files
+        │   └── ObjectsKept       S3 did not delete some objects
         ├── aws.bus
         │   └── EventRefused      EventBridge rejected an event
+        ├── engine.access.issuer
+        │   └── IssuerUnavailable the OIDC issuer did not answer, or not as an issuer does
         ├── engine.errors
         │   └── Busy              (also a MillError) a use case lost too many conditional writes in a row
         └── engine.running.close_step

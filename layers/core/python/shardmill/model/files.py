@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
@@ -95,6 +96,30 @@ class File(Model):
     )
 
 
+class RunFile(File):
+    """A file of a step or task; after it has run, with the size of the file itself.
+
+    Of a pattern, size and units are those of all its files together.
+    """
+
+    total_index: Count | None = Field(
+        default=None, description="the number of lines, records or bytes, where they were counted"
+    )
+
+    @classmethod
+    def of(cls, file: File, size: int | None = None, total_index: int | None = None) -> RunFile:
+        """A file with its size, or with the required size if it is not known."""
+        given = {name: getattr(file, name) for name in type(file).model_fields}
+        return cls.model_construct(
+            **given | {"size": file.size if size is None else size, "total_index": total_index}
+        )
+
+
+def declared_files(listed: Iterable[File]) -> list[RunFile]:
+    """Files as their step declares them."""
+    return [RunFile.of(file) for file in listed]
+
+
 class Partition(Model):
     """Splits an input into byte ranges that end at the end of a line or record."""
 
@@ -103,3 +128,11 @@ class Partition(Model):
     total_index: Count | None = None
     max_part_size_mb: Limit | None = None
     options: str | None = None
+    by_units: bool = Field(
+        default=False,
+        description="give tasks equal numbers of lines, records or chunks instead of equal numbers of bytes",
+    )
+    unit_mb: Limit | None = Field(
+        default=None, description="with byUnits: a unit is a chunk of about this many MB"
+    )
+    max_units: Limit | None = Field(default=None, description="with byUnits: the most units of a task")

@@ -1,35 +1,22 @@
-"""Job requests, and jobs with their steps, tasks and attempts."""
+"""Jobs with their steps, tasks and attempts."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, computed_field
+from pydantic import Field, computed_field
 
-from shardmill.model.base import (
-    Answer,
-    Count,
-    Model,
-    Name,
-    Params,
-    Request,
-    Time,
-    Trigger,
-    User,
-    Whole,
-    whole_numbers,
-)
+from shardmill.model.base import Answer, Request, Time
 from shardmill.model.definition.command import MaskedCommand
 from shardmill.model.definition.field_types import StepType
-from shardmill.model.definition.fields import MAX_STEPS, Info, JobDefine
-from shardmill.model.fault import Fault, did_you_mean, fault, faults_of, in_order
-from shardmill.model.files import File, Partition, WorkName
-from shardmill.model.plain_json import plain_faults
+from shardmill.model.definition.fields import Info
+from shardmill.model.files import Partition, RunFile
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.transfers import Stored
 
 # Seed 001 identifies the states of a task by numbers; a suspended one is waiting (1).
 _NUMBERS = {
+    TaskState.WAITING: 1,
     TaskState.SUSPENDED: 1,
     TaskState.READY: 2,
     TaskState.RUNNING: 3,
@@ -37,38 +24,6 @@ _NUMBERS = {
     TaskState.FAILED: 5,
     TaskState.KILLED: 6,
 }
-_MAX_HINTS = 20
-
-
-class StepRequest(Model):
-    """Parameters for one step of the job."""
-
-    step_name: Name
-    params: Params = Field(default_factory=dict)
-
-
-class GivenFile(Model):
-    """A file submitted with a job, for every step that reads a file of that name."""
-
-    name: WorkName
-    upload: str = Field(
-        pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}$", description="the id returned by POST /v1/uploads"
-    )
-    size: Count
-
-
-class JobRequest(Model):
-    """A request to run a definition once."""
-
-    job_name: Name
-    trigger: Trigger | None = None
-    params: Params = Field(default_factory=dict)
-    steps: list[StepRequest] = Field(default_factory=list, max_length=MAX_STEPS)
-    data_time: Time | None = None
-    priority: Whole | None = None
-    execute_user: User | None = None
-    info: Info | None = None
-    files: list[GivenFile] = Field(default_factory=list, max_length=100)
 
 
 class Sharding(Answer):
@@ -99,7 +54,8 @@ class Attempt(Answer):
     end_time: Time | None = None
     exit_code: int | None = None
     reason: str | None = Field(
-        default=None, description="failed, lost, timed-out, rejected or discarded; absent for a success"
+        default=None,
+        description="failed, lost, timed-out, rejected, discarded or returned; absent for a success",
     )
     message: str | None = Field(default=None, description="the message of the worker, such as an exit code")
     outcome: str | None = None
@@ -124,9 +80,9 @@ class Task(Answer):
     failed: int = 0
     params: dict[str, Any] = Field(default_factory=dict)
     command: MaskedCommand | None = None
-    inputs: list[File] = Field(default_factory=list)
-    outputs: list[File] = Field(default_factory=list)
-    predata: list[File] = Field(default_factory=list)
+    inputs: list[RunFile] = Field(default_factory=list)
+    outputs: list[RunFile] = Field(default_factory=list)
+    predata: list[RunFile] = Field(default_factory=list)
     info: Info | None = None
     worker: str | None = None
     exit_code: int | None = None
@@ -168,24 +124,30 @@ class Step(Answer):
     phase: int = 0
     can_fail: bool = False
     dependent_steps: list[str] = Field(default_factory=list)
+    done_steps: list[str] = Field(default_factory=list)
     counts: dict[TaskState, int] = Field(default_factory=dict)
     task_states: dict[str, TaskState] = Field(
         default_factory=dict,
-        description="index to state, in the answer to GET of a step that is open and has at most 1000 tasks",
+        description="index to state, in the answer to GET of a step that has at most 1000 tasks",
+    )
+    tasks_known: bool = Field(
+        default=True,
+        description="false if the number of tasks depends on other steps and is not known yet",
     )
     total_work: int = 0
     remain_work: int = 0
     params: dict[str, Any] = Field(default_factory=dict)
     command: MaskedCommand | None = None
-    inputs: list[File] = Field(default_factory=list)
-    outputs: list[File] = Field(default_factory=list)
-    predata: list[File] = Field(default_factory=list)
+    inputs: list[RunFile] = Field(default_factory=list)
+    outputs: list[RunFile] = Field(default_factory=list)
+    predata: list[RunFile] = Field(default_factory=list)
     partition: Partition | None = None
     info: Info | None = None
     worker_groups: list[str] = Field(default_factory=list)
     priority: int = 1
-    create_time: Time | None = None
+    create_time: Time | None = Field(default=None, description="when its run was planned")
     update_time: Time | None = None
+    queued_time: Time | None = Field(default=None, description="when its tasks were first queued")
     started_time: Time | None = None
     completed_time: Time | None = None
     compute_time: float = Field(default=0, description="seconds, of all tasks together")
@@ -235,7 +197,10 @@ class Job(Answer):
         default_factory=list,
         description="empty in lists; if the answer would exceed 5 MB, without params, command and files",
     )
-    remain_tasks: int = Field(default=0, description="steps that have not ended")
+    remain_tasks: int = Field(
+        default=0,
+        description="steps that are not done, also after a failure or a suspension",
+    )
     waiting_for: list[str] = Field(default_factory=list, description="what the job waits for, in sentences")
     info: Info = Field(default_factory=Info)
     app_name: str | None = None
@@ -249,6 +214,7 @@ class Job(Answer):
     update_time: Time
     started_time: Time | None = None
     completed_time: Time | None = None
+    after: Time | None = Field(default=None, description="the time before which it does not start")
     deadline: Time | None = None
     late: bool = Field(default=False, description="whether it did not end by its deadline")
     notes: str = ""
@@ -274,44 +240,3 @@ def last_lines(stderr: str | None, stdout: str | None, most: int) -> tuple[str, 
     """Return the last lines of stderr, or of stdout if stderr has none, after the name of that stream."""
     stream, text = ("stderr", stderr) if (stderr or "").strip() else ("stdout", stdout)
     return stream, (text or "").strip().splitlines()[-most:]
-
-
-def check_request(document: object, define: JobDefine | None) -> tuple[JobRequest | None, list[Fault]]:
-    """Parse and validate a request; returns it, or None and all faults.
-
-    `define`: the definition that it names, to check its step names; None to skip that check.
-    """
-    if not isinstance(document, dict):
-        return None, [fault((), "bad-type", "a request must be an object")]
-    faults = plain_faults(document)
-    if faults:
-        return None, in_order(faults)
-    try:
-        request = JobRequest.model_validate(
-            whole_numbers(document), strict=True, by_alias=True, by_name=False
-        )
-    except ValidationError as error:
-        request = None
-        faults = faults_of(error, JobRequest, {}, {})
-    if define is not None:
-        faults += _step_name_faults(document.get("steps"), define)
-    return (None, in_order(faults)) if faults else (request, [])
-
-
-def _step_name_faults(steps: object, define: JobDefine) -> list[Fault]:
-    known = {step.step_name for step in define.steps}
-    faults: list[Fault] = []
-    seen: set[str] = set()
-    for at, step in enumerate(steps if isinstance(steps, list) else ()):
-        name = step.get("stepName") if isinstance(step, dict) else None
-        if not isinstance(name, str):
-            continue
-        path = ("steps", at, "stepName")
-        if name not in known:
-            hint = did_you_mean(name, known) if len(faults) < _MAX_HINTS else ""
-            message = f"{define.job_name!r} has no step {name[:64]!r}{hint}"
-            faults.append(fault(path, "unknown-step", message))
-        elif name in seen:
-            faults.append(fault(path, "duplicate-step", "is given twice"))
-        seen.add(name)
-    return faults

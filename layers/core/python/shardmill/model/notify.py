@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -14,12 +14,11 @@ from pydantic_core import PydanticCustomError
 from shardmill.model.base import Model
 from shardmill.model.fault import Path
 from shardmill.model.json_schema import one_of
-from shardmill.model.secret import MASK, Secret, is_reference
-from shardmill.model.states import JobState
+from shardmill.model.secrets.secret import MASK, is_reference
+from shardmill.model.secrets.secret_fields import Secret
+from shardmill.model.states import Occasion
 
 MAX_NOTICES = 10
-
-Occasion = Literal["failure", "suspension", "lateness", "success"]
 
 _TOPIC = re.compile(r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]{1,256}\Z", re.ASCII)
 
@@ -93,17 +92,6 @@ class Notice(Model):
 def occasions(notices: Iterable[Notice]) -> set[str]:
     """The occasions of all receivers together."""
     return {occasion for notice in notices for occasion in notice.on}
-
-
-def occasion_of(kind: str, state: JobState) -> Occasion | None:
-    """The occasion of an event; None if receivers are not notified of it."""
-    if kind == "Job Late":
-        return "lateness"
-    if kind == "Job Suspended":
-        return "suspension"
-    if kind != "Job Ended":
-        return None
-    return "success" if state is JobState.SUCCESS else "failure"
 
 
 def masked_notices(notices: Iterable[Notice]) -> list[Notice]:

@@ -1,6 +1,10 @@
-"""The states of jobs, steps and tasks, and the legal transitions between them."""
+"""The states of jobs, steps and tasks, the legal transitions between them, and those that are notified."""
 
 from enum import StrEnum
+from typing import Literal
+
+Occasion = Literal["failure", "suspension", "lateness", "success"]
+"""When the receivers of a definition are notified."""
 
 
 class JobState(StrEnum):
@@ -40,6 +44,8 @@ class StepState(StrEnum):
 
 
 class TaskState(StrEnum):
+    WAITING = "WAITING"
+    """Its step has not been opened. This state is only shown: a task is stored when it is leased."""
     READY = "READY"
     RUNNING = "RUNNING"
     SUSPENDED = "SUSPENDED"
@@ -139,6 +145,7 @@ STEP_MOVES: dict[StepState, frozenset[StepState]] = {
 }
 
 TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
+    TaskState.WAITING: frozenset({TaskState.READY, TaskState.KILLED}),
     TaskState.READY: frozenset({TaskState.RUNNING, TaskState.SUSPENDED, TaskState.KILLED}),
     TaskState.RUNNING: frozenset(
         {
@@ -158,3 +165,14 @@ TASK_MOVES: dict[TaskState, frozenset[TaskState]] = {
 def step_sources_of(target: StepState) -> list[StepState]:
     """The states from which a step may move to `target`."""
     return [state for state, targets in STEP_MOVES.items() if target in targets]
+
+
+def occasion_of(kind: str, state: JobState) -> Occasion | None:
+    """The occasion of an event; None if receivers are not notified of it."""
+    if kind == "Job Late":
+        return "lateness"
+    if kind == "Job Suspended":
+        return "suspension"
+    if kind != "Job Ended":
+        return None
+    return "success" if state is JobState.SUCCESS else "failure"

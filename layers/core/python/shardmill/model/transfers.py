@@ -35,6 +35,9 @@ def part_ranges(size: int) -> list[tuple[int, int]]:
     return [(first, min(first + part, size)) for first in range(0, max(size, 1), part)]
 
 
+MAX_CHECKPOINT_BYTES = 65_536
+
+
 class Fetch(Answer):
     """A file to download into a task's work folder.
 

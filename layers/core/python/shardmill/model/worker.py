@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from enum import IntEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
-from shardmill.model.base import Answer, Count, Model, Name, Request, Time, Trigger
+from shardmill.model.base import Answer, Count, Name, Request, Time, Trigger
 from shardmill.model.definition.command import Command
 from shardmill.model.definition.field_types import Content, StepType
+from shardmill.model.groups.addresses import MAX_RECEIVED, LaneAddresses, ReceivedMessage, Tag
 from shardmill.model.job import PackRange, Sharding, TaskProgress
-from shardmill.model.json_schema import NULL, either, where
 from shardmill.model.states import TaskState
 from shardmill.model.transfers import MAX_STORED, Stored
 
 MAX_BATCH = 10
+MAX_EXCHANGED = 50
+"""Tasks in a request that leases or reports more than a batch: of a worker that waits at SQS."""
 MAX_HELD = 2_000
 MAX_WAIT_SECONDS = 20
 MAX_OUTPUT_BYTES = 65_536
 REPORT_STATUSES = ("ok", "already", "stale-attempt", "foreign-attempt", "wrong-group", "unknown-task")
 
-GroupKind = Literal["pull", "lambda"]
 Outcome = Literal["success", "failed", "failed-permanent", "rejected"]
 Text = Annotated[str, Field(max_length=256)]
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise PydanticCustomError("bad-value", "must be an IPv4 or IPv6 address") from None
+
+
+Address = Annotated[
+    str,
+    AfterValidator(_address),
+    Field(json_schema_extra={"anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}),
+]
 
 
 def output_size(output: object) -> int:
@@ -45,6 +62,7 @@ class Registration(Request):
     name: Text = Field(min_length=1, pattern=r"^[^\x00-\x1f\x7f]+$")
     groups: list[Name] = Field(min_length=1, max_length=100)
     host: Text = ""
+    ip: Address | None = None
     port: int = Field(default=0, ge=0, le=65_535)
     cores: int = Field(default=1, ge=1, le=100_000)
     apps: list[Text] = Field(default_factory=lambda: ["*"], max_length=200)
@@ -57,11 +75,27 @@ class Registration(Request):
     subclients: int = Field(default=0, ge=0, le=100_000)
 
 
+class GroupBinding(Answer):
+    """A group that a worker is in."""
+
+    group: str
+    create_time: Time = Field(description="when the worker joined the group")
+    update_time: Time = Field(description="when the worker last registered with it")
+
+
 class Worker(Answer):
     id: str
     name: str
     groups: list[str]
+    bindings: list[GroupBinding] = Field(default_factory=list, description="since when it is in its groups")
     host: str = ""
+    ip: str | None = Field(default=None, description="as it says, or else its sourceIp")
+    source_ip: str | None = Field(
+        default=None, description="where its last request came from; absent for a worker that uses AWS"
+    )
+    owner: str | None = Field(
+        default=None, description="the owner of the token that registered it; absent if it uses AWS directly"
+    )
     port: int = 0
     status: WorkerStatus = WorkerStatus.ONLINE
     activity: Literal["idle", "busy", "suspended"] = "idle"
@@ -77,64 +111,34 @@ class Worker(Answer):
     heartbeat_seconds: int
     create_time: Time
     update_time: Time
-    serve_time: int = Field(default=0, description="seconds since it first registered")
+    serve_time: int = Field(
+        default=0, description="seconds since it first registered, until now or until it was last seen"
+    )
     idle_time: int = Field(default=0, description="seconds since it last held a task")
     remain_tasks: int = Field(default=0, description="tasks it holds")
     total_checkout: int = 0
     total_completed: int = 0
     total_failed: int = 0
     compute_time: float = Field(default=0, description="seconds")
-    current_work: list[str] = Field(default_factory=list)
+    current_work: list[str] = Field(
+        default_factory=list, description="the tasks that it runs; others that it holds wait for a slot"
+    )
     skip_work: list[str] = Field(default_factory=list)
     proxy: bool = False
     subclients: int = 0
 
 
-class GroupName(Model):
-    name: Name
-
-
-class GroupRequest(Request):
-    """The settings of a group; `types` are the step types bound to it.
-
-    Fields that only answers need are accepted, so that an answer can be edited and sent back.
-    """
-
-    model_config = ConfigDict(
-        json_schema_extra=either(
-            where(kind={"enum": ["pull", None]}), where(leaseSeconds=either(NULL, {"minimum": 900}))
-        )
+class RegisteredWorker(Worker):
+    lanes: LaneAddresses | None = Field(
+        default=None, description="where it waits for tasks; absent if it must wait in POST /v1/work:lease"
     )
-
-    id: str | None = Field(default=None, description="the name in the path, if given")
-    name: str | None = Field(default=None, description="the name in the path, if given")
-    suspended: Any = Field(default=None, description="ignored")
-    create_time: Any = Field(default=None, description="ignored")
-    update_time: Any = Field(default=None, description="ignored")
-    kind: GroupKind | None = Field(default=None, description="default pull; cannot be changed")
-    lease_seconds: int | None = Field(
-        default=None, ge=10, le=43_200, description="default 60, for kind lambda 900"
-    )
-    types: list[StepType] | None = None
-
-
-class WorkerGroup(Answer):
-    id: str
-    name: str
-    kind: GroupKind
-    lease_seconds: int
-    types: list[StepType] = Field(default_factory=list)
-    suspended: str | None = Field(
-        default=None, description="who suspended it and why; its tasks are not leased meanwhile"
-    )
-    create_time: Time
-    update_time: Time
 
 
 class HeldTask(Request):
     task_id: str
     attempt: Count
     run: Count | None = None
+    waiting: bool | None = Field(default=None, description="leased ahead: it waits for a slot")
     progress: TaskProgress | None = None
 
 
@@ -143,6 +147,9 @@ class Heartbeat(Request):
     work: list[HeldTask] = Field(default_factory=list, max_length=MAX_HELD)
     offline: bool = Field(
         default=False, description="the worker takes no more tasks and leaves when it holds none"
+    )
+    lanes: Tag | None = Field(
+        default=None, description="the tag of its addresses, to get new ones in time; empty if it has none"
     )
 
 
@@ -161,13 +168,21 @@ class HeartbeatAnswer(Answer):
     notes: str | None = Field(default=None, description="why it is suspended, and what to do")
     drain: bool = False
     heartbeat_seconds: int
+    lanes: LaneAddresses | None = Field(default=None, description="addresses that replace those of its tag")
 
 
 class LeaseRequest(Request):
+    """`messages`: what the worker received at SQS; otherwise Shardmill receives messages, and waits for them.
+
+    Messages that lead to no lease become visible to other workers again, all of them if `max` is 0.
+    """
+
     worker_id: str
     session: int | None = None
-    max: int = Field(default=MAX_BATCH, ge=1, le=MAX_BATCH)
+    max: int = Field(default=MAX_BATCH, ge=0, le=MAX_RECEIVED)
     wait_seconds: int = Field(default=0, ge=0, le=MAX_WAIT_SECONDS)
+    messages: list[ReceivedMessage] | None = Field(default=None, max_length=MAX_RECEIVED)
+    lanes: Tag | None = Field(default=None, description="the tag of its addresses")
 
 
 class Lease(Answer):
@@ -195,6 +210,9 @@ class Lease(Answer):
     prepare: bool = Field(
         default=False, description="the task has files or secrets, to be requested before it runs"
     )
+    retried: bool = Field(
+        default=False, description="an earlier attempt may have left a checkpoint, to be requested"
+    )
     fault: str | None = Field(
         default=None, description="why it cannot run; to be reported as the reason of its failure"
     )
@@ -202,6 +220,10 @@ class Lease(Answer):
 
 class LeaseAnswer(Answer):
     items: list[Lease]
+    paused: list[str] = Field(
+        default_factory=list, description="queues to leave to other workers for a moment"
+    )
+    lanes: LaneAddresses | None = Field(default=None, description="addresses that replace those of its tag")
 
 
 class Result(Request):
@@ -221,11 +243,24 @@ class Result(Request):
     )
     start_time: Time | None = None
     end_time: Time | None = None
+    compute_seconds: float | None = Field(
+        default=None, ge=0, le=10**9, description="how long the task ran; default: the time since its lease"
+    )
+
+
+class NextLease(Request):
+    """The tasks that a worker leases together with its report, of the messages that it received."""
+
+    session: int | None = None
+    max: int = Field(default=MAX_BATCH, ge=0, le=MAX_RECEIVED)
+    messages: list[ReceivedMessage] = Field(min_length=1, max_length=MAX_RECEIVED)
+    lanes: Tag | None = Field(default=None, description="the tag of its addresses")
 
 
 class ReportRequest(Request):
     worker_id: str
-    results: list[Result] = Field(min_length=1, max_length=MAX_BATCH)
+    results: list[Result] = Field(min_length=1, max_length=MAX_RECEIVED)
+    lease: NextLease | None = None
 
 
 class HandedBack(Request):
@@ -234,6 +269,7 @@ class HandedBack(Request):
     task_id: str
     attempt: Count
     receipt: str
+    reason: str = Field(default="", max_length=200, description="why, for the list of the task's attempts")
 
 
 class HandBackRequest(Request):
@@ -256,5 +292,16 @@ class Reported(Answer):
     state: TaskState | None = None
 
 
+class LeaseRefusal(Answer):
+    """Why no task was leased, as the problem of POST /v1/work:lease says it."""
+
+    code: str
+    detail: str
+
+
 class ReportAnswer(Answer):
+    """`lease` answers the request of the same name, unless `refused` says why there is none."""
+
     items: list[Reported]
+    lease: LeaseAnswer | None = None
+    refused: LeaseRefusal | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from shardmill.store import indexes, keys
@@ -47,7 +47,6 @@ class Definition:
     resumed: int = 0
 
 
-@dataclass(frozen=True)
 class Listed(Row):
     """A version of a definition without its document, for lists."""
 
@@ -60,10 +59,9 @@ class Listed(Row):
     description: str = ""
     app_name: str = ""
     parents: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    """The worker groups of its steps; `default` for steps that name none. Empty in rows of older versions."""
     suspended: str = ""
-
-
-_LISTED = [each.name for each in fields(Listed)]
 
 
 class Definitions:
@@ -120,9 +118,10 @@ class Definitions:
             description=document.get("description", ""),
             app_name=document.get("appName", ""),
             parents=sorted({each["jobName"] for each in document.get("dependencies", ())}),
+            groups=named_groups(document),
         )
         item: Item = {**listed.to_item(), "document": packed}
-        emptied = {name: None for name in _LISTED if name not in item and name != "suspended"}
+        emptied = {name: None for name in Listed.names() if name not in item and name != "suspended"}
         write_head = Update(keys.definition_head(job_name)).set_all(
             {**item, **emptied, "deleted": None, **indexes.listed(indexes.DEFINITIONS, job_name)}
         )
@@ -154,6 +153,12 @@ class Definitions:
         if graph is not None:
             raised = Update(keys.graph_counter()).set(value=graph + 1).if_equal(value=graph or None)
             yield self._table.update_request(raised)
+
+    def heads(self, job_names: Iterable[str]) -> dict[str, Listed]:
+        """The newest versions of definitions, those that exist."""
+        wanted = [keys.definition_head(name) for name in job_names]
+        items = self._table.batch_get(wanted, only=(*Listed.names(), "deleted"))
+        return {item["job_name"]: Listed.from_item(item) for item in items if not item.get("deleted")}
 
     def graph_revision(self) -> int:
         """The revision of the dependencies between definitions; every change increments it."""
@@ -190,6 +195,7 @@ class Definitions:
                     self._table.update_request(hidden),
                     self._table.check_request(judged),
                     *self._edges(job_name, parents, [], None),
+                    self._table.delete_request(keys.child_start(job_name)),
                 ]
             )
         except (TransactionRefused, Contended) as error:
@@ -212,15 +218,23 @@ class Definitions:
         )
         partition = indexes.all_of(indexes.DEFINITIONS)
         items = indexes.listed_rows(
-            self._table, [partition], indexes.LIST, start=start, limit=limit, only=_LISTED
+            self._table, [partition], indexes.LIST, start=start, limit=limit, only=Listed.names()
         )
         return map(Listed.from_item, items)
 
     def versions(self, job_name: str, *, before: int | None, limit: int) -> Iterator[Listed]:
         """The versions of a definition, newest first."""
         partition, bounds = keys.definition_versions(job_name, before=before)
-        items = self._table.query(partition, between=bounds, newest_first=True, limit=limit, only=_LISTED)
+        items = self._table.query(
+            partition, between=bounds, newest_first=True, limit=limit, only=Listed.names()
+        )
         return map(Listed.from_item, items)
+
+
+def named_groups(document: dict[str, Any]) -> list[str]:
+    """The worker groups of a definition's steps; `default` for steps that name none."""
+    usual = document.get("workerGroups") or ["default"]
+    return sorted({name for step in document["steps"] for name in step.get("workerGroups") or usual})
 
 
 def _definition(item: Item) -> Definition:

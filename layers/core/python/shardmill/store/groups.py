@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from shardmill.model.groups.lanes import LaneTable
 from shardmill.store import group_keys, indexes, keys
+from shardmill.store.codec import to_json
 from shardmill.store.rows import GroupRow, StepRow
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
@@ -47,13 +49,46 @@ class Groups:
         return True
 
     def change(
-        self, name: str, *, lease_seconds: int, types: Sequence[str] | None, now: int
+        self, name: str, *, lease_seconds: int, bound: Mapping[str, Sequence[int]] | None, now: int
     ) -> GroupRow | None:
+        """Change a group; `bound`: its types with the times of their bindings, None to keep them."""
         update = Update(group_keys.group(name)).set(lease_seconds=lease_seconds, update_time=now)
-        if types is not None:
-            update.set(types=list(types))
+        if bound is not None:
+            update.set(types=list(bound), bound=to_json(bound))
         try:
             return GroupRow.from_item(self._table.update(update.if_exists("name"), returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def set_queues(self, group: GroupRow, queues: Sequence[str]) -> GroupRow | None:
+        """Replace the queues of a group; None if they changed since it was read."""
+        update = Update(group_keys.group(group.name)).set(queues=list(queues))
+        try:
+            update.if_equal(queues=list(group.queues), generation=group.generation)
+            return GroupRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def change_lanes(self, group: GroupRow, table: LaneTable) -> GroupRow | None:
+        """Change the lanes of a group unless they changed since it was read.
+
+        Returns the group as it is then; None if it does not exist.
+        """
+        update = Update(group_keys.group(group.name)).set(lanes=to_json(table.stored())).if_exists("name")
+        try:
+            item = self._table.update(
+                update.if_new_or_equal("lanes", to_json(group.lanes)), returns="ALL_NEW"
+            )
+        except ConditionFailed as changed:
+            return GroupRow.from_item(changed.old) if changed.old else None
+        return GroupRow.from_item(item)
+
+    def begin_lane_check(self, group: GroupRow, *, now: int) -> GroupRow | None:
+        """Note that the lanes of a group are checked; None if another check began since it was read."""
+        update = Update(group_keys.group(group.name)).set(lanes_checked=now).if_exists("name")
+        update.if_new_or_equal("lanes_checked", group.lanes_checked)
+        try:
+            return GroupRow.from_item(self._table.update(update, returns="ALL_NEW"))
         except ConditionFailed:
             return None
 

@@ -11,19 +11,22 @@ from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
 from shardmill.store.due.deadlines import deadline_rows
+from shardmill.store.due.waiting import WaitingJobs
 from shardmill.store.history import update_with_history
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
-from shardmill.store.steps import Steps
+from shardmill.store.slots import Holder, only_run_claim
 from shardmill.store.table import ConditionFailed, Contended, TransactionRefused
 from shardmill.store.update import Item, Update
+
+NO_RUN_BEFORE = "-"
 
 
 class ExtraWriteFailed(Exception):
     """A condition of the additional writes failed, so neither they nor the job were written."""
 
 
-class Jobs(Steps):
+class Jobs(WaitingJobs):
     """Jobs, and, by inheritance, their steps."""
 
     def identity(self, job_name: str, trigger: str) -> tuple[str, str] | None:
@@ -44,9 +47,18 @@ class Jobs(Steps):
         return [
             self._table.put_request({**keys.identity(job.job_name, job.trigger), **identity}, new=True),
             self._table.put_request(row, new=True),
+            *self._only_run(job),
             *(self._table.put_request(each) for each in rows_of(job)),
             *(self._table.put_request(each) for each in deadline_rows(job.id, job.deadline)),
         ]
+
+    def _only_run(self, job: JobRow) -> list[Item]:
+        """The write that makes a run the only one of its definition, if that allows no other."""
+        if not job.unique:
+            return []
+        before = None if job.unique == NO_RUN_BEFORE else Holder(*keys.parse_run_reference(job.unique))
+        claim = only_run_claim(job.job_name, Holder(job.id, job.run), before=before)
+        return [self._table.update_request(claim)]
 
     def create(self, job: JobRow, *, due: int, also: Sequence[Item] = ()) -> bool:
         """Create a job; False if its identity is taken, or is being taken by a concurrent transaction.
@@ -87,9 +99,13 @@ class Jobs(Steps):
         due: int | Literal["unchanged"] | None,
         actor: str = ENGINE,
         reason: str = "",
+        only_unmet: bool = False,
         **changes: Any,
     ) -> JobRow | None:
-        """Move a job to a state if it is in one of `sources`, and return it; else None."""
+        """Move a job to a state if it is in one of `sources`, and return it; else None.
+
+        `only_unmet`: only while it waits for other jobs.
+        """
         illegal = [source for source in sources if state not in JOB_MOVES[source]]
         assert not illegal, f"{illegal} -> {state} is not a legal transition"
         update = Update(keys.job(job_id)).set(
@@ -99,6 +115,8 @@ class Jobs(Steps):
             **({} if due == "unchanged" else indexes.due_job(job_id, due)),
         )
         update.if_equal(run=run).if_in("state", [source.value for source in sources])
+        if only_unmet:
+            update.if_equal(unmet=True)
         change = Change(now, state.value, run, actor, reason or changes.get("notes") or "")
         try:
             return JobRow.from_item(update_with_history(self._table, update, change))
@@ -122,10 +140,14 @@ class Jobs(Steps):
         reason: str,
         deadline: int | None = None,
         expires: int | None = None,
+        params: dict[str, Any] | None = None,
+        with_dependents: bool = False,
+        rerun_with: str = "",
     ) -> JobRow | None:
         """Begin the next run of a job, with its own deadline; None if the job changed since it was read.
 
         `expires`: until when the run waits for the jobs that an earlier one still waited for when it ended.
+        `params`: the parameters of the new run, if they change.
         """
         text = json.dumps(redo, separators=(",", ":"))
         state = (JobState.INIT if expires is None else JobState.WAITING).value
@@ -133,28 +155,34 @@ class Jobs(Steps):
             run=job.run + 1, **indexes.job_state(job.id, state), redo=text, update_time=now
         )
         if expires is not None:
-            update.set(expires=expires)
+            update.set(expires=expires, unmet=True)
+        if params is not None:
+            update.set(params=to_json(params))
+        update.set(with_dependents=with_dependents or None, rerun_with=rerun_with or None)
         update.set(**indexes.due_job(job.id, due))
         change = Change(now, state, job.run + 1, actor, reason)
         update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
-        update.remove("event_pending", "heirs_pending", "replaces")
+        update.remove("event_pending", "heirs_pending", "replaces", "planning", "first_missing")
         update.if_equal(run=job.run).if_in("state", [source.value for source in sources])
         if deadline is not None:
-            update.set(deadline=deadline, late=False).append("history", change.encode())
-            return self._with_deadline(job.id, update, deadline)
+            update.set(deadline=deadline, late=False)
+        if deadline is not None or job.unique:
+            update.append("history", change.encode())
+            return self._begin_run(job, update, deadline)
         try:
             return JobRow.from_item(update_with_history(self._table, update, change))
         except ConditionFailed:
             return None
 
-    def _with_deadline(self, job_id: str, update: Update, deadline: int) -> JobRow | None:
-        """Update a job and the due time of its deadline; None if the job changed since it was read."""
-        rows = [self._table.put_request(each) for each in deadline_rows(job_id, deadline)]
+    def _begin_run(self, job: JobRow, update: Update, deadline: int | None) -> JobRow | None:
+        """Update a job and the rows that go with its run; None if one of them changed since it was read."""
+        rows = [self._table.put_request(each) for each in deadline_rows(job.id, deadline)]
+        claim = self._only_run(job.evolve(run=job.run + 1))
         try:
-            self._table.transact([self._table.update_request(update), *rows])
+            self._table.transact([self._table.update_request(update), *rows, *claim])
         except TransactionRefused:
             return None
-        return self.get(job_id)
+        return self.get(job.id)
 
     def change(
         self,
@@ -197,11 +225,12 @@ class Jobs(Steps):
         """Note that the job which this one replaces has ended."""
         self._update_if_unchanged(Update(keys.job(job.id)).remove("replaces").if_equal(replaces=job.replaces))
 
-    def mark_deleted(self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool) -> bool:
+    def mark_deleted(
+        self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool, ending: bool
+    ) -> bool:
         """Mark an ended job as deleted and free its name; False if it changed since it was read."""
-        row = Update(keys.job(job.id)).set(
-            **indexes.job_state(job.id, JobState.DELETED.value), update_time=now, purge=purge
-        )
+        row = Update(keys.job(job.id)).set(**indexes.job_state(job.id, JobState.DELETED.value))
+        row.set(update_time=now, purge=purge, ending=ending or None)
         row.set(**indexes.due_job(job.id, due)).remove(*indexes.UNLIST_JOB, "event_pending", "heirs_pending")
         row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
         row.if_equal(run=job.run, state=job.state.value)
@@ -223,25 +252,6 @@ class Jobs(Steps):
         items = self._table.query(partition, only=keys.KEY, consistent=True)
         self._table.batch_delete([keys.key_of(item) for item in items if not keys.is_job(item)])
         self._table.delete(keys.job(job.id))
-
-    def dependencies_met(self, job: JobRow, *, now: int, due: int) -> bool:
-        """Note that the dependencies of a job are met; returns whether the job still has to be planned."""
-        update = (
-            Update(keys.job(job.id))
-            .remove("unmet", "notes")
-            .set(update_time=now, **indexes.due_job(job.id, due))
-        )
-        try:
-            self._table.update(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
-        except ConditionFailed as changed:
-            row = JobRow.from_item(changed.old) if changed.old else None
-            return row is not None and row.run == job.run and row.state is JobState.WAITING
-        return True
-
-    def note_waiting(self, job: JobRow, notes: str, *, now: int, due: int) -> None:
-        """Set the notes of a waiting job."""
-        update = Update(keys.job(job.id)).set(notes=notes, update_time=now, **indexes.due_job(job.id, due))
-        self._update_if_unchanged(update.if_equal(run=job.run, state=JobState.WAITING.value, unmet=True))
 
     def event_published(self, job_id: str, run: int, *, due: int) -> None:
         """Note that a job's event was published; the tick checks whether its dependents were notified."""
@@ -296,7 +306,9 @@ class Jobs(Steps):
 
 
 def _expiry(job: JobRow) -> int | None:
-    """When the tick deletes an ended job, if its definition limits the retention."""
+    """When the tick deletes an ended job, if its definition or a request limits the retention."""
+    if job.delete_at is not None:
+        return job.delete_at
     if not job.retention_days or job.completed_time is None:
         return None
     return job.completed_time + job.retention_days * 86_400_000

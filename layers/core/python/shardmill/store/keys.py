@@ -29,6 +29,7 @@ _SCHEDULE = "s#"
 _BACKFILL = "b#"
 _WAITER = "waiter#"
 _MAX_TIME = 10**14
+_MAX_RUN = 9_999
 _MAX_VERSION = 10**8 - 1
 MAX_STEP = 99_999
 
@@ -74,6 +75,11 @@ def definition_child(job_name: str, child: str) -> Key:
 
 
 DEFINITION_CHILDREN = prefix(_CHILD)
+
+
+def child_start(job_name: str) -> Key:
+    """The successes of parents that count for the next start of a definition's Job."""
+    return {"pk": f"{_DEFINITION}{job_name}", "sk": "start"}
 
 
 def parse_child(item: Mapping[str, Any]) -> str:
@@ -189,6 +195,11 @@ def deadline(job_id: str) -> Key:
     return {"pk": f"{_JOB}{job_id}", "sk": "deadline"}
 
 
+def job_secret(job_id: str) -> Key:
+    """The row with the data token of a job."""
+    return {"pk": f"{_JOB}{job_id}", "sk": "secret"}
+
+
 def watch(job_id: str) -> Key:
     """The row that says when the tick looks at a live job next."""
     return {"pk": f"{_JOB}{job_id}", "sk": "watch"}
@@ -200,6 +211,12 @@ def step(job_id: str, run: int, index: int) -> Key:
 
 def steps_of_run(job_id: str, run: int, first: int = 0, last: int = MAX_STEP) -> tuple[Partition, Range]:
     start, end = (step(job_id, run, index) for index in (first, last))
+    return partition_of(start), key_range(start, end)
+
+
+def steps_of_runs(job_id: str) -> tuple[Partition, Range]:
+    """The steps of all runs of a job."""
+    start, end = step(job_id, 0, 0), step(job_id, _MAX_RUN, MAX_STEP)
     return partition_of(start), key_range(start, end)
 
 
@@ -223,6 +240,31 @@ def parse_run_reference(text: str) -> tuple[str, int]:
     return job_id, int(run)
 
 
+def dead_letter(letter_id: str) -> Key:
+    """A dead letter; ids begin with a time, so that they sort by it."""
+    return {"pk": "DEAD", "sk": letter_id}
+
+
+def token(token_id: str) -> Key:
+    """A token of the API; the permissions of functions/authorizer name this partition."""
+    return {"pk": "TOKENS", "sk": token_id}
+
+
+def token_rate(token_id: str, window: int) -> Key:
+    """The requests of a token in a window of time."""
+    return {"pk": f"RATE#{token_id}", "sk": str(window)}
+
+
+def awe_server() -> Key:
+    """The identity of the deployment as an AWE server."""
+    return {"pk": "AWE", "sk": "server"}
+
+
+def node(node_id: str) -> Key:
+    """A node of the node store."""
+    return {"pk": f"NODE#{node_id}", "sk": "node"}
+
+
 def worker(worker_id: str) -> Key:
     return {"pk": f"WORKER#{worker_id}", "sk": "worker"}
 
@@ -233,6 +275,10 @@ def slots(line: str) -> Key:
 
 def slot_waiter(line: str, jid: int) -> Key:
     return {"pk": f"SLOTS#{line}", "sk": f"{_WAITER}{sort_number(jid)}"}
+
+
+def only_run(line: str) -> Key:
+    return {"pk": f"SLOTS#{line}", "sk": "only"}
 
 
 def parse_slot_waiter(item: Mapping[str, Any]) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, field
 from enum import Enum
 from functools import cache
-from typing import Any, Self, cast, get_type_hints
+from typing import Any, NamedTuple, NoReturn, Self, cast, dataclass_transform, get_type_hints
 
 from shardmill.store.codec import to_json
 
@@ -21,8 +21,7 @@ def json_field(empty: Callable[[], Any] = dict) -> Any:
     return field(default_factory=empty, metadata={_JSON: True})
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """How the fields of a row and the attributes of an item correspond."""
 
     names: Mapping[str, bool]
@@ -35,22 +34,21 @@ class _Plan:
 
 @cache
 def _plan(row: Any) -> _Plan:
-    every, hints = fields(row), get_type_hints(row)
+    hints = get_type_hints(row)
+    given = {name: row.__dict__.get(name, MISSING) for name in hints}
+    made = {name: each for name, each in given.items() if isinstance(each, Field)}
+    stored_as_json = {name for name, each in made.items() if _JSON in each.metadata}
     return _Plan(
-        names={each.name: _JSON in each.metadata for each in every},
-        decoders={each.name: _decoder(each, hints[each.name]) for each in every},
-        required={each.name for each in every if each.default is MISSING and each.default_factory is MISSING},
-        defaults={each.name: each.default for each in every if each.default is not MISSING},
-        factories=[
-            (each.name, each.default_factory) for each in every if each.default_factory is not MISSING
-        ],
+        names={name: name in stored_as_json for name in hints},
+        decoders={name: json.loads if name in stored_as_json else _enum(hints[name]) for name in hints},
+        required={name for name, each in given.items() if each is MISSING},
+        defaults={name: each for name, each in given.items() if each is not MISSING and name not in made},
+        factories=[(name, cast(Callable[[], Any], each.default_factory)) for name, each in made.items()],
     )
 
 
-def _decoder(each: Field[Any], hint: Any) -> Callable[[Any], Any] | None:
+def _enum(hint: Any) -> Callable[[Any], Any] | None:
     """Converts the value of an attribute to that of a field; text, numbers and sets are used as they are."""
-    if _JSON in each.metadata:
-        return json.loads
     return hint if isinstance(hint, type) and issubclass(hint, Enum) else None
 
 
@@ -62,27 +60,69 @@ def _bytes(value: Any) -> int:
     return sum(_bytes(each) + 1 for each in value) if isinstance(value, Iterable) else _NUMBER_BYTES
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Row:
-    """An immutable dataclass that is stored as one item, with one attribute for each field."""
+    """An immutable value that is stored as one item, with one attribute for each field.
+
+    Its subclasses are declared like dataclasses. They are none, because `dataclass` compiles six methods for
+    each class, which takes several milliseconds of each cold start.
+    """
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        names = _plan(cast(Hashable, type(self))).names
+        given = dict(zip(names, args, strict=False))
+        wrong = (values.keys() - names.keys()) | (values.keys() & given.keys())
+        if wrong or len(args) > len(names):
+            raise TypeError(f"{type(self).__name__} takes each of its fields once: {sorted(wrong)}")
+        self._fill(given | values)
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
-        plan = _plan(cast(Hashable, cls))
+        decoders = _plan(cast(Hashable, cls)).decoders
+        values = {
+            name: decode(value) if (decode := decoders[name]) else value
+            for name, value in item.items()
+            if name in decoders
+        }
         row = object.__new__(cls)
-        values = row.__dict__  # the `__init__` of a frozen dataclass takes several times as long
-        values.update(plan.defaults)
-        for name, factory in plan.factories:
-            if name not in item:
-                values[name] = factory()
-        decoders = plan.decoders
-        for name, value in item.items():
-            if name in decoders:
-                decode = decoders[name]
-                values[name] = decode(value) if decode else value
-        missing = plan.required - values.keys()
-        if missing:
-            raise TypeError(f"the item lacks attributes that {cls.__name__} requires: {sorted(missing)}")
+        row._fill(values)
         return row
+
+    def _fill(self, values: Mapping[str, Any]) -> None:
+        plan = _plan(cast(Hashable, type(self)))
+        own = self.__dict__
+        own.update(plan.defaults)
+        for name, factory in plan.factories:
+            if name not in values:
+                own[name] = factory()
+        own.update(values)
+        missing = plan.required - own.keys()
+        if missing:
+            raise TypeError(
+                f"the item lacks attributes that {type(self).__name__} requires: {sorted(missing)}"
+            )
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise FrozenInstanceError(f"a row is immutable; evolve it to change {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"a row is immutable; cannot delete {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._values())})"
+
+    def _values(self) -> list[tuple[str, Any]]:
+        return [(name, self.__dict__[name]) for name in self.names()]
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of the fields."""
+        return list(_plan(cast(Hashable, cls)).names)
 
     def to_item(self) -> dict[str, Any]:
         item: dict[str, Any] = {}

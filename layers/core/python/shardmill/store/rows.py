@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shardmill.model.blocks import two_levels
 from shardmill.model.definition.step_settings import StepSettings
+from shardmill.model.groups.lanes import LaneTable
 from shardmill.model.states import JobState, StepState
 from shardmill.store.codec import to_json
 from shardmill.store.row_mapping import Row, json_field
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from shardmill.model.definition.fields import StepDefine
 
 
-@dataclass(frozen=True)
 class JobRow(Row):
     id: str
     jid: int
@@ -47,23 +47,35 @@ class JobRow(Row):
     completed_time: int | None = None
     notes: str = ""
     last_failed: str = ""
+    has_token: bool = False  # a data token was given with it
     event_pending: bool = False
     heirs_pending: bool = False
     groups: AbstractSet[str] = field(default_factory=frozenset)
     concurrency: int | None = None
+    unique: str = ""
     schedule_id: str = ""
     timezone: str = ""
     after: str = ""
     replaces: str = ""
     backfill: int = 0
+    renews: bool = False
     expected: Sequence[dict[str, Any]] = json_field(list)
     unmet: bool = False
+    first_missing: Mapping[str, int] = json_field()
+    with_dependents: bool = False
+    rerun_with: str = ""
+    counted: AbstractSet[str] = field(default_factory=frozenset)
     expires: int | None = None
+    not_before: int | None = None
     redo: Mapping[str, Any] = json_field()
+    planning: bool = False
+    files_pending: bool = False  # not all submitted files are copied yet
     changes: Mapping[str, Any] = json_field()
     unapplied: bool = False
     retention_days: int | None = None
+    delete_at: int | None = None  # when it is deleted, if it has ended by then
     purge: bool = False
+    ending: bool = False
     parked: bool = False
     let_finish: bool = False
     deadline: int | None = None
@@ -88,7 +100,6 @@ class JobRow(Row):
         return self.data_time if self.data_time is not None else self.create_time // 1000 * 1000
 
 
-@dataclass(frozen=True)
 class StepRow(Row):
     """A step, or a gate: a node without tasks that separates phases and ends the job."""
 
@@ -105,6 +116,8 @@ class StepRow(Row):
     context: Mapping[str, Any] = json_field()
     waiting: AbstractSet[str] = field(default_factory=frozenset)
     down: Sequence[int] = field(default_factory=tuple)
+    loose: Sequence[int] = field(default_factory=tuple)
+    ignored: bool = False
     root: bool = False
     spoiled: bool = False
     unwanted: bool = False
@@ -124,6 +137,7 @@ class StepRow(Row):
     token: str = ""
     stopping: bool = False
     ending: bool = False
+    end_cursor: str = ""
     kill: bool = False
     kept_from: int = 0
     attempts_before: int = 0
@@ -135,6 +149,7 @@ class StepRow(Row):
     killed: int = 0
     compute_ms: int = 0
     update_time: int = 0
+    queued_time: int | None = None
     started_time: int | None = None
     completed_time: int | None = None
     notes: str = ""
@@ -171,21 +186,6 @@ class StepRow(Row):
         return to_json(self.context)
 
     @property
-    def skips_dependents(self) -> bool:
-        """Whether its dependents must be skipped because something failed."""
-        skipped = self.state is StepState.SKIPPED
-        return self.kind == "step" and (self.spoiled if skipped else not self.state.lets_dependents_run)
-
-    @property
-    def skipped_by_condition(self) -> bool:
-        """Whether it was skipped because its condition, or that of an upstream step, was false."""
-        return self.state is StepState.SKIPPED and not self.spoiled
-
-    @property
-    def skipped_by_upstream(self) -> bool:
-        return self.spoiled or (self.unwanted and not self.settings.run_if_skipped)
-
-    @property
     def two_levels(self) -> bool:
         return two_levels(self.total)
 
@@ -205,16 +205,23 @@ class StepRow(Row):
         return self.ending and self.state.ended and self.total > 0
 
 
-@dataclass(frozen=True)
 class WorkerRow(Row):
     id: str
     name: str
     session: int
     registration: Mapping[str, Any] = json_field()
     groups: Sequence[str] = field(default_factory=tuple)
+    bound: Mapping[str, Sequence[int]] = json_field()  # when it joined and last registered with a group
+    source_ip: str = ""
+    profile: Mapping[str, Any] = json_field()  # what a client of the AWE protocol says of itself
+    receipts: Mapping[str, str] = json_field()  # of the tasks that such a client holds, by their ids
+    owner: str = ""  # who registered it; empty for a worker that uses AWS directly
+    owner_token: str = ""
     seen: int = 0
     create_time: int = 0
     work: AbstractSet[str] = field(default_factory=frozenset)
+    running: AbstractSet[str] = field(default_factory=frozenset)
+    """Those of its tasks that had started at its last heartbeat; the others wait for a slot."""
     progress: Mapping[str, Any] = json_field()
     followed: AbstractSet[str] = field(default_factory=frozenset)
     followed_until: int = 0
@@ -250,7 +257,6 @@ class WorkerRow(Row):
         return not (self.offline or self.drain or self.suspended or self.tired)
 
 
-@dataclass(frozen=True)
 class GroupRow(Row):
     name: str
     kind: str
@@ -260,10 +266,17 @@ class GroupRow(Row):
     create_time: int
     update_time: int
     types: Sequence[str] = field(default_factory=tuple)
+    bound: Mapping[str, Sequence[int]] = json_field()
+    """When each of its types was bound, and when the binding was last saved."""
     suspended: str = ""
+    lanes: Mapping[str, Sequence[int]] = json_field()
+    lanes_checked: int = 0
+
+    @cached_property
+    def lane_table(self) -> LaneTable:
+        return LaneTable.of(self.lanes, len(self.queues))
 
 
-@dataclass(frozen=True)
 class ScheduleRow(Row):
     job_name: str
     id: str
@@ -277,6 +290,8 @@ class ScheduleRow(Row):
     on_since: int = 0
     rev: int = 0
     last_job: str = ""
+    awaits: str = ""
+    fired: int = 0
     history: Sequence[dict[str, Any]] = json_field(list)
     deleted: bool = False
 
@@ -285,7 +300,6 @@ class ScheduleRow(Row):
         return self.job_name, self.id
 
 
-@dataclass(frozen=True)
 class BackfillRow(Row):
     job_name: str
     schedule_id: str
@@ -304,9 +318,3 @@ class BackfillRow(Row):
     failed: int = 0
     skipped: int = 0
     notes: str = ""
-
-
-FAILED_TASKS = "failed"
-"""Selects the tasks of a step that have not succeeded, in place of ranks."""
-
-ALL_TASKS = "all"

@@ -27,6 +27,12 @@ class Runs:
             if item["from"] <= moment:
                 yield item["child"]
 
+    def all_waiting_for(self, job_name: str) -> Iterator[str]:
+        """The ids of the jobs that wait for any job of `job_name`."""
+        partition, _ = keys.edges_after(job_name, 0)
+        for item in self._table.query(partition, consistent=True):
+            yield item["child"]
+
     def add_edges(self, job: JobRow) -> None:
         """Write the edges of a job that waits again."""
         self._table.batch_put(edges(job))

@@ -102,11 +102,11 @@ class Schedules:
         deleted = row.evolve(deleted=True, status=0, history=[], document={}, update_time=now)
         return self.change(row, deleted) is not None
 
-    def due(self, now: int) -> Iterator[ScheduleKey]:
-        """The schedules whose next time has passed, longest due first."""
+    def due(self, until: int) -> Iterator[tuple[int, ScheduleKey]]:
+        """The next times up to a moment, each with its schedule, earliest first."""
         due = indexes.due_rows(indexes.DUE_SCHEDULES)
-        items = self._table.query(due, index=indexes.DUE, between=indexes.due_until(now))
-        return map(keys.parse_schedule, items)
+        items = self._table.query(due, index=indexes.DUE, between=indexes.due_until(until))
+        return ((int(item[indexes.DUE_TIME]), keys.parse_schedule(item)) for item in items)
 
     def ticks(self) -> Ticks | None:
         """The first and the last of the ticks that followed each other in time."""

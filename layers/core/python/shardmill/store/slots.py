@@ -29,6 +29,14 @@ class Waiter(NamedTuple):
     run: int
 
 
+def only_run_claim(line: str, holder: Holder, *, before: Holder | None) -> Update:
+    """The write that makes a run the only one of a line, if `before` still is the run before it."""
+    update = Update(keys.only_run(line)).set(id=holder.job_id, run=holder.run)
+    if before is None:
+        return update.if_equal(id=None)
+    return update.if_equal(id=before.job_id, run=before.run)
+
+
 class Slots:
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -50,6 +58,11 @@ class Slots:
     def holders(self, line: str) -> set[Holder]:
         item = self._table.get(keys.slots(line)) or {}
         return {Holder(*keys.parse_run_reference(member)) for member in item.get("jobs", ())}
+
+    def only_run(self, line: str) -> Holder | None:
+        """The run that was the last to be the only one of a line; it may have ended."""
+        item = self._table.get(keys.only_run(line))
+        return Holder(item["id"], item["run"]) if item else None
 
     def add_waiter(self, line: str, waiter: Waiter) -> bool:
         """Add a run to those that wait for a slot; returns whether it is new among them."""

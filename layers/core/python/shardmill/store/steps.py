@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from shardmill.model.history import ENGINE, Change
@@ -46,6 +47,23 @@ class Steps:
                 rows = [row for at, row in enumerate(rows) if at not in there]
         return True
 
+    def note_planning(self, job: JobRow, *, unfinished: bool) -> JobRow | None:
+        """Note whether the steps of a run are planned in part, and return the job; None if its run ended."""
+        update = Update(keys.job(job.id)).set(planning=unfinished or None).if_equal(run=job.run)
+        update.if_in("state", [state.value for state in JobState if not state.ended])
+        try:
+            return JobRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def note_files_copied(self, job_id: str) -> bool:
+        """Note that the files submitted with a job are copied; False if the job is or is being deleted."""
+        update = Update(keys.job(job_id)).set(files_pending=None).if_exists("job_name")
+        try:
+            return not JobRow.from_item(self._table.update(update, returns="ALL_NEW")).purge
+        except ConditionFailed:
+            return False
+
     def step(self, job_id: str, run: int, index: int) -> StepRow | None:
         item = self._table.get(keys.step(job_id, run, index))
         return StepRow.from_item(item) if item else None
@@ -70,6 +88,15 @@ class Steps:
         partition, bounds = keys.steps_of_run(job_id, run, first, last)
         items = self._table.query(partition, between=bounds, consistent=consistent)
         return [StepRow.from_item(item) for item in items]
+
+    def first_steps(self, job_id: str, *, limit: int) -> list[StepRow]:
+        """The first nodes of the first runs of a job that still have rows."""
+        partition, bounds = keys.steps_of_runs(job_id)
+        items = self._table.query(partition, between=bounds, consistent=True, limit=limit)
+        return [StepRow.from_item(item) for item in islice(items, limit)]
+
+    def remove_steps(self, steps: Iterable[StepRow]) -> None:
+        self._table.batch_delete([keys.step(*step.key) for step in steps])
 
     def steps_by_key(
         self, wanted: Iterable[keys.StepKey], *, consistent: bool = True
@@ -111,7 +138,7 @@ class Steps:
     ) -> StepRow | None:
         update.set(state=state.value, update_time=now)
         if state is StepState.READY:
-            update.set(sent_time=now)
+            update.set(sent_time=now).set_once("queued_time", now)
         update.if_in("state", [source.value for source in sources])
         change = Change(now, state.value, run, actor, reason)
         try:
@@ -168,10 +195,24 @@ class Steps:
         update = self._step_update(step).set(gen=step.gen + 1, resend=True, let_finish=None)
         return self._move_step(step.run, update.if_equal(gen=step.gen), state, [StepState.SUSPENDED], now)
 
-    def set_counts(self, step: StepRow, **counts: int) -> None:
-        """Store how the tasks of an ended step ended."""
-        update = self._step_update(step).set(**counts).remove("open", "token", "ending")
-        self._update_if_unchanged(update.if_equal(state=step.state.value))
+    def note_end_progress(self, step: StepRow, cursor: str) -> StepRow | None:
+        """Note how far the tasks of an ended step have been ended; see `set_counts`."""
+        return self._continue_end(step, self._step_update(step).set(end_cursor=cursor))
+
+    def set_counts(self, step: StepRow, **counts: int) -> StepRow | None:
+        """Store how the tasks of an ended step ended, which completes its end.
+
+        Returns the step; as it is now if another call was faster, None if it was deleted.
+        """
+        update = self._step_update(step).set(**counts).remove("open", "token", "ending", "end_cursor")
+        return self._continue_end(step, update)
+
+    def _continue_end(self, step: StepRow, update: Update) -> StepRow | None:
+        update.if_equal(state=step.state.value, ending=True, end_cursor=step.end_cursor or None)
+        try:
+            return StepRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed as changed:
+            return StepRow.from_item(changed.old) if changed.old else None
 
     def stop_step(self, step: StepRow, *, notes: str, kill: bool = False) -> StepRow | None:
         """Mark a step as stopping, unless it is already; `kill`: by request, not because of failures."""

@@ -103,6 +103,11 @@ class Update:
         self.conditions.append(f"contains({self._name(name)}, {self._value(member)})")
         return self
 
+    def if_lacks(self, name: str, member: str) -> Update:
+        """Require that a set does not have a member, or is absent."""
+        self.conditions.append(f"NOT contains({self._name(name)}, {self._value(member)})")
+        return self
+
     def if_smaller(self, name: str, size: int) -> Update:
         """Require that a set or list has fewer than `size` members, or is absent."""
         alias = self._name(name)

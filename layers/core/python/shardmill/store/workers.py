@@ -131,13 +131,19 @@ class Workers:
             name=worker.name,
             registration=to_json(worker.registration),
             groups=worker.groups,
+            bound=to_json(worker.bound),
+            source_ip=worker.source_ip or None,
+            profile=to_json(worker.profile) if worker.profile else None,
+            owner=worker.owner or None,
+            owner_token=worker.owner_token or None,
             seen=now,
             last_busy=now,
             offline=False,
             **indexes.listed(indexes.WORKERS, worker.id),
             ttl=_ttl(now),
         )
-        update.remove("work", "progress", "followed", "drain", "tired", "failures", "failing")
+        update.remove("work", "running", "progress", "followed", "drain", "tired", "failures", "failing")
+        update.remove("receipts")
         update.add(session=1).set_once("create_time", now)
         try:
             item = self._table.update(update.if_new_or_equal("name", worker.name), returns="ALL_NEW")
@@ -153,28 +159,44 @@ class Workers:
         session: int,
         *,
         work: Iterable[str],
+        running: Iterable[str],
         progress: Mapping[str, Any],
         tally: Tally,
         now: int,
         offline: bool,
+        source_ip: str = "",
     ) -> WorkerRow | None:
         """Record a heartbeat; None if the worker is unknown or has begun another session."""
         held = set(work)
         update = Update(keys.worker(worker_id)).set(seen=now, offline=offline, ttl=_ttl(now))
         update.set(work=held or None, progress=to_json(progress) if progress else None)
+        update.set(running=held.intersection(running) or None)
+        if source_ip:
+            update.set(source_ip=source_ip)
         if held:
             update.set(last_busy=now)
         return self._changed(tally.write_to(update).if_equal(session=session))
 
     def record(
-        self, worker_id: str, tally: Tally, *, now: int, taken: Iterable[str] = ()
+        self,
+        worker_id: str,
+        tally: Tally,
+        *,
+        now: int,
+        taken: Iterable[str] = (),
+        receipts: Mapping[str, str] | None = None,
     ) -> WorkerRow | None:
-        """Add a tally and the ids of leased tasks to a worker's row; None if the worker is unknown."""
+        """Add a tally and the ids of leased tasks to a worker's row; None if the worker is unknown.
+
+        `receipts`: replace those that the row holds.
+        """
         update = tally.write_to(Update(keys.worker(worker_id)).set(last_busy=now))
         if tally.done:
             update.delete("work", tally.done).delete("followed", tally.done)
         elif taken:
             update.add(work=set(taken))
+        if receipts is not None:
+            update.set(receipts=to_json(receipts))
         return self._changed(update.if_exists("name"))
 
     def change(self, worker_id: str, **changes: Any) -> WorkerRow | None:

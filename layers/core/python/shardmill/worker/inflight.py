@@ -40,8 +40,8 @@ class InflightTask:
     @property
     def held(self) -> HeldTask:
         """The task as a heartbeat names it."""
-        task_id, attempt, run = self.key
-        return HeldTask(task_id=task_id, attempt=attempt, run=run, progress=self.live.progress)
+        names = self.lease.model_dump(include={"task_id", "attempt", "run"}, by_alias=False)
+        return HeldTask(**names, waiting=self.started is None or None, progress=self.live.progress)
 
 
 class InflightTasks:
@@ -54,7 +54,7 @@ class InflightTasks:
         self, slots: int, max_tasks: int | None = None, on_change: Callable[[], None] = lambda: None
     ) -> None:
         self._slots = slots
-        self._size = LeaseSize(slots, max_tasks)
+        self.size = LeaseSize(slots, max_tasks)
         self._on_change = on_change
         self._lock = Lock()
         self._arrived = Condition(self._lock)
@@ -89,18 +89,18 @@ class InflightTasks:
 
     def _complete(self) -> bool:
         """Whether no more tasks will be leased; waiting tasks may still be handed back and replaced."""
-        return not self._open or (self._size.remaining == 0 and not self._waiting)
+        return not self._open or (self.size.remaining == 0 and not self._waiting)
 
     def _room(self) -> int:
         if self._complete() or self._paused or self.unreported >= _MAX_UNREPORTED:
             return 0
-        return self._size.room(len(self._waiting) + len(self._running), short=self._short())
+        return self.size.room(len(self._waiting) + len(self._running), short=self._short())
 
     def _empty_or_full(self) -> bool:
-        return self._room() in (0, min(MAX_BATCH, self._size.limit(short=self._short())))
+        return self._room() in (0, min(self.size.largest, self.size.limit(short=self._short())))
 
     def _short(self) -> bool:
-        return self._size.tasks_are_short(task.started for task in self._running)
+        return self.size.tasks_are_short(task.started for task in self._running)
 
     def accept(self, leases: Iterable[Lease]) -> list[InflightTask]:
         """Add leased tasks; none if the worker was closed, suspended or drained in the meantime."""
@@ -113,7 +113,7 @@ class InflightTasks:
                 self._on_change()
             self._held.update({task.key: task for task in accepted})
             self._waiting.extend(accepted)
-            self._size.add_remaining(-len(accepted))
+            self.size.add_remaining(-len(accepted))
             self._arrived.notify(sum(task.lease.type != "noop" for task in accepted))
             return accepted
 
@@ -127,7 +127,7 @@ class InflightTasks:
         for task in tasks:
             self._waiting.remove(task)
         self._release(tasks)
-        self._size.add_remaining(len(tasks))
+        self.size.add_remaining(len(tasks))
         return [task.lease for task in tasks]
 
     def _release(self, tasks: Iterable[InflightTask]) -> None:
@@ -167,7 +167,7 @@ class InflightTasks:
         with self._lock:
             self._running.discard(task)
             seconds = time.monotonic() - (task.started or 0.0)
-            self._size.record(seconds)
+            self.size.record(seconds)
             self._busy_seconds += seconds
             if result:
                 self._outcomes[result.outcome] += 1
@@ -181,17 +181,17 @@ class InflightTasks:
     # the reporting thread
 
     def take_results(self) -> list[tuple[InflightTask, Result]]:
-        """Wait for up to ten results, a moment longer while more are expected; empty when it is over."""
+        """Wait for a batch of results, a moment longer while more are expected; empty when it is over."""
         with self._lock:
             while not self._results and not self._over:
                 self._finished.wait()
-            deadline = time.monotonic() + GATHER_SECONDS
-            while len(self._results) < MAX_BATCH and (self._running or self._waiting):
+            deadline, most = time.monotonic() + GATHER_SECONDS, self.size.largest
+            while len(self._results) < most and (self._running or self._waiting):
                 left = deadline - time.monotonic()
                 if left <= 0 or self._over:
                     break
                 self._finished.wait(left)
-            return [self._results.popleft() for _ in range(min(MAX_BATCH, len(self._results)))]
+            return [self._results.popleft() for _ in range(min(most, len(self._results)))]
 
     def reported(self, results: Sequence[tuple[InflightTask, Result]]) -> None:
         with self._lock:

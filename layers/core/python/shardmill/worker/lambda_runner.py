@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import Path
 from threading import Event
@@ -23,6 +24,7 @@ from shardmill.engine.tasks.report import report
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.worker import Lease, Reported, Result
 from shardmill.worker.files.cache import Cache
+from shardmill.worker.isolation import protect
 from shardmill.worker.logs import BucketLogs
 from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.task.programs import Programs
@@ -54,6 +56,12 @@ def _cache() -> Cache:
     return Cache(Path(tempfile.gettempdir()) / "shardmill-predata", _CACHE_BYTES)
 
 
+def protect_on_lambda() -> None:
+    """Hide the credentials of the role from tasks; in tests, other functions share the process."""
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        protect()
+
+
 def run_batch(
     mill: Mill, records: Sequence[Mapping[str, Any]], context_deadline_ms: int, now: int
 ) -> list[str]:
@@ -63,10 +71,23 @@ def run_batch(
     """
     messages = [_message(mill, record) for record in records]
     leases = _lease(mill, messages, now)
-    limit = min(MAX_SECONDS, (context_deadline_ms - now) / 1000 - _KILL_SECONDS - _MARGIN_SECONDS)
-    ended = _report(mill, _run(mill, leases, limit))
+    seconds = (context_deadline_ms - now) / 1000
+    _hide(mill, messages, leases, seconds)
+    ended: set[tuple[str, int]] = set()
+    for results in _run(mill, leases, min(MAX_SECONDS, seconds - _KILL_SECONDS - _MARGIN_SECONDS)):
+        ended |= _report(mill, results)
     handles = {_handle(task) for task in leases if (task.task_id, task.attempt) in ended}
     return [message.id for message in messages if message.handle not in handles]
+
+
+def _hide(mill: Mill, messages: Sequence[Message], leases: Sequence[Lease], seconds: float) -> None:
+    """Hide the messages of leased tasks no longer than this invocation can take.
+
+    The visibility timeout of the queue is six times as long: it would delay the retry of a crashed function.
+    """
+    taken = {_handle(task) for task in leases}
+    hidden = math.ceil(max(seconds, 0)) + _RETRY_SECONDS
+    mill.queues.hide((message, hidden) for message in messages if message.handle in taken)
 
 
 def _lease(mill: Mill, messages: Sequence[Message], now: int) -> list[Lease]:
@@ -109,9 +130,10 @@ def _handle(task: Lease) -> str:
     return receipt.handle if receipt else ""
 
 
-def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> list[Result]:
+def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> Iterator[list[Result]]:
+    """Run tasks concurrently; yield the results of those that have ended, as soon as one has."""
     if not leases:
-        return []
+        return
     started = time.monotonic()
     hosts = tuple(filter(None, os.environ.get("SHARDMILL_ALLOW_HOSTS", "").split(",")))
     with tempfile.TemporaryDirectory(prefix="shardmill-", ignore_cleanup_errors=True) as root:
@@ -128,4 +150,7 @@ def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> list[Result]:
             return execute(task, runtime, _never, limit_seconds=limit - (time.monotonic() - started))
 
         with ThreadPoolExecutor(max_workers=len(leases), thread_name_prefix="task") as pool:
-            return list(pool.map(run_one, leases))
+            running = {pool.submit(run_one, task) for task in leases}
+            while running:
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                yield [future.result() for future in ended]

@@ -10,18 +10,23 @@ from shardmill.model.worker import MAX_BATCH
 SHORT_SECONDS = 0.2
 """Tasks that take longer on average are leased only when a slot is free."""
 
+VERY_SHORT_SECONDS = 0.02
+"""Of tasks that take less on average, whole batches of `largest` are leased: they soon get a slot."""
+
 _WEIGHT = 0.2
 
 
 class LeaseSize:
     """One task per free slot, or full batches while tasks are short. Not thread-safe.
 
-    `remaining` is the number of tasks that the worker may still take; None is no limit.
+    `remaining` is the number of tasks that the worker may still take; None is no limit. `largest` is the most
+    tasks that one call leases.
     """
 
     def __init__(self, slots: int, remaining: int | None) -> None:
         self._slots = slots
         self.remaining = remaining
+        self.largest = MAX_BATCH
         self._average: float | None = None
 
     def record(self, seconds: float) -> None:
@@ -41,9 +46,15 @@ class LeaseSize:
 
     def limit(self, *, short: bool) -> int:
         """How many tasks may wait and run at the same time."""
-        return max(self._slots, MAX_BATCH) if short else self._slots
+        return max(self._slots, self._batch) if short else self._slots
+
+    @property
+    def _batch(self) -> int:
+        """A full batch of short tasks."""
+        very_short = self._average is not None and self._average < VERY_SHORT_SECONDS
+        return self.largest if very_short else MAX_BATCH
 
     def room(self, occupied: int, *, short: bool) -> int:
         """How many tasks to lease while `occupied` tasks wait or run."""
-        largest = MAX_BATCH if self.remaining is None else min(MAX_BATCH, self.remaining)
+        largest = self.largest if self.remaining is None else min(self.largest, self.remaining)
         return min(largest, self.limit(short=short) - occupied)

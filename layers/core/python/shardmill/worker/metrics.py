@@ -73,7 +73,8 @@ class Metrics:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/metrics"
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}/metrics"
 
     def __enter__(self) -> Self:
         self._thread.start()

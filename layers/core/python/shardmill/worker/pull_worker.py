@@ -17,7 +17,7 @@ from shardmill.worker.outcome import DISCARDED
 from shardmill.worker.server_calls import ServerCalls
 from shardmill.worker.shutdown import POLL_SECONDS, Killed, ShutdownWaits
 from shardmill.worker.task import process
-from shardmill.worker.task.execute import Runtime, execute, failed_result
+from shardmill.worker.task.execute import Runtime, execute
 from shardmill.worker.transport.base import WORKER_SUSPENDED, Refused, Stale, Transport, TransportError
 from shardmill.worker.transport.reporting import log_ignored, report_results
 
@@ -58,7 +58,7 @@ class PullWorker:
         progress: Progress | None = None,
     ) -> None:
         self._transport = transport
-        self._registration = registration
+        self.registration = registration
         self._runtime = runtime
         self._options = options
         self._progress = progress
@@ -143,6 +143,7 @@ class PullWorker:
         registered = {"worker": worker.name, "id": worker.id, "session": worker.session}
         log.info("registered", extra={"action": "registered", **registered})
         self._heartbeats.registered(worker)
+        self._tasks.size.largest = self._transport.largest_batch
         self._heartbeat_thread = self._start(
             partial(self._heartbeats.run, worker.heartbeat_seconds), "heartbeat"
         )
@@ -160,7 +161,7 @@ class PullWorker:
 
     def _register(self) -> Worker:
         try:
-            return self._transport.register(self._registration)
+            return self._transport.register(self.registration)
         except Refused as error:
             self.code = EXIT_NO_GROUP if error.code == "group-not-found" else EXIT_FAILED
             raise _RegistrationRefused(str(error)) from error
@@ -186,18 +187,19 @@ class PullWorker:
         """Run noop tasks in this thread, and start slots for the others."""
         accepted = self._tasks.accept(leases)
         if len(accepted) < len(leases):
-            self._hand_back(leases)
+            self._hand_back(leases, "the worker was suspended, drained or stopped when it received the task")
         for task in accepted:
             if task.lease.type == "noop" and self._tasks.start(task):
                 self._run(task)
-        while self._slots < min(self._registration.slots, self._tasks.occupied):
+        while self._slots < min(self.registration.slots, self._tasks.occupied):
             self._slots += 1
             self._start(self._run_slot, f"slot {self._slots}")
 
     def _hand_back_overdue(self) -> None:
         """Hand back tasks that were leased early and have waited too long for a slot."""
         while not self._halt.wait(MAX_SLOT_WAIT_SECONDS / 2):
-            self._hand_back(self._tasks.take_overdue())
+            waited = f"no slot of the worker was free for {MAX_SLOT_WAIT_SECONDS:g} seconds"
+            self._hand_back(self._tasks.take_overdue(), waited)
 
     # running
 
@@ -208,14 +210,7 @@ class PullWorker:
     def _run(self, task: InflightTask) -> None:
         lease = task.lease
         self._notify("started", lease, None)
-        try:
-            result = execute(lease, self._runtime, task.stop, live=task.live)
-        except Exception as error:
-            log.exception(
-                "failed to run a task because of an error in the worker",
-                extra={"action": "task-error", "task": lease.task_id, "attempt": lease.attempt},
-            )
-            result = failed_result(lease, f"the worker failed to run the task: {error}")
+        result = execute(lease, self._runtime, task.stop, live=task.live)
         cut_short = task.abandoned and result.reason == DISCARDED
         if cut_short:
             self._cut_short.append(lease)
@@ -264,13 +259,13 @@ class PullWorker:
         self._transport.close()
         if self._heartbeat_thread and not self._session_lost:
             self._call("leave", self._heartbeats.announce_leaving, _LAST_HEARTBEAT_SECONDS)
-        self._hand_back_in_time(not_started)
+        self._hand_back_in_time(not_started, "the worker stopped before the task started")
         if not self._session_lost:
             self._waits.wait(self._tasks.wait_for_tasks, self._options.grace_seconds)
         self._tasks.abandon()
         self._waits.wait(self._tasks.wait_for_tasks, self._runtime.kill_seconds + 1)
         if not self._session_lost:
-            self._hand_back_in_time(self._cut_short)
+            self._hand_back_in_time(self._cut_short, "the worker stopped while the task ran")
             if not self._waits.wait(self._tasks.wait_for_reports, _LAST_REPORTS_SECONDS):
                 log.error(
                     "exiting with unreported results; their tasks run again after their lease",
@@ -285,9 +280,9 @@ class PullWorker:
             self._waits.join(self._heartbeat_thread, _LAST_REPORTS_SECONDS)
             self._call("deregister", self._heartbeats.deregister, _LAST_HEARTBEAT_SECONDS)
 
-    def _hand_back_in_time(self, leases: Sequence[Lease]) -> None:
+    def _hand_back_in_time(self, leases: Sequence[Lease], reason: str) -> None:
         if leases:
-            self._call("hand-back", partial(self._hand_back, leases), _HAND_BACK_SECONDS)
+            self._call("hand-back", partial(self._hand_back, leases, reason), _HAND_BACK_SECONDS)
 
     def _wait_for_leasing_threads(self) -> None:
         """A thread with a pending lease call hands back what it receives."""
@@ -303,11 +298,11 @@ class PullWorker:
         """Call in a thread, so that a second signal takes effect however long the call takes."""
         self._waits.join_or_abandon(self._start(call, name), seconds)
 
-    def _hand_back(self, leases: Sequence[Lease]) -> None:
+    def _hand_back(self, leases: Sequence[Lease], reason: str) -> None:
         if not leases:
             return
         try:
-            self._transport.hand_back(leases)
+            self._transport.hand_back(leases, reason)
         except TransportError as error:
             log.warning(
                 "failed to hand back tasks; they run again after their lease",

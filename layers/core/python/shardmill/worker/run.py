@@ -16,6 +16,7 @@ from typing import Any
 
 from shardmill.model.worker import MAX_WAIT_SECONDS, Registration
 from shardmill.worker.files.cache import Cache
+from shardmill.worker.machine import own_address
 from shardmill.worker.pull_worker import Progress, PullWorker, WorkerOptions
 from shardmill.worker.task.execute import Runtime
 from shardmill.worker.task.limits import Limits
@@ -46,6 +47,7 @@ def run_worker(
     programs: Programs | None = None,
     limits: Limits = _NO_LIMITS,
     switch_user: bool = False,
+    task_user: str | None = None,
     allow_hosts: Sequence[str] = (),
     cache: Cache | None = None,
     about: Mapping[str, Any] | None = None,
@@ -68,7 +70,7 @@ def run_worker(
         cores=os.cpu_count() or 1,
         apps=list(apps),
         slots=slots,
-        **{"user": _user(), **(about or {})},
+        **{"user": _user(), "ip": own_address(), **(about or {})},
     )
     options = WorkerOptions(grace_seconds, wait_seconds, once, max_tasks)
     with nullcontext(work_root) if work_root else create_worker_dir(keep=keep_work) as root:
@@ -80,6 +82,7 @@ def run_worker(
             kill,
             limits=limits,
             switch_user=switch_user,
+            task_user=task_user,
             allow_hosts=tuple(allow_hosts),
             files=FileAccess(transport.files, cache, tuple(allow_hosts)),
         )

@@ -34,6 +34,7 @@ class JobCommand:
     `default_states`: the states that a filter without --state selects.
     `step`: the step that the action is limited to, if any.
     `show`: prints the result for a single job.
+    `followed_by`: returns the jobs that the server handles after a job, for --dry-run.
     `single_only`: an option that is in use and that only works for a single job.
     """
 
@@ -44,3 +45,4 @@ class JobCommand:
     oldest_first: bool = False
     show: Callable[[Client, Job, bool], None] = _show_state
     single_only: str | None = None
+    followed_by: Callable[[Client, Job], list[Job]] | None = None

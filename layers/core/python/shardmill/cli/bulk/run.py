@@ -75,6 +75,9 @@ def run_job_command(
         if not jobs:
             output.message(f"no jobs to {command.verb} match the selection")
         if dry_run:
+            if command.followed_by:
+                jobs = [each for job in jobs for each in (job, *command.followed_by(client, job))]
+                jobs = list({(job.job_name, job.trigger): job for job in jobs}.values())
             output.listing(jobs, _SELECTED_COLUMNS, as_json)
         else:
             _run_for_many(client, command, jobs, yes, as_json)

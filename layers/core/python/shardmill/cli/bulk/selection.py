@@ -15,7 +15,7 @@ from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.client.client import Client
-    from shardmill.model.definition.fields import JobGraph
+    from shardmill.model.definition.answers import JobGraph
     from shardmill.model.job import Job
 
 T = TypeVar("T")

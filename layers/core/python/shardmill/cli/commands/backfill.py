@@ -14,10 +14,11 @@ from shardmill.cli.options import JobName, Json, ScheduleId, Timeout, Token, Url
 from shardmill.cli.parsing import Moment, parse_moment, resolve_moments
 from shardmill.cli.render.bars import Count, count_progress
 from shardmill.cli.wait import check_timeout, waiting
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
     from shardmill.client.client import Client
-    from shardmill.model.time.schedule import Backfill
+    from shardmill.model.time.backfill import Backfill
 
 From = Annotated[
     Moment | None,
@@ -135,19 +136,24 @@ def _bounds(start: Moment | None, end: Moment | None, times: list[Moment] | None
 
 
 def backfills(
-    job_name: JobName, schedule_id: ScheduleId, url: Url = None, token: Token = None, as_json: Json = False
+    job_name: JobName,
+    schedule_id: ScheduleId,
+    watch: Watch = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
 ) -> None:
     """List the backfills of a schedule, newest first.
 
     \b
     Examples:
-      shardmill schedule backfills balance-report nightly
+      shardmill schedule backfills balance-report nightly --watch
       shardmill schedule backfills balance-report nightly --json | jq '.[0].state'
     """
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
-        output.listing(client.backfills(job_name, schedule_id), _COLUMNS, as_json)
+        show_list(lambda: client.backfills(job_name, schedule_id), _COLUMNS, as_json, watch)
 
 
 def stop(

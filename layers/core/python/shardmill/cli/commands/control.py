@@ -45,6 +45,9 @@ def _parse_forced_state(text: str) -> ForcedState:
 
 
 LetFinish = Annotated[bool, typer.Option("--let-finish", help="Let running tasks finish.")]
+WithoutDependencies = Annotated[
+    bool, typer.Option("--without-dependencies", help="Do not wait for other jobs.")
+]
 OneStep = Annotated[
     str | None,
     typer.Option(
@@ -141,6 +144,45 @@ def resume(
         oldest_first=True,
     )
     selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
+
+
+def start(
+    job_name: OptionalJobName = None,
+    trigger: OptionalTrigger = None,
+    without_dependencies: WithoutDependencies = False,
+    reason: Reason = "",
+    of_job: JobFilter = None,
+    since: Since = None,
+    until: Until = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Start a job that waits for other jobs, without them.
+
+    With a filter, starts all matching jobs that are WAITING. Other reasons to wait, such as `concurrency`,
+    still apply.
+
+    \b
+    Examples:
+      shardmill start daily-summary 20260105 --without-dependencies --reason "rates are not needed"
+      shardmill start --job daily-summary --until 2026-01-06 --without-dependencies --dry-run
+    """
+    if not without_dependencies:
+        raise typer.BadParameter(
+            "is required: the job would start before the jobs that it waits for",
+            param_hint="--without-dependencies",
+        )
+    command = JobCommand(
+        verb="start",
+        default_states=(JobState.WAITING,),
+        act=lambda client, job_name, trigger: client.start(job_name, trigger, reason),
+        oldest_first=True,
+    )
+    selection = Selection(job_name, trigger, of_job, None, since, until)
     run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.exits import OTHER
 from shardmill.cli.options import JobName, Json, SuspensionReason, Token, Url, pass_to_subcommand
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
-    from shardmill.model.definition.fields import JobDefine, ListedDefine, SavedDefine
+    from shardmill.model.definition.answers import ListedDefine, SavedDefine
+    from shardmill.model.definition.fields import JobDefine
     from shardmill.model.fault import Fault
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Definition in JSON or YAML; - is standard input.")]
@@ -22,7 +24,12 @@ Files = Annotated[
 ]
 JobOrFile = Annotated[
     str | None,
-    typer.Argument(metavar="JOB|FILE", show_default=False, help="Saved definition, or a definition file."),
+    typer.Argument(
+        metavar="JOB|FILE",
+        show_default=False,
+        help="Saved definition, or a definition file.",
+        autocompletion=complete.definitions,
+    ),
 ]
 Jobs = Annotated[
     bool, typer.Option("--jobs", help="Draw the dependencies between all definitions, with their schedules.")
@@ -133,7 +140,13 @@ def graph(
 
 
 @app.callback()
-def definitions(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def definitions(
+    ctx: typer.Context,
+    watch: Watch = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
     """List the saved definitions, or suspend or resume one.
 
     The description of a suspended definition starts with the user and the reason.
@@ -141,6 +154,7 @@ def definitions(ctx: typer.Context, url: Url = None, token: Token = None, as_jso
     \b
     Examples:
       shardmill definitions
+      shardmill definitions --watch
       shardmill definitions --json | jq -r '.[] | select(.suspended) | .jobName'
       shardmill definitions suspend balance-report --reason 'wrong source data'
     """
@@ -150,7 +164,7 @@ def definitions(ctx: typer.Context, url: Url = None, token: Token = None, as_jso
         pass_to_subcommand(ctx, url, token, as_json)
         return
     with Client(url, token) as client:
-        output.listing(client.definitions(), _COLUMNS, as_json)
+        show_list(client.definitions, _COLUMNS, as_json, watch)
 
 
 @app.command()
@@ -220,16 +234,21 @@ def _job_graph(form: str, url: str | None, token: str | None) -> tuple[dict[str,
 
 def _find_definition(name: str, url: str | None, token: str | None) -> JobDefine:
     """Read a file if the name has its suffix, contains a folder or exists; else a saved definition."""
-    path = Path(name)
-    if name == "-" or path.suffix.lower() in _SUFFIXES or len(path.parts) > 1 or path.is_file():
-        found, faults = _check_file(name)
-        if not found:
-            raise _invalid(name, faults)
-        return found
+    path = Path(name)  # which drops a leading "./"
+    if name == "-" or path.suffix.lower() in _SUFFIXES or "/" in name or path.is_file():
+        return read_definition(name)
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
         return client.definition(name)
+
+
+def read_definition(file: str) -> JobDefine:
+    """Read a definition from a file. Raises Invalid."""
+    found, faults = _check_file(file)
+    if not found:
+        raise _invalid(file, faults)
+    return found
 
 
 def _check_file(file: str) -> tuple[JobDefine | None, list[Fault]]:
@@ -247,7 +266,7 @@ def _invalid(file: str, faults: list[Fault]) -> Exception:
 
 
 def _summary(define: JobDefine) -> str:
-    from shardmill.model.definition.fields import total
+    from shardmill.model.definition.task_count import total
 
     totals = [total(step) for step in define.steps]
     tasks = output.plural(sum(each or 0 for each in totals), "task")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, Token, Trigger, Url
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
     from shardmill.client.client import Client
@@ -23,7 +24,12 @@ _COLUMNS: dict[str, Callable[[DependencyStatus], object]] = {
 
 
 def dependencies(
-    job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
+    job_name: JobName,
+    trigger: Trigger,
+    watch: Watch = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
 ) -> None:
     """List the jobs that a job depends on.
 
@@ -33,12 +39,13 @@ def dependencies(
     \b
     Examples:
       shardmill dependencies balance-report 20200121
+      shardmill dependencies balance-report 20200121 --watch
       shardmill dependencies balance-report 20200121 --json | jq '.[] | select(.preStatus == 0)'
     """
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
-        output.listing(client.dependencies(job_name, trigger), _COLUMNS, as_json)
+        show_list(lambda: client.dependencies(job_name, trigger), _COLUMNS, as_json, watch)
 
 
 def show_dependencies(client: Client, job: Job) -> None:

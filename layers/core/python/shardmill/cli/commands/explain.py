@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, Token, Trigger, Url
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
     from shardmill.model.job import Transition
@@ -45,7 +46,12 @@ def why(
 
 
 def history(
-    job_name: JobName, trigger: Trigger, url: Url = None, token: Token = None, as_json: Json = False
+    job_name: JobName,
+    trigger: Trigger,
+    watch: Watch = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
 ) -> None:
     """List the state changes of a job and its steps.
 
@@ -54,9 +60,10 @@ def history(
     \b
     Examples:
       shardmill history balance-report 20200121
+      shardmill history balance-report 20200121 --watch
       shardmill history balance-report 20200121 --json | jq '.[] | select(.stepName == null)'
     """
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
-        output.listing(client.history(job_name, trigger), _COLUMNS, as_json)
+        show_list(lambda: client.history(job_name, trigger), _COLUMNS, as_json, watch)

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.options import Force, Json, SuspensionReason, Token, Url, pass_to_subcommand
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
     from shardmill.model.definition.field_types import StepType
-    from shardmill.model.worker import WorkerGroup
+    from shardmill.model.groups.group import WorkerGroup
 
-GroupName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the group.")]
+GroupName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the group.", autocompletion=complete.groups)
+]
 OptionalGroupName = Annotated[
-    str | None, typer.Argument(metavar="NAME", show_default=False, help="Name of the group.")
+    str | None,
+    typer.Argument(
+        metavar="NAME", show_default=False, help="Name of the group.", autocompletion=complete.groups
+    ),
 ]
 AllGroups = Annotated[bool, typer.Option("--all", help="Apply to all groups, including future ones.")]
 LeaseSeconds = Annotated[
@@ -61,12 +67,19 @@ app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
-def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def groups(
+    ctx: typer.Context,
+    watch: Watch = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
     """List the worker groups, or manage one.
 
     \b
     Examples:
       shardmill groups
+      shardmill groups --watch
       shardmill groups show default
       shardmill groups add reports --lease-seconds 300
       shardmill groups add reports --type hive
@@ -79,7 +92,7 @@ def groups(ctx: typer.Context, url: Url = None, token: Token = None, as_json: Js
         pass_to_subcommand(ctx, url, token, as_json)
         return
     with Client(url, token) as client:
-        output.listing(client.groups(), _COLUMNS, as_json)
+        show_list(client.groups, _COLUMNS, as_json, watch)
 
 
 @app.command()

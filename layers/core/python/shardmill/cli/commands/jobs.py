@@ -24,10 +24,18 @@ from shardmill.cli.options import (
     Url,
     Wait,
 )
-from shardmill.cli.parsing import parse_params, parse_step_params
+from shardmill.cli.parsing import (
+    Moment,
+    parse_duration,
+    parse_moment,
+    parse_params,
+    parse_step_fields,
+    parse_step_params,
+)
 from shardmill.cli.render.bars import transfer_progress
 from shardmill.cli.render.job import exit_code, show_job
 from shardmill.cli.wait import check_timeout, show_submitted, wait_for_job
+from shardmill.cli.watch import Watch, show_list
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
@@ -36,11 +44,19 @@ if TYPE_CHECKING:
 
 NewTrigger = Annotated[
     str | None,
+    typer.Argument(
+        metavar="TRIGGER",
+        show_default=False,
+        help="Trigger that identifies the job. Default: the current time.",
+    ),
+]
+TriggerOption = Annotated[
+    str | None,
     typer.Option(
         "--trigger",
         metavar="TRIGGER",
         show_default=False,
-        help="Trigger that identifies the job. Default: the current time.",
+        help="The same as the argument TRIGGER.",
     ),
 ]
 StepParam = Annotated[
@@ -52,6 +68,39 @@ StepParam = Annotated[
         help="Parameter of one step. Repeatable.",
     ),
 ]
+StepField = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--step",
+        metavar="STEP.FIELD=VALUE",
+        show_default=False,
+        help="Setting of one step for this job, such as load.sharding=6 or mail.ignore=true. Repeatable.",
+    ),
+]
+After = Annotated[
+    Moment | None,
+    typer.Option(
+        "--after",
+        metavar="TIME",
+        parser=parse_moment,
+        show_default=False,
+        help="Start the job at TIME or later. A date means 00:00 UTC.",
+    ),
+]
+Deadline = Annotated[
+    int | None,
+    typer.Option(
+        "--deadline",
+        metavar="DURATION",
+        parser=parse_duration,
+        show_default=False,
+        help="Time until the deadline of the job, such as 900, 15m or 2h.",
+    ),
+]
+Priority = Annotated[
+    int | None,
+    typer.Option("--priority", metavar="N", show_default=False, help="Priority of the job; higher first."),
+]
 Files = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,6 +108,15 @@ Files = Annotated[
         metavar="NAME=PATH",
         show_default=False,
         help="File to upload as the input NAME of the job. Repeatable.",
+    ),
+]
+DataTokenFile = Annotated[
+    typer.FileText | None,
+    typer.Option(
+        "--data-token-file",
+        metavar="FILE",
+        show_default=False,
+        help="File with the data token for the tasks of a job with info.auth; - reads stdin.",
     ),
 ]
 Requests = Annotated[
@@ -92,10 +150,16 @@ _COLUMNS: dict[str, Callable[[Job], object]] = {
 
 def submit(
     job_name: OptionalJobName = None,
-    trigger: NewTrigger = None,
+    new_trigger: NewTrigger = None,
+    trigger: TriggerOption = None,
     param: Param = None,
     step_param: StepParam = None,
+    step: StepField = None,
+    after: After = None,
+    deadline: Deadline = None,
+    priority: Priority = None,
     file: Files = None,
+    data_token_file: DataTokenFile = None,
     requests: Requests = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -112,15 +176,22 @@ def submit(
     \b
     Examples:
       shardmill submit balance-report
-      shardmill submit balance-report --trigger 20200121 --param reportDate=2020-01-21
+      shardmill submit balance-report 20200121 --param reportDate=2020-01-21
       shardmill submit balance-report --step-param merge_files.title="January" --wait --timeout 600
+      shardmill submit balance-report --step generate_files.sharding=6 --step merge_files.ignore=true
+      shardmill submit balance-report --after 2026-01-21T18:00:00Z --deadline 2h
       shardmill submit word-count --trigger book1 --file text.txt=./book.txt --wait
+      shardmill submit private-data --data-token-file ~/.data-token
       shardmill submit --requests requests.jsonl
     """
     from shardmill.client.client import Client
 
+    if new_trigger and trigger:
+        raise typer.BadParameter("give the trigger once", param_hint="--trigger")
+    trigger = new_trigger or trigger
     if requests is not None:
-        if job_name or trigger or param or step_param or file or wait:
+        settings = (param, step_param, step, after, deadline, priority, file, data_token_file)
+        if job_name or trigger or wait or any(each is not None for each in settings):
             raise typer.BadParameter("cannot be combined with JOB or its options", param_hint="--requests")
         submit_requests(requests, url, token, as_json)
         return
@@ -128,10 +199,22 @@ def submit(
         raise typer.BadParameter("give the name of a definition, or --requests", param_hint="JOB")
     check_timeout(wait, timeout)
     job_params, steps = parse_params(param or ()), parse_step_params(step_param or ())
-    files = parse_params(file or (), "--file", "NAME=PATH")
+    overrides, files = parse_step_fields(step or ()), parse_params(file or (), "--file", "NAME=PATH")
     with Client(url, token) as client:
         with transfer_progress() as progress:
-            job = client.submit(job_name, trigger, job_params, steps, files=files, progress=progress)
+            job = client.submit(
+                job_name,
+                trigger,
+                job_params,
+                steps,
+                overrides=overrides,
+                after=after.to_utc("UTC") if after else None,
+                deadline_seconds=deadline,
+                priority=priority,
+                files=files,
+                data_token=data_token_file.read().strip() if data_token_file else None,
+                progress=progress,
+            )
         show_submitted(client, job, wait, timeout, as_json)
 
 
@@ -167,6 +250,7 @@ def jobs(
     state: State = None,
     user: User = None,
     limit: Limit = 50,
+    watch: Watch = False,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
@@ -177,13 +261,18 @@ def jobs(
     Examples:
       shardmill jobs
       shardmill jobs --job balance-report --state FAILED
+      shardmill jobs --state RUNNING --watch
       shardmill jobs --limit 1000 --json | jq -r '.[].trigger'
     """
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
-        found = islice(client.jobs(job_name, state, user, page=min(limit, 200)), limit)
-        output.listing(found, _COLUMNS, as_json)
+        show_list(
+            lambda: islice(client.jobs(job_name, state, user, page=min(limit, 200)), limit),
+            _COLUMNS,
+            as_json,
+            watch,
+        )
 
 
 def job(

@@ -17,6 +17,7 @@ from shardmill.cli.options import (
     Json,
     OptionalJobName,
     OptionalTrigger,
+    Param,
     Reason,
     Since,
     StateFilter,
@@ -27,7 +28,7 @@ from shardmill.cli.options import (
     Wait,
     Yes,
 )
-from shardmill.cli.parsing import parse_indexes
+from shardmill.cli.parsing import parse_indexes, parse_params
 from shardmill.cli.wait import check_timeout, wait_for_job
 from shardmill.model.states import JobState
 
@@ -51,6 +52,13 @@ Shards = Annotated[
         "--shards", metavar="3,7-9", show_default=False, help="Rerun these task indexes of --step only."
     ),
 ]
+WithDependents = Annotated[
+    bool,
+    typer.Option(
+        "--downstream",
+        help="Then rerun the jobs with the same data time that depend on this one, each after its parents.",
+    ),
+]
 OptionalStepName = Annotated[
     str | None, typer.Argument(metavar="STEP", show_default=False, help="Name of the step.")
 ]
@@ -62,6 +70,7 @@ def rerun(
     everything: Everything = False,
     steps: Steps = None,
     shards: Shards = None,
+    param: Param = None,
     wait: Wait = False,
     timeout: Timeout = None,
     reason: Reason = "",
@@ -69,7 +78,7 @@ def rerun(
     states: StateFilter = None,
     since: Since = None,
     until: Until = None,
-    downstream: Downstream = False,
+    downstream: WithDependents = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     url: Url = None,
@@ -78,14 +87,17 @@ def rerun(
 ) -> None:
     """Rerun the failed tasks of a job, or other parts of it.
 
-    Starts a new run of the job that keeps all other results. With a filter, reruns all matching jobs; without
-    --state, these are FAILED jobs, and with --all or --step also SUCCESS jobs. Select KILLED or SUSPENDED
-    jobs with --state.
+    Starts a new run of the job that keeps all other results. --param changes a parameter from this run on.
+    With a filter, reruns all matching jobs; without --state, these are FAILED jobs, and with --all or --step
+    also SUCCESS jobs. Select KILLED or SUSPENDED jobs with --state. With --downstream, SUCCESS jobs are
+    selected too, and rerun as a whole.
 
     \b
     Examples:
       shardmill rerun balance-report 20200121 --wait
       shardmill rerun balance-report 20200121 --step generate_files --shards 3,7-9
+      shardmill rerun balance-report 20200121 --param reportDate=2020-01-22
+      shardmill rerun balance-report 20200121 --downstream --dry-run
       shardmill rerun --job balance-report --since 2026-01-01 --reason "rates corrected" --yes
     """
     check_timeout(wait, timeout)
@@ -94,22 +106,33 @@ def rerun(
     if shards is not None and len(steps or ()) != 1:
         raise typer.BadParameter("requires exactly one --step", param_hint="--shards")
     indexes = [] if shards is None else parse_indexes(shards)
+    params = parse_params(param or ())
 
     def act(client: Client, job_name: str, trigger: str) -> Job:
         return client.rerun(
-            job_name, trigger, everything=everything, steps=steps or (), shards=indexes, reason=reason
+            job_name,
+            trigger,
+            everything=everything,
+            steps=steps or (),
+            shards=indexes,
+            dependents=downstream,
+            params=params,
+            reason=reason,
         )
 
     command = JobCommand(
         verb="rerun",
-        default_states=(JobState.FAILED, *([JobState.SUCCESS] if everything or steps else [])),
+        default_states=(JobState.FAILED, *([JobState.SUCCESS] if everything or steps or downstream else [])),
         act=act,
+        followed_by=(lambda client, job: client.dependents(job.job_name, job.trigger))
+        if downstream
+        else None,
         step=steps[0] if steps else None,
         oldest_first=True,
         show=lambda client, job, as_json: _show_new_run(client, job, wait, timeout, as_json),
         single_only="--wait" if wait else None,
     )
-    selection = Selection(job_name, trigger, of_job, states, since, until, downstream)
+    selection = Selection(job_name, trigger, of_job, states, since, until)
     run_job_command(command, selection, dry_run=dry_run, yes=yes, url=url, token=token, as_json=as_json)
 
 

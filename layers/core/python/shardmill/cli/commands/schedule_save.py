@@ -17,7 +17,8 @@ def _text(option: str, metavar: str, help: str) -> Any:
 
 
 Cron = Annotated[
-    str | None, _text("--cron", "TEXT", "Cron expression of five fields, or an alias such as @daily.")
+    str | None,
+    _text("--cron", "TEXT", "Five cron fields, @daily and the like, cron(…), rate(…), at(…) or quartz(…)."),
 ]
 Every = Annotated[
     int | None,
@@ -45,8 +46,52 @@ Timezone = Annotated[
         "--timezone", metavar="ZONE", show_default="UTC", help="IANA time zone, such as Europe/Berlin."
     ),
 ]
-Start = Annotated[str | None, _text("--start", "DATE", "First day on which the schedule fires.")]
-End = Annotated[str | None, _text("--end", "DATE", "Last day on which the schedule fires.")]
+EveryMonths = Annotated[
+    int | None,
+    typer.Option(
+        "--every-months",
+        metavar="N",
+        min=1,
+        show_default=False,
+        help="Interval in months, counted from --start.",
+    ),
+]
+Delay = Annotated[
+    int | None,
+    typer.Option(
+        "--delay",
+        metavar="DURATION",
+        parser=parse_duration,
+        show_default=False,
+        help="Delay after the end of the previous job: seconds, or 15m, 2h, 1d.",
+    ),
+]
+Times = Annotated[
+    list[Moment] | None,
+    typer.Option(
+        "--time",
+        metavar="TIME",
+        parser=parse_moment,
+        show_default=False,
+        help="Fire at this time; may be repeated. A date means 00:00 in --timezone.",
+    ),
+]
+Start = Annotated[
+    str | None, _text("--start", "TIME", "First day or instant: a date, or a time with offset.")
+]
+End = Annotated[str | None, _text("--end", "TIME", "Last day or instant: a date, or a time with offset.")]
+MaxTimes = Annotated[
+    int | None,
+    typer.Option(
+        "--max-times", metavar="N", min=1, show_default=False, help="Number of times, counted from --start."
+    ),
+]
+Priority = Annotated[
+    int | None,
+    typer.Option(
+        "--priority", metavar="N", show_default=False, help="Priority of the jobs; higher is first."
+    ),
+]
 Overlap = Annotated[
     Literal["allow", "skip", "queue", "replace"] | None,
     typer.Option("--overlap", show_default="allow", help="What to do if the previous job has not ended."),
@@ -80,10 +125,15 @@ _OPTIONS = {
     "scheduleId": "ID",
     "cron": "--cron",
     "everySeconds": "--every",
+    "everyMonths": "--every-months",
+    "delaySeconds": "--delay",
     "at": "--at",
+    "times": "--time",
     "timezone": "--timezone",
     "startDate": "--start",
     "endDate": "--end",
+    "maxTimes": "--max-times",
+    "priority": "--priority",
     "overlap": "--overlap",
     "catchUp": "--catch-up",
     "maxLatenessSeconds": "--max-lateness",
@@ -98,10 +148,15 @@ def save(
     schedule_id: ScheduleId,
     cron: Cron = None,
     every: Every = None,
+    every_months: EveryMonths = None,
+    delay: Delay = None,
     at: At = None,
+    time: Times = None,
     timezone: Timezone = None,
     start: Start = None,
     end: End = None,
+    max_times: MaxTimes = None,
+    priority: Priority = None,
     overlap: Overlap = None,
     catch_up: CatchUp = None,
     max_lateness: MaxLateness = None,
@@ -115,14 +170,16 @@ def save(
 ) -> None:
     """Create or replace a schedule of a definition.
 
-    Requires exactly one of --cron, --every, --at and --file. Replaces an existing schedule completely:
-    options that are not given return to their defaults. Shows the saved schedule and its next three times.
+    Requires one of --cron, --every, --every-months, --delay, --at, --time and --file. Replaces an existing
+    schedule completely: options that are not given return to their defaults. Shows the saved schedule and its
+    next three times.
 
     \b
     Examples:
       shardmill schedule save balance-report nightly --cron '30 4 * * *' --timezone Europe/Berlin
       shardmill schedule save balance-report often --every 15m --overlap skip --param region=eu
       shardmill schedule save balance-report once --at 2026-12-31T23:00:00Z
+      shardmill schedule save balance-report quarterly --every-months 3 --start 2027-01-31T06:00:00Z
       shardmill schedule save balance-report nightly --file nightly.yaml
     """
     from shardmill.client.client import Client
@@ -130,10 +187,15 @@ def save(
     values = {
         "cron": cron,
         "everySeconds": every,
+        "everyMonths": every_months,
+        "delaySeconds": delay,
         "at": at and at.to_utc(timezone or "UTC").isoformat(),
+        "times": [each.to_utc(timezone or "UTC").isoformat() for each in time or ()] or None,
         "timezone": timezone,
         "startDate": start,
         "endDate": end,
+        "maxTimes": max_times,
+        "priority": priority,
         "overlap": overlap,
         "catchUp": catch_up,
         "maxLatenessSeconds": max_lateness,
@@ -167,8 +229,11 @@ def _validate(fields: dict[str, Any], job_name: str, schedule_id: str) -> dict[s
     """Return the fields if they form a valid schedule; report all faults at once otherwise."""
     from shardmill.model.time.schedule import check_schedule
 
-    if sum(name in fields for name in ("cron", "everySeconds", "at")) != 1:
-        raise typer.BadParameter("give exactly one of --cron, --every, --at and --file")
+    kinds = ("cron", "everySeconds", "everyMonths", "delaySeconds", "at", "times")
+    if sum(name in fields for name in kinds) != 1:
+        raise typer.BadParameter(
+            "give one of --cron, --every, --every-months, --delay, --at, --time and --file"
+        )
     _, faults = check_schedule(fields, job_name, schedule_id)
     if faults:
         options = (_OPTIONS.get(fault.pointer.split("/")[1]) if fault.pointer else "" for fault in faults)

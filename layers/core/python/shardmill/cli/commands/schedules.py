@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.commands.backfill import backfill, backfills, stop
 from shardmill.cli.commands.schedule_save import save
 from shardmill.cli.options import (
@@ -23,10 +23,16 @@ from shardmill.cli.options import (
 from shardmill.cli.parsing import Moment, parse_moment, parse_params, resolve_moments
 from shardmill.cli.render import schedule as schedule_view
 from shardmill.cli.wait import check_timeout, show_submitted
+from shardmill.cli.watch import Watch, show_list
 
 OfDefinition = Annotated[
     str | None,
-    typer.Argument(metavar="JOB", show_default=False, help="List the schedules of this definition only."),
+    typer.Argument(
+        metavar="JOB",
+        show_default=False,
+        help="List the schedules of this definition only.",
+        autocompletion=complete.definitions,
+    ),
 ]
 Count = Annotated[
     int, typer.Option("--count", metavar="N", min=1, max=1_000, help="Number of times to show.")
@@ -75,19 +81,24 @@ app.command()(save)
 
 @app.command("list")
 def list_schedules(
-    job_name: OfDefinition = None, url: Url = None, token: Token = None, as_json: Json = False
+    job_name: OfDefinition = None,
+    watch: Watch = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
 ) -> None:
     """List all schedules, or those of one definition.
 
     \b
     Examples:
       shardmill schedule list
+      shardmill schedule list --watch
       shardmill schedule list balance-report --json | jq -r '.[].nextTime'
     """
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
-        output.listing(client.schedules(job_name), schedule_view.COLUMNS, as_json)
+        show_list(lambda: client.schedules(job_name), schedule_view.COLUMNS, as_json, watch)
 
 
 @app.command()
@@ -126,7 +137,7 @@ def next_times(
 ) -> None:
     """Show the next times of a schedule.
 
-    Shows them in UTC and in the schedule's time zone, even if the schedule is off.
+    Shows what the schedule means in words, then its times in UTC and in its time zone, even if it is off.
 
     \b
     Examples:
@@ -137,8 +148,10 @@ def next_times(
 
     with Client(url, token) as client:
         [since] = resolve_moments(client, job_name, schedule_id, [after]) if after else [None]
-        found = client.next_times(job_name, schedule_id, count, since)
-    output.listing(found, schedule_view.TIME_COLUMNS, as_json)
+        found = client.upcoming(job_name, schedule_id, count, since)
+    if found.meaning and not as_json:
+        output.line(found.meaning)
+    output.listing(found.items, schedule_view.TIME_COLUMNS, as_json)
 
 
 @app.command()

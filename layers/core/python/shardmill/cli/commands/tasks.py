@@ -13,6 +13,7 @@ import typer
 from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, Run, StepName, Token, Trigger, Url
 from shardmill.cli.render.job import TAIL_LINES
+from shardmill.cli.watch import Watch, show_list
 from shardmill.model.states import TaskState
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def tasks(
     state: State = None,
     limit: Limit = None,
     run: Run = None,
+    watch: Watch = False,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
@@ -107,20 +109,25 @@ def tasks(
     Examples:
       shardmill tasks balance-report 20200121 generate_files
       shardmill tasks balance-report 20200121 generate_files --state FAILED
+      shardmill tasks balance-report 20200121 generate_files --state RUNNING --watch
       shardmill tasks balance-report 20200121 generate_files 3
       shardmill tasks balance-report 20200121 generate_files --run 1
     """
     from shardmill.client.client import Client
 
-    if index is not None and (state, limit) != (None, None):
-        raise typer.BadParameter("--state and --limit cannot be combined with INDEX")
+    if index is not None and (state, limit, watch) != (None, None, False):
+        raise typer.BadParameter("--state, --limit and --watch cannot be combined with INDEX")
     with Client(url, token) as client:
         if index is not None:
             _show(client.task(job_name, trigger, step_name, index, run=run), _WorkerNames(client), as_json)
             return
         page = min(limit or 200, 200)
-        found = islice(client.tasks(job_name, trigger, step_name, state, run=run, page=page), limit)
-        output.listing(found, _columns(_WorkerNames(client)), as_json)
+        show_list(
+            lambda: islice(client.tasks(job_name, trigger, step_name, state, run=run, page=page), limit),
+            _columns(_WorkerNames(client)),
+            as_json,
+            watch,
+        )
 
 
 def _show(task: Task, name_of: _WorkerNames, as_json: bool) -> None:

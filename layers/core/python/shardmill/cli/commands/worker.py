@@ -16,12 +16,22 @@ import typer
 from shardmill.cli import output
 from shardmill.cli.exits import OTHER
 from shardmill.cli.options import Json, Token, Url
+from shardmill.cli.registration import (
+    Domain,
+    InstanceId,
+    InstanceType,
+    Ip,
+    Port,
+    Proxy,
+    Subclients,
+    check_registration,
+)
 from shardmill.cli.render.logs import LogFormat, log_to_stderr
+from shardmill.cli.worker_setup import check_task_user, direct_transport, http_transport
 
 if TYPE_CHECKING:
     from shardmill.worker.pull_worker import PullWorker
     from shardmill.worker.run import Observer
-    from shardmill.worker.transport.base import Transport
 
 Groups = Annotated[
     list[str], typer.Option("--group", metavar="GROUP", help="Group to take tasks from. Repeatable.")
@@ -109,6 +119,15 @@ SwitchUser = Annotated[
         "--switch-user", help="Run each task as its executeUser; requires the permission to switch users."
     ),
 ]
+TaskUser = Annotated[
+    str | None,
+    typer.Option(
+        "--task-user",
+        metavar="USER",
+        show_default=False,
+        help="Run tasks without an executeUser as this user, and none as the worker's own; requires root.",
+    ),
+]
 AllowHosts = Annotated[
     list[str] | None,
     typer.Option(
@@ -118,10 +137,6 @@ AllowHosts = Annotated[
         help="Host that http tasks may call and that files may be downloaded from by URL, such as "
         "api.example.com or *.example.com:8443. Repeatable.",
     ),
-]
-Domain = Annotated[
-    str | None,
-    typer.Option("--domain", metavar="TEXT", show_default=False, help="Domain to register with."),
 ]
 Format = Annotated[LogFormat, typer.Option("--log-format", help="Format of log lines on standard error.")]
 MetricsPort = Annotated[
@@ -169,12 +184,19 @@ def worker(
     max_load: MaxLoad = None,
     min_disk: MinDisk = None,
     switch_user: SwitchUser = False,
+    task_user: TaskUser = None,
     allow_hosts: AllowHosts = None,
     java: Java = None,
     hive: Hive = None,
     hadoop: Hadoop = None,
     docker: Docker = None,
     domain: Domain = None,
+    instance_id: InstanceId = None,
+    instance_type: InstanceType = None,
+    ip: Ip = None,
+    port: Port = None,
+    proxy: Proxy = False,
+    subclients: Subclients = None,
     log_format: Format = "text",
     metrics_port: MetricsPort = None,
     url: Url = None,
@@ -197,13 +219,23 @@ def worker(
     """
     from shardmill.cli.render.worker_tasks import JsonEvents
     from shardmill.worker.files.cache import Cache
+    from shardmill.worker.machine import describe_instance
     from shardmill.worker.run import default_programs, run_worker
     from shardmill.worker.task.limits import Limits
 
     name = name or f"{socket.gethostname()}-{os.getpid()}"
-    _check(name, groups, apps, domain)
-    transport = _direct_transport() if aws else _http_transport(url, token)
+    given: dict[str, Any] = {
+        "domain": domain,
+        "instance_id": instance_id,
+        "instance_type": instance_type,
+        "ip": ip,
+    }
+    given |= {"port": port, "subclients": subclients, "proxy": proxy or subclients is not None}
+    about = {field: value for field, value in given.items() if value is not None}
+    check_registration(name, groups, apps, about)
     log_to_stderr(log_format)
+    check_task_user(task_user)
+    transport = direct_transport(token) if aws else http_transport(url, token)
     programs = {"java": java, "hive": hive, "hadoop": hadoop, "docker": docker}
     stop = threading.Event()
     code = run_worker(
@@ -220,9 +252,10 @@ def worker(
         programs=default_programs(**{program: path for program, path in programs.items() if path}),
         limits=Limits(max_load, min_disk),
         switch_user=switch_user,
+        task_user=task_user,
         allow_hosts=allow_hosts or (),
         cache=Cache(cache_dir or _default_cache(), cache_mb * 1_000_000) if cache_mb else None,
-        about={"domain": domain} if domain else None,
+        about={**describe_instance(), **about},
         progress=JsonEvents(stop) if as_json else None,
         observers=_observers(metrics_port, live=log_format == "text" and not as_json and sys.stderr.isatty()),
         stop=stop,
@@ -246,47 +279,12 @@ def _metrics(port: int, worker: PullWorker) -> AbstractContextManager[object]:
     from shardmill.worker.metrics import Metrics
 
     try:
-        return Metrics(port, worker.figures)
+        metrics = Metrics(port, worker.figures)
     except OSError as error:
         output.message(
             f"cannot serve metrics on port {port}: {error.strerror}; choose another --metrics-port"
         )
         raise typer.Exit(OTHER) from None
-
-
-def _check(name: str, groups: list[str], apps: list[str], domain: str | None) -> None:
-    from pydantic import ValidationError
-
-    from shardmill.model.worker import Registration
-
-    try:
-        Registration(name=name, groups=groups, apps=apps, domain=domain)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        options = {"groups": "--group", "apps": "--app", "domain": "--domain"}
-        option = options.get(str(first["loc"][0]), "--name")
-        raise typer.BadParameter(first["msg"], param_hint=option) from None
-
-
-def _http_transport(url: str | None, token: str | None) -> Transport:
-    from shardmill.client.connection import connection
-    from shardmill.worker.transport.http import HttpTransport
-
-    found = connection(url, token)
-    return HttpTransport(found.url, found.token)
-
-
-def _direct_transport() -> Transport:
-    """Use the settings in the environment, or those of the running `shardmill dev`."""
-    from shardmill.aws.settings import SettingMissing, Settings
-    from shardmill.client.dev_session import find_session
-    from shardmill.local.environment import session_environment
-    from shardmill.worker.transport.direct import DirectTransport
-
-    if "SHARDMILL_TABLE" not in os.environ and (session := find_session()):
-        os.environ.update(session_environment(session))
-    try:
-        return DirectTransport(Settings.from_environment())
-    except SettingMissing as error:
-        output.message(str(error))
-        raise typer.Exit(OTHER) from None
+    if "port" not in worker.registration.model_fields_set:
+        worker.registration = worker.registration.model_copy(update={"port": metrics.port})
+    return metrics

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.options import Force, Json, Token, Url, pass_to_subcommand
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
     from shardmill.client.client import Client
     from shardmill.model.worker import Worker
 
-WorkerName = Annotated[str, typer.Argument(metavar="NAME", help="Name or ID of the worker.")]
+WorkerName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name or ID of the worker.", autocompletion=complete.workers)
+]
 NotesReason = Annotated[
     str | None,
     typer.Option(
@@ -23,7 +26,13 @@ NotesReason = Annotated[
 ]
 OfGroup = Annotated[
     str | None,
-    typer.Option("--group", metavar="GROUP", show_default=False, help="List workers of this group only."),
+    typer.Option(
+        "--group",
+        metavar="GROUP",
+        show_default=False,
+        help="List workers of this group only.",
+        autocompletion=complete.groups,
+    ),
 ]
 Status = Annotated[
     Literal["OFFLINE", "DRAINING", "DISCONNECTED", "ONLINE"] | None,
@@ -64,6 +73,7 @@ def workers(
     status: Status = None,
     busy: Busy = None,
     with_app: App = None,
+    watch: Watch = False,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
@@ -75,6 +85,7 @@ def workers(
       shardmill workers
       shardmill workers --group default --status ONLINE --idle
       shardmill workers --json | jq -r '.[] | select(.status == 3) | .name'
+      shardmill workers --busy --watch
       shardmill workers show host-17
       shardmill workers suspend host-17 --reason 'new disk'
     """
@@ -87,8 +98,8 @@ def workers(
         pass_to_subcommand(ctx, url, token, as_json)
         return
     with Client(url, token) as client:
-        found = client.workers(group, WorkerStatus[status] if status else None, busy=busy, app=with_app)
-        output.listing(found, COLUMNS, as_json)
+        wanted = WorkerStatus[status] if status else None
+        show_list(lambda: client.workers(group, wanted, busy=busy, app=with_app), COLUMNS, as_json, watch)
 
 
 @app.command()
@@ -199,12 +210,14 @@ def _show_status(worker: Worker, as_json: bool) -> None:
 def _show(worker: Worker) -> None:
     name, status = output.paint(output.cell(worker.name), 1), output.paint_state(worker.status.name)
     output.line(f"{name} {status} {worker.activity}")
-    host = f"{worker.host or 'unknown host'}{f':{worker.port}' if worker.port else ''}"
+    port = f":{worker.port}" if worker.port else ""
+    seen = f", seen from {worker.source_ip}" if worker.source_ip not in (None, worker.ip) else ""
     output.details(
         {
             "id": f"{worker.id} (session {worker.session})",
             "groups": worker.groups,
-            "host": f"{host}, {output.plural(worker.cores, 'core')}",
+            "host": f"{worker.host or 'unknown host'}{port}, {output.plural(worker.cores, 'core')}",
+            "address": f"{worker.ip}{seen}" if worker.ip else "",
             "user": worker.user,
             "domain": worker.domain,
             "instance": " ".join(filter(None, (worker.instance_id, worker.instance_type))),

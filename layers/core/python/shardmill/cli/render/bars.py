@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shardmill.cli import terminal
 from shardmill.cli.output import message, printable
 
 if TYPE_CHECKING:
@@ -95,13 +96,12 @@ def transfer_progress(*, enabled: bool = True) -> Iterator[Progress | None]:
     if not (enabled and sys.stderr.isatty()):
         yield None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bars
 
     description = TextColumn("{task.description}", markup=False)
     columns = (description, BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+    with Bars(*columns, console=terminal.console(sys.stderr), transient=True) as bars:
         bar = bars.add_task("", total=None, visible=False)
         current = ""
 

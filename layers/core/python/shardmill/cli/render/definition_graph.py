@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shardmill.model.definition.fields import JobGraph, JobNode
+from shardmill.model.definition.answers import JobGraph, JobNode
 
 
 def text(graph: JobGraph) -> str:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from shardmill.cli import terminal
 from shardmill.cli.output import cell, message, printable
 from shardmill.cli.render.job import waits_for
 from shardmill.model.job import Job, Step, Task, TaskProgress
@@ -56,10 +57,9 @@ def job_progress(client: Client) -> Iterator[Show]:
 @contextlib.contextmanager
 def live(draw: Callable[[T, int], RenderableType]) -> Iterator[Callable[[T], None]]:
     """Draw the latest value on the terminal, in as many lines as fit; the last drawing stays."""
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True)
+    console = terminal.console(sys.stderr)
     with Live(console=console, refresh_per_second=8, transient=False) as screen:
         yield lambda value: screen.update(draw(value, max(3, console.height - 3)))
 

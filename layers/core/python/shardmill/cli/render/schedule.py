@@ -26,7 +26,7 @@ COLUMNS: dict[str, Callable[[SavedSchedule], object]] = {
     "LAST": lambda schedule: _last(schedule),
 }
 TIME_COLUMNS: dict[str, Callable[[When], object]] = {
-    "UTC": lambda when: when.utc,
+    "UTC": lambda when: f"{when.utc:%Y-%m-%dT%H:%M:%SZ}",
     "LOCAL": lambda when: when.local,
 }
 
@@ -46,11 +46,14 @@ def show_schedule(client: Client, schedule: SavedSchedule) -> None:
     output.details(
         {
             "expression": _expression(schedule),
+            "meaning": schedule.meaning,
             "timezone": schedule.timezone,
             "days": " ".join(days),
             "overlap": schedule.overlap,
             "catch-up": schedule.catch_up
             + ("" if late is None else f", at most {format_duration(late)} late"),
+            "priority": schedule.priority,
+            "steps": " ".join(str(step.get("stepName", step.get("name"))) for step in schedule.steps),
             "params": " ".join(f"{name}={value}" for name, value in schedule.params.items()),
             "trigger": schedule.trigger_format,
             "version": f"{schedule.version}, saved {output.cell(schedule.update_time)} "
@@ -62,7 +65,8 @@ def show_schedule(client: Client, schedule: SavedSchedule) -> None:
         local = "" if schedule.timezone == "UTC" else f" (local {when.local})"
         output.details({"next": f"{output.cell(when.utc)}{local}"})
     if not upcoming:
-        output.details({"next": "never"})
+        waits = schedule.delay_seconds is not None and schedule.status and not schedule.next_time
+        output.details({"next": "after the end of the running job" if waits else "never"})
 
 
 def show_firings(schedule: SavedSchedule) -> None:
@@ -90,6 +94,12 @@ def _period(firing: Firing) -> str:
 def _expression(schedule: SavedSchedule) -> str:
     if schedule.cron is not None:
         return f"cron {schedule.cron}"
+    if schedule.delay_seconds is not None:
+        return f"{format_duration(schedule.delay_seconds)} after the end"
+    if schedule.every_months is not None:
+        return f"every {schedule.every_months} months"
+    if schedule.times:
+        return f"{len(schedule.times)} listed times"
     if schedule.every_seconds is not None:
         return f"every {format_duration(schedule.every_seconds)}"
     return f"at {output.cell(schedule.at)}"

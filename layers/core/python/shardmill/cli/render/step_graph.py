@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import groupby, pairwise
 from typing import Any
 
-from shardmill.model.definition.fields import JobDefine, StepDefine, total, upstream_of
+from shardmill.model.definition.fields import JobDefine, StepDefine, upstream_of
+from shardmill.model.definition.task_count import total
 
 _TIMES_SIGN = "\u00d7"
 
@@ -33,7 +34,8 @@ def text(define: JobDefine) -> str:
             depth = depths[step.step_name] = max(
                 (depths[b] + 1 for b in upstream_of(step) if b in depths), default=0
             )
-            after = f"  after {', '.join(upstream_of(step))}" if step.dependent_steps else ""
+            named = step.dependent_steps or step.done_steps
+            after = f"  after {', '.join(upstream_of(step))}" if named else ""
             lines.append(f"{'  ' * (depth + 1)}{_label(step)} {step.type}{after}")
     return "\n".join(lines)
 

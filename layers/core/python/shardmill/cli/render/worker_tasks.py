@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from shardmill.cli import terminal
 from shardmill.cli.output import cell, json_line, seconds
 from shardmill.cli.render.progress import progress_text, task_bar
 
@@ -25,10 +27,9 @@ _BAR_WIDTH = 20
 @contextlib.contextmanager
 def live_tasks(worker: PullWorker) -> Iterator[None]:
     """Show the running tasks below the log lines; the view disappears at the end."""
-    from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True)
+    console = terminal.console(sys.stderr)
 
     def draw() -> RenderableType:
         return task_lines(worker.running(), time.monotonic(), max(_MIN_LINES, console.height // 2))

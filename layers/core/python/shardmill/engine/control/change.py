@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardmill.engine.conflict import Attempts
+from shardmill.engine.continuation import Budget
 from shardmill.engine.errors import JobEnded, RequestInvalid, StepNotFound
 from shardmill.engine.groups.matching import group_rows
 from shardmill.engine.mill import RECHECK_MS, Mill
@@ -46,7 +47,7 @@ def change(
         merged = _merged(present.changes, requested, step_name)
         _check_size(merged)
         if merged == present.changes:
-            return apply_changes(mill, present, now) if present.unapplied else present
+            return apply_changes(mill, present, now, Budget()) if present.unapplied else present
         groups = _groups(present, requested, step_name)
         priority = requested["priority"] if "priority" in requested and not step_name else present.priority
         changed = mill.jobs.change(
@@ -60,7 +61,7 @@ def change(
             reason=f"{summary}: {reason}" if reason else summary,
         )
         if changed:
-            return apply_changes(mill, changed, now)
+            return apply_changes(mill, changed, now, Budget())
         present = mill.jobs.get(job.id)
 
 

@@ -2,64 +2,110 @@
 
 from __future__ import annotations
 
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.errors import JobNotEnded
 from shardmill.engine.files import keys
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import kill
+from shardmill.engine.running.finish import announce
+from shardmill.model.blocks import block_count
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState
-from shardmill.store.rows import JobRow
+from shardmill.store.rows import JobRow, StepRow
+from shardmill.store.tasks.keys import TASK_PARTITIONS
 
 PURGE_BATCH = 2_000
+_STEPS = 100
+_ROWS_PER_CALL = 25
+_CALLS_PER_BATCH = 100
+"""What the deletion of a batch of objects costs of a budget: its few calls take long."""
 
 
-def delete(mill: Mill, job: JobRow, actor: str, now: int, *, full: bool) -> None:
-    """Delete a Job, killing it first if it has not ended; its trigger can be used again."""
+def delete(
+    mill: Mill, job: JobRow, actor: str, now: int, *, full: bool, budget: Budget | None = None
+) -> None:
+    """Delete a Job, killing it first if it has not ended; its trigger can be used again.
+
+    What exceeds the budget, of ending its tasks and of removing its rows, is continued by other calls.
+    """
+    budget = budget or Budget()
     if not job.state.ended:
-        job = kill.kill(mill, job, actor, "deleted", now)
-    elif job.event_pending:
-        kill.end_steps(mill, job, actor, now)  # a kill may have crashed after its first write
-    due = now + RECHECK_MS if full else None
-    if not mill.jobs.mark_deleted(job, actor=actor, now=now, due=due, purge=full):
+        job = kill.kill(mill, job, actor, "deleted", now, budget)
+    ending = job.ending
+    if job.event_pending:
+        # A kill is not complete: its event must not wait for its tasks, because the Job is deleted now.
+        ending = not kill.end_steps(mill, job, actor, now, budget)
+        announce(mill, job, now)
+    if job.has_token:
+        mill.data_tokens.delete(job.id)
+    due = now + RECHECK_MS if full or ending else None
+    if not mill.jobs.mark_deleted(job, actor=actor, now=now, due=due, purge=full, ending=ending):
         present = mill.jobs.get(job.id)
         if present and present.state is not JobState.DELETED:
             named = f"{job.job_name}/{job.trigger}"
             raise JobNotEnded(f"the Job {named} is {present.state}, in run {present.run}; retry")
         if present and full:
-            delete(mill, present, actor, now, full=True)
-    elif full:
-        purge(mill, job)
+            delete(mill, present, actor, now, full=True, budget=budget)
+    elif full or ending:
+        _complete(mill, job.evolve(purge=full, ending=ending), now, budget)
 
 
-def purge(mill: Mill, job: JobRow) -> bool:
-    """Remove one batch of a deleted Job's rows, files and logs; return whether nothing is left.
+def _complete(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:
+    """End the tasks of a deleted Job, then remove its rows if it is deleted in full."""
+    if job.ending and not kill.end_steps(mill, job, ENGINE, now, budget):
+        continue_soon(mill, job.id, now)
+    elif job.purge:
+        if not purge(mill, job, budget):
+            continue_soon(mill, job.id, now)
+    else:
+        mill.watches.end_deletion(job.id)
 
-    The Job's own row is removed last, so the tick continues until then.
+
+def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
+    """Remove a deleted Job's rows, files and logs; False if the budget is spent before.
+
+    The row of a step is removed after those of its tasks, so that a further call continues with the next
+    step. The Job's own row is removed last, so the tick continues until then.
     """
-    left = PURGE_BATCH
-    for run in range(1, job.run + 1):
-        for step in mill.jobs.steps(job.id, run):
-            if step.total and not step.kept_from:
-                left -= mill.shards.purge(step, most=left)
-            if left <= 0:
+    while steps := mill.jobs.first_steps(job.id, limit=_STEPS):
+        for step in steps:
+            if not _purge_tasks(mill, step, budget):
                 return False
+        mill.jobs.remove_steps(steps)
     for prefix in keys.job_prefixes(job.id):
-        if not mill.files.remove(prefix, most=PURGE_BATCH):
+        if budget.spent:
             return False
+        while not mill.files.remove(prefix, most=PURGE_BATCH):
+            budget.spend(_CALLS_PER_BATCH)
+            if budget.spent:
+                return False
     mill.jobs.purge(job)
     return True
 
 
+def _purge_tasks(mill: Mill, step: StepRow, budget: Budget) -> bool:
+    while step.total and not step.kept_from:
+        if budget.spent:
+            return False
+        deleted = mill.shards.purge(step, most=PURGE_BATCH)
+        budget.spend(min(block_count(step.total), TASK_PARTITIONS) + deleted // _ROWS_PER_CALL)
+        if deleted < PURGE_BATCH:
+            break
+    return True
+
+
 def expired(job: JobRow, now: int) -> bool:
-    """Return whether a Job ended more than `retentionDays` ago."""
+    """Return whether a Job has ended and is to be deleted, or ended more than `retentionDays` ago."""
+    if job.delete_at is not None and job.state.ended:
+        return job.delete_at <= now
     if not job.retention_days or not job.state.ended or job.completed_time is None:
         return False
     return job.completed_time + job.retention_days * 86_400_000 <= now
 
 
-def delete_expired(mill: Mill, job: JobRow, now: int) -> None:
-    """Continue the purge of a deleted Job, or delete a Job whose retention has expired."""
-    if job.purge:
-        purge(mill, job)
+def continue_deletion(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:
+    """Continue the deletion of a deleted Job, or delete a Job whose retention has expired."""
+    if job.state is JobState.DELETED:
+        _complete(mill, job, now, budget)
     elif expired(job, now):
-        delete(mill, job, ENGINE, now, full=True)
+        delete(mill, job, ENGINE, now, full=True, budget=budget)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from shardmill.engine.continuation import Budget
 from shardmill.engine.errors import JobEnded, StepEnded
 from shardmill.engine.mill import RECHECK_MS, Mill
-from shardmill.engine.running import close_step, kill
-from shardmill.engine.running.finish import announce, end_early
+from shardmill.engine.running import kill
+from shardmill.engine.running.end_tasks import end_before_tasks
+from shardmill.engine.running.finish import end_early
 from shardmill.engine.tasks.retry import Rules
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard
@@ -28,11 +28,7 @@ def force_job(mill: Mill, job: JobRow, state: JobState, actor: Actor, reason: st
     present = forced or mill.jobs.get(job.id)
     if not present or present.state is not state:
         raise JobEnded(f"the Job {job.job_name}/{job.trigger} is {present.state if present else 'gone'}")
-    mill.runs.delete_edges(present)
-    kill.end_steps(mill, present, actor.name, now)
-    if forced:
-        announce(mill, forced, now)
-    return present
+    return kill.end_run(mill, present, actor.name, now, Budget(), publish=forced is not None)
 
 
 def force_step(
@@ -45,13 +41,12 @@ def force_step(
         raise StepEnded(f"step {step.name!r} has ended as {step.state}")
     notes = _notes(state, actor, reason)
     mill.watches.look_soon(job.id, due=now + RECHECK_MS)
-    changes: dict[str, Any] = {"stopping": True, "ending": True, "completed_time": now, "notes": notes}
+    changes = end_before_tasks(now, notes)
     forced = mill.jobs.move_step(step, state, now=now, actor=actor.name, reason=notes, **changes)
     present = forced or mill.jobs.step(*step.key) or step
     if present.state is not state:
         raise StepEnded(f"step {step.name!r} has ended as {present.state}")
-    kill.end_tasks(mill, present)
-    close_step.finish_step(mill, job, present, now)
+    kill.finish_step(mill, job, present, now)
 
 
 def force_task(
@@ -63,7 +58,9 @@ def force_task(
 
     def forced(shard: Shard) -> Shard:
         running = shard.state is TaskState.RUNNING
-        attempt = shard.attempt if running else Rules.of(step).next_attempt(shard)
-        return shard.evolve(state=state, attempt=attempt, span=kill.elapsed_ms(shard, now))
+        if running:
+            return shard.evolve(state=state, span=kill.elapsed_ms(shard, now))
+        attempt = Rules.of(step).next_attempt(shard)
+        return shard.evolve(state=state, attempt=attempt, time=now, leased=0, ended=0)
 
     kill.end_task(mill, step, rank, forced, "forced", _notes(state, actor, reason), now)

@@ -7,6 +7,7 @@ Job applies to its steps too. The tick completes what a crash interrupts.
 from __future__ import annotations
 
 from shardmill.engine.conflict import Attempts
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.control.rerun import Scope, rerun
 from shardmill.engine.errors import JobEnded
 from shardmill.engine.jobs import dependencies
@@ -45,8 +46,10 @@ def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let
             notes=notes,
         )
         if moved:
-            park.park(mill, moved, now)
-            announce(mill, moved, now)
+            if park.park(mill, moved, now, Budget()):
+                announce(mill, moved, now)
+            else:
+                continue_soon(mill, job.id, now)
             _sync_steps(mill, moved, now)
             return moved
         present = mill.jobs.get(job.id)
@@ -69,7 +72,7 @@ def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobR
     state = JobState.RUNNING if begun else JobState.QUEUED
     if job.unmet:
         state = JobState.WAITING
-    elif not nodes:
+    elif job.planning or not nodes:
         state = JobState.INIT
     elif job.concurrency or job.after:
         state = JobState.WAITING
@@ -112,6 +115,7 @@ def _sync_steps(mill: Mill, moved: JobRow, now: int) -> None:
     if not present or present.run != moved.run or present.state is moved.state:
         return
     if present.state is JobState.SUSPENDED:
-        park.park(mill, present, now)
+        if not park.park(mill, present, now, Budget()):
+            continue_soon(mill, present.id, now)
     elif present.state in (JobState.QUEUED, JobState.RUNNING):
         recover_run(mill, present, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FILES, LOGS, UPLOADS = "files", "logs", "uploads"
+FILES, LOGS, UPLOADS, DEAD_LETTERS, NODES = "files", "logs", "uploads", "dead-letters", "nodes"
 _SUBMITTED = "given"
 
 
@@ -35,15 +35,81 @@ def cuts(job_id: str, run: int, step: int, fingerprint: str) -> str:
     return f"{FILES}/{job_id}/{run}/{step}/cuts-{fingerprint}"
 
 
+def joined(job_id: str, run: int, step: int, fingerprint: str, name: str) -> str:
+    """A file made of the parts that the tasks of a step stored."""
+    return f"{FILES}/{job_id}/{run}/{step}/joined/{fingerprint}/{name}"
+
+
+def unit_index(key: str, job_id: str, fingerprint: str) -> str:
+    """The offsets of the units of an object: beside it, or else with the Job."""
+    return f"{_home(key, job_id)}/indexes/{fingerprint}"
+
+
+def byte_range(key: str, job_id: str, fingerprint: str) -> str:
+    """A copy of some bytes of an object: beside it, or else with the Job."""
+    return f"{_home(key, job_id)}/ranges/{fingerprint}"
+
+
+def _home(key: str, job_id: str) -> str:
+    area, _, rest = key.partition("/")
+    owner = rest.partition("/")[0]
+    return f"{area}/{owner}" if area in (FILES, NODES) and owner else f"{FILES}/{job_id}"
+
+
+def node(node_id: str) -> str:
+    """The prefix of everything that is stored for a node of the node store."""
+    return f"{NODES}/{node_id}/"
+
+
+def node_file(node_id: str, sha256: str) -> str:
+    """The file of a node of the node store; without a checksum, one that is made of parts."""
+    return f"{NODES}/{node_id}/{sha256 or 'joined'}"
+
+
+def node_part(node_id: str, number: int) -> str:
+    """A part of a node's file; keys sort by number."""
+    return f"{node_parts(node_id)}{number:06d}"
+
+
+def node_parts(node_id: str) -> str:
+    """The prefix of the parts of a node."""
+    return f"{NODES}/{node_id}/parts/"
+
+
+def node_copy(node_id: str, fingerprint: str) -> str:
+    """A copy of the output of a job, made for another job that reads it."""
+    return f"{NODES}/{node_id}/copies/{fingerprint}"
+
+
+def output_attributes(job_id: str, run: int, step: int, rank: int, attempt: int, name: str) -> str:
+    """The attributes that an AWE client sent with an output, until it reports the attempt."""
+    return f"{FILES}/{job_id}/{run}/{step}/{rank}/attributes-{attempt}/{name}"
+
+
+def checkpoints(job_id: str, run: int, step: int, rank: int) -> str:
+    """The prefix of the checkpoints of a task."""
+    return f"{FILES}/{job_id}/{run}/{step}/{rank}/checkpoints/"
+
+
+def checkpoint(attempt: int) -> str:
+    """The last part of the key of an attempt's checkpoint; keys sort by attempt."""
+    return f"{attempt:08d}"
+
+
 def upload(name: str) -> str:
     """A file that was uploaded for a Job which is not submitted yet."""
     return f"{UPLOADS}/{name}"
 
 
+def dead_letter(letter_id: str) -> str:
+    """The payload of a dead letter."""
+    return f"{DEAD_LETTERS}/{letter_id}"
+
+
 def owned_by(key: str, job_id: str) -> bool:
     """Whether a key lies outside the areas of this module, or belongs to the Job's own files."""
     area = next(filter(None, key.split("/")), "")
-    return area not in (FILES, LOGS, UPLOADS) or key.startswith(f"{FILES}/{job_id}/")
+    return area not in (FILES, LOGS, UPLOADS, DEAD_LETTERS) or key.startswith(f"{FILES}/{job_id}/")
 
 
 def _attempt(area: str, job_id: str, run: int, step: int, rank: int, attempt: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 from shardmill.engine.files import keys, outputs
@@ -26,10 +27,10 @@ def files(
     """
     first, skip = divmod(after, _STEP_STRIDE) if after is not None else (0, -1)
     if step_name is None and first == 0:
-        for number, (own, known) in enumerate(sorted(job.submitted_files.items())):
+        for number, file in enumerate(sorted(job.request.get("files", []), key=itemgetter("name"))):
             if number > skip:
-                matches = name is None or fits(own, name)
-                yield number, _submitted(mill, job, own, known) if matches else None
+                matches = name is None or fits(file["name"], name)
+                yield number, _submitted(mill, job, file) if matches else None
     for step in mill.jobs.steps(job.id, job.run):
         place = step.index + 1
         if step.kind != "step" or not step.total or place < first or step_name not in (None, step.name):
@@ -40,9 +41,10 @@ def files(
                 yield place * _STEP_STRIDE + number, _output(mill, step, output, known) if matches else None
 
 
-def _submitted(mill: Mill, job: JobRow, name: str, known: dict[str, Any]) -> JobFile:
-    url = mill.files.get_url(mill.files.own(keys.submitted_file(job.id, name)))
-    return JobFile(name=name, url=url, **known)
+def _submitted(mill: Mill, job: JobRow, file: dict[str, Any]) -> JobFile:
+    name = file["name"]
+    key = keys.upload(file["upload"]) if job.files_pending else keys.submitted_file(job.id, name)
+    return JobFile(name=name, url=mill.files.get_url(mill.files.own(key)), **job.submitted_files[name])
 
 
 def _output_files(mill: Mill, step: StepRow) -> Iterator[tuple[AttemptOutput, dict[str, Any]]]:

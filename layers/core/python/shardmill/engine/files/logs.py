@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +15,9 @@ from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
 
 PAGE_BYTES = 1_000_000
+MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is at most 6 MB
+MOST_ESCAPED = 7
+"""The bytes of a control character in a response, whose body is JSON inside JSON: `\\\\u0001`."""
 FOLLOW_MS = 60_000
 
 
@@ -34,7 +38,7 @@ def read(
     number = attempt or task.attempt
     if task.state is TaskState.RUNNING and number == task.attempt and task.worker:
         mill.workers.follow(task.worker, task.id, until=now + FOLLOW_MS)
-    ended = task.state.ended or number < task.attempt
+    ended = task.state.ended or number < task.attempt or step.state.ended
     stored = None
     for run in range(step.run, 0, -1):  # attempt numbers continue over reruns; a log is in the attempt's run
         prefix = keys.log(step.job_id, run, step.index, task.rank, number, stream)
@@ -46,9 +50,17 @@ def read(
         data, more = (texts[-1].encode()[offset:] if texts else b""), False
     else:
         data, more = stored
-    complete = ended and not more
-    text, used = decode_page(data, final=complete)
-    return LogPage(text, offset + used, complete)
+    last = ended and not more
+    text, used = fitting_page(data, final=last)
+    return LogPage(text, offset + used, last and used == len(data))
+
+
+def fitting_page(data: bytes, *, final: bool) -> tuple[str, int]:
+    """Decode a page, or as much of it as certainly fits into a response."""
+    text, used = decode_page(data, final=final)
+    if len(json.dumps(json.dumps(text))) <= MAX_RESPONSE_BYTES:
+        return text, used
+    return decode_page(data[: MAX_RESPONSE_BYTES // MOST_ESCAPED], final=False)
 
 
 def decode_page(data: bytes, *, final: bool) -> tuple[str, int]:

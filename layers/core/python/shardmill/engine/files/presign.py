@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from shardmill.aws.files import ObjectRefused
-from shardmill.aws.secrets import Secrets, SecretUnavailable
+from shardmill.aws.secrets import SecretUnavailable
 from shardmill.engine.errors import FileForbidden, FileUnavailable
 from shardmill.engine.files import split
 from shardmill.engine.files.held_attempt import HeldAttempt
 from shardmill.engine.files.sources import Source, Upstream, sources
 from shardmill.engine.mill import Mill
+from shardmill.engine.private_values import open_data_token, open_private, resolve
 from shardmill.engine.template_context import context_of
 from shardmill.model.files import File, fits
-from shardmill.model.secret import is_reference
-from shardmill.model.templates.render import render_value
+from shardmill.model.secrets.secret import DATA_TOKEN, is_reference, is_sealed
+from shardmill.model.templates.render import TemplateError, render_value
 from shardmill.model.transfers import Fetch, Prepared, StoreAnswer, StoreRequest, part_ranges
+from shardmill.store.rows import StepRow
 
 
 def prepare(mill: Mill, held: HeldAttempt) -> Prepared:
@@ -32,20 +34,35 @@ def prepare(mill: Mill, held: HeldAttempt) -> Prepared:
             fetches += _fetches(upstream, held.rank, file, "predata")
     except ObjectRefused as error:
         raise FileUnavailable(str(error)) from error
-    return Prepared(files=fetches, outputs=held.files(spec.outputs), environ=_secrets(held))
-
-
-def _secrets(held: HeldAttempt) -> dict[str, str]:
-    command = held.spec.command
-    private = command.environ.private if command else {}
-    named = {name: text for name, text in private.items() if is_reference(text)}
-    context = context_of(held.step, held.spec, held.rank) if named else {}
     try:
-        return {
-            name: Secrets().resolve(str(render_value(text, context, False))) for name, text in named.items()
-        }
-    except SecretUnavailable as error:
+        environ = {**private_environ(mill, held), **_data_token(mill, held.step)}
+    except (SecretUnavailable, TemplateError) as error:
         raise FileUnavailable(f"private environment variable: {error}") from error
+    return Prepared(files=fetches, outputs=held.files(spec.outputs), environ=environ)
+
+
+def _data_token(mill: Mill, step: StepRow) -> dict[str, str]:
+    token = mill.data_tokens.get(step.job_id) if step.context.get("token") else None
+    return {DATA_TOKEN: open_data_token(mill, step.job_id, token)} if token else {}
+
+
+def private_environ(mill: Mill, held: HeldAttempt) -> dict[str, str]:
+    """The private variables that are not in the lease: encrypted ones, and those in other AWS services."""
+    command, step = held.spec.command, held.step
+    private = command.environ.private if command else {}
+    context = context_of(step, held.spec, held.rank) if private else {}
+
+    def rendered(text: str) -> str:
+        return str(render_value(text, context, False))
+
+    found = {
+        name: rendered(open_private(mill, step.job_name, text))
+        for name, text in private.items()
+        if is_sealed(text)
+    }
+    app_name = step.context.get("app", "")
+    named = {name: rendered(text) for name, text in private.items() if is_reference(text)}
+    return found | {name: resolve(mill, reference, app_name) for name, reference in named.items()}
 
 
 def _fetches(upstream: Upstream, rank: int, file: File, kind: str) -> Iterator[Fetch]:

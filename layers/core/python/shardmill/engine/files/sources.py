@@ -88,7 +88,7 @@ def _from_origin(upstream: Upstream, rank: int, file: File, origin: str) -> Iter
     wanted = file.pattern or file.name
     if file.pattern or has_wildcard(wanted):
         for output in upstream.outputs_of(producer):
-            yield from _matching(mill, producer, output, wanted)
+            yield from matching(mill, producer, output, wanted)
         return
     if producer.total == upstream.step.total and _declares(producer, rank, wanted):
         own = outputs.of_rank(mill, producer, rank)
@@ -101,7 +101,7 @@ def _from_origin(upstream: Upstream, rank: int, file: File, origin: str) -> Iter
             f"pattern such as '*/{wanted}', or use a unique name such as 'part-{{{{ shard.index }}}}'"
         )
     for output in found:
-        yield from _matching(mill, producer, output, wanted)
+        yield from matching(mill, producer, output, wanted)
 
 
 def _declares(producer: StepRow, rank: int, name: str) -> bool:
@@ -114,7 +114,7 @@ def _contains(output: AttemptOutput, name: str) -> bool:
     return any(each["name"] == name for each in output.stored.files)
 
 
-def _matching(mill: Mill, producer: StepRow, output: AttemptOutput, wanted: str) -> Iterator[Source]:
+def matching(mill: Mill, producer: StepRow, output: AttemptOutput, wanted: str) -> Iterator[Source]:
     """The files of an output that match a pattern by `name` or by `{shard index}/{name}`."""
     shard = output.rank + producer.settings.start_shard_id
     for each in output.stored.files:
@@ -126,3 +126,14 @@ def _matching(mill: Mill, producer: StepRow, output: AttemptOutput, wanted: str)
             producer.job_id, output.run, producer.index, output.rank, output.attempt, each["name"]
         )
         yield Source(local, mill.files.own(key), each["size"], each["sha256"], each.get("indexed"))
+
+
+def known_size(mill: Mill, step: StepRow) -> int:
+    """The size of those inputs of a step that other steps produced."""
+    upstream = Upstream(mill, step)
+    made = [file for file in step.define.inputs if file.origin]
+    try:
+        rendered = HeldAttempt(step, 0, 0).files(made)
+        return sum(source.size or 0 for file in rendered for source in sources(upstream, 0, file))
+    except FileUnavailable:
+        return 0  # the task fails with a clear reason when it prepares its files

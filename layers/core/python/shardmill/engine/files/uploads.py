@@ -1,4 +1,7 @@
-"""Files submitted with a Job: uploaded before the request, addressed by content, then copied to the Job."""
+"""Files submitted with a Job: uploaded before the request, addressed by content, then copied to the Job.
+
+The copy is made after the Job's row is written, not by the request: large files take too long for it.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,23 @@ from shardmill.engine.files import keys
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor
 from shardmill.model.fault import Fault, fault
-from shardmill.model.job import GivenFile
+from shardmill.model.request import GivenFile
 from shardmill.model.transfers import Upload, UploadRequest
 from shardmill.store.rows import JobRow
 
+REUSED_MS = 6 * 86_400_000
+"""The age up to which an upload is used again: a day less than the bucket keeps it."""
 
-def begin(mill: Mill, wanted: UploadRequest, actor: Actor) -> Upload:
+
+class UploadExpired(Exception):
+    """An upload was deleted before it was copied to its Job."""
+
+
+def begin(mill: Mill, wanted: UploadRequest, actor: Actor, now: int) -> Upload:
     """A presigned URL to upload a file; none if the content is present. S3 verifies the checksum."""
     upload = f"{_owner(actor)}-{wanted.sha256}"
     head = mill.files.head(mill.files.own(keys.upload(upload)))
-    if head and head.size == wanted.size:
+    if head and head.size == wanted.size and now - head.modified < REUSED_MS:
         return Upload(upload=upload, present=True)
     checksum = base64.b64encode(bytes.fromhex(wanted.sha256)).decode()
     url = mill.files.put_url(keys.upload(upload), ChecksumSHA256=checksum)
@@ -32,13 +42,25 @@ def _owner(actor: Actor) -> str:
     return hashlib.sha256(actor.name.encode()).hexdigest()[:16]
 
 
-def claim(mill: Mill, job: JobRow, files: Sequence[GivenFile], actor: Actor) -> None:
-    """Copy uploads to a Job before its row is written. Raises RequestInvalid if an upload is missing."""
+def check(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> None:
+    """Raise RequestInvalid if an upload is missing."""
     faults = list(_faults(mill, files, actor))
     if faults:
         raise RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
-    for file in files:
-        mill.files.copy(keys.upload(file.upload), keys.submitted_file(job.id, file.name))
+
+
+def copy_to_job(mill: Mill, job: JobRow) -> None:
+    """Copy the uploads of a Job to its own files. Raises UploadExpired if one is gone. Idempotent.
+
+    Files that are present are not copied again, so that a call that is interrupted makes progress.
+    """
+    present = set(mill.files.keys(keys.submitted_file(job.id, "")))
+    for file in job.request["files"]:
+        target = keys.submitted_file(job.id, file["name"])
+        if target not in present and not mill.files.copy(keys.upload(file["upload"]), target):
+            raise UploadExpired(f"the upload of {file['name']!r} expired before it was copied")
+    if not mill.jobs.note_files_copied(job.id):
+        mill.files.remove(keys.submitted_file(job.id, ""))  # a deletion may have been faster
 
 
 def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fault]:
@@ -50,9 +72,3 @@ def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fa
             yield fault(("files", at, "upload"), "unknown-upload", text)
         elif head.size != file.size:
             yield fault(("files", at, "size"), "bad-value", f"the upload has {head.size} bytes")
-
-
-def discard(mill: Mill, job: JobRow) -> None:
-    """Delete the files of a Job whose row was not written because a concurrent request won."""
-    if job.submitted_files:
-        mill.files.remove(keys.submitted_file(job.id, ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -10,7 +10,8 @@ from shardmill.engine.errors import GroupFixed, GroupInUse, GroupNotFound, Reque
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.fault import fault, faults_of
-from shardmill.model.worker import GroupName, GroupRequest
+from shardmill.model.groups.group import GroupName, GroupRequest
+from shardmill.model.groups.lanes import MAX_LANES
 from shardmill.store.group_keys import EVERY_GROUP
 from shardmill.store.rows import GroupRow
 
@@ -34,8 +35,10 @@ def save(mill: Mill, name: str, request: GroupRequest, now: int) -> tuple[GroupR
             raise GroupFixed(
                 f"group {name!r} is of kind {known.kind}; to change the kind, delete the group first"
             )
+        known = add_missing_queues(mill, known)
         seconds = request.lease_seconds or known.lease_seconds
-        changed = mill.groups.change(name, lease_seconds=seconds, types=request.types, now=now)
+        bound = None if request.types is None else binding_times(request.types, known.bound, now)
+        changed = mill.groups.change(name, lease_seconds=seconds, bound=bound, now=now)
         mill.recent_groups.discard(name)
         return changed or known, False
     seconds = request.lease_seconds or least or DEFAULT_LEASE_SECONDS
@@ -49,13 +52,39 @@ def _create(
     if kind == "lambda":
         queues = list(mill.settings.lambda_queues)
     else:
-        queues = mill.queues.make_lanes(mill.settings.stack, name, generation, seconds)
-    group = GroupRow(name, kind, seconds, queues, generation, now, now, list(types))
+        queues = mill.queues.make_lanes(mill.settings.queue_prefix, name, generation, seconds)
+    bound = binding_times(types, {}, now)
+    group = GroupRow(name, kind, seconds, queues, generation, now, now, list(bound), bound)
     if mill.groups.create(group):
         return group, True
     if kind == "pull":
         mill.queues.remove(queues)
     return read(mill, name), False
+
+
+def binding_times(
+    names: Iterable[str], before: Mapping[str, Sequence[int]], now: int
+) -> dict[str, Sequence[int]]:
+    """When each of these was bound, and when the binding was last saved, which is now."""
+    return {name: (before.get(name, (now,))[0], now) for name in names}
+
+
+def add_missing_queues(mill: Mill, group: GroupRow) -> GroupRow:
+    """Add the queues that a group of an earlier release does not have; idempotent.
+
+    Queues whose names have another prefix are replaced, because the stack has no permission for them. The
+    tick sends the messages that were in them again.
+    """
+    prefix = mill.settings.queue_prefix
+    foreign = any(not url.rsplit("/", 1)[-1].startswith(f"{prefix}-") for url in group.queues)
+    kept = [] if foreign else list(group.queues)
+    if group.kind == "lambda" or len(kept) >= MAX_LANES:
+        return group
+    # A repeated call must request the same attributes. The lease time of the group may change in between.
+    queues = mill.queues.make_lanes(
+        prefix, group.name, group.generation, DEFAULT_LEASE_SECONDS, first=len(kept)
+    )
+    return mill.groups.set_queues(group, [*kept, *queues]) or group
 
 
 def _check_name(name: str, request: GroupRequest) -> None:
@@ -124,16 +153,3 @@ def resume_all(mill: Mill) -> None:
 def _set_all_suspended(mill: Mill, why: str | None) -> None:
     mill.groups.suspend_every_group(why)
     mill.recent_groups.discard(EVERY_GROUP)
-
-
-def set_up(mill: Mill, now: int) -> None:
-    """Create the built-in groups."""
-    for name, kind in BUILT_IN_GROUPS.items():
-        if not mill.groups.get(name):
-            save(mill, name, GroupRequest.model_validate({"kind": kind}), now)
-
-
-def tear_down(mill: Mill) -> None:
-    """Delete the queues and objects created at run time, which CloudFormation does not manage."""
-    mill.queues.remove(mill.queues.of_stack(mill.settings.stack))
-    mill.files.remove_all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from shardmill.engine.mill import Mill
@@ -14,6 +14,8 @@ from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
 ANY = "*"
 ANY_PROGRAM = "noop"  # every worker runs it
+CLIENT_TYPES = frozenset(("command", "shell", "noop"))
+"""The step types that clients of the AWE protocol can run."""
 LAMBDA = "lambda"  # the worker id of the Lambda runner, which has no worker row
 _MAX_LISTED = 100
 
@@ -23,16 +25,25 @@ class WorkerSession:
     """The session of a worker that leases tasks.
 
     `reference` is `{worker id}.{session number}`, `apps` the programs that the worker runs, `skip` the tasks
-    that it failed.
+    that it failed. Clients of the AWE protocol never run a task again that they failed (`strict`), run only
+    some step types, and have `space` bytes for the inputs of a task; None does not limit.
     """
 
     reference: str
     apps: Sequence[str] = (ANY,)
     skip: frozenset[str] = frozenset()
+    strict: bool = False
+    types: frozenset[str] | None = None
+    space: int | None = None
 
     @classmethod
     def of(cls, worker: WorkerRow) -> WorkerSession:
         return cls(worker.reference, tuple(worker.apps), frozenset(worker.skip))
+
+    @classmethod
+    def of_client(cls, worker: WorkerRow, space: int | None) -> WorkerSession:
+        """The session of a client of the AWE protocol."""
+        return replace(cls.of(worker), strict=True, types=CLIENT_TYPES, space=space)
 
     @property
     def id(self) -> str:
@@ -52,6 +63,12 @@ def group_rows(mill: Mill, names: Iterable[str], now: int) -> dict[str, GroupRow
     if every.suspended:
         return {name: row.evolve(suspended=every.suspended) for name, row in rows.items()}
     return rows
+
+
+def all_suspended(mill: Mill, now: int) -> bool:
+    """Whether all groups are suspended together, from the cache."""
+    rows = mill.recent_groups.get([EVERY_GROUP], lambda _: {EVERY_GROUP: mill.groups.every_group()}, now)
+    return bool(rows[EVERY_GROUP].suspended)
 
 
 def queue_suspended(mill: Mill, step: StepRow, queue: str, now: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from shardmill.aws.observability import logger
 from shardmill.engine.mill import Mill
@@ -20,7 +20,13 @@ StepKey = tuple[str, int, int]
 
 
 def record_totals(
-    mill: Mill, worker_id: str, tally: Tally, now: int, *, taken: Iterable[str] = ()
+    mill: Mill,
+    worker_id: str,
+    tally: Tally,
+    now: int,
+    *,
+    taken: Iterable[str] = (),
+    receipts: Mapping[str, str] | None = None,
 ) -> WorkerRow | None:
     """Add a tally to a worker's row. Returns the row; None if there is none, as for the Lambda runner."""
     if tally.before.count:
@@ -28,7 +34,7 @@ def record_totals(
         failed = mill.workers.add_failures(worker_id, tally.before)
         if failed:
             _suspend_after(mill, failed, Failures(failed.failures, frozenset(failed.failing)), tally.before)
-    worker = mill.workers.record(worker_id, tally, now=now, taken=taken)
+    worker = mill.workers.record(worker_id, tally, now=now, taken=taken, receipts=receipts)
     return suspend_after_failures(mill, worker, tally) if worker else None
 
 

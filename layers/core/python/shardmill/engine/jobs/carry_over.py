@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from shardmill.engine.continuation import Budget
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import release
+from shardmill.engine.running.kill import end_steps, is_complete
 from shardmill.engine.tasks.fair_share import natural_window
-from shardmill.model.blocks import Block, Shard, block_count, set_of
-from shardmill.model.definition.fields import total
+from shardmill.model.blocks import Block, Shard, block_count, blocks_of_set, set_count
+from shardmill.model.definition.task_count import total
+from shardmill.model.history import ENGINE
 from shardmill.model.states import StepState, TaskState
-from shardmill.store.rows import ALL_TASKS, JobRow, StepRow
+from shardmill.store.rows import JobRow, StepRow
+
+ALL_TASKS = "all"
+FAILED_TASKS = "failed"
+"""Selects the tasks of a step that have not succeeded, in place of ranks."""
+
+_BLOCKS_PER_READ = 100
 
 _KEPT = (
     "state",
@@ -22,6 +32,7 @@ _KEPT = (
     "failed",
     "killed",
     "compute_ms",
+    "queued_time",
     "started_time",
     "completed_time",
     "notes",
@@ -29,22 +40,44 @@ _KEPT = (
 )
 
 
-def carry_over(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[StepRow]:
-    """Return the nodes of a new run with what they keep of the previous one; copy kept tasks, idempotent."""
-    before = {node.index: node for node in mill.jobs.steps(job.id, job.run - 1)}
+def carry_over(mill: Mill, job: JobRow, nodes: list[StepRow], now: int, budget: Budget) -> bool:
+    """Set what the nodes of a new run keep of the last run that was planned, and copy kept tasks.
+
+    Return False if the budget is spent before. The progress is in rows: a step whose tasks are copied has its
+    row in the new run, and so has a set of a large step.
+    """
+    run, before = last_planned(mill, job.id, job.run - 1)
     if not before:
-        return _count_attempts_on(mill, job, planned)
-    nodes = keep_steps(job, planned, before)
-    for node in planned:
-        old, wanted = before.get(node.index), job.redo.get(str(node.index))
-        if node.kind != "step" or not old or wanted is None:
-            continue
-        if old.total and not _task_count_may_change(job, node, wanted):
-            partial = nodes[node.index].evolve(context=old.context, attempts_before=old.attempts_before)
-            nodes[node.index] = _keep_tasks(mill, partial, old, wanted)
-        else:
-            nodes[node.index] = nodes[node.index].evolve(attempts_before=_highest_attempt(mill, old))
-    return nodes
+        return True
+    if any(
+        step.kind == "step" and (not step.state.ended or step.end_interrupted) for step in before.values()
+    ):
+        if not end_steps(mill, job.evolve(run=run), ENGINE, now, budget):
+            return False
+        _, before = last_planned(mill, job.id, run)
+    nodes[:] = keep_steps(job, nodes, before)
+    copied = {node.index: node for node in mill.jobs.steps(job.id, job.run)}
+    for node in [node for node in nodes if str(node.index) in job.redo and node.index in before]:
+        carried = copied.get(node.index)
+        if not carried and not budget.spent:
+            carried = _carry_step(mill, job, node, before[node.index], budget)
+        if not carried:
+            mill.jobs.add_steps(job, [each for each in nodes[: node.index] if each.index not in copied])
+            return False
+        nodes[node.index] = carried
+    return True
+
+
+def last_planned(mill: Mill, job_id: str, run: int) -> tuple[int, dict[int, StepRow]]:
+    """Return the last run, up to `run`, that was planned completely, and its nodes by index; (0, {}) if none.
+
+    A run that ended before it was planned has no results; those of the run before it count.
+    """
+    for number in range(run, 0, -1):
+        nodes = mill.jobs.steps(job_id, number)
+        if is_complete(nodes):
+            return number, {node.index: node for node in nodes}
+    return 0, {}
 
 
 def keep_steps(job: JobRow, planned: Sequence[StepRow], before: Mapping[int, StepRow]) -> list[StepRow]:
@@ -64,17 +97,14 @@ def keep_steps(job: JobRow, planned: Sequence[StepRow], before: Mapping[int, Ste
     return nodes
 
 
-def _count_attempts_on(mill: Mill, job: JobRow, planned: Sequence[StepRow]) -> list[StepRow]:
-    """Number the attempts after those of the last run with steps: the runs since then were not planned."""
-    for run in range(job.run - 2, 0, -1):
-        if before := {node.index: node for node in mill.jobs.steps(job.id, run) if node.kind == "step"}:
-            return [
-                node.evolve(attempts_before=_highest_attempt(mill, before[node.index]))
-                if node.index in before
-                else node
-                for node in planned
-            ]
-    return list(planned)
+def _carry_step(mill: Mill, job: JobRow, node: StepRow, old: StepRow, budget: Budget) -> StepRow | None:
+    """Return a step that runs again with what it keeps; None if the budget is spent before all is copied."""
+    wanted = job.redo[str(node.index)]
+    if old.total and not _task_count_may_change(job, node, wanted):
+        partial = node.evolve(context=old.context, attempts_before=old.attempts_before)
+        return _keep_tasks(mill, partial, old, wanted, budget)
+    budget.spend(1 + block_count(old.total) // _BLOCKS_PER_READ)
+    return node.evolve(attempts_before=_highest_attempt(mill, old))
 
 
 def _highest_attempt(mill: Mill, step: StepRow) -> int:
@@ -103,6 +133,8 @@ def _end_waits_for_all(nodes: list[StepRow]) -> None:
 
 def _keep(node: StepRow, old: StepRow) -> StepRow:
     kept = {name: getattr(old, name) for name in _KEPT}
+    if pack := old.context.get("pack"):  # its tasks show their ranges
+        kept["context"] = {**node.context, "pack": pack}
     return node.evolve(kept_from=old.kept_from or old.run, **kept)
 
 
@@ -111,60 +143,86 @@ def _release(nodes: list[StepRow], finished: deque[int]) -> None:
     while finished:
         node = nodes[finished.popleft()]
         for index in node.down:
+            holding = {name: True for name, holds in release.marks(node, index).items() if holds}
             target = nodes[index] = nodes[index].evolve(
-                waiting=nodes[index].waiting - {str(node.index)},
-                spoiled=nodes[index].spoiled or node.skips_dependents,
-                unwanted=nodes[index].unwanted or node.skipped_by_condition,
+                waiting=nodes[index].waiting - {str(node.index)}, **holding
             )
             if target.waiting or target.state.ended or target.kind == "end":
                 continue
             if target.kind == "gate":
                 if release.gate_open(nodes, target):
                     finished.append(index)
-            elif target.skipped_by_upstream:
+            elif release.skipped_by_upstream(target):
                 nodes[index] = target.evolve(state=StepState.SKIPPED)
                 finished.append(index)
             else:
                 nodes[index] = target.evolve(root=True)
 
 
-def _keep_tasks(mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int]) -> StepRow:
-    """Copy the tasks of a step that runs again in part; tasks that run again keep their attempt number."""
-    source = old.home
+def _keep_tasks(
+    mill: Mill, node: StepRow, old: StepRow, wanted: str | list[int], budget: Budget
+) -> StepRow | None:
+    """Copy the tasks of a step that runs again in part; tasks that run again keep their attempt number.
+
+    Return None if the budget is spent before all sets of a large step are copied.
+    """
     node = node.evolve(total=old.total)
     node = node.evolve(window=natural_window(node))
-    chosen = None if isinstance(wanted, str) else set(wanted)
+    copy = _Copy(mill, old.home, node, wanted, budget)
+    if not node.two_levels:
+        still_open, ends = copy.blocks(range(block_count(node.total)))
+        return _with_counts(node.evolve(open={str(number) for number in still_open}), ends)
+    numbers = range(set_count(node.total))
+    for number in numbers - mill.shards.sets(node, numbers, consistent=True).keys():
+        if budget.spent:
+            return None
+        members, counts = copy.blocks(blocks_of_set(node.total, number))
+        mill.shards.put_set(node, number, members, counts)
+    for number, part in mill.shards.sets(node, numbers, consistent=True).items():
+        node = (
+            node.evolve(open={*node.open, str(number)})
+            if part.open
+            else _with_counts(node, Counter(part.counts))
+        )
+    return node
 
-    def runs_again(rank: int, shard: Shard) -> bool:
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """Copies blocks of a step into the next run."""
+
+    mill: Mill
+    source: StepRow
+    target: StepRow
+    wanted: str | list[int]
+    budget: Budget
+
+    def blocks(self, numbers: range) -> tuple[set[int], Counter[str]]:
+        """Copy blocks; return those that have open tasks, and how the tasks of the others ended."""
+        chosen = None if isinstance(self.wanted, str) else frozenset(self.wanted)
+        still_open: set[int] = set()
+        ends: Counter[str] = Counter()
+        for block in self.mill.shards.blocks(self.source, numbers).values():
+            copied = {
+                rank: _reset(shard) if self._runs_again(chosen, rank, shard) else shard
+                for rank, shard in block.items()
+                if shard.attempt or (shard.state.ended and not self._runs_again(chosen, rank, shard))
+            }
+            copy = Block(block.number, block.size, {rank % 64: shard for rank, shard in copied.items()})
+            if copied:
+                self.mill.shards.put_block(self.target, copy)
+                self.budget.spend()
+            if copy.finished:
+                _count(ends, copy)
+            else:
+                still_open.add(block.number)
+        self.budget.spend(1 + len(numbers) // _BLOCKS_PER_READ)
+        return still_open, ends
+
+    def _runs_again(self, chosen: frozenset[int] | None, rank: int, shard: Shard) -> bool:
         if chosen is not None:
             return rank in chosen
-        return wanted == ALL_TASKS or shard.state is not TaskState.SUCCESS
-
-    still_open: set[int] = set()
-    ends: dict[int, Counter[str]] = {}
-    for block in mill.shards.all_blocks(source):
-        copied = {
-            rank: _reset(shard) if runs_again(rank, shard) else shard
-            for rank, shard in block.items()
-            if shard.attempt or (shard.state.ended and not runs_again(rank, shard))
-        }
-        copy = Block(block.number, block.size, {rank % 64: shard for rank, shard in copied.items()})
-        if copied:
-            mill.shards.put_block(node, copy)
-        if copy.finished:
-            _count(ends.setdefault(set_of(block.number) if node.two_levels else 0, Counter()), copy)
-        else:
-            still_open.add(block.number)
-    if not node.two_levels:
-        return _with_counts(node.evolve(open={str(number) for number in still_open}), ends.get(0, Counter()))
-    for number in range(set_of(block_count(node.total) - 1) + 1):
-        members = {block for block in still_open if set_of(block) == number}
-        mill.shards.put_set(node, number, members, ends.get(number, Counter()))
-        if members:
-            node = node.evolve(open={*node.open, str(number)})
-        else:
-            node = _with_counts(node, ends.get(number, Counter()))
-    return node
+        return self.wanted == ALL_TASKS or shard.state is not TaskState.SUCCESS
 
 
 def _reset(shard: Shard) -> Shard:

@@ -14,9 +14,9 @@ from shardmill.engine.errors import JobEnded
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.finish import detail_of
 from shardmill.engine.running.kill import kill
-from shardmill.model.base import from_ms
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState
+from shardmill.model.timestamps import from_ms
 from shardmill.store.rows import JobRow
 
 JOB_LATE = "Job Late"

@@ -6,27 +6,33 @@ edges. So at least one of the two sees the other. The tick checks again in any c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import RequestInvalid
+from shardmill.engine.jobs.cancelled_runs import CancelledRuns
 from shardmill.engine.mill import RECHECK_MS, Mill
-from shardmill.model.base import from_ms, to_ms
 from shardmill.model.errors import Transient
 from shardmill.model.fault import Fault, fault
 from shardmill.model.states import JobState
 from shardmill.model.time.dependency_window import bounds
+from shardmill.model.time.packed_times import pack, unpack
+from shardmill.model.timestamps import from_ms, to_ms, utc_text
 from shardmill.store.rows import JobRow
 
 if TYPE_CHECKING:
     from shardmill.model.definition.fields import Dependency, JobDefine
 
-MAX_EXPECTED = 1_000
+MAX_EXPECTED = 10_000
+WIDE = 200
+"""Of a dependency with more expected runs, a check reads only those from the first missing one on."""
+_PAGE = 100
 MAX_NAMED = 5
 NO_SCHEDULE = ""
 START_GRACE_MS = 60_000
@@ -40,16 +46,23 @@ class Run:
     strategy: str
     time: int | None
     job: JobRow | None
+    schedule_id: str = ""
 
     @property
     def done(self) -> bool:
         return self.job is not None and self.job.state is JobState.SUCCESS
 
 
-def expected_runs(mill: Mill, define: JobDefine, job: JobRow) -> list[dict[str, Any]]:
-    """Return the runs that a new Job will wait for, as stored in its row. Raises RequestInvalid."""
+def expected_runs(
+    mill: Mill, define: JobDefine, job: JobRow, moments: Mapping[str, int] = MappingProxyType({})
+) -> list[dict[str, Any]]:
+    """Return the runs that a new Job will wait for, as stored in its row. Raises RequestInvalid.
+
+    `moments`: the dataTimes of parents without a window, where they differ from the Job's own.
+    """
     faults: list[Fault] = []
     found: list[dict[str, Any]] = []
+    count = 0
     for dependency in define.dependencies:
         if dependency.window is None and job.data_time is None:
             text = (
@@ -57,17 +70,18 @@ def expected_runs(mill: Mill, define: JobDefine, job: JobRow) -> list[dict[str, 
             )
             faults.append(fault(("dataTime",), "missing-field", text))
             continue
-        start, end, times = _times(mill, dependency, job)
+        start, end, times = _times(mill, dependency, job, moments.get(dependency.job_name, job.moment))
         found.append(
             {
                 "jobName": dependency.job_name,
                 "strategy": dependency.strategy,
                 "from": start,
                 "to": end,
-                "times": times,
+                "times": None if times is None else {name: pack(each) for name, each in times.items()},
             }
         )
-    if sum(len(listed) for each in found for listed in (each["times"] or {}).values()) > MAX_EXPECTED:
+        count += sum(map(len, (times or {}).values()))
+    if count > MAX_EXPECTED:
         text = f"the dependencies cover more than {MAX_EXPECTED} runs; use narrower windows"
         faults.append(fault(("dataTime",), "window-too-wide", text))
     if faults:
@@ -76,14 +90,17 @@ def expected_runs(mill: Mill, define: JobDefine, job: JobRow) -> list[dict[str, 
     return found
 
 
-def _times(mill: Mill, dependency: Dependency, job: JobRow) -> tuple[int, int, dict[str, list[int]] | None]:
+def _times(
+    mill: Mill, dependency: Dependency, job: JobRow, moment: int
+) -> tuple[int, int, dict[str, list[int]] | None]:
     """Return the bounds of a window, and by schedule of the parent, if it has any, the times in it."""
     if dependency.window is None:
-        return job.moment, job.moment + 1, {NO_SCHEDULE: [job.moment]}
+        return moment, moment + 1, {NO_SCHEDULE: [moment]}
     from shardmill.model.time.schedule import Schedule  # imports cron, which only windows need
 
     rows = [row for row in mill.schedules.of_job(dependency.job_name) if row.status == 1]
-    schedules = [Schedule.model_validate(row.document) for row in rows]
+    listed = [Schedule.model_validate(row.document) for row in rows]
+    schedules = [each for each in listed if each.delay_seconds is None]  # the others have no fixed times
     zone = job.timezone or next((each.timezone for each in schedules), "UTC")
     start, end = bounds(dependency.window, from_ms(job.moment), zone)
     if not schedules:
@@ -107,7 +124,7 @@ def _runs_of(mill: Mill, expected: dict[str, Any]) -> Iterator[Run]:
     if times is None:
         listed = [(time, NO_SCHEDULE) for time in sorted(found)]
     else:
-        listed = sorted((time, name) for name, each in times.items() for time in each)
+        listed = _listed(expected)
         if strategy == "any":  # a run that no schedule started counts too
             listed += [(time, NO_SCHEDULE) for time in sorted(found.keys() - {time for time, _ in listed})]
     skips = {
@@ -117,9 +134,37 @@ def _runs_of(mill: Mill, expected: dict[str, Any]) -> Iterator[Run]:
     for time, name in listed:
         job = _best(found.get(time, []), name)
         if job or not any(first <= time <= last for first, last in skips.get(name, ())):
-            yield Run(parent, strategy, time, job)
+            yield Run(parent, strategy, time, job, name)
     if not listed and times is None:
         yield Run(parent, strategy, None, None)
+
+
+def _listed(expected: dict[str, Any]) -> list[tuple[int, str]]:
+    """Return the times of the expected runs with the schedules of the parent, in order."""
+    return sorted((time, name) for name, each in expected["times"].items() for time in unpack(each))
+
+
+def _first_missing(
+    mill: Mill, expected: dict[str, Any], since: int, cancelled: Callable[[Run], bool]
+) -> int | None:
+    """Return the time of the first expected run from `since` on that has not succeeded; None if all have."""
+    parent = expected["jobName"]
+    listed = [each for each in _listed(expected) if each[0] >= since]
+    for at in range(0, len(listed), _PAGE):
+        page = listed[at : at + _PAGE]
+        first, end = page[0][0], page[-1][0] + 1
+        found = _jobs_between(mill, parent, first, end)
+        skips: dict[str, list[tuple[int, int]]] = {}
+        for time, name in page:
+            run = Run(parent, expected["strategy"], time, _best(found.get(time, []), name), name)
+            if run.done:
+                continue
+            if not run.job and name and name not in skips:
+                skips[name] = mill.schedules.skips(parent, name, first, end)
+            skipped = not run.job and any(a <= time <= b for a, b in skips.get(name, ()))
+            if not skipped and not cancelled(run):
+                return time
+    return None
 
 
 def _jobs_between(mill: Mill, parent: str, start: int, end: int) -> dict[int, list[JobRow]]:
@@ -154,14 +199,17 @@ def met(expected: Sequence[Run]) -> bool:
 
 def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
     """Start a waiting Job if its dependencies are met, or fail it if it expired; False if it still waits."""
-    found = runs(mill, job)
-    missing = [run for each in found if not met(each) for run in each if not run.done]
-    if not missing:
+    if job.not_before is not None and job.not_before > now:
+        return False
+    cancelled = CancelledRuns(mill, job)
+    gaps = _gaps(mill, job, cancelled)
+    missing = [] if gaps else missing_runs(mill, job, cancelled)
+    if not gaps and not missing:
         if mill.jobs.dependencies_met(job, now=now, due=now + RECHECK_MS):
             mill.machines.start_job(job.id, job.run)
             mill.runs.delete_edges(job)
         return True
-    notes = _notes(missing)
+    notes = _notes_of_gaps(job, gaps) if gaps else _notes(missing)
     assert job.expires is not None
     if job.expires <= now:
         from shardmill.engine.running.finish import expire
@@ -169,8 +217,46 @@ def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
         expire(mill, job, f"expired: {notes}", now)
         return True
     if notes != job.notes:
-        mill.jobs.note_waiting(job, notes, now=now, due=min(now + RECHECK_MS, job.expires))
+        mill.jobs.note_waiting(job, notes, gaps, now=now, due=min(now + RECHECK_MS, job.expires))
     return False
+
+
+def missing_runs(mill: Mill, job: JobRow, cancelled: Callable[[Run], bool] | None = None) -> list[Run]:
+    """Return the runs that keep a Job waiting; those that will not come any more are left out."""
+    cancelled = cancelled or CancelledRuns(mill, job)
+    found = [[run for run in each if run.done or not cancelled(run)] for each in runs(mill, job)]
+    return [run for each in found if not met(each) for run in each if not run.done]
+
+
+def _gaps(mill: Mill, job: JobRow, cancelled: Callable[[Run], bool]) -> dict[str, int]:
+    """Return the first missing run of each wide dependency that needs all of its runs, by its number.
+
+    Runs before the last known gap are not read again. When no gap is left, all of them are checked once more.
+    """
+    gaps: dict[str, int] = {}
+    for number, each in enumerate(job.expected):
+        if each["strategy"] == "all" and each["times"] and _is_wide(each):
+            since = job.first_missing.get(str(number), each["from"])
+            gap = _first_missing(mill, each, since, cancelled)
+            if gap is not None:
+                gaps[str(number)] = gap
+    return gaps
+
+
+def _is_wide(expected: dict[str, Any]) -> bool:
+    return sum(len(unpack(each)) for each in expected["times"].values()) > WIDE
+
+
+def _notes_of_gaps(job: JobRow, gaps: Mapping[str, int]) -> str:
+    named = [
+        f"{job.expected[int(number)]['jobName']} of {utc_text(time)} and may wait for later runs"
+        for number, time in islice(gaps.items(), MAX_NAMED)
+    ]
+    return f"waits for {', '.join(named)}"
+
+
+def waits_until(time: int) -> str:
+    return f"waits until {from_ms(time).strftime('%Y-%m-%dT%H:%M:%SZ')}, as requested"
 
 
 def _notes(missing: Sequence[Run]) -> str:
@@ -184,7 +270,7 @@ def _describe(run: Run) -> str:
         return f"{run.parent}/{run.job.trigger} ({run.job.state})"
     if run.time is None:
         return f"a run of {run.parent}"
-    return f"{run.parent} of {from_ms(run.time).strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    return f"{run.parent} of {utc_text(run.time)}"
 
 
 def start_job(mill: Mill, job: JobRow, now: int) -> None:

@@ -1,4 +1,4 @@
-"""Compute the effective settings of a step: its own, the request's, the definition's."""
+"""Compute the effective settings of a step: what the request says of it, its own, those of the job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 from shardmill.engine.errors import DefinitionNotFound
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.changes import requested_changes
+from shardmill.model.definition import step_override
 from shardmill.model.definition.fields import JobDefine, StepDefine
+from shardmill.model.definition.step_override import StepOverride
 from shardmill.store.rows import JobRow
 
 DEFAULT_GROUP = "default"
@@ -42,14 +44,13 @@ def bound_groups_for(mill: Mill, define: JobDefine) -> BoundGroups:
     return {} if all(step.worker_groups for step in define.steps) else read_bound_groups(mill)
 
 
-def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: BoundGroups) -> StepDefine:
-    """Return a step with its effective settings: its own, else the request's, else the definition's.
+def effective(
+    define: JobDefine, step: StepDefine, job: JobRow, bound: BoundGroups, override: StepOverride | None = None
+) -> StepDefine:
+    """Return a step with its effective settings: what the request says of it, else its own, else the job's.
 
     `bound`: the groups that step types are bound to; they take precedence over those of the definition.
     """
-    requested: dict[str, dict[str, Any]] = {
-        each["stepName"]: each.get("params", {}) for each in job.request.get("steps", [])
-    }
     changes: dict[str, Any] = {
         name: value if (value := getattr(step, name)) is not None else getattr(define, name)
         for name in INHERITED
@@ -63,14 +64,27 @@ def effective(define: JobDefine, step: StepDefine, job: JobRow, bound: BoundGrou
     changes["worker_groups"] = (
         step.worker_groups or bound.get(step.type) or define.worker_groups or [DEFAULT_GROUP]
     )
-    changes["params"] = {**job.params, **step.params, **requested.get(step.step_name, {})}
+    changes["params"] = {**job.params, **step.params, **(override.params if override else {})}
+    if override:
+        changes |= step_override.changes(step, override)
     changes |= requested_changes(job, step.step_name)
     return step.model_copy(update=changes)
 
 
+def overrides_of(job: JobRow) -> dict[str, StepOverride]:
+    """Return by step name what the request of a Job changes."""
+    return {each["stepName"]: StepOverride.model_validate(each) for each in job.request.get("steps", [])}
+
+
+def ignored_steps(job: JobRow) -> set[str]:
+    """Return the names of the steps that the request of a Job skips."""
+    return {each["stepName"] for each in job.request.get("steps", []) if each.get("ignore")}
+
+
 def effective_steps(define: JobDefine, job: JobRow, bound: BoundGroups) -> list[StepDefine]:
     """Return all steps of a Job with their effective settings."""
-    return [effective(define, step, job, bound) for step in define.steps]
+    overrides = overrides_of(job)
+    return [effective(define, step, job, bound, overrides.get(step.step_name)) for step in define.steps]
 
 
 def pinned_definition(mill: Mill, job: JobRow) -> JobDefine:

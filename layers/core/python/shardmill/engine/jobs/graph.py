@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from shardmill.engine.jobs.effective import INHERITED
-from shardmill.model.base import from_ms
-from shardmill.model.definition.fields import StepDefine, upstream_of
+from shardmill.engine.jobs.effective import INHERITED, ignored_steps
+from shardmill.model.definition.fields import StepDefine, needed_by, upstream_of
 from shardmill.model.definition.references import steps_read_by
+from shardmill.model.secrets.secret import is_reference
 from shardmill.model.states import StepState
+from shardmill.model.timestamps import utc_text
 from shardmill.store.rows import JobRow, StepRow
+
+_WITHOUT_PROGRAM = ("noop", "http", "lambda")
+"""The types whose tasks have no environment, and therefore no data token."""
 
 
 def graph(steps: Sequence[StepDefine], job: JobRow, now: int) -> list[StepRow]:
@@ -36,7 +41,8 @@ def graph(steps: Sequence[StepDefine], job: JobRow, now: int) -> list[StepRow]:
     for index, own in enumerate(waiting):
         for upstream in own:
             down[upstream].append(index)
-    rows, given = [], job.submitted_files
+    rows, given, ignored = [], job.submitted_files, ignored_steps(job)
+    loose = _loose_edges(steps, index_of)
     for index, own in enumerate(waiting):
         row = StepRow(
             job_id=job.id,
@@ -50,6 +56,7 @@ def graph(steps: Sequence[StepDefine], job: JobRow, now: int) -> list[StepRow]:
             update_time=now,
             waiting={str(upstream) for upstream in own},
             down=down[index],
+            loose=loose.get(index, []),
             root=not own,
         )
         if index < len(steps):
@@ -58,11 +65,20 @@ def graph(steps: Sequence[StepDefine], job: JobRow, now: int) -> list[StepRow]:
             context = {**row.context, **({"refs": refs} if refs else {})}
             if given and _reads_files(steps[index]):
                 context["given"] = given
-            rows.append(row.evolve(context=context))
+            rows.append(row.evolve(context=context, ignored=row.name in ignored))
         else:
             rows.append(row.evolve(kind="gate", name=f"phase {phases[index - len(steps)]}"))
     rows[-1] = rows[-1].evolve(kind="end")
     return rows
+
+
+def _loose_edges(steps: Sequence[StepDefine], index_of: Mapping[str, int]) -> dict[int, list[int]]:
+    """Return by step the steps that wait for its end, whatever its outcome."""
+    loose: dict[int, list[int]] = {}
+    for index, step in enumerate(steps):
+        for name in set(step.done_steps).difference(needed_by(step)):
+            loose.setdefault(index_of[name], []).append(index)
+    return loose
 
 
 def _reads_files(step: StepDefine) -> bool:
@@ -79,9 +95,13 @@ def _with_settings(row: StepRow, spec: StepDefine, job: JobRow) -> StepRow:
         ).items()
         if spec_value is not None
     }
-    context = {}
+    context: dict[str, Any] = {}
     if job.data_time is not None:
-        context["dataTime"] = from_ms(job.data_time).strftime("%Y-%m-%dT%H:%M:%SZ")
+        context["dataTime"] = utc_text(job.data_time)
+    if job.has_token and spec.type not in _WITHOUT_PROGRAM:
+        context["token"] = True
+    if job.app_name and spec.command and any(map(is_reference, spec.command.environ.private.values())):
+        context["app"] = job.app_name  # which secrets it may refer to
     return row.evolve(
         name=spec.step_name,
         spec=stored,

@@ -10,6 +10,7 @@ from shardmill.engine.errors import Conflict, DefinitionNotFound, JobEnded, Step
 from shardmill.engine.jobs.effective import bound_groups_for, effective_steps, pinned_definition
 from shardmill.engine.jobs.graph import graph
 from shardmill.engine.mill import Mill
+from shardmill.engine.running.kill import is_complete
 from shardmill.model.definition.fields import StepDefine
 from shardmill.model.history import Change
 from shardmill.model.states import JobState, StepState
@@ -21,9 +22,9 @@ NEVER_PLANNED = "the Job ended before it was planned"
 def run_nodes(mill: Mill, job: JobRow, *, consistent: bool = True) -> list[StepRow]:
     """Return the nodes of a run in order; reads the definition only if rows are missing."""
     nodes = mill.jobs.steps(job.id, job.run, consistent=consistent)
-    if not _complete(nodes) and not consistent:
+    if not is_complete(nodes) and not consistent:
         nodes = mill.jobs.steps(job.id, job.run)
-    return nodes if _complete(nodes) else _with_missing(mill, job, nodes)
+    return nodes if is_complete(nodes) else _with_missing(mill, job, nodes)
 
 
 def nodes_to_plan(job: JobRow, steps: Sequence[StepDefine]) -> list[StepRow]:
@@ -42,24 +43,19 @@ def find_step(job: JobRow, nodes: Sequence[StepRow], step_name: str) -> StepRow:
 def planned_step(mill: Mill, job: JobRow, step_name: str, now: int) -> StepRow:
     """Return a step to change it, after planning a Job that was just accepted; else raises Conflict."""
     nodes = mill.jobs.steps(job.id, job.run)
-    if not _complete(nodes):
+    if not is_complete(nodes):
         find_step(job, _with_missing(mill, job, nodes), step_name)
         if job.state is JobState.INIT:
             from shardmill.engine.jobs.plan import plan  # usually the Job's execution has planned it
 
             plan(mill, job.id, job.run, now)
             nodes = mill.jobs.steps(job.id, job.run)
-    if not _complete(nodes):
+    if not is_complete(nodes):
         named = f"the Job {job.job_name}/{job.trigger}"
         if job.state.ended:
             raise JobEnded(f"{named} ended as {job.state} before its steps were planned")
         raise Conflict(f"{named} is {job.state}; its steps are planned, and can be changed, when it starts")
     return find_step(job, nodes, step_name)
-
-
-def _complete(nodes: Sequence[StepRow]) -> bool:
-    """Return whether all rows are there: a large graph is written in several transactions, its end last."""
-    return bool(nodes) and nodes[-1].kind == "end" and len(nodes) == nodes[-1].index + 1
 
 
 def _with_missing(mill: Mill, job: JobRow, present: Sequence[StepRow]) -> list[StepRow]:
@@ -70,9 +66,9 @@ def _with_missing(mill: Mill, job: JobRow, present: Sequence[StepRow]) -> list[S
     nodes = nodes_to_plan(job, effective_steps(define, job, bound_groups_for(mill, define)))
     superseded = _superseded(job)
     if job.run > 1 and not superseded:
-        from shardmill.engine.jobs.carry_over import keep_steps  # only reruns need it
+        from shardmill.engine.jobs.carry_over import keep_steps, last_planned  # only reruns need it
 
-        before = {node.index: node for node in mill.jobs.steps(job.id, job.run - 1)}
+        _, before = last_planned(mill, job.id, job.run - 1)
         nodes = keep_steps(job, nodes, before)
     if superseded or job.state.ended:
         ended = None if superseded else job.completed_time

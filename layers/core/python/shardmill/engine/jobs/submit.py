@@ -4,42 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-
-from pydantic import ValidationError
 
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
     DefinitionNotFound,
     DefinitionSuspended,
-    RequestInvalid,
     TriggerTaken,
 )
-from shardmill.engine.groups.matching import group_rows
-from shardmill.engine.jobs import dependencies
-from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
-from shardmill.engine.jobs.effective import BoundGroups, bound_groups_for, effective_steps
+from shardmill.engine.jobs import dependencies, unique
+from shardmill.engine.jobs.dependencies import start_job
+from shardmill.engine.jobs.effective import (
+    BoundGroups,
+    effective_steps,
+    ignored_steps,
+    read_bound_groups,
+)
+from shardmill.engine.jobs.runnable import check_runnable, invalid_request
+from shardmill.engine.jobs.start_times import start_due, waiting, with_deadline
+from shardmill.engine.jobs.submit_scope import check_definition_scope, check_job_scope
 from shardmill.engine.mill import Mill
-from shardmill.engine.tasks.work_item import check_renders, describe_error
+from shardmill.engine.private_values import seal_data_token
+from shardmill.model.access.grants import Grant
 from shardmill.model.actor import Actor
-from shardmill.model.base import to_ms
 from shardmill.model.definition.fields import JobDefine, StepDefine
-from shardmill.model.fault import Fault, fault
+from shardmill.model.fault import fault
 from shardmill.model.history import Change
-from shardmill.model.job import JobRequest, check_request
 from shardmill.model.notify import occasions
+from shardmill.model.request import JobRequest, check_request
 from shardmill.model.states import JobState
-from shardmill.model.templates.render import TemplateError
-from shardmill.model.time.deadline import deadline
+from shardmill.model.timestamps import to_ms
 from shardmill.store.definitions import Definition
 from shardmill.store.rows import JobRow
+from shardmill.store.update import Item
 
 EVENTBRIDGE = "eventbridge"
-MAX_ROW_BYTES = 220_000  # of 400 KB; the rest is for changes, reruns and the history
-MAX_STEP_BYTES = 300_000
-MAX_JOB_BYTES = 4_000_000
 _TRIES = 20
 
 
@@ -54,9 +55,11 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The schedule or backfill that creates a Job.
+    """The schedule, backfill or parents that create a Job.
 
     `on_time`: the schedule's time has just come, so the deadline counts from the dataTime.
+    `by_parents`: its parents start it; it may wait until the end of its windows, and `expiredSeconds` longer.
+    `parents`: the dataTimes of the runs of parents that count, where they differ from the Job's own.
     """
 
     schedule_id: str = ""
@@ -65,6 +68,26 @@ class Origin:
     replaces: str = ""
     backfill: int = 0
     on_time: bool = False
+    by_parents: bool = False
+    parents: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class BatchReads:
+    """What the requests of a batch need and read once: definitions, and the groups bound to step types."""
+
+    definitions: dict[str, Definition | None] = field(default_factory=dict)
+    bound: BoundGroups | None = None
+
+    def definition(self, mill: Mill, job_name: str) -> Definition | None:
+        if job_name not in self.definitions:
+            self.definitions[job_name] = mill.definitions.find(job_name)
+        return self.definitions[job_name]
+
+    def bound_groups(self, mill: Mill, define: JobDefine) -> BoundGroups:
+        if self.bound is None and not all(step.worker_groups for step in define.steps):
+            self.bound = read_bound_groups(mill)
+        return self.bound or {}
 
 
 def submit(
@@ -76,38 +99,58 @@ def submit(
     new_id: Callable[[], str],
     default_trigger: str | None = None,
     origin: Origin | None = None,
+    reads: BatchReads | None = None,
 ) -> Submitted:
     """Create a Job, or return the existing one if the same request was submitted before.
 
     Raises TriggerTaken if the trigger was used with other content. `default_trigger`: for callers such as
-    EventBridge rules, whose requests need not have a trigger.
+    EventBridge rules, whose requests need not have a trigger. `reads`: shared by the requests of a batch.
     """
+    reads = reads or BatchReads()
     if default_trigger and isinstance(document, dict):
         document = {"trigger": default_trigger, **document}
     request = check(document)
+    check_definition_scope(mill, request.job_name, actor)
     existing = find_existing(mill, request)
     if existing:
         return Submitted(existing, new=False)
-    saved = mill.definitions.find(request.job_name)
+    saved = reads.definition(mill, request.job_name)
     if not saved:
         raise DefinitionNotFound(request.job_name)
-    job, steps = build_job(mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin())
+    job, steps = build_job(
+        mill, document, saved, actor, now=now, job_id=new_id(), origin=origin or Origin(), reads=reads
+    )
     if request.files:
         from shardmill.engine.files import uploads  # few Jobs have files
 
-        uploads.claim(mill, job, request.files, actor)
+        uploads.check(mill, request.files, actor)
     job = job.evolve(jid=mill.job_numbers.next(now))
+    present = _create(mill, job, request, now)
+    if present.id == job.id:
+        return Submitted(present, new=True, steps=steps)
+    return Submitted(present, new=False)
+
+
+def _create(mill: Mill, job: JobRow, request: JobRequest, now: int) -> JobRow:
+    """Create a Job and start it; return it, or the one that the same request created concurrently."""
     attempts = Attempts(f"the trigger {request.trigger!r}", _TRIES)
+    secrets = _secrets(mill, job, request)
     while True:
         attempts.begin()
-        if mill.jobs.create(job, due=now + START_GRACE_MS):
+        if mill.jobs.create(job, due=start_due(job, now), also=secrets):
             start_job(mill, job, now)
-            return Submitted(job, new=True, steps=steps)
+            return job
         concurrent = find_existing(mill, request)
         if concurrent:
-            if request.files:
-                uploads.discard(mill, job)
-            return Submitted(concurrent, new=False)
+            return concurrent
+        if job.unique:
+            job = unique.claim(mill, job)
+
+
+def _secrets(mill: Mill, job: JobRow, request: JobRequest) -> list[Item]:
+    if not request.data_token:
+        return []
+    return [mill.data_tokens.creation(job.id, seal_data_token(mill, job.id, request.data_token))]
 
 
 def build_job(
@@ -119,13 +162,13 @@ def build_job(
     now: int,
     job_id: str,
     origin: Origin,
-    bound: BoundGroups | None = None,
+    reads: BatchReads,
 ) -> tuple[JobRow, list[StepDefine]]:
     """Return the Job of a request, and its steps with their effective settings, without writing it.
 
-    Raises RequestInvalid if it could not run.
+    Raises RequestInvalid if it could not run, and AliveInstance if it would be a second live one.
 
-    `bound`: the groups that step types are bound to, if the caller has read them.
+    `reads`: shared by the requests of a batch.
     """
     if saved.suspended:
         raise DefinitionSuspended(saved.job_name, saved.suspended)
@@ -139,33 +182,26 @@ def build_job(
         after=origin.after,
         replaces=origin.replaces,
     )
-    job = _with_deadline(job, define, job.moment if origin.on_time else now)
-    if bound is None:
-        bound = bound_groups_for(mill, define)
-    specs = effective_steps(define, job, bound)
-    job = job.evolve(groups={name for spec in specs for name in spec.worker_groups})
-    _check_runnable(mill, define, job, specs, now)
-    expected = dependencies.expected_runs(mill, define, job)
-    if not expected:
-        return job, specs
-    expires = now + define.expired_seconds * 1000
-    return job.evolve(expected=expected, state=JobState.WAITING, unmet=True, expires=expires), specs
-
-
-def _with_deadline(job: JobRow, define: JobDefine, start: int) -> JobRow:
-    """Set the deadline; a time of day applies only to jobs of a schedule, which has a time zone."""
-    seconds, time_of_day = define.deadline_seconds, (define.deadline_time or "") if job.schedule_id else ""
-    at = deadline(start, seconds, time_of_day, job.timezone)
-    return job.evolve(
-        deadline_seconds=seconds,
-        deadline_time=time_of_day,
-        deadline=at,
-        on_deadline=define.on_deadline if at is not None else "",
-    )
+    job = with_deadline(job, define, max(job.moment if origin.on_time else now, job.not_before or 0))
+    specs = effective_steps(define, job, reads.bound_groups(mill, define))
+    ignored = ignored_steps(job)
+    run = [spec for spec in specs if spec.step_name not in ignored]
+    job = job.evolve(groups={name for spec in run for name in spec.worker_groups})
+    check_job_scope(job, actor)
+    check_runnable(mill, job, run, now)
+    if define.unique_alive_instance:
+        job = unique.claim(mill, job)
+    expected = dependencies.expected_runs(mill, define, job, origin.parents)
+    windows_end = max([now, *(each["to"] for each in expected)]) if origin.by_parents else now
+    return waiting(job, expected, windows_end + define.expired_seconds * 1000, now), specs
 
 
 def request_hash(request: JobRequest) -> str:
-    """Return a hash of the request that does not depend on the order of its fields."""
+    """Return a hash of the request that does not depend on its spelling or the order of fields and steps."""
+    return _hash(request.model_copy(update={"steps": sorted(request.steps, key=lambda each: each.step_name)}))
+
+
+def _hash(request: JobRequest) -> str:
     document = request.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
@@ -174,14 +210,11 @@ def check(document: object, define: JobDefine | None = None) -> JobRequest:
     """Parse a JobRequest. Raises RequestInvalid with all its faults."""
     request, faults = check_request(document, define)
     if not request:
-        raise _invalid(faults)
+        raise invalid_request(faults)
     if request.trigger is None:
-        raise _invalid([fault(("trigger",), "missing-field", "is required: it names this run of the job")])
+        text = "is required: it names this run of the job"
+        raise invalid_request([fault(("trigger",), "missing-field", text)])
     return request
-
-
-def _invalid(faults: list[Fault]) -> RequestInvalid:
-    return RequestInvalid("the JobRequest is not valid", faults=[each.model_dump() for each in faults])
 
 
 def find_existing(mill: Mill, request: JobRequest) -> JobRow | None:
@@ -191,7 +224,7 @@ def find_existing(mill: Mill, request: JobRequest) -> JobRow | None:
     if not found:
         return None
     job_id, known = found
-    if known != request_hash(request):
+    if known not in (request_hash(request), _hash(request)):  # earlier releases kept the order of steps
         raise TriggerTaken(request.job_name, request.trigger)
     return mill.jobs.get(job_id)
 
@@ -209,6 +242,9 @@ def _job(
     info: dict[str, Any] = define.info.model_dump(mode="json", exclude_defaults=True)
     if request.info:
         info |= request.info.model_dump(mode="json", exclude_unset=True)
+    if request.data_token and not info.get("auth"):
+        text = "is only for Jobs with info.auth true, in the definition or in the request"
+        raise invalid_request([fault(("dataToken",), "bad-value", text)])
     return JobRow(
         id=job_id,
         jid=0,
@@ -222,6 +258,7 @@ def _job(
         request=request.model_dump(mode="json", exclude_none=True, exclude_unset=True),
         params={**define.params, **request.params},
         info=info,
+        has_token=request.data_token is not None,
         priority=request.priority if request.priority is not None else define.priority,
         on_failure=define.on_failure,
         concurrency=define.concurrency,
@@ -231,70 +268,24 @@ def _job(
         submit_user=actor.name,
         execute_user=request.execute_user or define.execute_user or "",
         data_time=to_ms(request.data_time) if request.data_time else None,
+        not_before=to_ms(request.after) if request.after else None,
+        files_pending=bool(request.files),
         history=[Change(now, JobState.INIT.value, 1, actor.name, "submitted").encode()],
     )
 
 
-def _check_runnable(
-    mill: Mill, define: JobDefine, job: JobRow, specs: Sequence[StepDefine], now: int
-) -> None:
-    """Raise RequestInvalid with everything that would keep the Job from running."""
-    faults: list[Fault] = []
-    missing = job.groups - set(group_rows(mill, job.groups, now))
-    for name in sorted(missing):
-        step = next(spec.step_name for spec in specs if name in spec.worker_groups)
-        text = f"step {step!r} needs the worker group {name!r}; create it with PUT /v1/groups/{name}"
-        faults.append(fault(("jobName",), "unknown-group", text))
-    faults += _file_faults(define, job)
-    whole, given = 0, len(json.dumps(job.request.get("files", [])))
-    for spec in specs:
-        try:
-            check_renders(spec, job)
-        except (TemplateError, ValidationError) as error:
-            faults.append(
-                fault(("params",), "bad-template", f"step {spec.step_name}: {describe_error(error)}")
-            )
-        size = len(spec.model_dump_json().encode())
-        whole += size
-        if size + given > MAX_STEP_BYTES:
-            text = (
-                f"step {spec.step_name} has {size + given} bytes with its parameters and the list of files; "
-                f"the maximum is {MAX_STEP_BYTES}"
-            )
-            faults.append(fault((), "step-too-large", text))
-    if whole > MAX_JOB_BYTES:
-        text = f"the steps have {whole} bytes with their parameters; the maximum is {MAX_JOB_BYTES}"
-        faults.append(fault(("params",), "job-too-large", text))
-    if job.stored_bytes > MAX_ROW_BYTES:
-        text = f"the request and its parameters have {job.stored_bytes} bytes; the maximum is {MAX_ROW_BYTES}"
-        faults.append(fault(("params",), "job-too-large", text))
-    if faults:
-        raise _invalid(faults)
+def event_actor(mill: Mill) -> Actor:
+    """Who submits for events: only Jobs of the definitions that the deployment allows."""
+    patterns = mill.settings.event_definitions
+    return Actor(EVENTBRIDGE, (Grant("submit", definitions=None if "*" in patterns else patterns),))
 
 
-def _file_faults(define: JobDefine, job: JobRow) -> Iterator[Fault]:
-    """Yield a fault for each input that is missing from the request, and each file that no step reads."""
-    read = [(step, file) for step in define.steps for file in (*step.inputs, *step.predata)]
-    given = [each["name"] for each in job.request.get("files", [])]
-    known = {file.name for _, file in read if not file.origin}
-    for step, file in read:
-        sourced = file.url or file.s3 or file.origin or file.optional or "{{" in file.name
-        if not sourced and file.name not in given:
-            text = f"step {step.step_name!r} reads a file {file.name!r} that must come with the Job"
-            yield fault(("files",), "missing-file", text)
-    for at, name in enumerate(given):
-        if name not in known and not any("{{" in each for each in known):
-            yield fault(("files", at, "name"), "unknown-file", f"no step reads a file {name[:64]!r}")
-        elif name in given[:at]:
-            yield fault(("files", at, "name"), "duplicate-file", "duplicate file name")
-
-
-def request_from_event(event: Any, request_id: str) -> tuple[object, str, str]:
-    """Return the JobRequest of an event, a default trigger, and the name of the submitter.
+def request_from_event(event: Any, request_id: str) -> tuple[object, str]:
+    """Return the JobRequest of an event, and a default trigger.
 
     An EventBridge event has the request in `detail`, and its id, the same in every delivery, is the trigger.
     Any other event is the request itself.
     """
     if isinstance(event, dict) and "detail-type" in event and "detail" in event:
-        return event["detail"], str(event.get("id") or request_id), EVENTBRIDGE
-    return event, request_id, EVENTBRIDGE
+        return event["detail"], str(event.get("id") or request_id)
+    return event, request_id

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shardmill.aws.queues import lane_of
 from shardmill.engine.conflict import Attempts
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import fair_share, messages
 from shardmill.model.states import StepState
@@ -18,6 +18,7 @@ from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 
 ALL_STEPS = ""
+_CALLS_PER_CHANGE = 2
 
 Changes = Mapping[str, Any]
 """Fields of StepDefine (`priority`, `worker_groups`, `max_task_count`, …) and their new values."""
@@ -28,23 +29,27 @@ def requested_changes(job: JobRow, step_name: str) -> dict[str, Any]:
     return {**job.changes.get(ALL_STEPS, {}), **job.changes.get(step_name, {})}
 
 
-def apply_changes(mill: Mill, job: JobRow, now: int) -> JobRow:
+def apply_changes(mill: Mill, job: JobRow, now: int, budget: Budget) -> JobRow:
     """Apply the requested changes to the steps that have not ended; idempotent.
 
     A newer request may have been applied concurrently and overwritten here, so its changes are applied again.
+    What exceeds the budget is continued by other calls: steps that are changed already cost nothing.
     """
     attempts = Attempts("the job")
     while True:
         attempts.begin()
         for step in mill.jobs.steps(job.id, job.run):
             if step.kind == "step" and not step.state.ended:
-                _change_step(mill, step, requested_changes(job, step.name), now)
+                if budget.spent:
+                    continue_soon(mill, job.id, now)
+                    return job
+                _change_step(mill, step, requested_changes(job, step.name), now, budget)
         if mill.jobs.changes_applied(job):
             return job
         job = mill.jobs.get(job.id) or job
 
 
-def _change_step(mill: Mill, step: StepRow, requested: Changes, now: int) -> None:
+def _change_step(mill: Mill, step: StepRow, requested: Changes, now: int, budget: Budget) -> None:
     present: StepRow | None = step
     attempts = Attempts(f"the step {step.name!r}")
     while True:
@@ -54,12 +59,12 @@ def _change_step(mill: Mill, step: StepRow, requested: Changes, now: int) -> Non
         changes = _changed_attributes(present, requested)
         if not changes:
             return
-        if present.opened and _moves_messages(present, changes):
+        budget.spend(_CALLS_PER_CHANGE)
+        if present.opened and _moves_messages(changes):
             renewed = mill.jobs.raise_generation(present, **changes)
             if renewed:
                 fair_share.move(mill, present, renewed)
-                messages.request_resend(mill, renewed, now)
-                messages.send_open(mill, renewed, now, last=False)
+                messages.send_new_generation(mill, renewed, now, budget)
                 return
         elif changed := mill.jobs.change_step(present, **changes):
             fair_share.move(mill, present, changed)
@@ -93,7 +98,6 @@ def _longest_timeout(step: StepRow, timeout: int) -> int:
     return max(before, timeout) if before or not begun else 0
 
 
-def _moves_messages(step: StepRow, changes: Mapping[str, Any]) -> bool:
-    """Return whether the step's messages must be sent again, to other queues or in another number."""
-    lane = lane_of(changes.get("priority", step.priority))
-    return lane != lane_of(step.priority) or "groups" in changes or "window" in changes
+def _moves_messages(changes: Mapping[str, Any]) -> bool:
+    """Return whether a step's messages must be sent again, to other queues or in another number."""
+    return not changes.keys().isdisjoint(("priority", "groups", "window"))

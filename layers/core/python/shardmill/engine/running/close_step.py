@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.mill import Mill
+from shardmill.engine.running.end_tasks import end_before_tasks, end_tasks
 from shardmill.engine.running.finish import announce_step
 from shardmill.engine.running.release import Start, release_dependents
 from shardmill.engine.task_id import task_id, task_name
@@ -50,6 +51,15 @@ def finish_step(mill: Mill, job: JobRow, step: StepRow, now: int, start: Start |
     if job.run == step.run and not job.state.ended:
         announce_step(mill, job, step)
     release_dependents(mill, job, step, now, start)
+
+
+def finish_ended_step(mill: Mill, job: JobRow, step: StepRow, now: int, budget: Budget) -> bool:
+    """End the tasks of a step that has ended before them, then finish it; False if the budget is spent."""
+    if not end_tasks(mill, step, budget):
+        return False
+    present = mill.jobs.step(*step.key) if step.end_interrupted else step  # with the counts of its tasks
+    finish_step(mill, job, present or step, now)
+    return True
 
 
 def sweep_set(mill: Mill, job_id: str, run: int, index: int, set_number: int) -> int:
@@ -126,29 +136,15 @@ def end_without_execution(mill: Mill, job_id: str, run: int, index: int, cause: 
 
 
 def fail_step(mill: Mill, job_id: str, run: int, index: int, cause: str, now: int) -> None:
-    """Fail a step whose execution failed, and release its dependents."""
+    """Fail a step whose execution failed, kill its open tasks, and release its dependents."""
     job, step = job_and_step(mill, job_id, run, index)
     if not step.state.ended:
         notes = f"the step failed: {cause}"[:1000]
-        changes: dict[str, Any] = {
-            "completed_time": now,
-            "token": None,
-            "notes": notes,
-            "open": None,
-            **_final_counts(mill, step),
-        }
+        changes = end_before_tasks(now, notes)
         state = StepState.TOLERATED if step.settings.can_fail else StepState.FAILED
         step = mill.jobs.move_step(step, state, now=now, **changes) or step_row(mill, job_id, run, index)
-    finish_step(mill, job, step, now)
-
-
-def _final_counts(mill: Mill, step: StepRow) -> dict[str, int]:
-    """Count the tasks of a step that fails early; those that have not ended count as killed."""
-    found: Counter[TaskState] = Counter()
-    for block in mill.shards.all_blocks(step):
-        found.update(block.counts())
-    success, failed = found[TaskState.SUCCESS], found[TaskState.FAILED]
-    return {"success": success, "failed": failed, "killed": found.total() - success - failed}
+    if not finish_ended_step(mill, job, step, now, Budget()):
+        continue_soon(mill, job_id, now)
 
 
 def job_and_step(mill: Mill, job_id: str, run: int, index: int) -> tuple[JobRow, StepRow]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 from shardmill.aws.observability import logger
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.start import start_roots
 from shardmill.engine.tasks.park import unpark_step
@@ -186,13 +187,17 @@ def _try_start(mill: Mill, job: JobRow, now: int) -> bool:
 def start(mill: Mill, job: JobRow, now: int) -> None:
     """Start a Job, or continue it where it was suspended."""
     nodes = mill.jobs.steps(job.id, job.run)
-    start_roots(mill, job, now, nodes)
+    budget = Budget()
+    start_roots(mill, job, now, nodes, budget=budget)
     if any(node.started_time for node in nodes):
         due = now + RECHECK_MS
         mill.jobs.move(job.id, job.run, JobState.RUNNING, sources=(JobState.QUEUED,), now=now, due=due)
     for node in nodes:
         if node.state is StepState.SUSPENDED:
-            unpark_step(mill, node, now)
+            if budget.spent:
+                continue_soon(mill, job.id, now)
+                return
+            unpark_step(mill, node, now, budget)
 
 
 def _runs(job: JobRow) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardmill.engine.continuation import continue_soon
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
-from shardmill.model.base import from_ms
 from shardmill.model.history import ENGINE, Change
-from shardmill.model.notify import occasion_of
-from shardmill.model.states import JobState, StepState
+from shardmill.model.states import JobState, StepState, occasion_of
+from shardmill.model.timestamps import from_ms
 from shardmill.store.rows import JobRow, StepRow
 
 EVENT_GRACE_MS = 60_000
@@ -48,8 +48,11 @@ def end_job(mill: Mill, job: JobRow, now: int) -> None:
 
 def expire(mill: Mill, job: JobRow, notes: str, now: int) -> None:
     """Fail a Job whose dependencies were not met in time."""
-    end_early(mill, job, JobState.FAILED, (JobState.WAITING,), notes, now)
-    mill.runs.delete_edges(job)
+    first = job.run == 1
+    if end_early(mill, job, JobState.FAILED, (JobState.WAITING,), notes, now, only_unmet=True, publish=first):
+        mill.runs.delete_edges(job)
+        if not first:
+            continue_soon(mill, job.id, now)  # steps of the run before may not have ended
 
 
 def end_early(
@@ -62,10 +65,12 @@ def end_early(
     *,
     actor: str = ENGINE,
     publish: bool = True,
+    only_unmet: bool = False,
 ) -> JobRow | None:
     """End a Job before its steps end; return None if it is in none of the `sources` states.
 
-    With `publish=False` the caller must call `announce` after it has ended the steps.
+    With `publish=False` the caller must call `announce` after it has ended the steps. `only_unmet`: only
+    while it waits for other Jobs.
     """
     ended = mill.jobs.move(
         job.id,
@@ -79,6 +84,7 @@ def end_early(
         completed_time=now,
         actor=actor,
         notes=notes[:2000],
+        only_unmet=only_unmet,
         parked=None,
         let_finish=None,
     )
@@ -157,4 +163,7 @@ def fail_job(mill: Mill, job_id: str, run: int, cause: str, now: int) -> None:
     job = mill.jobs.get(job_id)
     if job and job.run == run:
         notes = f"the job could not be planned: {cause}"[:1000]
-        end_early(mill, job, JobState.FAILED, (JobState.INIT, JobState.WAITING), notes, now)
+        sources = (JobState.INIT, JobState.WAITING)
+        has_steps = job.run > 1 or mill.jobs.step(job_id, run, 0) is not None
+        if end_early(mill, job, JobState.FAILED, sources, notes, now, publish=not has_steps) and has_steps:
+            continue_soon(mill, job_id, now)  # ends the steps that there are, then publishes the end

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from shardmill.engine.conflict import Attempts
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.errors import JobEnded, StepEnded, TaskEnded
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import close_step
+from shardmill.engine.running.end_tasks import end_before_tasks, end_tasks
 from shardmill.engine.running.finish import announce, end_early
-from shardmill.engine.tasks import completion, fair_share, park, window
-from shardmill.model.blocks import Block, Shard, block_of
+from shardmill.engine.tasks import completion, messages, park
+from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.shards import BlockChanged
@@ -21,10 +21,11 @@ _ALIVE = tuple(state for state in JobState if not state.ended)
 _MAX_CHAIN = 1_000
 
 
-def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
+def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int, budget: Budget | None = None) -> JobRow:
     """Kill a Job. Its workers stop at their next heartbeat, and their reports are rejected as stale.
 
-    Repeating the call completes a kill that a crash interrupted.
+    What exceeds the budget is continued by other calls; until then, `event_pending` is set. Repeating the
+    call continues it too.
     """
     notes = _notes(actor, reason)
     killed = end_early(mill, job, JobState.KILLED, _ALIVE, notes, now, actor=actor, publish=False)
@@ -32,29 +33,82 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int) -> JobRow:
     if not present or present.state is not JobState.KILLED:
         state = present.state if present else JobState.DELETED
         raise _ended(job, state)
-    mill.runs.delete_edges(present)
-    end_steps(mill, present, actor, now)
-    if killed:
-        announce(mill, killed, now)
-    return present
+    return end_run(mill, present, actor, now, budget or Budget(), publish=killed is not None)
 
 
-def end_steps(mill: Mill, job: JobRow, actor: str, now: int) -> None:
-    """Kill every step of a run that has ended, and stop its executions."""
-    for step in mill.jobs.steps(job.id, job.run):
-        if step.kind == "step" and (
-            not step.state.ended or step.state is StepState.KILLED or step.end_interrupted
-        ):
-            _kill_with_job(mill, step, actor, now)
+def end_run(mill: Mill, job: JobRow, actor: str, now: int, budget: Budget, *, publish: bool) -> JobRow:
+    """End the steps of a Job that was ended, then publish its end or, if the budget is spent, continue soon.
+
+    `publish`: whether this call ended the Job; else the tick publishes the end.
+    """
+    mill.runs.delete_edges(job)
+    if not end_steps(mill, job, actor, now, budget):
+        continue_soon(mill, job.id, now)
+    elif publish:
+        announce(mill, job, now)
+        return job.evolve(event_pending=False)
+    return job
+
+
+def is_complete(nodes: Sequence[StepRow]) -> bool:
+    """Return whether all rows of a run are there: they are written in several transactions, the end last."""
+    return bool(nodes) and nodes[-1].kind == "end" and len(nodes) == nodes[-1].index + 1
+
+
+def end_steps(mill: Mill, job: JobRow, actor: str, now: int, budget: Budget) -> bool:
+    """Kill the steps of a run that has ended, and stop its executions; return whether all is done.
+
+    Planning a rerun completes the end of the run before it. If this run was not planned, that is done here.
+    """
+    for run in range(job.run, 0, -1):
+        nodes = mill.jobs.steps(job.id, run)
+        if not _end_nodes(mill, job.evolve(run=run), nodes, actor, now, budget):
+            return False
+        if is_complete(nodes):
+            break
+    return True
+
+
+def _end_nodes(
+    mill: Mill, job: JobRow, nodes: Sequence[StepRow], actor: str, now: int, budget: Budget
+) -> bool:
+    """End the steps of one run as far as the budget allows.
+
+    The rows of the steps come first, those with open tasks before others: then no task can be leased.
+    """
+    steps = [node for node in nodes if node.kind == "step"]
+    ended = [step for step in steps if step.end_interrupted]
+    for step in sorted(
+        (each for each in steps if not each.state.ended), key=lambda each: not each.in_progress
+    ):
+        if budget.spent:
+            return False
+        changes = end_before_tasks(now, "killed with its Job")
+        budget.spend()
+        killed = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes)
+        if killed:
+            ended.append(killed)
+    for step in ended:
+        if budget.spent:
+            return False
+        stop_execution(mill, step)
+        if not end_tasks(mill, step, budget):
+            return False
     mill.machines.abort(job.id, job.run)
+    return True
 
 
-def _kill_with_job(mill: Mill, step: StepRow, actor: str, now: int) -> None:
-    if not step.state.ended:
-        notes = "killed with its Job"
-        changes: dict[str, Any] = {"stopping": True, "ending": True, "completed_time": now, "notes": notes}
-        step = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, **changes) or step
-    end_tasks(mill, step)
+def stop_execution(mill: Mill, step: StepRow) -> None:
+    """Stop the execution of a step that was ended on request, before the first of its tasks are ended."""
+    if step.end_interrupted and not step.end_cursor:
+        mill.machines.abort(*step.key)
+
+
+def finish_step(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
+    """Finish a step that was ended on request: stop its execution, end its tasks, release its dependents."""
+    stop_execution(mill, step)
+    if not close_step.finish_ended_step(mill, job, step, now, Budget()):
+        continue_soon(mill, job.id, now)
 
 
 def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, now: int) -> None:
@@ -68,16 +122,18 @@ def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, n
     mill.watches.look_soon(job.id, due=now + RECHECK_MS)
     notes = _notes(actor, reason)
     if step.state is StepState.WAITING:
-        changes: dict[str, Any] = {"completed_time": now, "notes": notes, "kill": True, "stopping": True}
+        changes = end_before_tasks(now, notes) | {"kill": True}  # a rerun may have given it tasks
         killed = mill.jobs.move_step(step, StepState.KILLED, now=now, actor=actor, reason=reason, **changes)
         if killed:
-            close_step.finish_step(mill, job, killed, now)
+            finish_step(mill, job, killed, now)
             return
     stopped = mill.jobs.stop_step(step, notes=notes, kill=True)
     if stopped:
         if stopped.state is StepState.SUSPENDED:
-            park.unpark_step(mill, stopped, now)
+            park.unpark_step(mill, stopped, now, Budget())
         completion.wake(mill, stopped)
+        if not stopped.token:
+            messages.request_wake(mill, stopped, now)
 
 
 def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, reason: str, now: int) -> None:
@@ -132,49 +188,9 @@ def elapsed_ms(shard: Shard, now: int) -> int:
     return max(0, now - shard.time) if shard.state is TaskState.RUNNING else 0
 
 
-def end_tasks(mill: Mill, step: StepRow) -> None:
-    """Kill the open tasks and stop the execution of a step that was ended on request.
-
-    Storing the counts comes last: it removes the mark `ending`, by which the tick finds what a crash left.
-    """
-    if step.total:
-        ends = _end_shards(mill, step)
-        mill.machines.abort(step.job_id, step.run, step.index)
-        fair_share.leave(mill, step)
-        success, failed = ends[TaskState.SUCCESS], ends[TaskState.FAILED]
-        mill.jobs.set_counts(step, success=success, failed=failed, killed=step.total - success - failed)
-
-
-def _end_shards(mill: Mill, step: StepRow) -> Counter[TaskState]:
-    """Kill the shards that are leased or can be by a message already sent; return how they ended."""
-    untouched: dict[int, Block] = {}
-    ends: Counter[TaskState] = Counter()
-    for block in mill.shards.all_blocks(step):
-        if block.shards:
-            ends.update(_end_block(mill, step, block).counts())
-        elif not block.swept:
-            untouched[block.number] = block
-    for number in window.possibly_sent(step, untouched):
-        ends.update(_end_block(mill, step, untouched[number]).counts())
-    return ends
-
-
-def _end_block(mill: Mill, step: StepRow, block: Block) -> Block:
-    attempts = Attempts(f"block {block.number} of step {step.name!r}")
-    while True:
-        attempts.begin()
-        alive = {rank: shard for rank, shard in block.items() if shard.attempt and not shard.state.ended}
-        killed = {rank: shard.evolve(state=TaskState.KILLED) for rank, shard in alive.items()}
-        try:
-            block = mill.shards.sweep(step, block, killed)
-        except BlockChanged as changed:
-            block = changed.block
-        if block.swept and block.finished:  # else a shard was leased between the read and the sweep
-            return block
-
-
-def kill_replaced(mill: Mill, job: JobRow, now: int) -> None:
+def kill_replaced(mill: Mill, job: JobRow, now: int, budget: Budget | None = None) -> None:
     """Kill the Job that this one replaces, and those that that Job had not replaced yet."""
+    budget = budget or Budget()
     chain: list[JobRow] = []
     job_id = job.replaces
     while job_id and len(chain) < _MAX_CHAIN:
@@ -186,7 +202,8 @@ def kill_replaced(mill: Mill, job: JobRow, now: int) -> None:
     for previous in reversed(chain):
         if not previous.state.ended or previous.state is JobState.KILLED:
             try:
-                kill(mill, previous, job.submit_user, f"replaced by {job.job_name}/{job.trigger}", now)
+                reason = f"replaced by {job.job_name}/{job.trigger}"
+                kill(mill, previous, job.submit_user, reason, now, budget)
             except JobEnded:
                 continue  # it has ended by itself meanwhile
     mill.jobs.clear_replaces(job)

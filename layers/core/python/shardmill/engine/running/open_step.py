@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from shardmill.engine.errors import CannotOpen
 from shardmill.engine.files import outputs
@@ -11,23 +11,25 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.running.close_step import StillOpen, fail_step, job_and_step, step_row
 from shardmill.engine.tasks import fair_share, messages
 from shardmill.engine.tasks.park import park_step
-from shardmill.engine.template_context import context_of
+from shardmill.engine.template_context import context_of, resolve_pack
 from shardmill.model.blocks import MAX_SENT_AT_OPENING, MAX_SHARDS, block_count, ranges, set_count
-from shardmill.model.definition.field_types import MAX_ITEMS
-from shardmill.model.definition.fields import is_sharded, total
 from shardmill.model.definition.references import BEFORE_TASKS, templates
-from shardmill.model.fault import Path
+from shardmill.model.definition.task_count import MAX_ITEMS, is_sharded, pack_count, shard_count, total
 from shardmill.model.states import JobState, StepState
 from shardmill.model.templates import render
 from shardmill.model.templates.expression import kind
 from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 
+if TYPE_CHECKING:
+    from shardmill.model.fault import Path
+
 MAX_VALUE_BYTES = 200_000
 MAX_STEP_BYTES = 330_000  # of an item of 400 KB; the rest is for attributes that are added later
 MAX_OUTPUTS_READ = 100
 _INTEGER_DIGITS = 7
 _OPEN_TRIES = 6
+IGNORED = "ignored by the request"
 
 Opened = dict[str, Any]
 """What an execution continues with: ranges of tasks to enqueue, their queues, and the sets of blocks."""
@@ -60,7 +62,8 @@ def open_ahead(mill: Mill, step: StepRow, now: int) -> Opened | None:
     if step.state is not StepState.WAITING or step.spec.get("partition"):
         return None
     sources = _referenced_rows(mill, step)
-    if sum(source.total for source in sources) > MAX_OUTPUTS_READ:
+    values = _referenced_values(templates(step.spec))
+    if sum(source.total for source in sources if "output" in values[source.name]) > MAX_OUTPUTS_READ:
         return None
     try:
         step = _open(mill, step, sources, now)
@@ -100,13 +103,15 @@ def _nothing_to_enqueue(step: StepRow) -> Opened:
 
 
 def _open(mill: Mill, step: StepRow, sources: Iterable[StepRow], now: int) -> StepRow:
-    """Open a step, or skip it if its condition is false; return its present row if it changed meanwhile.
+    """Open a step, or skip it if it is ignored or its condition is false.
 
-    `sources`: the steps whose outputs its templates reference.
+    Return its present row if it changed meanwhile.
+
+    `sources`: the steps that its templates reference.
     """
-    step = _with_upstream_outputs(mill, step, sources)
-    if not _condition_holds(step):
-        notes = f"its condition is false: {step.define.when}"
+    step = _with_upstream_values(mill, step, sources)
+    if step.ignored or not _condition_holds(step):
+        notes = IGNORED if step.ignored else f"its condition is false: {step.settings.when}"
         changes: dict[str, Any] = {"completed_time": now, "notes": notes, "same_gen": True}
         skipped = mill.jobs.move_step(step, StepState.SKIPPED, now=now, **changes)
         return skipped or step_row(mill, step.job_id, step.run, step.index)
@@ -132,17 +137,21 @@ def _open(mill: Mill, step: StepRow, sources: Iterable[StepRow], now: int) -> St
 
 
 def _referenced_rows(mill: Mill, step: StepRow) -> list[StepRow]:
-    """Return the rows of the steps whose outputs the templates of a step reference."""
-    named = _referenced_steps(templates(step.spec))
+    """Return the rows of the steps that the templates of a step reference."""
+    named = _referenced_values(templates(step.spec))
     if not named:
         return []
     refs = step.context["refs"]
     return list(mill.jobs.steps_by_key((step.job_id, step.run, refs[name]) for name in named).values())
 
 
-def _with_upstream_outputs(mill: Mill, step: StepRow, sources: Iterable[StepRow]) -> StepRow:
-    """Return the step with the outputs that its templates reference in its context."""
-    found = {source.name: {"output": _output_of(mill, source)} for source in sources}
+def _with_upstream_values(mill: Mill, step: StepRow, sources: Iterable[StepRow]) -> StepRow:
+    """Return the step with the outputs, states and counts that its templates reference in its context."""
+    wanted = _referenced_values(templates(step.spec))
+    found = {
+        source.name: {value: _VALUES[value](mill, source) for value in wanted[source.name]}
+        for source in sources
+    }
     return _with_context(step, steps=found) if found else step
 
 
@@ -151,11 +160,16 @@ def _with_context(step: StepRow, **values: Any) -> StepRow:
 
 
 def _with_task_values(step: StepRow) -> StepRow:
-    """Drop the outputs that no task template references; raise CannotOpen if the rest does not fit."""
-    kept = _referenced_steps(
+    """Drop the values that no task template references; raise CannotOpen if the rest does not fit."""
+    kept = _referenced_values(
         (path, text) for path, text in templates(step.spec) if path[0] not in BEFORE_TASKS
     )
-    found = {name: each for name, each in step.context.get("steps", {}).items() if name in kept}
+    known = step.context.get("steps", {})
+    found = {
+        name: {value: known[name][value] for value in values if value in known[name]}
+        for name, values in kept.items()
+        if name in known
+    }
     others = {name: value for name, value in step.context.items() if name != "steps"}
     step = step.evolve(context={**others, **({"steps": found} if found else {})})
     size, spec = len(step.context_text.encode()), len(to_json(step.spec).encode())
@@ -168,52 +182,100 @@ def _with_task_values(step: StepRow) -> StepRow:
     return step
 
 
-def _referenced_steps(texts: Iterable[tuple[Path, str]]) -> set[str]:
-    """Return the names of the steps whose outputs the templates reference."""
+def _referenced_values(texts: Iterable[tuple[Path, str]]) -> dict[str, set[str]]:
+    """Return by step which of its values the templates reference: output, state, counts."""
     names = (name for _, text in texts if "{{" in text for name in render.names(text))
-    return {name.split(".")[1] for name in names if name.startswith("steps.")}
+    found: dict[str, set[str]] = {}
+    for name in names:
+        if name.startswith("steps."):
+            _, step_name, value = name.split(".")
+            found.setdefault(step_name, set()).add(value)
+    return found
 
 
 def _output_of(mill: Mill, source: StepRow) -> Any:
     """Return the output of a step; of a sharded one a list in shard order, None where a task has none."""
     found = {output.rank: output.stored.output for output in outputs.of_step(mill, source)}
     listed = [found.get(rank) for rank in range(source.total)]
-    if is_sharded(source.define):
+    if is_sharded(source.settings):
         return listed
     return listed[0] if listed else None
 
 
+def _counts_of(_: Mill, source: StepRow) -> dict[str, int]:
+    """Return how many tasks of a step that has ended are in each state."""
+    not_done = source.total - source.success - source.failed
+    killed = not_done if source.state is StepState.KILLED else source.killed
+    waiting = 0 if source.total else total(source.settings) or 0
+    return dict(zip(render.COUNTED, (source.success, source.failed, killed, waiting), strict=True))
+
+
+_VALUES: dict[str, Callable[[Mill, StepRow], Any]] = {
+    "output": _output_of,
+    "state": lambda _, source: source.state.value,
+    "counts": _counts_of,
+}
+
+
 def _condition_holds(step: StepRow) -> bool:
     """Evaluate the step's `when` condition."""
-    if step.define.when is None:
+    settings = step.settings
+    if settings.when is None:
         return True
     try:
-        return render.truth(step.define.when, context_of(step, step.define, 0))
+        return render.truth(settings.when, context_of(step, settings, 0))
     except render.TemplateError as error:
         raise CannotOpen(f"its condition cannot be evaluated: {error}") from error
 
 
 def _with_tasks(mill: Mill, step: StepRow) -> StepRow:
     """Return the step with the number of its tasks, and their items if a template gives them."""
-    spec = step.define
-    known = total(spec)
-    if known is not None:
-        return step.evolve(total=known)
-    try:
-        if isinstance(spec.items, str):
-            items = _items(render.evaluate(spec.items, context_of(step, spec, 0)))
-            return _with_context(step, items=items).evolve(total=len(items))
-        wanted = spec.sharding
-        if isinstance(wanted, str):
-            wanted = _count(render.evaluate(wanted, context_of(step, spec, 0)))
-    except render.TemplateError as error:
-        raise CannotOpen(f"its number of tasks cannot be evaluated: {error}") from error
-    if not spec.partition:
-        return step.evolve(total=wanted)
+    if not step.settings.partition:
+        return count_tasks(step)
     from shardmill.engine.files import split  # few steps need it
 
-    parts, cuts = split.store_cuts(mill, step, spec, wanted)
-    return _with_context(step, split=cuts).evolve(total=parts)
+    parts, cuts = split.store_cuts(mill, step, step.define, _wanted_shards(step))
+    return _with_total(_with_context(step, split=cuts), parts)
+
+
+def count_tasks(step: StepRow) -> StepRow:
+    """Return a step whose input is not split, with the number of its tasks. Raises CannotOpen."""
+    spec = step.settings
+    known = shard_count(spec)
+    if known is not None:
+        return _with_total(step, known)
+    try:
+        if spec.step_type == "PACK":
+            numbers = resolve_pack(step, spec)
+            return _with_total(_with_context(step, pack=numbers), pack_count(*numbers))
+        if isinstance(spec.items, str):
+            items = _items(render.evaluate(spec.items, context_of(step, spec, 0)))
+            return _with_total(_with_context(step, items=items), len(items))
+    except render.TemplateError as error:
+        raise _not_evaluated(error) from error
+    return _with_total(step, _wanted_shards(step))
+
+
+def _wanted_shards(step: StepRow) -> int:
+    spec = step.settings
+    if not isinstance(spec.sharding, str):
+        return spec.sharding
+    try:
+        return _count(render.evaluate(spec.sharding, context_of(step, spec, 0)))
+    except render.TemplateError as error:
+        raise _not_evaluated(error) from error
+
+
+def _not_evaluated(error: render.TemplateError) -> CannotOpen:
+    return CannotOpen(f"its number of tasks cannot be evaluated: {error}")
+
+
+def _with_total(step: StepRow, shards: int) -> StepRow:
+    """Return the step with the number of its tasks: the shards that its startShardId does not leave out."""
+    first = step.settings.start_shard_id
+    if first and first >= shards:
+        raise CannotOpen(f"its startShardId, {first}, leaves out all of its {shards} shards")
+    return step.evolve(total=shards - first)
 
 
 def _items(found: Any) -> list[Any]:

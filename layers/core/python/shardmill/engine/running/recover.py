@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import changes, close_step, kill, release
@@ -24,6 +25,8 @@ _TURNS = 12
 _TURN_MS = 3_600_000
 _FAILED_EXECUTION = {"FAILED", "TIMED_OUT", "ABORTED"}
 _UNLIMITED = 1_000_000
+_CALLS_PER_START = 2
+"""A slice can start all steps of the largest Job: whether they were started is not in their rows."""
 
 
 @dataclass
@@ -50,17 +53,27 @@ class Found:
     repaired: bool = False
 
 
-def recover_run(mill: Mill, job: JobRow, now: int, lookups: Lookups | None = None) -> Found:
-    """Repeat what is missing in the current run of a Job; idempotent."""
-    lookups = lookups or Lookups()
+def recover_run(
+    mill: Mill, job: JobRow, now: int, lookups: Lookups | None = None, budget: Budget | None = None
+) -> Found:
+    """Repeat what is missing in the current run of a Job; idempotent.
+
+    What exceeds the budget is continued by other calls.
+    """
+    lookups, budget = lookups or Lookups(), budget or Budget()
     if job.replaces:
-        kill.kill_replaced(mill, job, now)
+        kill.kill_replaced(mill, job, now, budget)
     if job.unapplied:
-        changes.apply_changes(mill, job, now)
+        changes.apply_changes(mill, job, now, budget)
     nodes = mill.jobs.steps(job.id, job.run)
     if job.state is JobState.QUEUED and any(node.started_time for node in nodes):
         mill.jobs.mark_running(job.id, job.run, now=now)
-    repaired = [_recover_node(mill, job, nodes, node, now, lookups) for node in nodes]
+    repaired: list[bool] = []
+    for node in sorted(nodes, key=lambda each: not _is_long_work(each)):
+        if budget.spent and (_is_long_work(node) or _is_to_start(node)):
+            continue_soon(mill, job.id, now)
+            break
+        repaired.append(_recover_node(mill, job, nodes, node, now, lookups, budget))
     if all(node.state.ended for node in nodes if node.kind == "step"):
         end_job(mill, job, now)
         repaired.append(True)
@@ -104,20 +117,36 @@ def fail_if_not_planned(mill: Mill, job: JobRow, now: int) -> None:
         fail_job(mill, job.id, job.run, f"its execution ended as {status}", now)
 
 
+def _is_long_work(node: StepRow) -> bool:
+    """Return whether a node was not resumed yet, or not all tasks of an ended one have been ended."""
+    return node.state is StepState.SUSPENDED or node.end_interrupted
+
+
+def _is_to_start(node: StepRow) -> bool:
+    return is_open(node) and not node.in_progress
+
+
 def _recover_node(
-    mill: Mill, job: JobRow, nodes: list[StepRow], node: StepRow, now: int, lookups: Lookups
+    mill: Mill,
+    job: JobRow,
+    nodes: list[StepRow],
+    node: StepRow,
+    now: int,
+    lookups: Lookups,
+    budget: Budget,
 ) -> bool:
     """Repeat what is missing for a node; return whether anything was."""
     if node.state is StepState.SUSPENDED:
-        park.unpark_step(mill, node, now)
+        park.unpark_step(mill, node, now, budget)
         return True
     if node.end_interrupted:
-        kill.end_tasks(mill, node)
-        close_step.finish_step(mill, job, node, now)
+        kill.stop_execution(mill, node)
+        close_step.finish_ended_step(mill, job, node, now, budget)
         return True
     if node.opened:
         return _is_quiet(node, now) and _recover_open(mill, node, now, lookups)
     if is_open(node):
+        budget.spend(_CALLS_PER_START)
         finished = release.advance(mill, job, node, now)
         if finished:
             release.release_dependents(mill, job, finished, now)
@@ -180,6 +209,7 @@ def _resend_messages(mill: Mill, step: StepRow, now: int, *, in_turn: bool) -> b
     if not group_rows(mill, step.groups, now):
         cause = f"its worker groups no longer exist: {', '.join(step.groups)}"
         close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
+        mill.machines.abort(*step.key)  # it waits for a token that nobody will return
         return True
     served_groups = _groups_to_resend_to(mill, step, now)
     if served_groups:

@@ -30,15 +30,42 @@ def release_dependents(
     while work:
         node = work.popleft()
         for index in node.down:
-            target = mill.jobs.release(
-                node, index, spoiled=node.skips_dependents, unwanted=node.skipped_by_condition
-            )
+            target = mill.jobs.release(node, index, **marks(node, index))
             if target.waiting or target.index in seen:
                 continue
             seen.add(target.index)
             done = advance(mill, job, target, now, start)
             if done:
                 work.append(done)
+
+
+def marks(node: StepRow, index: int) -> dict[str, bool]:
+    """Return how the end of a node marks the node `index` that waits for it."""
+    needed = index not in node.loose
+    return {
+        "spoiled": needed and _skips_dependents(node),
+        "unwanted": needed and skipped_by_condition(node),
+    }
+
+
+def _skips_dependents(node: StepRow) -> bool:
+    """Return whether the dependents of a node must be skipped because something failed."""
+    skipped = node.state is StepState.SKIPPED
+    return node.kind == "step" and (node.spoiled if skipped else not node.state.lets_dependents_run)
+
+
+def passed_over(step: StepRow) -> bool:
+    """Return whether a step was skipped by a condition or the request, not because something failed."""
+    return step.state is StepState.SKIPPED and not step.spoiled
+
+
+def skipped_by_condition(step: StepRow) -> bool:
+    """Return whether a step was skipped because its condition, or that of an upstream step, was false."""
+    return passed_over(step) and (step.unwanted or not step.ignored)
+
+
+def skipped_by_upstream(step: StepRow) -> bool:
+    return step.spoiled or (step.unwanted and not step.settings.run_if_skipped)
 
 
 def advance(mill: Mill, job: JobRow, node: StepRow, now: int, start: Start | None = None) -> StepRow | None:
@@ -49,7 +76,7 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int, start: Start | Non
         end_job(mill, job, now)
     elif node.state.ended:
         return node  # forced to end before its upstream steps; gates wait for those too
-    elif node.skipped_by_upstream:
+    elif skipped_by_upstream(node):
         skipped = mill.jobs.move_step(node, StepState.SKIPPED, now=now, completed_time=now) or node
         announce_step(mill, job, skipped)
         return skipped

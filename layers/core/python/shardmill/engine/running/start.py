@@ -8,6 +8,7 @@ from typing import Literal
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
+from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow, StepRow
@@ -19,8 +20,12 @@ def start_roots(
     now: int,
     nodes: Iterable[StepRow] | None = None,
     start: Callable[[StepRow], None] | None = None,
+    budget: Budget | None = None,
 ) -> None:
-    """Move a Job to QUEUED and start its root steps; idempotent. `start`: by default without opening them."""
+    """Move a Job to QUEUED and start its root steps; idempotent. `start`: by default without opening them.
+
+    Those that exceed the budget are started by other calls.
+    """
     not_started = (JobState.INIT, JobState.WAITING)
     # A new Job is still due since its submission; each change of its due time costs two units of an index.
     due: int | Literal["unchanged"] = "unchanged" if job.state is JobState.INIT else now + RECHECK_MS
@@ -32,6 +37,11 @@ def start_roots(
             return  # suspended or ended meanwhile
     for node in mill.jobs.steps(job.id, job.run) if nodes is None else nodes:
         if node.root and not node.state.ended:
+            if budget and budget.spent:
+                continue_soon(mill, job.id, now)
+                return
+            if budget:
+                budget.spend()
             _start_step(start or mill.start_step, node)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from shardmill.engine.continuation import Budget
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import recover
 from shardmill.engine.running.recover import Found, Lookups
@@ -29,7 +30,9 @@ def interval(changed: int, now: int, *, eager: bool = False) -> int:
     return max(RECHECK_MS, min(quiet // _EAGER if eager else quiet, MAX_INTERVAL_MS))
 
 
-def look(mill: Mill, job: JobRow, watch: WatchRow, now: int, lookups: Lookups) -> bool:
+def look(
+    mill: Mill, job: JobRow, watch: WatchRow, now: int, lookups: Lookups, budget: Budget | None = None
+) -> bool:
     """Check the open steps of a running Job and set its next look; False if another tick was faster."""
     changed = max(job.update_time, watch.changed)
     pending = job.unapplied or job.replaces
@@ -37,7 +40,7 @@ def look(mill: Mill, job: JobRow, watch: WatchRow, now: int, lookups: Lookups) -
     chosen = next_steps(known, watch.at) if now - changed > MAX_INTERVAL_MS else known
     steps = _open_now(mill, job, chosen) if chosen else None
     if steps is None:
-        return look_at_all(mill, job, watch.da, now, lookups)
+        return look_at_all(mill, job, watch.da, now, lookups, budget or Budget())
     found = recover.found_in(job, steps)
     changed = max(changed, found.changed)
     due = now + interval(changed, now, eager=found.eager)
@@ -51,14 +54,14 @@ def look(mill: Mill, job: JobRow, watch: WatchRow, now: int, lookups: Lookups) -
     return True
 
 
-def look_at_all(mill: Mill, job: JobRow, seen: int, now: int, lookups: Lookups) -> bool:
+def look_at_all(mill: Mill, job: JobRow, seen: int, now: int, lookups: Lookups, budget: Budget) -> bool:
     """Check all steps of a running Job and set its next look; False if another tick was faster."""
     soon = now + RECHECK_MS
     if not mill.watches.postpone(job.id, seen=seen, due=soon, open=""):
         return False
     present = mill.jobs.get(job.id)
     if present and present.run == job.run and present.state in RUNS:
-        settle(mill, present, recover.recover_run(mill, present, now, lookups), soon, now)
+        settle(mill, present, recover.recover_run(mill, present, now, lookups, budget), soon, now)
     return True
 
 

@@ -18,11 +18,13 @@ from shardmill.engine.errors import BackfillNotFound, Busy, MillError
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.schedules import fire, manage
+from shardmill.engine.schedules.request import request_of
 from shardmill.model.actor import Actor
-from shardmill.model.base import from_ms, to_ms
 from shardmill.model.fault import Fault, fault
 from shardmill.model.states import JobState
-from shardmill.model.time.schedule import MAX_TIMES, Backfill, BackfillRequest, Schedule, short
+from shardmill.model.time.backfill import MAX_TIMES, Backfill, BackfillRequest
+from shardmill.model.time.schedule import Schedule, short
+from shardmill.model.timestamps import from_ms, to_ms
 from shardmill.store.rows import BackfillRow, JobRow, ScheduleRow
 
 MAX_TIMES_PER_PASS = 200
@@ -90,7 +92,7 @@ def _in_spans(schedule: Schedule, spans: Sequence[tuple[Any, datetime, datetime]
         left = MAX_TIMES + 1 - len(found)
         times = [to_ms(time) for time in islice(schedule.timetable.times(first, end), left)]
         if not times:
-            text = "the schedule has no time in this range; check its startDate and endDate"
+            text = "the schedule has no time in this range; check its startDate, endDate and delaySeconds"
             faults.append(fault(where, "no-times", text))
         elif times[-1] > now:
             faults.append(fault(where, "future-time", "is in the future; a backfill runs past times only"))
@@ -207,7 +209,7 @@ def _run_time(
     if known:
         _count_existing(known, backfill, progress)
         return
-    request = fire.request_of(manage.schedule_of(row), time)
+    request = request_of(manage.schedule_of(row), time)
     taken = mill.jobs.find(row.job_name, request["trigger"])
     if taken and _belongs_to(taken, backfill):
         _count_existing(taken, backfill, progress)  # a concurrent pass has just created it
@@ -267,10 +269,8 @@ def stop(mill: Mill, key: Key, actor: Actor, now: int) -> BackfillRow:
         if backfill.state != "RUNNING":
             return backfill
         due = now + RECHECK_MS if backfill.running else None
-        notes = f"stopped by {actor.name}"
-        changed = mill.schedules.change_backfill(
-            backfill, due=due, state="STOPPED", notes=notes, update_time=now
-        )
+        stopped = {"state": "STOPPED", "notes": f"stopped by {actor.name}", "update_time": now}
+        changed = mill.schedules.change_backfill(backfill, due=due, **stopped)
         if changed:
             return changed
 

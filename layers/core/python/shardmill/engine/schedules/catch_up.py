@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 
-from shardmill.model.base import from_ms, to_ms
 from shardmill.model.time.schedule import Schedule
 from shardmill.model.time.timetable import Timetable
+from shardmill.model.timestamps import from_ms, to_ms
 
 ON_TIME_MS = 120_000
 """A time that a tick sees within this interval is on time; `catchUp` applies to older ones."""
@@ -35,17 +35,24 @@ class Visit:
     """A look at due schedules, in the tick that found them or in a later invocation that continues it.
 
     Times up to `now` are decided on. Times from `met` on were seen by a tick while they were on time, so they
-    fire however late they are now. `until`: when the next tick is expected.
+    fire however late they are now. `until`: when the next tick is expected. `ahead`: the visit was handed
+    over before its time, so no tick has seen the times that it decides on.
     """
 
     now: int
     met: int
     until: int
+    ahead: bool = False
 
     @classmethod
     def of_tick(cls, now: int, punctual_since: int) -> Visit:
         """The visit of a tick; `punctual_since`: the first of the ticks that followed each other in time."""
         return cls(now, punctual_since - ON_TIME_MS, now + TICK_MS)
+
+    @classmethod
+    def at_time(cls, time: int) -> Visit:
+        """The visit at a time that was handed over before."""
+        return replace(cls.of_tick(time, time), ahead=True)
 
     def since(self, *starts: int) -> Visit:
         """The same visit to a schedule that ticks could not fire before these times."""
@@ -54,6 +61,14 @@ class Visit:
     def at(self, now: int) -> Visit:
         """The same visit, continued at a later time."""
         return replace(self, now=now)
+
+    def recorded(self, clock: int) -> int:
+        """The time to record for what the visit does: the clock's, unless the visit is for another time."""
+        return clock if 0 <= clock - self.now <= ON_TIME_MS else self.now
+
+    def leaves(self, first: int) -> bool:
+        """Whether a schedule with this undecided time is left to the tick, which knows if it was seen."""
+        return self.ahead and first < self.now - ON_TIME_MS
 
 
 def punctual_since(known: tuple[int, int] | None, now: int) -> int:

@@ -1,42 +1,77 @@
-"""Fire the schedules that are due: the first chunk in the tick itself, the others through a queue.
+"""Fire the schedules that are due, and hand over those that are due before the next tick.
 
-A schedule that is not done after a visit stays due and is continued through the queue: at once if it has more
-times than a visit handles, later in the same minute if a time must wait for its turn (`overlap`).
+The tick fires the first chunk itself, the others through a queue. A schedule that is not done after a visit
+stays due and is continued through the queue: at once if it has more times than a visit handles, later if a
+time must wait for its turn (`overlap`). A schedule whose next time comes soon is handed over for that time.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from shardmill.aws.observability import logger
-from shardmill.engine.mill import Mill
-from shardmill.engine.schedules.catch_up import Visit, punctual_since
+from shardmill.engine.mill import AHEAD_MS, Mill
+from shardmill.engine.schedules.catch_up import ON_TIME_MS, Visit, punctual_since
 from shardmill.engine.schedules.fire import FireBatch, NewId, fire_schedule
+from shardmill.engine.schedules.hand_over import (
+    Clock,
+    Timed,
+    continue_visit,
+    hand_over,
+    pass_on,
+    visit_of,
+)
 from shardmill.store.schedules import ScheduleKey
 
 CHUNK = 100  # schedules in a message, and schedules that the tick fires itself
-CONTINUED = 10  # schedules in a message that continues a visit
 MAX_TIMES_PER_CHUNK = 300  # of all schedules together; the schedules that remain are passed on
 _TRIES = 4
 
-Continued = tuple[int, ScheduleKey]
-"""A schedule that is continued, and when."""
+
+@dataclass(slots=True)
+class Visited:
+    """What a visit to several schedules did: the Jobs it started, the schedules that failed, the largest lag.
+
+    `continued`: the schedules that another visit continues. `coming`: those whose next time comes soon.
+    """
+
+    started: int = 0
+    failed: int = 0
+    lag: int = 0
+    continued: list[Timed] = field(default_factory=list)
+    coming: list[Timed] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"fired": self.started, "notFired": self.failed, "lag": self.lag}
 
 
-def fire_due(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
-    """Fire the first chunk of due schedules, then enqueue the others."""
-    due = list(dict.fromkeys(mill.schedules.due(now)))
-    if not due:
-        return {"due": 0, "handed": 0, "fired": 0, "notFired": 0}
+def fire_due(mill: Mill, now: int, new_id: NewId, clock: Clock) -> dict[str, int]:
+    """Hand over the schedules that are due soon, fire the first chunk of those due, enqueue the others."""
+    found: dict[ScheduleKey, int] = {}
+    for time, key in mill.schedules.due(now + AHEAD_MS):
+        found.setdefault(key, time)
+    due = [key for key, time in found.items() if time <= now]
+    ahead = [(time, key) for key, time in found.items() if time > now]
+    try:
+        handed = hand_over(mill, ahead, clock)
+    finally:
+        fired = _fire_found(mill, due, now, new_id, clock) if due else {}
+    return {"handed": handed} | fired | {"handed": handed + fired.get("handed", 0)}
+
+
+def _fire_found(
+    mill: Mill, due: Sequence[ScheduleKey], now: int, new_id: NewId, clock: Clock
+) -> dict[str, int]:
     visit = Visit.of_tick(now, _record_tick(mill, now))
     first, others = due[:CHUNK], due[CHUNK:]
-    fired, continued = fire_all(mill, first, visit, new_id)
-    _send(mill, visit, others, CHUNK)
-    _continue(mill, visit, continued)
-    return {"due": len(due), "handed": len(others) + len(continued)} | fired
+    visited = fire_all(mill, first, visit, new_id, clock)
+    pass_on(mill, visit, others, CHUNK)
+    _go_on(mill, visit, visited, clock)
+    handed = len(others) + len(visited.continued)
+    return {"due": len(due), "handed": handed} | visited.counts
 
 
 def _record_tick(mill: Mill, now: int) -> int:
@@ -53,54 +88,48 @@ def _record_tick(mill: Mill, now: int) -> int:
     return since
 
 
-def fire_listed(mill: Mill, message: dict[str, Any], new_id: NewId) -> dict[str, int]:
-    """Fire the schedules of a message from `fire_due`, as of the time of that tick."""
-    listed = [(job_name, schedule_id) for job_name, schedule_id in message["schedules"]]
-    now = message["now"]
-    visit = Visit(now, message["met"], message["until"]) if "met" in message else Visit.of_tick(now, now)
-    fired, continued = fire_all(mill, listed, visit, new_id)
-    _continue(mill, visit, continued)
-    return {"handed": len(continued)} | fired
+def fire_listed(
+    mill: Mill, message: dict[str, Any], new_id: NewId, clock: Clock, wait_until: Callable[[int], None]
+) -> dict[str, int]:
+    """Fire the schedules of a message, as of the time that it names."""
+    visit, listed = visit_of(message)
+    if visit.ahead:
+        wait_until(visit.now)
+        early_or_late = clock() - visit.now
+        if early_or_late < 0:
+            return {"handed": hand_over(mill, [(visit.now, key) for key in listed], clock)} | Visited().counts
+        if early_or_late > ON_TIME_MS:
+            return {"handed": 0} | Visited().counts  # the tick decides on it, by catchUp
+    visited = fire_all(mill, listed, visit, new_id, clock)
+    _go_on(mill, visit, visited, clock)
+    return {"handed": len(visited.continued)} | visited.counts
 
 
-def fire_all(
-    mill: Mill, listed: Sequence[ScheduleKey], visit: Visit, new_id: NewId
-) -> tuple[dict[str, int], list[Continued]]:
-    """Fire schedules, each even if another one fails; one that fails stays due.
+def _go_on(mill: Mill, visit: Visit, visited: Visited, clock: Clock) -> None:
+    continue_visit(mill, visit, visited.continued, clock)
+    hand_over(mill, visited.coming, clock)
 
-    Returns how many Jobs were started and schedules failed, and the schedules that another visit continues.
-    """
-    batch = FireBatch(mill, new_id, max(1, len(listed)))
-    fired, failed, times = 0, 0, 0
-    continued: list[Continued] = []
+
+def fire_all(mill: Mill, listed: Sequence[ScheduleKey], visit: Visit, new_id: NewId, clock: Clock) -> Visited:
+    """Fire schedules, each even if another one fails; one that fails stays due."""
+    batch = FireBatch(mill, new_id, max(1, len(listed)), clock=clock)
+    visited, times = Visited(), 0
     for row in mill.schedules.by_key(listed):
         if times >= MAX_TIMES_PER_CHUNK:
-            continued.append((visit.now, row.key))
+            visited.continued.append((visit.now, row.key))
             continue
         try:
             progress = fire_schedule(batch, row, visit)
         except Exception:
             extra = {"action": "fire-schedule", "jobName": row.job_name, "scheduleId": row.id}
             logger.exception("failed to fire a schedule; the next tick will retry", extra=extra)
-            failed += 1
+            visited.failed += 1
             continue
-        fired += progress.started
+        visited.started += progress.started
         times += progress.times
         if progress.again is not None:
-            continued.append((progress.again, row.key))
-    return {"fired": fired, "notFired": failed}, continued
-
-
-def _continue(mill: Mill, visit: Visit, continued: Sequence[Continued]) -> None:
-    """Send the schedules that another visit continues, each with the delay until then."""
-    for time, group in groupby(sorted(continued), key=lambda each: each[0]):
-        delay = -((visit.now - time) // 1000)  # whole seconds, rounded up
-        _send(mill, visit.at(time), [key for _, key in group], CONTINUED, delay=delay)
-
-
-def _send(mill: Mill, visit: Visit, listed: Sequence[ScheduleKey], size: int, *, delay: int = 0) -> None:
-    times = {"now": visit.now, "met": visit.met, "until": visit.until}
-    chunks = [listed[at : at + size] for at in range(0, len(listed), size)]
-    if chunks:
-        bodies = [json.dumps(times | {"schedules": chunk}) for chunk in chunks]
-        mill.queues.send_texts(mill.settings.fire_queue, bodies, delay=delay)
+            visited.continued.append((progress.again, row.key))
+        if progress.coming is not None:
+            visited.coming.append((progress.coming, row.key))
+    visited.lag = batch.lag
+    return visited

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import DefinitionNotFound, MillError, Overlap
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
-from shardmill.engine.jobs.effective import BoundGroups, read_bound_groups
-from shardmill.engine.jobs.submit import Origin, build_job, check, find_existing
-from shardmill.engine.mill import Mill
-from shardmill.engine.schedules import catch_up, manage
+from shardmill.engine.jobs.submit import BatchReads, Origin, build_job, check, find_existing
+from shardmill.engine.mill import AHEAD_MS, Mill
+from shardmill.engine.schedules import catch_up, fixed_delay, manage
 from shardmill.engine.schedules.catch_up import Visit
 from shardmill.engine.schedules.outcomes import Entry, no_job, publish_skipped, skipped_entry, skips
 from shardmill.engine.schedules.overlap import previous_job, turn_of
+from shardmill.engine.schedules.request import request_of
 from shardmill.model.actor import Actor
-from shardmill.model.base import from_ms, to_ms
 from shardmill.model.fault import fault
+from shardmill.model.templates.render import TemplateError
 from shardmill.model.time.schedule import FireRequest, Schedule
+from shardmill.model.timestamps import from_ms, to_ms
 from shardmill.store.definitions import Definition
 from shardmill.store.jobs import ExtraWriteFailed
 from shardmill.store.rows import JobRow, ScheduleRow
@@ -36,22 +36,30 @@ NewId = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The Jobs that a visit to a schedule started, the times it decided on, and when to continue it."""
+    """The Jobs that a visit to a schedule started, the times it decided on, and when to continue it.
+
+    `coming`: the next time, if the visit is done and the time comes before a tick surely has seen it.
+    """
 
     started: int = 0
     times: int = 0
     again: int | None = None
+    coming: int | None = None
 
 
 @dataclass(slots=True)
 class FireBatch:
-    """What the firings of one batch share: definitions are read once, jids are reserved together."""
+    """What the firings of one batch share: definitions are read once, jids are reserved together.
+
+    `lag`: the longest time from a scheduled time to the start of its Job, in milliseconds.
+    """
 
     mill: Mill
     new_id: NewId
     reserve: int = 1  # how many jids to reserve at a time
-    definitions: dict[str, Definition | None] = field(default_factory=dict)
-    bound: BoundGroups | None = None
+    clock: Callable[[], int] = int
+    lag: int = 0
+    reads: BatchReads = field(default_factory=BatchReads)
     numbers: Iterator[int] = field(default_factory=lambda: iter(()))
 
     def definition(self, job_name: str) -> Definition:
@@ -69,9 +77,7 @@ class FireBatch:
         return found.resumed if found else 0
 
     def _find(self, job_name: str) -> Definition | None:
-        if job_name not in self.definitions:
-            self.definitions[job_name] = self.mill.definitions.find(job_name)
-        return self.definitions[job_name]
+        return self.reads.definition(self.mill, job_name)
 
     def jid(self) -> int:
         number = next(self.numbers, None)
@@ -87,27 +93,40 @@ def fire_schedule(batch: FireBatch, row: ScheduleRow, visit: Visit) -> Progress:
     schedule, started = manage.schedule_of(row), 0
     if batch.suspended(row.job_name):
         return Progress()  # its times stay due; catchUp applies when the definition is resumed
+    if row.next is not None and visit.leaves(row.next):
+        return Progress()
     visit = visit.since(row.on_since, batch.resumed(row.job_name))
+    moved: ScheduleRow | None
     for times in range(MAX_TIMES_PER_VISIT):
         if not _is_due(row, visit.now):
-            return Progress(started, times)
-        assert row.next is not None
-        decision = catch_up.decide(schedule, row.next, visit)
-        entries = [skipped_entry(decision, visit.now)] if decision.skipped else []
-        moved: ScheduleRow | None
-        if decision.fire is None:
+            # A visit that decided on nothing was a repetition: the other one continues.
+            soon = times and _is_due(row, visit.now + AHEAD_MS)
+            return Progress(started, times, coming=row.next if soon else None)
+        now = visit.recorded(batch.clock())
+        decision = _decide(schedule, row, visit)
+        entries = [skipped_entry(decision, now)] if decision.skipped else []
+        if row.awaits:
+            moved = fixed_delay.renew(batch.mill, row, now)
+        elif decision.fire is None:
             moved = _advance(batch.mill, row, decision.next, entries)
         else:
             alive = previous_job(batch.mill, schedule, row)
             turn = turn_of(schedule, decision.fire, alive)
             if turn > visit.now:
                 return Progress(started, times, turn if turn < visit.until else None)
-            moved, new = _start(batch, schedule, row, decision, entries, visit.now, alive)
+            moved, new = _start(batch, schedule, row, decision, entries, now, alive)
             started += new
         if not moved:
             return Progress(started, times)  # another process fires it
         row = moved
     return Progress(started, MAX_TIMES_PER_VISIT, visit.now if _is_due(row, visit.now) else None)
+
+
+def _decide(schedule: Schedule, row: ScheduleRow, visit: Visit) -> catch_up.Decision:
+    assert row.next is not None
+    if schedule.delay_seconds is not None:
+        return fixed_delay.decide(schedule, row.next, row.fired)
+    return catch_up.decide(schedule, row.next, visit)
 
 
 def _is_due(row: ScheduleRow, now: int) -> bool:
@@ -170,18 +189,21 @@ def _start(
     try:
         actor, request = Actor(row.update_user), request_of(schedule, time)
         job = build_scheduled_job(batch, row, request, actor, now, previous=alive, on_time=True)
-    except MillError as error:
+    except (MillError, TemplateError) as error:
         entry |= no_job("refused", str(error))
         return _advance(mill, row, decision.next, [*entries, entry]), False
     for _ in range(_TRIES):
         history = [*entries, entry | {"outcome": "started", "jobId": job.id}]
         done = _advanced(row, decision.next, history, job)
+        if job.renews:
+            done = fixed_delay.awaiting(done, job, now)
         try:
             if mill.jobs.create(
                 job, due=now + START_GRACE_MS, also=_schedule_writes(mill, row, done, entries)
             ):
                 publish_skipped(mill, row, entries)
                 start_job(mill, job, now)
+                batch.lag = max(batch.lag, batch.clock() - time)
                 return done.evolve(rev=row.rev + 1), True
         except ExtraWriteFailed:
             return None, False
@@ -219,8 +241,6 @@ def build_scheduled_job(
         on_time=on_time,
     )
     saved = batch.definition(row.job_name)
-    if batch.bound is None:
-        batch.bound = read_bound_groups(batch.mill)
     job, _ = build_job(
         batch.mill,
         request,
@@ -229,27 +249,17 @@ def build_scheduled_job(
         now=now,
         job_id=batch.new_id(),
         origin=origin,
-        bound=batch.bound,
+        reads=batch.reads,
     )
-    return job.evolve(jid=batch.jid())
-
-
-def request_of(
-    schedule: Schedule, time: int, params: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, Any]:
-    """Return the JobRequest for one time of a schedule."""
-    moment = from_ms(time)
-    return {
-        "jobName": schedule.job_name,
-        "trigger": schedule.trigger(moment),
-        "dataTime": moment.isoformat(),
-        "params": {**schedule.params, **params},
-    }
+    return job.evolve(jid=batch.jid(), renews=on_time and schedule.delay_seconds is not None)
 
 
 def _manual_request(schedule: Schedule, time: int, request: FireRequest) -> dict[str, Any]:
     try:
         return request_of(schedule, time, request.params)
+    except TemplateError as error:
+        wrong = fault(("params",), "bad-template", str(error))
+        raise manage.invalid("the Job cannot be started", [wrong]) from error
     except (OverflowError, ValueError) as error:
         text = f"cannot be represented in the time zone {schedule.timezone}: {error}"
         wrong = fault(("dataTime",), "bad-time", text)

@@ -6,6 +6,7 @@ import json
 from itertools import islice
 from typing import Any
 
+from shardmill.engine.access.visible import check_groups
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
     DefinitionNotFound,
@@ -14,18 +15,32 @@ from shardmill.engine.errors import (
     ScheduleNotFound,
     ScheduleTooLarge,
 )
+from shardmill.engine.jobs.release_waiting import release_waiting
 from shardmill.engine.mill import Mill
-from shardmill.engine.schedules import catch_up
+from shardmill.engine.schedules import catch_up, fixed_delay
+from shardmill.engine.schedules.hand_over import hand_over_saved
+from shardmill.engine.schedules.request import request_faults
 from shardmill.model.actor import Actor
-from shardmill.model.base import from_ms
 from shardmill.model.fault import Fault
-from shardmill.model.time.schedule import Firing, SavedSchedule, Schedule, When, check_schedule
+from shardmill.model.time.meaning import describe_schedule
+from shardmill.model.time.schedule import (
+    Firing,
+    SavedSchedule,
+    Schedule,
+    UpcomingTimes,
+    When,
+    check_schedule,
+)
+from shardmill.model.timestamps import from_ms
 from shardmill.store.definitions import Expected
 from shardmill.store.rows import ScheduleRow
 
 MAX_BYTES = 64_000
 _TRIES = 20
-_WHEN = ("cron", "everySeconds", "at", "timezone", "startDate", "endDate")
+_WHEN = (
+    *("cron", "everySeconds", "everyMonths", "delaySeconds", "at", "times"),
+    *("timezone", "startDate", "endDate", "maxTimes"),
+)
 
 
 def save(
@@ -42,8 +57,13 @@ def save(
     schedule, faults = check_schedule(document, job_name, schedule_id)
     if not schedule:
         raise invalid("the schedule is not valid", faults)
-    if not mill.definitions.find(job_name):
+    definition = mill.definitions.find(job_name)
+    if not definition:
         raise DefinitionNotFound(job_name)
+    faults = request_faults(schedule, definition)
+    if faults:
+        raise invalid("the schedule is not valid", faults)
+    check_groups(actor, "define", _named_groups(schedule))
     stored = schedule.model_dump(mode="json", exclude_defaults=True)
     if len(json.dumps(stored).encode()) > MAX_BYTES:
         raise ScheduleTooLarge(f"the schedule is larger than {MAX_BYTES} bytes; shorten its params")
@@ -55,9 +75,18 @@ def save(
         wanted = _row(known, schedule, stored, actor, now)
         saved = mill.schedules.save(known, wanted)
         if saved:
+            hand_over_saved(mill, saved, now)
+            if saved.status == 0:
+                release_waiting(mill, [job_name], now)
             return saved
         if not mill.definitions.find(job_name):
             raise DefinitionNotFound(job_name)
+
+
+def _named_groups(schedule: Schedule) -> set[str]:
+    """The worker groups that the steps of a schedule name; its Jobs are started without a check."""
+    given = [[step.get("workerGroup"), *(step.get("workerGroups") or ())] for step in schedule.steps]
+    return {str(name) for names in given for name in names if name}
 
 
 def _row(
@@ -75,15 +104,21 @@ def _row(
             id=schedule.schedule_id,
             version=known.version + 1 if known else 1,
             create_time=now,
-            next=catch_up.next_time(schedule.timetable, now),
+            next=_first(schedule, now),
             **values,
         )
-    upcoming = known.next
     if any(known.document.get(name) != stored.get(name) for name in _WHEN):
-        upcoming = _upcoming(known, schedule, now)
+        if schedule.delay_seconds is None or not known.awaits:
+            values |= {"next": _upcoming(known, schedule, now), "awaits": "", "fired": 0}
     if schedule.status == 1 and known.status != 1:
         values["on_since"] = now
-    return known.evolve(version=known.version + 1, next=upcoming, **values)
+    return known.evolve(version=known.version + 1, **values)
+
+
+def _first(schedule: Schedule, now: int) -> int | None:
+    if schedule.delay_seconds is not None:
+        return fixed_delay.first_time(schedule, now)
+    return catch_up.next_time(schedule.timetable, now)
 
 
 def _upcoming(known: ScheduleRow, schedule: Schedule, now: int) -> int | None:
@@ -91,7 +126,7 @@ def _upcoming(known: ScheduleRow, schedule: Schedule, now: int) -> int | None:
     due = known.next
     if due is not None and due <= now and catch_up.next_time(schedule.timetable, due - 1) == due:
         return due
-    return catch_up.next_time(schedule.timetable, now)
+    return _first(schedule, now)
 
 
 def _check_expected(known: ScheduleRow | None, expected: Expected, job_name: str, schedule_id: str) -> None:
@@ -126,18 +161,22 @@ def delete(mill: Mill, job_name: str, schedule_id: str, now: int, *, expected: E
         row = read(mill, job_name, schedule_id)
         _check_expected(row, expected, job_name, schedule_id)
         if mill.schedules.delete(row, now=now):
+            release_waiting(mill, [job_name], now)
             return
 
 
-def upcoming_times(row: ScheduleRow, count: int, after: int) -> list[When]:
-    """Return the next `count` times after a moment."""
-    table = schedule_of(row).timetable
+def upcoming_times(row: ScheduleRow, count: int, after: int) -> UpcomingTimes:
+    """Return the next `count` times after a moment, and their meaning in words."""
+    schedule = schedule_of(row)
+    table = schedule.timetable
     moment = table.after(from_ms(after))
     found: list[When] = []
+    if schedule.delay_seconds is not None and row.next is not None and not row.awaits:
+        moment = max(from_ms(row.next), from_ms(after))
     while moment is not None and len(found) < count:
         found.append(When(utc=moment, local=table.local(moment).isoformat()))
         moment = table.after(moment)
-    return found
+    return UpcomingTimes(items=found, meaning=describe_schedule(schedule))
 
 
 def schedule_of(row: ScheduleRow) -> Schedule:
@@ -146,8 +185,8 @@ def schedule_of(row: ScheduleRow) -> Schedule:
 
 def view(row: ScheduleRow, *, history: int | None = None) -> SavedSchedule:
     """Return a schedule as the API shows it, with its last `history` firings."""
-    waits = row.status == 1 and row.next is not None
-    return SavedSchedule.model_validate(
+    waits = row.status == 1 and row.next is not None and not row.awaits
+    saved = SavedSchedule.model_validate(
         {
             **row.document,
             "version": row.version,
@@ -158,6 +197,7 @@ def view(row: ScheduleRow, *, history: int | None = None) -> SavedSchedule:
             "history": [_firing(entry) for entry in islice(row.history, history)],
         }
     )
+    return saved.model_copy(update={"meaning": describe_schedule(saved)})
 
 
 def _firing(entry: dict[str, object]) -> Firing:

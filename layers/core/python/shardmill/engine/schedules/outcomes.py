@@ -8,7 +8,7 @@ from typing import Any
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import SCHEMA_VERSION
 from shardmill.engine.schedules.catch_up import Decision
-from shardmill.model.base import from_ms
+from shardmill.model.timestamps import from_ms
 from shardmill.store.rows import ScheduleRow
 from shardmill.store.schedules import Skip
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.retry import DISCARDED, TIMED_OUT, Outcome
-from shardmill.model.base import to_ms
 from shardmill.model.blocks import Shard
+from shardmill.model.timestamps import to_ms
 from shardmill.store.rows import StepRow
 
 if TYPE_CHECKING:  # the state machines' function needs none of the workers' models
     from shardmill.model.worker import Result
 
 LOST = "lost"
+RETURNED = "returned"
 TAIL = 4096
 _REASONS = (TIMED_OUT, DISCARDED)
 
@@ -87,20 +88,33 @@ def store_unreported(mill: Mill, step: StepRow, shards: Mapping[int, Shard], rea
         TIMED_OUT: f"longer than timeoutSeconds, {step.settings.timeout_seconds}; its worker did not end it",
     }[reason]
     mill.shards.put_attempts(
-        (
-            step,
-            rank,
-            {
-                "attempt": shard.attempt,
-                "worker": shard.worker_id,
-                "startTime": shard.time,
-                "endTime": now,
-                "reason": reason,
-                "message": message,
-            },
-        )
-        for rank, shard in shards.items()
+        (step, rank, _unreported(shard, reason, message, now)) for rank, shard in shards.items()
     )
+
+
+def store_returned(mill: Mill, returned: Iterable[tuple[StepRow, int, Shard, str]], now: int) -> None:
+    """Store attempts that workers returned: step, rank, value before, and the worker's reason."""
+    mill.shards.put_attempts(
+        (step, rank, _unreported(shard, RETURNED, why or "its worker returned it", now))
+        for step, rank, shard, why in returned
+    )
+
+
+def _unreported(shard: Shard, reason: str, message: str, now: int) -> dict[str, Any]:
+    return {
+        "attempt": shard.attempt,
+        "worker": shard.worker_id,
+        "startTime": shard.time,
+        "endTime": now,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def is_recorded(mill: Mill, step: StepRow, rank: int, shard: Shard) -> bool:
+    """Whether anything is stored of the attempt of a leased shard."""
+    known = {(each["attempt"], each["worker"]) for each in mill.shards.attempts(step, rank)}
+    return (shard.attempt, shard.worker_id) in known
 
 
 def ended_unreported(mill: Mill, step: StepRow, rank: int, attempt: int, worker_id: str) -> bool:

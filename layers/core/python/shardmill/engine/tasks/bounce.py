@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shardmill.aws.queues import Message
@@ -12,6 +12,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import messages as task_messages
 from shardmill.engine.tasks import unmatched
+from shardmill.model.blocks import Shard
 from shardmill.store.rows import StepRow
 
 _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 1, 60
@@ -26,18 +27,40 @@ class Bounced:
     delete: list[Message] = field(default_factory=list)
 
 
-def unsuited(mill: Mill, session: WorkerSession, step: StepRow, ranks: Iterable[int], now: int) -> set[int]:
+def unsuited(
+    mill: Mill, session: WorkerSession, step: StepRow, shards: Mapping[int, Shard], now: int
+) -> set[int]:
     """The tasks that the session cannot run, or failed while another worker can run them."""
+    ranks = list(shards)
+    if session.types is not None and step.settings.type not in session.types:
+        return set(ranks)
+    if session.space is not None and not _has_room(mill, session.space, step):
+        return set(ranks)
     if matching.ANY not in session.apps and not matching.can_run(
         session.apps, matching.required_program(step)
     ):
         return set(ranks)
     failed_at = {rank for rank in ranks if session.skip and task_id(step, rank) in session.skip}
+    if session.strict:
+        return {rank for rank in failed_at if shards[rank].failures}
     return {
         rank
         for rank in failed_at
         if matching.other_capable_groups(mill, step, now, session=session, task=task_id(step, rank))
     }
+
+
+def _has_room(mill: Mill, space: int, step: StepRow) -> bool:
+    """Whether the inputs of a step's tasks, as far as their sizes are known, fit into the space."""
+    inputs = step.spec.get("inputs") or ()
+    if not inputs:
+        return True
+    size = sum(int(file.get("size") or 0) for file in inputs)
+    if any(file.get("origin") for file in inputs):
+        from shardmill.engine.files.sources import known_size  # imported here because few steps need it
+
+        size += known_size(mill, step)
+    return not size or space > size
 
 
 def bounce(

@@ -3,19 +3,21 @@
 A step that has tasks to run may be quiet because its messages are lost, or because they wait behind others in
 a busy queue. A check tells which: it sends one more message to the same queue. If a worker receives that one
 and no task of the step was leased or reported meanwhile, the other messages were not in front of it: they are
-lost.
+lost. A step with several groups has several queues, each with its own share of the tasks; each is checked by
+itself, because one may be busy while the messages of another are lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from shardmill.aws.observability import logger
-from shardmill.aws.queues import RETENTION_SECONDS
+from shardmill.aws.queues import RETENTION_SECONDS, Message, Ticket
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import completion, holders, messages, window
-from shardmill.model.blocks import Block, block_of
+from shardmill.model.blocks import Block, Shard, block_of
 from shardmill.model.states import TaskState
 from shardmill.store.rows import StepRow
 
@@ -44,29 +46,40 @@ def check(mill: Mill, step: StepRow, now: int, *, in_turn: bool = True) -> bool:
     blocks = list(mill.shards.open_blocks(step))
     for block in blocks:
         completion.after_end(mill, step, block)
-    active = _last_activity(step, blocks, now)
+    delivery = _Delivery(mill, step, blocks, now)
+    active = delivery.last_activity()
     if active > quiet_since:
         checks = 0
-    waiting = _first_waiting(mill, step, blocks, now)
-    lost = waiting is not None and active + FIRST_CHECK_MS <= now and _any_capable_worker(mill, step, now)
+    lost = delivery.possibly_lost(long_quiet) if _any_capable_worker(mill, step, now) else []
     if long_quiet and (not lost or now < step.checked_time + MAX_CHECK_MS):
         return False
     noted = mill.jobs.note_check(step, checked_time=now, checks=checks + 1, active_time=active)
-    if not noted or not lost or waiting is None:
+    if not noted or not lost:
         return False
-    messages.send_check(mill, step, waiting, now)
+    messages.send_checks(mill, step, lost, now)
     return True
 
 
-def on_message(mill: Mill, key: tuple[str, int, int], now: int) -> None:
-    """Complete a resend that was requested, or finish a check: the message without a task was received."""
+def on_messages(
+    mill: Mill, key: tuple[str, int, int], received: Sequence[tuple[Ticket, Message]], now: int
+) -> None:
+    """Complete a resend that was requested, or finish checks: messages of a step without a task came."""
     step = mill.jobs.step(*key)
-    if not step or not step.opened or step.stopping:
+    if not step or not step.opened:
+        return
+    if step.stopping:
+        completion.wake(mill, step)
         return
     if step.resend:
-        messages.send_open(mill, step, now)
-    elif step.checked_time > step.sent_time and _is_quiet(mill, step, now):
-        resend(mill, mill.jobs.raise_generation(step), now)
+        current = [ticket.resend_from for ticket, _ in received if ticket.gen == step.gen]
+        messages.send_open(mill, step, now, start=min(current, default=0))
+        return
+    times = {message.queue: time for ticket, message in received if (time := ticket.check_time)}
+    checked = {queue: time for queue, time in times.items() if time > step.sent_time}
+    if checked:
+        delivery = _Delivery(mill, step, list(mill.shards.open_blocks(step)), now)
+        if any(delivery.is_quiet(queue, time) for queue, time in checked.items()):
+            resend(mill, mill.jobs.raise_generation(step), now)
 
 
 def resend(mill: Mill, step: StepRow | None, now: int) -> None:
@@ -77,34 +90,70 @@ def resend(mill: Mill, step: StepRow | None, now: int) -> None:
         logger.warning("resent the messages of a step", extra={"action": "enqueue", **fields})
 
 
-def _is_quiet(mill: Mill, step: StepRow, now: int) -> bool:
-    """Whether a task waits, and no task was leased or reported since the check began."""
-    blocks = list(mill.shards.open_blocks(step))
-    quiet = _last_activity(step, blocks, now) <= step.checked_time
-    return quiet and _first_waiting(mill, step, blocks, now) is not None
-
-
 def _any_capable_worker(mill: Mill, step: StepRow, now: int) -> bool:
     need = required_program(step)
     groups = group_rows(mill, step.groups, now).values()
     return any(has_capable_worker(mill, group, need, now) for group in groups)
 
 
-def _last_activity(step: StepRow, blocks: Sequence[Block], now: int) -> int:
-    """The last time that a task was leased or reported, as far as it is known; retries are in the future."""
-    times = [shard.time + shard.span for block in blocks for shard in block.shards.values()]
-    return max([step.active_time, *(time for time in times if time <= now)])
+class _Delivery:
+    """The queues of a step, and the tasks that have a message in each, as far as the open blocks show."""
 
+    def __init__(self, mill: Mill, step: StepRow, blocks: Sequence[Block], now: int) -> None:
+        self._mill = mill
+        self._step = step
+        self._blocks = blocks
+        self._now = now
+        self._queues = messages.queues_of(mill, step, now)
 
-def _first_waiting(mill: Mill, step: StepRow, blocks: Sequence[Block], now: int) -> int | None:
-    """A task that a worker should have leased by now: it is ready, or its worker has disappeared."""
-    by_number = {block.number: block for block in blocks}
-    known = {rank: by_number[block_of(rank)][rank] for rank in window.sendable(step, by_number)}
-    ready = [rank for rank, shard in known.items() if shard.state is TaskState.READY and shard.time <= now]
-    if ready:
-        return ready[0]
-    alive = holders.live(mill, step, known, now, messages.lease_time(mill, step, now))
-    return next(
-        (rank for rank, shard in known.items() if shard.state is TaskState.RUNNING and rank not in alive),
-        None,
-    )
+    def possibly_lost(self, every: bool) -> list[str]:
+        """The queues with a task that waits, of which none was leased or reported for a while.
+
+        If another queue is active, the caller comes every minute. Then the time between checks of this one
+        doubles; `every` includes it in any case.
+        """
+        found = []
+        for place, queue in enumerate(self._queues):
+            since = max(self._step.sent_time, self.last_activity(place))
+            minutes = (self._now - since) // FIRST_CHECK_MS
+            before = max(0, self._step.checked_time - since) // FIRST_CHECK_MS
+            due = every or len(self._queues) == 1 or minutes.bit_length() > before.bit_length()
+            if minutes and due and self._waits(place):
+                found.append(queue)
+        return found
+
+    def is_quiet(self, queue: str, since: int) -> bool:
+        """Whether a task of a queue waits, and none was leased or reported since a time."""
+        if queue not in self._queues:
+            return False  # its group has no workers any more; the tick sends to the others
+        place = self._queues.index(queue)
+        return self.last_activity(place) <= since and self._waits(place)
+
+    def last_activity(self, place: int | None = None) -> int:
+        """The last time that a task, or one of a queue, was leased or reported, as far as it is known."""
+        times = [
+            shard.time + shard.span
+            for block in self._blocks
+            for rank, shard in block.touched()
+            if place is None or self._is_at(place, rank)
+        ]
+        known = self._step.active_time if place is None or len(self._queues) == 1 else 0
+        return max([known, *(time for time in times if time <= self._now)])  # retries are in the future
+
+    def _is_at(self, place: int, rank: int) -> bool:
+        return rank % len(self._queues) == place
+
+    def _waits(self, place: int) -> bool:
+        """Whether a worker should have leased a task by now: it is ready, or its worker has disappeared."""
+        sent = {rank: shard for rank, shard in self._sent.items() if self._is_at(place, rank)}
+        if any(shard.state is TaskState.READY and shard.time <= self._now for shard in sent.values()):
+            return True
+        running = {rank: shard for rank, shard in sent.items() if shard.state is TaskState.RUNNING}
+        lease_ms = messages.lease_time(self._mill, self._step, self._now)
+        return len(holders.live(self._mill, self._step, running, self._now, lease_ms)) < len(running)
+
+    @cached_property
+    def _sent(self) -> dict[int, Shard]:
+        """The tasks that should have a message."""
+        blocks = {block.number: block for block in self._blocks}
+        return {rank: blocks[block_of(rank)][rank] for rank in window.sendable(self._step, blocks)}

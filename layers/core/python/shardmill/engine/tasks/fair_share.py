@@ -5,7 +5,7 @@ SQS fair queues balance by message group; a small window has that effect on a fi
 
 from __future__ import annotations
 
-from shardmill.aws.queues import lane_of
+from shardmill.engine.groups.lanes import share_queue
 from shardmill.engine.groups.matching import group_rows, live_workers
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import messages
@@ -71,18 +71,20 @@ def leave(mill: Mill, step: StepRow) -> None:
 
 
 def _giants(mill: Mill, step: StepRow, now: int) -> list[StepRow]:
-    """The open giants of other Jobs in the lanes of a step. Deregisters those that have ended."""
-    named = {name: mill.groups.giants(name, most=_MAX_GIANTS) for name in group_rows(mill, step.groups, now)}
+    """The open giants of other Jobs in the queues of a step. Deregisters those that have ended."""
+    rows = group_rows(mill, step.groups, now)
+    named = {name: mill.groups.giants(name, most=_MAX_GIANTS) for name in rows}
     found = mill.jobs.steps_by_key(set().union(*named.values())) if any(named.values()) else {}
     for name, keys in named.items():
         for key in keys:
             if key not in found or found[key].state.ended:
                 mill.groups.remove_giant(name, key)
-    lane = lane_of(step.priority)
     return [
         giant
         for giant in found.values()
-        if giant.opened and giant.job_id != step.job_id and lane_of(giant.priority) == lane
+        if giant.opened
+        and giant.job_id != step.job_id
+        and any(share_queue(row, giant.priority, step.priority) for row in rows.values())
     ]
 
 

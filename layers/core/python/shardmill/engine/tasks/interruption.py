@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 
 from shardmill.aws.queues import MAX_DELAY_SECONDS, Message
 from shardmill.engine.groups import totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tasks import completion, messages
-from shardmill.engine.tasks.attempts import store_unreported
+from shardmill.engine.tasks.attempts import is_recorded, store_returned, store_unreported
 from shardmill.engine.tasks.messages import lease_time, seconds_until
 from shardmill.engine.tasks.retry import TIMED_OUT, Outcome, Rules, on_hand_back, on_report
 from shardmill.engine.tasks.work_item import Receipt
@@ -21,9 +22,13 @@ from shardmill.store.shards import BlockChanged
 
 
 def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int) -> list[str]:
-    """Make returned tasks READY again, without a failure. Returns the ids of those the worker held."""
-    returned: list[str] = []
+    """Make returned tasks READY again, without a failure. Returns the ids of those the worker held.
+
+    A repeated call, after one whose answer was lost, does again what follows the change.
+    """
+    ids: list[str] = []
     visible: list[tuple[Message, int]] = []
+    returned: list[tuple[StepRow, int, Shard, str]] = []
     for task in tasks:
         parsed, receipt = parse_task_id(task.task_id), Receipt.decode(task.receipt)
         if not parsed or not receipt:
@@ -34,21 +39,45 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
         mine = held.worker_id == worker_id and held.attempt == task.attempt
         if not step or not mine or held.state is not TaskState.RUNNING or rank >= step.total:
             continue
-        try:
-            changes = {rank: on_hand_back(held, now)}
-            mill.shards.change(step, block_of(rank), {rank: held}, changes, unswept=True)
-        except BlockChanged as changed:
-            if changed.block.swept and changed.block[rank] == held:
-                _kill_returned(mill, step, rank, held)
-            continue
-        returned.append(task.task_id)
-        if receipt.gen == step.gen and now - held.time < 0.8 * lease_time(mill, step, now):
-            visible.append((receipt.message, 0))
-        else:  # the message is void, or another worker may have received and hidden it
-            messages.send_if_possible(mill, step, [rank], now)
+        change = _return(mill, step, rank, held, now)
+        if change is _Return.CHANGED:
+            ids.append(task.task_id)
+        if change in (_Return.CHANGED, _Return.KILLED) or (
+            change is _Return.REPEATED and not is_recorded(mill, step, rank, held)
+        ):
+            returned.append((step, rank, held, task.reason))
+        if change in (_Return.CHANGED, _Return.REPEATED):
+            if receipt.gen == step.gen and now - held.time < 0.8 * lease_time(mill, step, now):
+                visible.append((receipt.message, 0))
+            else:  # the message is void, or another worker may have received and hidden it
+                messages.send_if_possible(mill, step, [rank], now)
     if visible:
         mill.queues.hide(visible)
-    return returned
+    if returned:
+        store_returned(mill, returned, now)
+    return ids
+
+
+class _Return(Enum):
+    """What became of a returned task."""
+
+    CHANGED = "READY again"
+    REPEATED = "was READY again before"
+    KILLED = "its step is stopping"
+    NOT_HELD = "the worker does not hold it any more"
+
+
+def _return(mill: Mill, step: StepRow, rank: int, held: Shard, now: int) -> _Return:
+    try:
+        changes = {rank: on_hand_back(held, now)}
+        mill.shards.change(step, block_of(rank), {rank: held}, changes, unswept=True)
+    except BlockChanged as changed:
+        present = changed.block[rank]
+        if changed.block.swept and present == held:
+            _kill_returned(mill, step, rank, held)
+            return _Return.KILLED
+        return _Return.REPEATED if present == on_hand_back(held, present.time) else _Return.NOT_HELD
+    return _Return.CHANGED
 
 
 def _kill_returned(mill: Mill, step: StepRow, rank: int, held: Shard) -> None:

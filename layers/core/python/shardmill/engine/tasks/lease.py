@@ -33,7 +33,7 @@ StepKey = tuple[str, int, int]
 
 
 @dataclass(slots=True)
-class _Batch:
+class LeaseBatch:
     """One batch of messages: who received it, when, and what to do with the messages."""
 
     session: WorkerSession
@@ -43,6 +43,8 @@ class _Batch:
     release: list[Message] = field(default_factory=list)
     delete: list[Message] = field(default_factory=list)
     running: set[StepKey] = field(default_factory=set)
+    rest: list[Message] | None = None
+    """If given, tasks are only leased; it receives the messages that ask for anything else."""
 
 
 def lease(
@@ -58,18 +60,18 @@ def lease(
     Messages of tasks that other workers of the queue can run are added to `bounced`, for a caller that looks
     behind them before it releases them; without it, they are released.
     """
-    batch = _Batch(session, now)
+    batch = LeaseBatch(session, now)
     tickets = _parse_tickets(mill, messages)
-    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
+    steps = steps_of(mill, [ticket for ticket, _ in tickets], now)
     blocks: dict[tuple[StepKey, int], dict[int, Message]] = {}
-    resends: dict[StepKey, list[Message]] = {}
+    checks: dict[StepKey, list[tuple[Ticket, Message]]] = {}
     for ticket, message in tickets:
         step = steps.get(ticket.step_key)
-        if ticket.rank == RESEND:
-            resends.setdefault(ticket.step_key, []).append(message)
+        if ticket.rank <= RESEND:
+            checks.setdefault(ticket.step_key, []).append((ticket, message))
             continue
         ranks = blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})
-        if not step or not _is_current(step, ticket) or ticket.rank in ranks:
+        if not step or not is_current(step, ticket) or ticket.rank in ranks:
             batch.delete.append(message)
         elif matching.queue_suspended(mill, step, message.queue, now):
             batch.hide.append((message, bounce.delay(message.receives)))
@@ -77,12 +79,12 @@ def lease(
             ranks[ticket.rank] = message
     for (key, number), ranks in blocks.items():
         if ranks:
-            with _keep_partial_batch(batch, key):
-                _lease_block(mill, batch, steps[key], number, ranks)
-    for key, received in resends.items():
-        with _keep_partial_batch(batch, key):
-            delivery.on_message(mill, key, now)
-            batch.delete += received
+            with keep_partial_batch(batch, key):
+                lease_block(mill, batch, steps[key], number, ranks)
+    for key, received in checks.items():
+        with keep_partial_batch(batch, key):
+            delivery.on_messages(mill, key, received, now)
+            batch.delete += [message for _, message in received]
     if bounced is not None:
         bounced += batch.release
         batch.release = []
@@ -90,7 +92,7 @@ def lease(
     return batch.leases
 
 
-def _apply_to_queues(mill: Mill, batch: _Batch) -> None:
+def _apply_to_queues(mill: Mill, batch: LeaseBatch) -> None:
     hidden = [*batch.hide, *((message, 0) for message in batch.release)]
     if hidden:
         mill.queues.hide(hidden)
@@ -134,23 +136,23 @@ def _parse_tickets(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket
     return tickets
 
 
-def _steps(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
+def steps_of(mill: Mill, tickets: Iterable[Ticket], now: int) -> Mapping[StepKey, StepRow]:
     """The steps of the tickets. A cached row that would make a message void is read again."""
     tickets = list(tickets)
     keys = {ticket.step_key for ticket in tickets}
     steps = mill.recent_steps.get(keys, mill.jobs.steps_by_key, now)
-    outdated = {t.step_key for t in tickets if t.step_key in steps and not _is_current(steps[t.step_key], t)}
+    outdated = {t.step_key for t in tickets if t.step_key in steps and not is_current(steps[t.step_key], t)}
     for key in outdated:
         mill.recent_steps.discard(key)
     return mill.recent_steps.get(keys, mill.jobs.steps_by_key, now) if outdated else steps
 
 
-def _is_current(step: StepRow, ticket: Ticket) -> bool:
-    return step.opened and ticket.gen == step.gen and RESEND <= ticket.rank < step.total
+def is_current(step: StepRow, ticket: Ticket) -> bool:
+    return step.opened and ticket.gen == step.gen and ticket.rank < step.total
 
 
 @contextmanager
-def _keep_partial_batch(batch: _Batch, key: StepKey) -> Iterator[None]:
+def keep_partial_batch(batch: LeaseBatch, key: StepKey) -> Iterator[None]:
     """Log an error instead of raising it if tasks were leased, because these must reach the worker."""
     try:
         yield
@@ -163,7 +165,7 @@ def _keep_partial_batch(batch: _Batch, key: StepKey) -> Iterator[None]:
         )
 
 
-def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: dict[int, Message]) -> None:
+def lease_block(mill: Mill, batch: LeaseBatch, step: StepRow, number: int, ranks: dict[int, Message]) -> None:
     """Decide on each shard, write all changes at once, and start over if the block has changed.
 
     The first try assumes that the shards were never leased, which saves a read and is nearly always right.
@@ -173,6 +175,8 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
     for _ in range(_TRIES):
         known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
         verdicts = _decide(mill, batch, step, known, lease_ms)
+        if batch.rest is not None:
+            verdicts = {rank: verdict for rank, verdict in verdicts.items() if isinstance(verdict, Take)}
         changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
         try:
             if changes:
@@ -187,13 +191,19 @@ def _lease_block(mill: Mill, batch: _Batch, step: StepRow, number: int, ranks: d
             if not all(block[rank] == shard for rank, shard in changes.items()):
                 continue
             # The SDK retried a write whose response was lost: the block has the values written here.
+        if batch.rest is not None:
+            batch.rest += [message for rank, message in ranks.items() if rank not in verdicts]
+            ranks = {rank: ranks[rank] for rank in verdicts}
         _apply(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
-    batch.hide.extend((message, 1) for message in ranks.values())
+    if batch.rest is not None:
+        batch.rest += ranks.values()
+    else:
+        batch.hide.extend((message, 1) for message in ranks.values())
 
 
 def _decide(
-    mill: Mill, batch: _Batch, step: StepRow, known: Mapping[int, Shard], lease_ms: int
+    mill: Mill, batch: LeaseBatch, step: StepRow, known: Mapping[int, Shard], lease_ms: int
 ) -> dict[int, Verdict]:
     rules = Rules.of(step)
     alive = holders.live(mill, step, known, batch.now, lease_ms)
@@ -219,7 +229,7 @@ def _any_taken(verdicts: Mapping[int, Verdict]) -> bool:
 
 def _apply(
     mill: Mill,
-    batch: _Batch,
+    batch: LeaseBatch,
     step: StepRow,
     block: Block | None,
     known: Mapping[int, Shard],
@@ -264,7 +274,7 @@ def _apply(
         batch.delete.extend(ranks[rank] for rank in settled)
 
 
-def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
+def _mark_running(mill: Mill, batch: LeaseBatch, step: StepRow) -> None:
     """Record the first lease in a READY step. One that was suspended meanwhile stays suspended."""
     if step.state is not StepState.READY or step.key in batch.running:
         return
@@ -282,8 +292,8 @@ def _mark_running(mill: Mill, batch: _Batch, step: StepRow) -> None:
 def delete_void(mill: Mill, messages: Sequence[Message], now: int) -> list[Message]:
     """Delete messages of older generations of their step. Returns the others."""
     tickets = _parse_tickets(mill, messages)
-    steps = _steps(mill, [ticket for ticket, _ in tickets], now)
-    current = [m for t, m in tickets if (step := steps.get(t.step_key)) and _is_current(step, t)]
+    steps = steps_of(mill, [ticket for ticket, _ in tickets], now)
+    current = [m for t, m in tickets if (step := steps.get(t.step_key)) and is_current(step, t)]
     void = [message for _, message in tickets if message not in current]
     if void:
         mill.queues.delete(void)
@@ -297,7 +307,7 @@ def end_dead_leases(mill: Mill, step: StepRow, now: int) -> None:
         if block.finished:  # a crash came before it was closed
             completion.after_end(mill, step, block)
         known = {rank: shard for rank, shard in block.items() if shard.state is TaskState.RUNNING}
-        verdicts = _decide(mill, _Batch(WorkerSession(""), now), step, known, lease_ms)
+        verdicts = _decide(mill, LeaseBatch(WorkerSession(""), now), step, known, lease_ms)
         ends = {rank: verdict.shard for rank, verdict in verdicts.items() if isinstance(verdict, End)}
         if not ends:
             continue

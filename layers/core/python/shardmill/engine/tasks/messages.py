@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from math import ceil
 
 from shardmill.aws.observability import logger
-from shardmill.aws.queues import MAX_DELAY_SECONDS, RESEND, Message, Ticket, lane_of
+from shardmill.aws.queues import BATCH, MAX_DELAY_SECONDS, RESEND, Message, Ticket
+from shardmill.engine.continuation import Budget
 from shardmill.engine.errors import GroupNotFound
+from shardmill.engine.groups.lanes import queue_for
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import STEP_CACHE_MS, Mill
 from shardmill.engine.tasks import window
+from shardmill.model.blocks import block_count
 from shardmill.store.rows import StepRow
+from shardmill.store.shards import FEW_BLOCKS
+from shardmill.store.table import MAX_BATCH
 
+MAX_SENT_IN_REQUEST = 1_000
+"""More messages are not sent by a request that raised a generation, but by the worker that it asks to."""
+MAX_SENT_IN_SLICE = 5_000
+"""The messages that one call sends again; SQS takes ten in a call, and a request has 29 seconds."""
 MAX_HIDDEN_WAIT_SECONDS = 30
 """Up to here, hiding a message is cheaper than sending and deleting one, and few are hidden at a time."""
 
@@ -33,7 +44,7 @@ def queues_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None
     if len(groups) > 1:
         need = required_program(step)
         groups = [group for group in groups if has_capable_worker(mill, group, need, now)] or groups
-    queues = [group.queues[lane_of(step.priority)] for group in groups]
+    queues = [queue_for(mill, group, step.priority) for group in groups]
     if not queues:
         raise GroupNotFound(
             f"none of the worker groups of step {step.name!r} exists: {', '.join(step.groups)}"
@@ -116,16 +127,33 @@ def send_range(
     return len(sent)
 
 
-def send_open(mill: Mill, step: StepRow, now: int, *, last: bool = True) -> int:
-    """Send a message for each open task within the window. Returns the number of messages.
+def send_open(mill: Mill, step: StepRow, now: int, *, start: int = 0, last: bool = True) -> int:
+    """Send a message for each open task within the window, from a rank on. Returns the number of messages.
 
-    `last`: mark the generation as sent, so that it is not sent again.
+    After `MAX_SENT_IN_SLICE` of them, one more message asks its receiver to send the rest.
+    `last`: mark the generation as sent with its last message, so that it is not sent again.
     """
-    ranks = list(window.sendable(step, {block.number: block for block in mill.shards.open_blocks(step)}))
-    send(mill, step, ranks, now)
-    if last:
+    open_blocks = {block.number: block for block in mill.shards.open_blocks(step)}
+    ranks = [rank for rank in window.sendable(step, open_blocks) if rank >= start]
+    sent, rest = ranks[:MAX_SENT_IN_SLICE], ranks[MAX_SENT_IN_SLICE:]
+    send(mill, step, sent, now)
+    if rest:
+        send_to(mill, queues_of(mill, step, now)[:1], step.key, step.gen, [RESEND - rest[0]])
+    elif last:
         mill.jobs.mark_sent(step, now=now)
-    return len(ranks)
+    return len(sent)
+
+
+def send_new_generation(mill: Mill, step: StepRow, now: int, budget: Budget) -> None:
+    """Send the open tasks of a step whose generation was raised.
+
+    They are requested for a moment later; few are also sent immediately.
+    """
+    request_resend(mill, step, now)
+    budget.spend()
+    if step.window <= MAX_SENT_IN_REQUEST and block_count(step.total) <= FEW_BLOCKS:
+        sent = send_open(mill, step, now, last=False)
+        budget.spend(ceil(sent / BATCH) + ceil(block_count(step.total) / MAX_BATCH))
 
 
 def first_open(mill: Mill, step_key: tuple[str, int, int], ranks: range) -> list[int]:
@@ -146,8 +174,13 @@ def request_resend(mill: Mill, step: StepRow, now: int) -> None:
     send_to(mill, queues_of(mill, step, now)[:1], key, step.gen, [RESEND], delay=delay)
 
 
-def send_check(mill: Mill, step: StepRow, rank: int, now: int) -> None:
-    """Send a message without a task to the queue of a task; see `delivery.check`."""
-    queues = queues_of(mill, step, now)
-    key = (step.job_id, step.run, step.index)
-    send_to(mill, [queues[rank % len(queues)]], key, step.gen, [RESEND])
+def request_wake(mill: Mill, step: StepRow, now: int) -> None:
+    """Request that a step which was stopped before its execution waits is woken a moment later."""
+    with suppress(GroupNotFound):  # the tick wakes it
+        request_resend(mill, step, now)
+
+
+def send_checks(mill: Mill, step: StepRow, queues: Iterable[str], now: int) -> None:
+    """Send a message without a task to each of these queues of a step; see `delivery.check`."""
+    for queue in queues:
+        mill.queues.send(queue, [Ticket.check(*step.key, step.gen, now)])

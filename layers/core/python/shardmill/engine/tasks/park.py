@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from shardmill.engine.continuation import Budget
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import completion, messages
 from shardmill.model.states import StepState
 from shardmill.store.rows import JobRow, StepRow
 
 
-def park(mill: Mill, job: JobRow, now: int) -> None:
-    """Suspend the open steps of a suspended Job."""
+def park(mill: Mill, job: JobRow, now: int, budget: Budget) -> bool:
+    """Suspend the open steps of a suspended Job; False if the budget is spent before."""
     for step in mill.jobs.steps(job.id, job.run):
-        if step.opened:
+        if step.opened and step.open:
+            if budget.spent:
+                return False
+            budget.spend()
             park_step(mill, step, now, let_finish=job.let_finish)
+    return True
 
 
 def park_step(mill: Mill, step: StepRow, now: int, *, let_finish: bool) -> StepRow:
@@ -26,8 +31,9 @@ def park_step(mill: Mill, step: StepRow, now: int, *, let_finish: bool) -> StepR
     return present or step
 
 
-def unpark_step(mill: Mill, step: StepRow, now: int) -> None:
+def unpark_step(mill: Mill, step: StepRow, now: int, budget: Budget) -> None:
     """Resume a suspended step and send its open tasks."""
+    budget.spend()
     state = StepState.RUNNING if step.started_time else StepState.READY
     resumed = mill.jobs.unpark_step(step, state, now=now)
     if not resumed:
@@ -35,5 +41,4 @@ def unpark_step(mill: Mill, step: StepRow, now: int) -> None:
     if not resumed.open:
         completion.wake(mill, resumed)
     elif not resumed.stopping:
-        messages.request_resend(mill, resumed, now)
-        messages.send_open(mill, resumed, now, last=False)
+        messages.send_new_generation(mill, resumed, now, budget)

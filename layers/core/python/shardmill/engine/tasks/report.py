@@ -193,6 +193,7 @@ def _report_block(
                     reason=entry.result.reason or "",
                     now=now,
                     stopping=stopping,
+                    compute_ms=_compute_ms(entry.result),
                 )
                 expected[entry.rank] = shard
         retried = any(shard.state is TaskState.READY for shard in changes.values())
@@ -212,6 +213,10 @@ def _report_block(
         if entry.rank in changes and entry.status in ("ok", "already"):
             entry.shard = changes[entry.rank]
     completion.after_end(mill, step, block)
+
+
+def _compute_ms(result: Result) -> int | None:
+    return None if result.compute_seconds is None else int(result.compute_seconds * 1000)
 
 
 def _status(shard: Shard, result: Result, worker_id: str, *, step_ended: bool = False) -> str:
@@ -282,7 +287,8 @@ def _add_to_tally(tally: Tally, entries: Iterable[_Entry], now: int) -> None:
             tally.skip.add(entry.result.task_id)
         if entry.status != "ok" or entry.shard is None:
             continue
-        span = max(0, now - entry.held.time)
+        computed = _compute_ms(entry.result)
+        span = max(0, now - entry.held.time) if computed is None else computed
         if entry.result.outcome == Outcome.SUCCESS.value:
             tally.success(entry.result.task_id, span)
         elif entry.result.outcome == Outcome.REJECTED.value or entry.result.reason == DISCARDED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from shardmill.model.blocks import Shard
 from shardmill.model.states import TaskState
@@ -23,8 +24,7 @@ TIMEOUT_GRACE_MS = 15_000  # for a worker to kill a task after its timeout and t
 LONGEST_WAIT = 366 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """Retry limits, intervals and timeout of a step's tasks; times are in seconds."""
 
     failed_retries: int
@@ -129,10 +129,21 @@ def on_delivery(
 
 
 def on_report(
-    shard: Shard, rules: Rules, outcome: Outcome, *, reason: str, now: int, stopping: bool
+    shard: Shard,
+    rules: Rules,
+    outcome: Outcome,
+    *,
+    reason: str,
+    now: int,
+    stopping: bool,
+    compute_ms: int | None = None,
 ) -> Shard:
-    """The new value of a shard after the worker that holds it reported an outcome."""
-    ended = shard.evolve(span=max(0, now - shard.time))
+    """The new value of a shard after the worker that holds it reported an outcome.
+
+    `compute_ms`: how long the attempt ran, if the worker says it; otherwise, it began with the lease.
+    """
+    start = shard.time if compute_ms is None else max(0, now - compute_ms)
+    ended = shard.evolve(time=start, span=max(0, now - start))
     if outcome is Outcome.SUCCESS:
         return ended.evolve(state=TaskState.SUCCESS)
     if outcome is Outcome.FAILED_PERMANENT:
@@ -156,18 +167,25 @@ def on_report(
 
 def on_hand_back(shard: Shard, now: int) -> Shard:
     """The new value of a shard whose worker returns it: not a failure, and the attempt number stays."""
-    return shard.evolve(state=TaskState.READY, time=now, span=0)
+    return _waiting(shard, now, now)
 
 
 def _leased(shard: Shard, rules: Rules, worker: str, now: int) -> Shard:
     attempt = rules.next_attempt(shard)
-    return shard.evolve(state=TaskState.RUNNING, attempt=attempt, worker=worker, time=now, span=0)
+    return shard.evolve(
+        state=TaskState.RUNNING, attempt=attempt, worker=worker, time=now, span=0, leased=0, ended=0
+    )
 
 
 def _retry_or_fail(shard: Shard, retry: bool, interval: float, now: int) -> Shard:
     if not retry:
         return shard.evolve(state=TaskState.FAILED)
-    return shard.evolve(state=TaskState.READY, time=now + int(interval * 1000), span=0)
+    return _waiting(shard, now + int(interval * 1000), now)
+
+
+def _waiting(shard: Shard, until: int, now: int) -> Shard:
+    """A shard that may be leased again from `until` on."""
+    return shard.evolve(state=TaskState.READY, time=until, span=0, leased=shard.time, ended=now)
 
 
 def too_many_failures(tolerated: int | str, failures: int, total: int) -> bool:

@@ -54,13 +54,24 @@ def first_open(mill: Mill, step: StepRow, lines: range) -> list[int]:
     return found
 
 
-def possibly_sent(step: StepRow, untouched: Collection[int]) -> Iterator[int]:
-    """The untouched blocks for which a message may have been sent."""
-    for number in untouched:
-        first = number * BLOCK_SIZE
-        before = {block_of(first - step.window), block_of(first + BLOCK_SIZE - 1 - step.window)}
-        if first < step.window or not before.issubset(untouched):
-            yield number
+def possibly_sent(step: StepRow, number: int, touched: Collection[int]) -> bool:
+    """Whether a message may have been sent for an untouched block.
+
+    `touched`: the blocks before it in which a task was leased or ended; see `blocks_before`.
+    """
+    first = number * BLOCK_SIZE
+    return first < step.window or not _one_window_before(step, number).isdisjoint(touched)
+
+
+def blocks_before(step: StepRow, numbers: range) -> list[int]:
+    """The blocks before these with the tasks whose ends send theirs."""
+    found = {before for number in numbers for before in _one_window_before(step, number)}
+    return sorted(before for before in found if 0 <= before < numbers.start)
+
+
+def _one_window_before(step: StepRow, number: int) -> set[int]:
+    first = number * BLOCK_SIZE - step.window
+    return {block_of(first), block_of(first + BLOCK_SIZE - 1)}
 
 
 def next_after(mill: Mill, step: StepRow, ended: Iterable[int]) -> list[int]:

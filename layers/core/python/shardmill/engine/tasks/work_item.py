@@ -11,15 +11,17 @@ from pydantic import ValidationError
 
 from shardmill.aws.queues import Message
 from shardmill.engine.task_id import task_id
-from shardmill.engine.template_context import context_of
+from shardmill.engine.template_context import context_of, resolve_pack
 from shardmill.model.blocks import Shard
-from shardmill.model.definition.fields import StepDefine, total
+from shardmill.model.definition.fields import StepDefine
+from shardmill.model.definition.file_arguments import escape, escape_unknown, unknown_names
 from shardmill.model.definition.references import waits_for_values
 from shardmill.model.definition.step_types import render_content
+from shardmill.model.definition.task_count import total
 from shardmill.model.files import File
-from shardmill.model.secret import is_reference
+from shardmill.model.secrets.secret import is_reference, is_sealed
 from shardmill.model.states import StepState, TaskState
-from shardmill.model.templates.render import TemplateError, as_text, render_value
+from shardmill.model.templates.render import TemplateError, as_text, render, render_value
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
 
@@ -119,14 +121,20 @@ def _work_item(
             "executeUser": spec.execute_user,
             "leaseSeconds": lease_seconds,
             "dataTime": context["job"]["dataTime"] or None,
-            "prepare": _needs_files(spec),
+            "prepare": _needs_files(spec) or step.context.get("token", False),
+            "retried": shard.attempt > step.attempts_before + 1,
         }
     )
 
 
 def _needs_files(spec: StepDefine) -> bool:
     private = spec.command.environ.private.values() if spec.command else ()
-    return bool(spec.inputs or spec.outputs or spec.predata) or any(map(is_reference, private))
+    return bool(spec.inputs or spec.outputs or spec.predata) or any(map(_is_fetched, private))
+
+
+def _is_fetched(private: str) -> bool:
+    """Whether a worker gets a value when it holds the task; rows of earlier releases have plain values."""
+    return is_reference(private) or is_sealed(private)
 
 
 def check_renders(spec: StepDefine, job: JobRow) -> None:
@@ -149,21 +157,32 @@ def check_renders(spec: StepDefine, job: JobRow) -> None:
         total=total(spec) or 1,
         spec=document,
     )
+    if spec.step_type == "PACK":
+        step = step.evolve(context={"pack": resolve_pack(step, spec)})
     entry = Shard(TaskState.RUNNING, attempt=1, worker="trial.1", time=1)
-    _work_item(step, spec, 0, entry, Receipt(1, "", "", entry), 60)
+    item = _work_item(step, spec, 0, entry, Receipt(1, "", "", entry), 60)
+    names: list[str] = []
     for file in (*spec.inputs, *spec.outputs, *spec.predata):
         document = file.model_dump(exclude_none=True)
-        File.model_validate(render_value(document, context_of(step, spec, 0), False))
+        names.append(File.model_validate(render_value(document, context_of(step, spec, 0), False)).name)
+    for arguments in (item.command.args, item.command.args_array) if item.command else ():
+        for name in unknown_names(arguments or (), names):
+            raise TemplateError(f"@{name[:64]} in the arguments is not a file of this step")
 
 
 def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
     content = render_content(spec.type, spec.content, context)
     if not spec.command:
         return content, None
-    command = spec.command.model_dump(include={"name", "args_array", "dockerimage"}, exclude_none=True)
-    command = render_value(command, context, False)
+    given = spec.command.model_dump(include={"name", "dockerimage"}, exclude_none=True)
+    command: dict[str, Any] = render_value(given, context, False)
+    files = [file.name for file in (*spec.inputs, *spec.predata, *spec.outputs)]
+    if spec.command.args_array is not None:
+        texts = [escape_unknown(text, files, split=False) for text in spec.command.args_array]
+        command["args_array"] = [render(text, context, False, escape) for text in texts]
     if spec.command.args:  # the worker splits args into words, so values are quoted
-        command["args"] = render_value(spec.command.args, context, True)
+        text = escape_unknown(spec.command.args, files, split=True)
+        command["args"] = render(text, context, True, escape)
     return content, command
 
 
@@ -172,7 +191,7 @@ def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: 
     environ = {name: text for name, text in params.items() if not _RESERVED.match(name)}
     if spec.command:
         private = spec.command.environ.private
-        kept = {name: text for name, text in private.items() if not is_reference(text)}
+        kept = {name: text for name, text in private.items() if not _is_fetched(text)}
         environ |= render_value(spec.command.environ.public | kept, context, False)
     environ |= {
         "SHARDMILL_JOB_NAME": step.job_name,

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from shardmill.engine.access.visible import Visible
 from shardmill.engine.groups import matching
+from shardmill.engine.jobs.dependencies import missing_runs
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id, task_id, task_name
 from shardmill.engine.tasks import attempts
 from shardmill.engine.tasks.retry import Rules
-from shardmill.model.base import from_ms
 from shardmill.model.blocks import Shard
 from shardmill.model.history import Change
 from shardmill.model.job import Transition, last_lines
 from shardmill.model.states import JobState, StepState, TaskState
+from shardmill.model.timestamps import from_ms, utc_text
 from shardmill.store.rows import JobRow, StepRow, WorkerRow
 
 MAX_STEPS = 20
@@ -22,29 +24,36 @@ MAX_BLOCKS = 16
 LOG_LINES = 5
 MAX_RETRIES = 3
 MAX_WORKERS = 5
+MAX_PARENTS = 5
 
 
-def explain(mill: Mill, job: JobRow, now: int) -> list[str]:
+def explain(mill: Mill, job: JobRow, now: int, visible: Visible) -> list[str]:
     """Return what a Job waits for, most important first; of a failed Job, the first failure."""
-    return [*_sentences(mill, job, now), *_lateness(job)]
+    return [*_sentences(mill, job, now, visible), *_lateness(job)]
 
 
-def _sentences(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
+def _sentences(mill: Mill, job: JobRow, now: int, visible: Visible) -> Iterator[str]:
     name = f"{job.job_name}/{job.trigger}"
     if job.state is JobState.SUCCESS:
-        yield f"{name} succeeded at {_at(job.completed_time or job.update_time)}." + _notes(job)
+        yield f"{name} succeeded at {utc_text(job.completed_time or job.update_time)}." + _notes(job)
     elif job.state is JobState.SUSPENDED and job.parked:
         yield f"{name} was {job.notes}. It continues when it is resumed."
     elif job.state.ended or job.state is JobState.SUSPENDED:
         yield f"{name} is {job.state}." + _notes(job)
         yield from _first_failure(mill, job)
+        if job.state.ended and job.event_pending:
+            yield from _being_ended(mill.jobs.steps(job.id, job.run))
         if job.state is JobState.SUSPENDED:
             yield "It is suspended because it failed: fix the cause, then resume it to rerun what failed."
+    elif job.planning:
+        yield f"{name} will start when the tasks that it keeps of an earlier run have been copied."
     elif job.state is JobState.INIT:
         yield f"{name} was accepted and will be planned."
     elif job.state is JobState.WAITING:
         yield f"{name} {job.notes or 'waits to start'}."
-        yield from _holders(mill, job)
+        if job.unmet and job.expected:
+            yield from _absent_parents(mill, job, visible)
+        yield from _holders(mill, job, visible)
     else:
         yield from _open_steps(mill, job, now)
 
@@ -53,19 +62,36 @@ def _lateness(job: JobRow) -> Iterator[str]:
     if job.deadline is None:
         return
     if job.late:
-        yield f"It is late: it did not end by its deadline, {_at(job.deadline)}."
+        yield f"It is late: it did not end by its deadline, {utc_text(job.deadline)}."
     elif not job.state.ended:
-        yield f"Its deadline is {_at(job.deadline)}."
+        yield f"Its deadline is {utc_text(job.deadline)}."
 
 
 def _notes(job: JobRow) -> str:
     return f" {job.notes}." if job.notes else ""
 
 
-def _holders(mill: Mill, job: JobRow) -> Iterator[str]:
+def _absent_parents(mill: Mill, job: JobRow, visible: Visible) -> Iterator[str]:
+    """Say which of the parents that the caller may see will not run by themselves, and what to do."""
+    absent = dict.fromkeys(run.parent for run in missing_runs(mill, job) if not run.job)
+    first = list(islice(absent, MAX_PARENTS))
+    seen = visible.definitions(first)
+    for parent in (each for each in first if each in seen):
+        saved = mill.definitions.find(parent)
+        if saved and saved.suspended:
+            yield f"The definition {parent} is suspended ({saved.suspended}): resume it to start its jobs."
+        elif not any(row.status == 1 for row in mill.schedules.of_job(parent)):
+            cause = "has no schedule that is on" if saved else "is not defined"
+            yield (
+                f"{parent} {cause}: submit its job, remove the dependency, or run "
+                f"`shardmill start {job.job_name} {job.trigger} --without-dependencies`."
+            )
+
+
+def _holders(mill: Mill, job: JobRow, visible: Visible) -> Iterator[str]:
     if job.concurrency and not job.unmet:
         holders = mill.jobs.by_id({holder.job_id for holder in mill.slots.holders(job.job_name)})
-        for holder in sorted(holders.values(), key=lambda each: each.jid)[:5]:
+        for holder in sorted(filter(visible.job, holders.values()), key=lambda each: each.jid)[:5]:
             yield f"{holder.job_name}/{holder.trigger} is {holder.state} and holds a slot."
 
 
@@ -89,6 +115,7 @@ def _first_failure(mill: Mill, job: JobRow) -> Iterator[str]:
 def _open_steps(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
     nodes = mill.jobs.steps(job.id, job.run)
     steps = [node for node in nodes if node.kind == "step" and not node.state.ended]
+    yield from _being_ended(nodes)
     if not steps:
         yield f"All steps of {job.job_name}/{job.trigger} have ended; the Job will end next."
     for step in sorted(steps, key=lambda each: not each.in_progress)[:MAX_STEPS]:
@@ -101,6 +128,13 @@ def _open_steps(mill: Mill, job: JobRow, now: int) -> Iterator[str]:
             yield f"Step {step.name} will start next."
     if len(steps) > MAX_STEPS:
         yield f"{len(steps) - MAX_STEPS} more steps have not ended."
+
+
+def _being_ended(nodes: Sequence[StepRow]) -> Iterator[str]:
+    names = [node.name for node in nodes if node.end_interrupted]
+    if names:
+        more = f" and {len(names) - MAX_STEPS} more" if len(names) > MAX_STEPS else ""
+        yield f"The open tasks of these steps are being ended: {', '.join(names[:MAX_STEPS])}{more}."
 
 
 def _open_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
@@ -130,8 +164,8 @@ def _open_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
     if running:
         rank, shard = min(running, key=lambda each: each[1].time)
         yield (
-            f"The task that has been running longest is {task_name(step, rank)}, since {_at(shard.time)}, "
-            f"on worker {shard.worker_id}."
+            f"The task that has been running longest is {task_name(step, rank)}, "
+            f"since {utc_text(shard.time)}, on worker {shard.worker_id}."
         )
 
 
@@ -142,7 +176,7 @@ def _retries(step: StepRow, later: list[tuple[int, Shard]]) -> Iterator[str]:
         retries = Rules.of(step).failed_retries
         yield (
             f"Tasks of step {step.name} waiting for a retry: {len(waiting)}; the first is "
-            f"{task_name(step, rank)} at {_at(shard.time)} "
+            f"{task_name(step, rank)} at {utc_text(shard.time)} "
             f"({shard.failures} of {retries + 1} attempts failed)."
         )
 
@@ -166,7 +200,7 @@ def _due_retries(mill: Mill, step: StepRow, due: list[tuple[int, Shard]], now: i
         skipped = f"; it failed on these workers, which leave it to others: {_named(skipping)}"
         yield (
             f"{task_name(step, rank).capitalize()} has waited for attempt {shard.attempt + 1} "
-            f"since {_at(shard.time)}{skipped if skipping else ''}; {able}."
+            f"since {utc_text(shard.time)}{skipped if skipping else ''}; {able}."
         )
     if len(waiting) > MAX_RETRIES:
         yield f"{len(waiting) - MAX_RETRIES} more tasks of step {step.name} wait for another attempt."
@@ -176,10 +210,6 @@ def _named(workers: Sequence[WorkerRow]) -> str:
     names = [f"{worker.name} ({'busy' if worker.work else 'idle'})" for worker in workers[:MAX_WORKERS]]
     more = f" and {len(workers) - MAX_WORKERS} more" if len(workers) > MAX_WORKERS else ""
     return ", ".join(names) + more
-
-
-def _at(milliseconds: int) -> str:
-    return from_ms(milliseconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def history(mill: Mill, job: JobRow) -> list[Transition]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shardmill.engine.errors import TaskNotFound
@@ -11,31 +11,44 @@ from shardmill.engine.files import outputs
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import task_id
 from shardmill.engine.tasks import attempts
-from shardmill.engine.views.jobs import counts, step_view
-from shardmill.model.base import from_ms, optional_from_ms
+from shardmill.engine.template_context import pack_range
+from shardmill.engine.views.jobs import NOT_ENQUEUED, as_opened, counts, step_view, task_count
 from shardmill.model.blocks import Shard, block_count, block_of, set_count, set_of
-from shardmill.model.definition.fields import Info, StepDefine, pack_of
+from shardmill.model.definition.fields import Info, StepDefine
+from shardmill.model.files import declared_files
 from shardmill.model.job import Attempt, PackRange, Sharding, Step, Task, TaskProgress
-from shardmill.model.states import StepState, TaskState
+from shardmill.model.states import TaskState
+from shardmill.model.timestamps import from_ms, optional_from_ms
 from shardmill.model.transfers import Stored
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_TASK_STATES = 1_000
+_NOT_LEASED = (TaskState.WAITING, TaskState.READY, TaskState.SUSPENDED)
+NOT_MADE = Shard(state=TaskState.WAITING)
+"""A task of a step that has not been opened."""
 
 
 def full_step_view(mill: Mill, job: JobRow, step: StepRow, nodes: list[StepRow]) -> Step:
-    """Return a step, with the state of each of its tasks if it has at most MAX_TASK_STATES."""
-    if not 0 < step.total <= MAX_TASK_STATES:
+    """Return a step, with the state of each of its tasks if it has at most MAX_TASK_STATES.
+
+    The files of a step with one task that succeeded are those of the task.
+    """
+    if not 0 < task_count(step) <= MAX_TASK_STATES:
         return step_view(job, step, nodes, counts(mill, [step])[step.index])
-    first = _first_index(step)
-    states = {
-        str(rank + first): _displayed(step, shard).state
-        for block in mill.shards.all_blocks(step)
-        for rank, shard in block.items()
-    }
+    first = first_index(step)
+    states = {str(rank + first): state for rank, state in _states(mill, step)}
     view = step_view(job, step, nodes, Counter(states.values()))
     view.task_states = states
+    if step.total == 1 and (view.inputs or view.outputs or view.predata):
+        _add_sizes(mill, step, read_task(mill, job, step, first), view)
     return view
+
+
+def _states(mill: Mill, step: StepRow) -> Iterator[tuple[int, TaskState]]:
+    if not step.total:
+        yield from ((rank, TaskState.WAITING) for rank in range(task_count(step)))
+    for block in mill.shards.all_blocks(step) if step.total else ():
+        yield from ((rank, displayed_shard(step, shard).state) for rank, shard in block.items())
 
 
 def list_tasks(
@@ -46,13 +59,18 @@ def list_tasks(
     `chunk`: how many blocks to read at a time. Blocks that cannot have a task in `state` are not read.
     """
     spec = step.define
+    if not step.total:
+        planned = as_opened(step)
+        for rank in range(start, planned.total) if state in (None, TaskState.WAITING) else ():
+            yield rank, _task_view(job, planned, spec, rank, NOT_MADE)
+        return
     without = _sets_without(mill, step, state) if state and step.two_levels else set()
     wanted = [n for n in range(block_of(start), block_count(step.total)) if set_of(n) not in without]
     for at in range(0, len(wanted), chunk):
         for block in mill.shards.blocks(step, wanted[at : at + chunk]).values():
             for rank, shard in block.items():
                 if rank >= start:
-                    shard = _displayed(step, shard)
+                    shard = displayed_shard(step, shard)
                     shown = state is None or shard.state is state
                     yield rank, _task_view(job, step, spec, rank, shard) if shown else None
 
@@ -63,23 +81,37 @@ def _sets_without(mill: Mill, step: StepRow, state: TaskState) -> set[int]:
     return {number for number, part in parts.items() if not part.open and not part.ends[state]}
 
 
+def read_task_with_files(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
+    """Return one task with all its attempts and, after a success, the sizes of its files."""
+    view = read_task(mill, job, step, index)
+    _add_sizes(mill, step, view, view)
+    return view
+
+
+def _add_sizes(mill: Mill, step: StepRow, task: Task, view: Task | Step) -> None:
+    if task.state is TaskState.SUCCESS:
+        from shardmill.engine.views.files import input_files, output_files  # few requests need it
+
+        spec = step.define
+        view.inputs = input_files(mill, step, task.rank, spec.inputs)
+        view.predata = input_files(mill, step, task.rank, spec.predata)
+        view.outputs = output_files(step, task.rank, spec.outputs, task.files)
+
+
 def read_task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
     """Return one task with all its attempts."""
+    made = step.total > 0
+    step = as_opened(step)
     rank = rank_of(step, index)
     spec = step.define
-    shard = _displayed(step, mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank])
+    of_runs = [_shard(mill, step.of_run(run), rank) for run in range(1, step.run + 1)]
+    shard = displayed_shard(step, of_runs[-1]) if made else NOT_MADE
     view = _task_view(job, step, spec, rank, shard)
-    view.attempts = [
-        _attempt(stored)
-        for run in range(1, step.run + 1)
-        for stored in attempts.list_attempts(mill, step.of_run(run), rank)
-    ]
+    view.attempts = _attempts(mill, step, rank, of_runs)
     current = next((attempt for attempt in view.attempts if _is_of(attempt, shard)), None)
     if current:
         view.exit_code, view.reason, view.message = current.exit_code, current.reason, current.message
         view.stdout, view.stderr = current.stdout, current.stderr
-    elif shard.attempt and shard.state is not TaskState.READY:
-        view.attempts.append(_bare_attempt(shard))
     if shard.state is TaskState.SUCCESS:
         output = outputs.of_task(mill, step, rank, shard.attempt)
         if output:
@@ -87,6 +119,28 @@ def read_task(mill: Mill, job: JobRow, step: StepRow, index: int) -> Task:
             view.files = [Stored.model_validate(each) for each in output.stored.files]
     add_progress(mill, [view])
     return view
+
+
+def _shard(mill: Mill, step: StepRow, rank: int) -> Shard:
+    return mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
+
+
+def _attempts(mill: Mill, step: StepRow, rank: int, of_runs: Sequence[Shard]) -> list[Attempt]:
+    """Return every attempt that was handed out, in order; `of_runs`: the shard in each run of the Job.
+
+    A success without output is recorded only in its shard. What a crash kept from being recorded is shown as
+    lost.
+    """
+    found: list[Attempt] = []
+    for run, shard in enumerate(of_runs, 1):
+        found += map(_attempt, attempts.list_attempts(mill, step.of_run(run), rank))
+        if shard.state not in _NOT_LEASED and not any(_is_of(attempt, shard) for attempt in found):
+            found.append(_bare_attempt(shard))
+    numbers = {attempt.attempt for attempt in found}
+    for number in range(step.attempts_before + 1, of_runs[-1].attempt + 1):
+        if number not in numbers:
+            found.append(Attempt(attempt=number, reason=attempts.LOST, message="its end was not recorded"))
+    return sorted(found, key=lambda attempt: attempt.attempt)
 
 
 def add_progress(mill: Mill, views: list[Task]) -> None:
@@ -100,16 +154,18 @@ def add_progress(mill: Mill, views: list[Task]) -> None:
 
 
 def rank_of(step: StepRow, index: int) -> int:
-    rank = index - _first_index(step)
+    rank = index - first_index(step)
     if not 0 <= rank < step.total:
-        raise TaskNotFound(f"step {step.name!r} has no task {index}; it has {step.total} tasks")
+        why = f"it has {step.total} tasks" if step.total else "its number of tasks is not known yet"
+        raise TaskNotFound(f"step {step.name!r} has no task {index}; {why}")
     return rank
 
 
 def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: Shard) -> Task:
-    started = shard.time if shard.attempt and shard.state is not TaskState.READY else None
-    ended = started is not None and shard.state.ended
-    pack = pack_of(spec, rank) if spec.step_type == "PACK" else None
+    started, ended = _last_times(shard)
+    created = step.queued_time or step.create_time
+    first = spec.start_shard_id
+    pack = pack_range(step, spec, rank)
     return Task(
         id=task_id(step, rank),
         job_id=job.id,
@@ -117,36 +173,45 @@ def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: S
         trigger=job.trigger,
         step_name=step.name,
         rank=rank,
-        sharding=Sharding(total=step.total, index=rank + spec.start_shard_id),
+        sharding=Sharding(total=step.total + first, index=rank + first),
         pack=PackRange(start=pack[0], end=pack[1]) if pack else None,
         state=shard.state,
         attempt=shard.attempt,
         failed=shard.failures,
         params=spec.params,
         command=spec.command,
-        inputs=spec.inputs,
-        outputs=spec.outputs,
-        predata=spec.predata,
+        inputs=declared_files(spec.inputs),
+        outputs=declared_files(spec.outputs),
+        predata=declared_files(spec.predata),
         info=Info.model_validate(job.info),
         worker=shard.worker_id or None,
         submit_user=job.submit_user,
         execute_user=spec.execute_user,
         data_time=optional_from_ms(job.data_time),
-        create_time=from_ms(step.create_time),
-        update_time=optional_from_ms((started or 0) + shard.span or None),
+        create_time=from_ms(created),
+        update_time=from_ms(ended or started or created),
         checkout_time=optional_from_ms(started),
         execute_time=optional_from_ms(started),
-        completed_time=optional_from_ms((started or 0) + shard.span if ended else None),
-        compute_time=shard.span / 1000,
+        completed_time=optional_from_ms(ended if shard.state.ended else None),
+        compute_time=(ended - started) / 1000 if started and ended else 0,
     )
 
 
-def _displayed(step: StepRow, shard: Shard) -> Shard:
-    """Return a shard as shown: KILLED if open in an ended step, SUSPENDED if READY in a suspended one."""
+def _last_times(shard: Shard) -> tuple[int | None, int | None]:
+    """Return the start and the end of the last attempt; None if there was none, or if it runs."""
+    if shard.leased:
+        return shard.leased, shard.ended
+    if shard.state in _NOT_LEASED or not shard.time:
+        return None, None
+    return shard.time, shard.time + shard.span if shard.state.ended else None
+
+
+def displayed_shard(step: StepRow, shard: Shard) -> Shard:
+    """Return a shard as shown: KILLED if open in an ended step, not READY in one that is not enqueued."""
     if step.state.ended and not shard.state.ended:
         return shard.evolve(state=TaskState.KILLED)
-    if step.state is StepState.SUSPENDED and shard.state is TaskState.READY:
-        return shard.evolve(state=TaskState.SUSPENDED)
+    if shard.state is TaskState.READY and step.state in NOT_ENQUEUED:
+        return shard.evolve(state=NOT_ENQUEUED[step.state])
     return shard
 
 
@@ -175,5 +240,5 @@ def _bare_attempt(shard: Shard) -> Attempt:
     )
 
 
-def _first_index(step: StepRow) -> int:
+def first_index(step: StepRow) -> int:
     return step.settings.start_shard_id

@@ -1,23 +1,28 @@
-"""Lease over HTTP: look into every lane once a second, and long-poll the normal lane meanwhile."""
+"""Lease over HTTP: tasks of the messages that a worker received at SQS, or of those received for it here.
+
+In the second case, every lane is looked into once a second, and the usual one is long-polled meanwhile.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shardmill.aws.queues import LANES, Message
-from shardmill.engine.errors import GroupNotFound, StaleSession, WorkerSuspended
+from shardmill.aws.queues import Message
+from shardmill.engine.errors import GroupNotFound, MillError, StaleSession, WorkerSuspended
 from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
 from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
+from shardmill.engine.tasks.brought import lease_brought
 from shardmill.engine.tasks.lease import lease, lease_behind
 from shardmill.engine.workers import registry
+from shardmill.engine.workers.addresses import lanes_changed, new_addresses, queue_name
 from shardmill.engine.workers.registry import heartbeat_seconds
-from shardmill.model.worker import MAX_HELD, Lease, LeaseRequest
+from shardmill.model.groups.addresses import LaneAddresses, ReceivedMessage
+from shardmill.model.worker import MAX_BATCH, MAX_HELD, Lease, LeaseRequest
 from shardmill.store.rows import GroupRow, WorkerRow
 from shardmill.store.workers import Tally
 
-NORMAL_LANE = LANES.index("normal")
 ROUND_SECONDS = 1
 _READ_MS = 5_000  # how often the worker's row is read while no messages arrive
 _MISSED_HEARTBEATS = (
@@ -25,10 +30,53 @@ _MISSED_HEARTBEATS = (
 )
 
 
-def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Lease]:
-    """Lease up to `max` tasks for a worker; wait up to `waitSeconds` while there are none."""
-    worker = registry.read(mill, request.worker_id)
-    if worker.offline or request.session not in (None, worker.session):
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """`paused`: queues whose tasks are for other workers, so that this one leaves them alone for a moment."""
+
+    leases: list[Lease] = field(default_factory=list)
+    paused: list[str] = field(default_factory=list)
+    lanes: LaneAddresses | None = None
+
+
+def pull(
+    mill: Mill,
+    request: LeaseRequest,
+    clock: Callable[[], int],
+    *,
+    worker: WorkerRow | None = None,
+) -> Pulled:
+    """Lease up to `max` tasks for a worker, of the messages that it brings or of those received here.
+
+    `worker`: its row, if it was just read.
+    """
+    worker = worker or registry.read(mill, request.worker_id)
+    brought = _own_messages(mill, worker, request.messages or (), clock())
+    try:
+        _check_worker(worker, request.session)
+        groups = _active_groups(mill, worker, clock())
+    except MillError:
+        _release(mill, brought)
+        raise
+    lanes = _Lanes(mill, groups, clock)
+    if not request.messages:
+        most = min(request.max, MAX_BATCH)
+        leases = _wait(lanes, worker, most, request.wait_seconds) if most else []
+    elif request.lanes is not None and lanes_changed(mill, worker, request.lanes, clock()):
+        _release(mill, brought)  # a higher lane may have been added while this one waited
+        leases = []
+    else:
+        leases = _lease_brought(lanes, worker, brought, request.max)
+    if leases:
+        tally, taken = Tally(checkout=len(leases)), [task.task_id for task in leases]
+        record_totals(mill, worker.id, tally, clock(), taken=taken)
+    paused = [] if leases else sorted(map(queue_name, lanes.bounced_from))
+    renewed = None if request.lanes is None else new_addresses(mill, worker, request.lanes, clock())
+    return Pulled(leases, paused, renewed)
+
+
+def _check_worker(worker: WorkerRow, session: int | None) -> None:
+    if worker.offline or session not in (None, worker.session):
         raise _stale(worker)
     if not worker.takes_tasks:
         raise WorkerSuspended(f"worker {worker.name!r} takes no tasks: {worker.notes or worker.tired}")
@@ -36,15 +84,57 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
         raise WorkerSuspended(
             f"worker {worker.name!r} holds {len(worker.work)} tasks and takes no more; report or release some"
         )
+
+
+def _own_messages(
+    mill: Mill, worker: WorkerRow, received: Sequence[ReceivedMessage], now: int
+) -> list[Message]:
+    """The messages that a worker brings, without those of queues that are not its own."""
+    if not received:
+        return []
+    rows = group_rows(mill, worker.groups, now).values()
+    queues = {queue_name(url): url for row in rows if row.kind != "lambda" for url in row.queues}
+    return [
+        Message(queues[each.queue], each.receipt, each.body, receives=each.receives)
+        for each in received
+        if each.queue in queues
+    ]
+
+
+def _release(mill: Mill, messages: Sequence[Message]) -> None:
+    if messages:
+        mill.queues.hide((message, 0) for message in messages)
+
+
+def _lease_brought(lanes: _Lanes, worker: WorkerRow, brought: list[Message], most: int) -> list[Lease]:
+    """Lease the tasks of messages that a worker brings; make those that lead to no lease visible again.
+
+    A message that asks for anything else, such as one that is void or that another worker must get, is then
+    received here: what a worker says about a message must not delete, hide or send one.
+    """
+    mill = lanes.mill
+    groups = {queue: group.name for group in lanes.groups for queue in group.queues}
+    session = WorkerSession.of(worker)
+    leases, rest = lease_brought(mill, session, groups, brought[:most], lanes.clock())
+    _release(mill, [*rest, *brought[most:]])
+    queues = {message.queue for message in rest}
+    for group, queue in lanes.by_priority():
+        if queue in queues and len(leases) < most:
+            leases += lanes.receive_and_lease(worker, group, queue, most - len(leases))
+    return leases
+
+
+def _wait(lanes: _Lanes, worker: WorkerRow, most: int, seconds: int) -> list[Lease]:
+    """Wait for tasks up to so many seconds."""
+    mill, clock = lanes.mill, lanes.clock
     began = read = clock()
-    lanes = _Lanes(mill, _active_groups(mill, worker, began), clock)
-    deadline = began + request.wait_seconds * 1000
+    deadline = began + seconds * 1000
     while True:
-        leases = lanes.lease_from_all(worker, request.max)
+        leases = lanes.lease_from_all(worker, most)
         left = (deadline - clock()) // 1000
         if leases or left <= 0:
-            return _record(mill, worker, leases, clock())
-        messages = lanes.wait(request.max, min(left, ROUND_SECONDS))
+            return leases
+        messages = lanes.wait(worker, most, min(left, ROUND_SECONDS))
         if not messages and clock() - read < _READ_MS:
             continue
         current, read = registry.read(mill, worker.id), clock()
@@ -52,14 +142,14 @@ def pull(mill: Mill, request: LeaseRequest, clock: Callable[[], int]) -> list[Le
             clock() - began > _MISSED_HEARTBEATS * 1000 * heartbeat_seconds(mill, current, began)
         )
         if current.session != worker.session or not current.takes_tasks or disconnected:
-            mill.queues.hide((message, 0) for message in messages)
+            _release(mill, messages)
             if current.session == worker.session and not current.offline:
                 return []
             raise _stale(worker)
         worker = current
-        leases = lanes.lease(worker, messages, request.max) if messages else []
+        leases = lanes.lease(worker, messages, most) if messages else []
         if leases:
-            return _record(mill, worker, leases, clock())
+            return leases
 
 
 @dataclass(slots=True)
@@ -73,22 +163,53 @@ class _Lanes:
     """The queues whose messages were left to other workers in this round."""
 
     def lease_from_all(self, worker: WorkerRow, most: int) -> list[Lease]:
-        """Look into every queue without waiting."""
+        """Look into the queues without waiting, until there are enough tasks.
+
+        In a group with several priorities, those that were empty a moment ago are looked into only if there
+        is nothing in the others: otherwise each task of a low priority would cost a call for each higher one.
+        """
         self.bounced_from.clear()
+        empty = self._known_empty(worker) if any(group.lane_table.mixed for group in self.groups) else {}
         leases: list[Lease] = []
-        for lane in range(len(LANES)):
-            for group in self.groups:
-                if len(leases) < most:
-                    free = most - len(leases)
-                    messages = self._receive(group, lane, free, wait=0)
-                    leases += self.lease(worker, messages, free) if messages else []
+        for group, queue in sorted(self.by_priority(), key=lambda lane: lane[1] in empty):
+            if len(leases) == most or (leases and queue in empty):
+                break
+            free = most - len(leases)
+            messages = self._receive(worker, group, queue, free, wait=0)
+            if messages is None:
+                break
+            leases += self.lease(worker, messages, free) if messages else []
+            if not messages:
+                self.mill.empty_queues.put(queue, True, self.clock())
         return leases
 
-    def wait(self, most: int, seconds: int) -> list[Message]:
+    def _known_empty(self, worker: WorkerRow) -> Mapping[str, bool]:
+        """The queues that were empty a moment ago, in the groups as they are now."""
+        self._update_groups(worker)
+        queues = [queue for group in self.groups for queue in group.queues]
+        return self.mill.empty_queues.get(queues, lambda _: {}, self.clock())
+
+    def _update_groups(self, worker: WorkerRow) -> bool:
+        """Read the groups again if they are not cached any more; return whether their lanes changed."""
+        before = [group.lane_table.order() for group in self.groups]
+        self.groups = _active(group_rows(self.mill, worker.groups, self.clock())) or self.groups
+        return before != [group.lane_table.order() for group in self.groups]
+
+    def by_priority(self) -> list[tuple[GroupRow, str]]:
+        lanes = [(group, *lane) for group in self.groups for lane in group.lane_table.order()]
+        lanes.sort(key=lambda lane: lane[1], reverse=True)
+        return [(group, group.queues[queue]) for group, _, queue in lanes]
+
+    def wait(self, worker: WorkerRow, most: int, seconds: int) -> list[Message]:
         """Wait in the queue where work usually arrives, or in another if it was just left to others."""
-        places = [(self.groups[0], lane) for lane in (NORMAL_LANE, *range(len(LANES)))]
-        free = [place for place in places if place[0].queues[place[1]] not in self.bounced_from]
-        return self._receive(*(free or places)[0], most, wait=seconds)
+        first = self.groups[0]
+        places = [(first, first.queues[first.lane_table.usual_queue]), *self.by_priority()]
+        free = [(group, queue) for group, queue in places if queue not in self.bounced_from]
+        return self._receive(worker, *(free or places)[0], most, wait=seconds) or []
+
+    def receive_and_lease(self, worker: WorkerRow, group: GroupRow, queue: str, most: int) -> list[Lease]:
+        messages = self._receive(worker, group, queue, most, wait=0)
+        return self.lease(worker, messages, most) if messages else []
 
     def lease(self, worker: WorkerRow, messages: list[Message], most: int) -> list[Lease]:
         session, bounced = WorkerSession.of(worker), list[Message]()
@@ -100,28 +221,31 @@ class _Lanes:
             return lease_behind(self.mill, session, bounced, most=most, hide=hide, clock=self.clock)
         finally:
             self.bounced_from |= {message.queue for message in bounced}
-            if bounced:
-                self.mill.queues.hide((message, 0) for message in bounced)
+            _release(self.mill, bounced)
 
-    def _receive(self, group: GroupRow, lane: int, most: int, *, wait: int) -> list[Message]:
-        return self.mill.queues.receive(group.queues[lane], most=most, wait=wait, hide=group.lease_seconds)
+    def _receive(
+        self, worker: WorkerRow, group: GroupRow, queue: str, most: int, *, wait: int
+    ) -> list[Message] | None:
+        """Receive messages; None if lanes were added meanwhile, because a higher one may have tasks."""
+        messages = self.mill.queues.receive(queue, most=most, wait=wait, hide=group.lease_seconds)
+        if messages and self._update_groups(worker):
+            self.mill.queues.hide((message, 0) for message in messages)
+            return None
+        return messages
 
 
 def _active_groups(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
     rows = group_rows(mill, worker.groups, now)
     if not rows:
         raise GroupNotFound(f"none of the worker groups {', '.join(worker.groups)} exists")
-    groups = [row for row in rows.values() if not row.suspended]
+    groups = _active(rows)
     if not groups:
         raise WorkerSuspended(f"worker {worker.name!r} takes no tasks: {suspension_reasons(rows)}")
     return groups
 
 
-def _record(mill: Mill, worker: WorkerRow, leases: list[Lease], now: int) -> list[Lease]:
-    if leases:
-        tally = Tally(checkout=len(leases))
-        record_totals(mill, worker.id, tally, now, taken=[task.task_id for task in leases])
-    return leases
+def _active(rows: Mapping[str, GroupRow]) -> list[GroupRow]:
+    return [row for row in rows.values() if not row.suspended]
 
 
 def _stale(worker: WorkerRow) -> StaleSession:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,9 @@ from shardmill.engine.errors import (
     GroupNotFound,
     StaleSession,
     WorkerAlive,
-    WorkerNotFound,
 )
+from shardmill.engine.groups import lanes
+from shardmill.engine.groups.groups import binding_times
 from shardmill.engine.groups.matching import group_rows
 from shardmill.engine.groups.totals import suspend_after_failures
 from shardmill.engine.mill import Mill
@@ -25,6 +26,7 @@ from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tasks import completion
 from shardmill.engine.tasks.interruption import end_overdue
 from shardmill.engine.tasks.unmatched import send_unmatched
+from shardmill.engine.workers.ownership import check_registration, unknown_worker
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
@@ -74,7 +76,22 @@ def worker_id(name: str) -> str:
     return base64.b32encode(hashlib.sha256(name.encode()).digest())[:8].decode().lower()
 
 
-def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
+def register(
+    mill: Mill,
+    registration: Registration,
+    now: int,
+    *,
+    source_ip: str = "",
+    actor: Actor | None = None,
+    profile: Mapping[str, Any] | None = None,
+) -> WorkerRow:
+    """Register a worker; `source_ip`: where its request came from. `actor`: None if it uses AWS directly.
+
+    `profile`: what a client of the AWE protocol says of itself.
+    """
+    known = mill.workers.get(worker_id(registration.name))
+    if actor:
+        check_registration(known, registration.groups, actor)
     rows = group_rows(mill, registration.groups, now)
     missing = set(registration.groups) - set(rows)
     if missing:
@@ -84,17 +101,24 @@ def register(mill: Mill, registration: Registration, now: int) -> WorkerRow:
     served = [row.name for row in rows.values() if row.kind == "lambda"]
     if served:
         raise GroupFixed(f"group {served[0]!r} is served by Lambda; register the worker with another group")
+    bound = binding_times(registration.groups, known.bound if known else {}, now)
     row = WorkerRow(
         id=worker_id(registration.name),
         name=registration.name,
         session=0,
         registration=registration.model_dump(mode="json", exclude_none=True),
-        groups=list(dict.fromkeys(registration.groups)),
+        groups=list(bound),
+        bound=bound,
+        source_ip=source_ip,
+        profile=profile or {},
+        owner=actor.name if actor else "",
+        owner_token=actor.token_id if actor else "",
     )
     try:
         worker = mill.workers.register(row, now=now)
     except NameTaken as error:
         raise Conflict(f"worker {registration.name!r}: {error.__doc__}") from error
+    mill.worker_owners.discard(worker.id)
     _announce(mill, worker, now)
     return worker
 
@@ -114,12 +138,8 @@ def heartbeat_seconds(mill: Mill, worker: WorkerRow, now: int) -> int:
 def read(mill: Mill, worker_id: str) -> WorkerRow:
     worker = mill.workers.get(worker_id)
     if not worker:
-        raise _unknown(worker_id)
+        raise unknown_worker(worker_id)
     return worker
-
-
-def _unknown(worker_id: str) -> WorkerNotFound:
-    return WorkerNotFound(f"there is no worker {worker_id!r}; register with POST /v1/workers")
 
 
 def suspend(mill: Mill, worker_id: str, actor: Actor, reason: str) -> WorkerRow:
@@ -143,7 +163,7 @@ def resume(mill: Mill, worker_id: str, now: int) -> WorkerRow:
 def _change(mill: Mill, worker_id: str, **changes: object) -> WorkerRow:
     worker = mill.workers.change(worker_id, **changes)
     if not worker:
-        raise _unknown(worker_id)
+        raise unknown_worker(worker_id)
     mill.forget_workers(worker.groups)
     return worker
 
@@ -178,6 +198,7 @@ def heartbeat(
     offline: bool,
     now: int,
     tally: Tally | None = None,
+    source_ip: str = "",
 ) -> Heartbeat:
     """Record a heartbeat and the tasks that a worker holds. Returns the tasks to drop and to follow."""
     claims = list(_claimed_tasks(mill, held))
@@ -192,10 +213,12 @@ def heartbeat(
         worker_id,
         session,
         work=[claim.task.task_id for claim in claims if claim.held_by(worker_id)],
+        running=[claim.task.task_id for claim in claims if not claim.task.waiting],
         progress=_progress(claim.task for claim in claims if claim.held_by(worker_id)),
         tally=tally or Tally(),
         now=now,
         offline=offline,
+        source_ip=source_ip,
     )
     if not worker:
         known = read(mill, worker_id)
@@ -205,6 +228,7 @@ def heartbeat(
         )
     if offline and not held:
         mill.workers.leave_groups(worker)
+    lanes.remove_unused(mill, worker.groups, now)
     drop = [task.task_id for task in held if not parse_task_id(task.task_id)]
     drop += _to_drop(mill, worker, claims, steps)
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []

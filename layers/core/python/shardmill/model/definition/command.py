@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, computed_field, model_validator
 
 from shardmill.model.base import Model, Variables
-from shardmill.model.secret import MASK
+from shardmill.model.secrets.secret import MASK
 
 
 class Environ(Model):

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.content_fields import image_fault
 from shardmill.model.definition.field_types import type_of
-from shardmill.model.definition.fields import pack_count
+from shardmill.model.definition.file_arguments import file_names, unknown_names
 from shardmill.model.definition.graph import cycles
 from shardmill.model.definition.references import BEFORE_TASKS, FILES, templates
 from shardmill.model.definition.step_types import content_faults
+from shardmill.model.definition.task_count import pack_count
 from shardmill.model.fault import Path, did_you_mean
 from shardmill.model.files import has_wildcard
-from shardmill.model.secret import MASK
+from shardmill.model.secrets.secret import MASK
 from shardmill.model.templates import render
 
 Found = tuple[Path, str, str]
 
 _NO_TASK_YET = ("shard.", "pack.", "task.", "item")
 _PRIVATE = ("command", "environ", "private")
+_WAITS_FOR = ("dependentSteps", "doneSteps")
 _SOURCES = ("url", "s3", "origin")
 _PRIVATE_TEMPLATE = "a {{ }} contains an unknown name; use a parameter for literal braces"
 _MAX_STEP_HINTS = 20
@@ -37,6 +40,7 @@ def step_faults(
     yield from _template_faults(step, job_params, upstream)
     yield from _private_faults(step)
     yield from _file_faults(step)
+    yield from _argument_faults(step)
 
 
 def _type_faults(step: dict[str, Any]) -> Iterator[Found]:
@@ -75,10 +79,11 @@ def _shard_faults(step: dict[str, Any]) -> Iterator[Found]:
     if step.get("stepType", "SHARD") != "PACK":
         if pack is not None:
             yield ("packConf",), "both-spellings", "is only for stepType PACK"
+        items = step.get("items")
+        yield from _start_faults(step, len(items) if isinstance(items, list) else step.get("sharding", 1))
         return
-    for name in ("sharding", "startShardId"):
-        if name in step:
-            yield (name,), "both-spellings", "is only for stepType SHARD"
+    if "sharding" in step:
+        yield ("sharding",), "both-spellings", "is only for stepType SHARD"
     if pack is None:
         yield ("packConf",), "missing-field", "is required for a step of stepType PACK"
         return
@@ -90,6 +95,17 @@ def _shard_faults(step: dict[str, Any]) -> Iterator[Found]:
         yield ("packConf", "end"), "out-of-range", f"must not be less than start ({start})"
     elif (tasks := pack_count(size, start, end)) > MAX_SHARDS:
         yield ("packConf",), "out-of-range", f"results in {tasks} tasks; a step can have at most {MAX_SHARDS}"
+    else:
+        yield from _start_faults(step, tasks)
+
+
+def _start_faults(step: dict[str, Any], shards: object) -> Iterator[Found]:
+    first = step.get("startShardId", 0)
+    if step.get("partition") is not None or isinstance(step.get("items"), str):
+        return  # the number of tasks is not known yet
+    if type(first) is int and type(shards) is int and 0 < shards <= first:
+        text = f"leaves out all tasks: their indexes are 0 to {shards - 1}"
+        yield ("startShardId",), "no-tasks", text
 
 
 def _template_faults(
@@ -170,6 +186,29 @@ def _file_faults(step: dict[str, Any]) -> Iterator[Found]:
         yield ("partition", "input"), "unknown-input", "must be the name of one of the step's inputs"
 
 
+def _argument_faults(step: dict[str, Any]) -> Iterator[Found]:
+    """References `@name` in the arguments of a command to files that the step does not have."""
+    command = step.get("command")
+    if not isinstance(command, dict):
+        return
+    for path, text in templates({"command": command}):
+        if path[1] in ("args", "argsArray") and "@" in text:
+            arguments = text if path[1] == "args" else [text]
+            for code, message in _reference_faults(step, arguments):
+                yield path, code, message
+
+
+def _reference_faults(step: dict[str, Any], arguments: str | list[str]) -> Iterator[tuple[str, str]]:
+    readable, outputs = file_names(step, ("inputs", "predata")), file_names(step, ("outputs",))
+    unknown = dict.fromkeys(unknown_names(arguments, [*readable, *outputs]))
+    for name in islice(unknown, _MAX_NAMED):
+        hint = did_you_mean(name, [*readable, *outputs]) or "; write @@ for a plain @"
+        yield "unknown-file", f"@{name[:64]} is not a file of this step{hint}"
+    written = (name for name in unknown_names(arguments, readable) if has_wildcard(name))
+    for name in islice(dict.fromkeys(name for name in written if name not in unknown), _MAX_NAMED):
+        yield "bad-value", f"@{name[:64]} is a pattern of outputs, which do not exist yet; name one file"
+
+
 def _name_faults(path: Path, file: dict[str, Any]) -> Iterator[Found]:
     name, origin, url = file.get("name"), file.get("origin"), file.get("url")
     if path[0] == "outputs":
@@ -205,7 +244,7 @@ def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:
             hint = did_you_mean(name, number) if hints > 0 else ""
             hints -= 1
             yield path, "unknown-step", f"there is no step {name[:64]!r}{hint}"
-        elif number[name] == at and path[2] != "dependentSteps":
+        elif number[name] == at and path[2] not in _WAITS_FOR:
             yield path, "unknown-step", "a step cannot be the origin of its own input"
         else:
             waits_for[at].append(number[name])
@@ -214,7 +253,8 @@ def graph_faults(steps: Sequence[dict[str, Any]]) -> Iterator[Found]:
     for cycle in cycles(waits_for):
         named = [steps[at]["stepName"] for at in cycle]
         message = f"steps wait for each other: {_cycle(named)}"
-        yield ("steps", cycle[0], "dependentSteps"), "cyclic-steps", message
+        field = next((each for each in _WAITS_FOR if steps[cycle[0]].get(each)), _WAITS_FOR[0])
+        yield ("steps", cycle[0], field), "cyclic-steps", message
 
 
 def upstream_of(steps: Sequence[dict[str, Any]], at: int) -> set[str]:
@@ -236,10 +276,11 @@ def upstream_of(steps: Sequence[dict[str, Any]], at: int) -> set[str]:
 def _named_steps(steps: Sequence[dict[str, Any]]) -> Iterator[tuple[int, Path, str]]:
     """Each reference from a step to another: the index of the step, the path, and the name."""
     for at, step in enumerate(steps):
-        named = step.get("dependentSteps")
-        for place, name in enumerate(named if isinstance(named, list) else ()):
-            if isinstance(name, str):
-                yield at, ("steps", at, "dependentSteps", place), name
+        for field in _WAITS_FOR:
+            named = step.get(field)
+            for place, name in enumerate(named if isinstance(named, list) else ()):
+                if isinstance(name, str):
+                    yield at, ("steps", at, field, place), name
         for path, each in _files(step):
             if path[0] != "outputs" and isinstance(each.get("origin"), str):
                 yield at, ("steps", at, *path, "origin"), each["origin"]

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
+from shardmill.model.base import Whole
 from shardmill.model.blocks import MAX_SHARDS
-
-MAX_ITEMS = 10_000
+from shardmill.model.definition.task_count import MAX_ITEMS
 
 # Seed 001 identifies step types by numbers.
 NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}
@@ -62,6 +62,21 @@ def _sharding(value: Any) -> int | str:
     )
 
 
+def _pack_number(value: Any) -> int | str:
+    if isinstance(value, str) or (type(value) is int and abs(value) < 2**53):
+        return value
+    raise PydanticCustomError(
+        "out-of-range" if type(value) is int else "bad-type",
+        "must be an integer of at most 53 bits, or a {{{{ }}}} expression that yields one",
+    )
+
+
+def _pack_size(value: Any) -> int | str:
+    if type(value) is int and value < 1:
+        raise PydanticCustomError("out-of-range", "must be at least 1")
+    return _pack_number(value)
+
+
 def _items(value: Any) -> list[Any] | str:
     if isinstance(value, str):
         return value
@@ -89,6 +104,11 @@ Tolerance = Annotated[
 NumberOfShards = Annotated[
     int | str,
     PlainValidator(_sharding, json_schema_input_type=Annotated[int, Field(ge=1, le=MAX_SHARDS)] | Expression),
+]
+PackNumber = Annotated[int | str, PlainValidator(_pack_number, json_schema_input_type=Whole | Expression)]
+PackSize = Annotated[
+    int | str,
+    PlainValidator(_pack_size, json_schema_input_type=Annotated[Whole, Field(ge=1)] | Expression),
 ]
 Items = Annotated[
     list[Any] | str,

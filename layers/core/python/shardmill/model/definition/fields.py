@@ -10,13 +10,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.model.base import Answer, Limit, Model, Name, Params, Retries, Seconds, Time, User, Whole
+from shardmill.model.base import Limit, Model, Name, Params, Retries, Seconds, User, Whole
 from shardmill.model.blocks import MAX_SHARDS
 from shardmill.model.definition.command import Command
 from shardmill.model.definition.field_types import (
     Content,
     Items,
     NumberOfShards,
+    PackNumber,
+    PackSize,
     StepType,
     Strategy,
     Tolerance,
@@ -51,6 +53,9 @@ class Window(Model):
     unit: Literal["minute", "hour", "day", "week", "month", "year"] = "day"
     from_: int = Field(default=0, alias="from", ge=-10_000, le=10_000)
     to: int = Field(default=0, ge=-10_000, le=10_000)
+    week_start: Literal["monday", "sunday"] | None = Field(
+        default=None, description="the first day of the week, for the unit week; monday unless given"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -63,6 +68,8 @@ class Window(Model):
     def _in_order(self) -> Self:
         if self.from_ > self.to:
             raise PydanticCustomError("bad-value", "from must not be after to")
+        if self.week_start and self.unit != "week":
+            raise PydanticCustomError("bad-value", "weekStart requires unit: week")
         return self
 
 
@@ -77,9 +84,9 @@ class Dependency(Model):
 class PackConf(Model):
     """Divides the inclusive range `start` to `end` into packs of `size`; the last may be smaller."""
 
-    size: Annotated[Whole, Field(ge=1)]
-    start: Whole
-    end: Whole
+    size: PackSize
+    start: PackNumber
+    end: PackNumber
 
 
 class StepDefine(Model):
@@ -97,11 +104,19 @@ class StepDefine(Model):
     run_if_skipped: bool = Field(
         default=False, description="run even if an upstream step was skipped by its `when`"
     )
-    start_shard_id: Annotated[Whole, Field(ge=0)] = 0
+    start_shard_id: Annotated[Whole, Field(ge=0)] = Field(
+        default=0, description="tasks with a lower index are left out; they count in shard.total"
+    )
     pack_conf: PackConf | None = None
     dependent_steps: list[Name] = Field(default_factory=list)
+    done_steps: list[Name] = Field(
+        default_factory=list, description="steps that must have ended, whatever their outcome"
+    )
     phase: int = Field(default=0, ge=0, le=1_000_000)
     can_fail: bool = False
+    ignorable: bool | None = Field(
+        default=None, description="false: a request that sets `ignore` for this step is rejected"
+    )
     fail_fast: bool = False
     tolerated_failures: Tolerance = 0
     max_task_count: int | None = Field(default=None, ge=1, le=MAX_SHARDS)
@@ -143,6 +158,9 @@ class JobDefine(Model):
     timeout_seconds: Limit | None = None
     on_failure: Literal["fail", "suspend"] = "fail"
     concurrency: int | None = Field(default=None, ge=1, le=5_000)
+    unique_alive_instance: bool = Field(
+        default=False, description="a request is rejected while another job of this definition has not ended"
+    )
     dependencies: list[Dependency] = Field(default_factory=list, max_length=MAX_DEPENDENCIES)
     expired_seconds: Limit = 86_400
     retention_days: int | None = Field(default=None, ge=1, le=36_600)
@@ -155,94 +173,12 @@ class JobDefine(Model):
     steps: list[StepDefine] = Field(min_length=1, max_length=MAX_STEPS)
 
 
-class SavedDefine(JobDefine, Answer):
-    """A saved JobDefine with its version, times and users."""
-
-    version: int
-    create_time: Time
-    update_time: Time
-    submit_user: str
-    update_user: str
-    suspended: str | None = Field(
-        default=None, description="who suspended it and why; no new jobs start meanwhile"
-    )
-
-
-class ListedDefine(Answer):
-    """A saved JobDefine in a list, without its document."""
-
-    job_name: str
-    version: int
-    description: str | None = None
-    app_name: str | None = None
-    step_count: int
-    create_time: Time
-    update_time: Time
-    submit_user: str
-    update_user: str
-    suspended: str | None = Field(
-        default=None, description="who suspended it and why; no new jobs start meanwhile"
-    )
-
-
-class JobNode(Answer):
-    job_name: str
-    defined: bool = Field(default=True, description="false for a parent that has not been saved yet")
-    schedules: list[str] = Field(default_factory=list)
-
-
-class JobEdge(Answer):
-    """`child` waits for `parent`."""
-
-    parent: str
-    child: str
-
-
-class JobGraph(Answer):
-    """All definitions, and the dependencies between them."""
-
-    nodes: list[JobNode]
-    edges: list[JobEdge]
-
-
-def total(step: StepDefine) -> int | None:
-    """The number of a step's tasks; None if it is known only when the upstream steps have ended."""
-    if step.step_type == "PACK":
-        pack = _pack_conf(step)
-        return pack_count(pack.size, pack.start, pack.end)
-    if step.items is not None:
-        return len(step.items) if isinstance(step.items, list) else None
-    if step.partition or isinstance(step.sharding, str):
-        return None
-    return step.sharding
-
-
-def is_sharded(step: StepDefine) -> bool:
-    """Whether the output of a step is a list with one element for each task."""
-    return step.step_type == "PACK" or total(step) != 1 or step.items is not None
-
-
 def upstream_of(step: StepDefine) -> list[str]:
     """The steps that a step waits for: those it names, and the origins of its files."""
+    return list(dict.fromkeys([*needed_by(step), *step.done_steps]))
+
+
+def needed_by(step: StepDefine) -> list[str]:
+    """The steps that must succeed before a step: those it names, and the origins of its files."""
     origins = [file.origin for file in (*step.inputs, *step.predata) if file.origin]
-    return list(dict.fromkeys([*step.dependent_steps, *origins]))
-
-
-def pack_count(size: int, start: int, end: int) -> int:
-    return -((start - end - 1) // size)
-
-
-def pack_of(step: StepDefine, rank: int) -> tuple[int, int]:
-    """The inclusive range of the task `rank` of a PACK step."""
-    pack = _pack_conf(step)
-    count = pack_count(pack.size, pack.start, pack.end)
-    if not 0 <= rank < count:
-        raise ValueError(f"step {step.step_name!r} has {count} tasks; there is no rank {rank}")
-    first = pack.start + rank * pack.size
-    return first, min(first + pack.size - 1, pack.end)
-
-
-def _pack_conf(step: StepDefine) -> PackConf:
-    if step.step_type != "PACK" or step.pack_conf is None:
-        raise ValueError(f"step {step.step_name!r} has no packConf")
-    return step.pack_conf
+    return [*step.dependent_steps, *origins]

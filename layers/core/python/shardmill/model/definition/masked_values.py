@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from shardmill.model.secret import MASK
+from shardmill.model.secrets.secret import MASK
 
 _NOT_PART_OF_THE_PROGRAM = ("environ", "description", "hasPrivateEnv")
 

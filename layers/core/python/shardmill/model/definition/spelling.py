@@ -1,61 +1,52 @@
-"""Converts the accepted spellings of a definition to the canonical one.
-
-Only faults of the spelling itself are found here. The original path of every value that moves is recorded, so
-that faults found later point into the document as it was sent.
-"""
+"""Converts the accepted spellings of a definition to the canonical one; finds only faults of the spelling."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel
 
 from shardmill.model.base import Model
-from shardmill.model.definition.fields import JobDefine, SavedDefine, StepDefine
-from shardmill.model.fault import MAX_HINTS, Fault, Path, did_you_mean, fault
+from shardmill.model.definition.answers import SavedDefine
+from shardmill.model.definition.canonical import Canonical, given
+from shardmill.model.definition.fields import JobDefine, StepDefine
+from shardmill.model.fault import Path
 
 MAIN_STEP = "main"
 SHARD_CONF = {"shard": "sharding", "startShardId": "startShardId", "maxTaskCount": "maxTaskCount"}
+PACK_CONF = {"startPackId": "startShardId", "maxTaskCount": "maxTaskCount"}
+"""The fields of packConf that are fields of the step in the canonical spelling."""
+_DEPENDENCY = {"steps": "dependentSteps", "doneSteps": "doneSteps", "phase": "phase"}
+_NOT_SIMPLE = ("sharding", "startShardId", "packConf", "items", "partition")
 _SHARD_DEFAULTS = {"sharding": 1, "startShardId": 0}
 _MAIN_FIELDS = ("type", "content")
 
 OTHER_SPELLINGS: dict[type[BaseModel], tuple[str, ...]] = {
-    JobDefine: ("workerGroup", *_MAIN_FIELDS),
-    StepDefine: ("workerGroup", "dependentStep", "dependency", "shardConf"),
+    JobDefine: ("workerGroup", "duration", *_MAIN_FIELDS),
+    StepDefine: ("name", "workerGroup", "dependentStep", "dependency", "shardConf", "startPackId", "traits"),
 }
 
 
-def _fields(model: type[Model]) -> frozenset[str]:
+def fields_in(model: type[Model]) -> frozenset[str]:
+    """The names of a model's fields in documents."""
     return frozenset(info.alias or name for name, info in model.model_fields.items())
 
 
-_JOB_FIELDS = _fields(JobDefine)
-_STEP_FIELDS = _fields(StepDefine)
+_JOB_FIELDS = fields_in(JobDefine)
+_STEP_FIELDS = fields_in(StepDefine)
 # Ignored, so that an answer can be edited and sent back.
-ADDED_BY_ANSWERS = _fields(SavedDefine) - _JOB_FIELDS
-
-
-@dataclass
-class Canonical:
-    """A document in canonical spelling, the original paths of its values, and the faults of its spelling."""
-
-    document: dict[str, Any] = field(default_factory=dict)
-    origins: dict[Path, Path] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+ADDED_BY_ANSWERS = fields_in(SavedDefine) - _JOB_FIELDS
 
 
 def canonical(sent: dict[str, Any], path_name: str | None) -> Canonical:
     result = Canonical()
-    job = _given(sent, _JOB_FIELDS.union(OTHER_SPELLINGS[JobDefine]))
+    job = given(sent, _JOB_FIELDS.union(OTHER_SPELLINGS[JobDefine]))
     for name in ADDED_BY_ANSWERS:
         job.pop(name, None)
     if path_name is not None and job.setdefault("jobName", path_name) != path_name:
-        result.faults.append(
-            fault(("jobName",), "name-mismatch", f"differs from the name in the URL, {path_name!r}")
-        )
-    _one_to_list(result, job, (), "workerGroup", "workerGroups")
+        result.fault(("jobName",), "name-mismatch", f"differs from the name in the URL, {path_name!r}")
+    result.one_to_list(job, (), "workerGroup", "workerGroups")
+    duration_to_deadline(result, job)
     _main_step(result, job)
     if isinstance(job.get("dependencies"), list):
         job["dependencies"] = [
@@ -67,88 +58,91 @@ def canonical(sent: dict[str, Any], path_name: str | None) -> Canonical:
     return result
 
 
-def _given(sent: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Drop known fields that are null."""
-    known = frozenset(known)
-    return {name: value for name, value in sent.items() if value is not None or name not in known}
+def duration_to_deadline(result: Canonical, job: dict[str, Any]) -> None:
+    """Convert `duration`, which is in milliseconds, to `deadlineSeconds`."""
+    if "duration" not in job:
+        return
+    duration = job.pop("duration")
+    if type(duration) is not int or duration < 1:
+        result.fault(("duration",), "bad-value", "must be a positive number of milliseconds")
+    else:
+        result.move(job, (), ("duration",), "deadlineSeconds", -(-duration // 1000))
 
 
 def _main_step(result: Canonical, job: dict[str, Any]) -> None:
     """Convert a job with type and content but no steps (seed 001) to one step."""
-    given = {name: job.pop(name) for name in _MAIN_FIELDS if name in job}
-    if not given:
+    main = {name: job.pop(name) for name in _MAIN_FIELDS if name in job}
+    if not main:
         return
     if "steps" in job:
-        for name in given:
-            result.faults.append(
-                fault(
-                    (name,),
-                    "both-spellings",
-                    f"{name!r} is only for a job without steps; move it into a step",
-                )
-            )
+        for name in main:
+            text = f"{name!r} is only for a job without steps; move it into a step"
+            result.fault((name,), "both-spellings", text)
         return
-    job["steps"] = [{"stepName": MAIN_STEP, **given}]
+    job["steps"] = [{"stepName": MAIN_STEP, **main}]
     result.origins[("steps", 0)] = ()
 
 
 def _step(result: Canonical, sent: Any, path: Path) -> Any:
     if not isinstance(sent, dict):
         return sent
-    step = _given(sent, _STEP_FIELDS.union(OTHER_SPELLINGS[StepDefine]))
-    _one_to_list(result, step, path, "workerGroup", "workerGroups")
-    _one_to_list(result, step, path, "dependentStep", "dependentSteps")
-    _spread(result, step, path, "dependency", {"steps": "dependentSteps"})
-    _spread(result, step, path, "shardConf", SHARD_CONF)
-    pack = step.get("packConf")
-    if isinstance(pack, dict):
+    step = given(sent, _STEP_FIELDS.union(OTHER_SPELLINGS[StepDefine]))
+    settings(result, step, path)
+    result.traits(step, path)
+    _dependencies(result, step, path)
+    if isinstance(step.get("packConf"), dict):
         step.setdefault("stepType", "PACK")
-        if "maxTaskCount" in pack:
-            step["packConf"] = {name: value for name, value in pack.items() if name != "maxTaskCount"}
-            _move(result, step, path, ("packConf", "maxTaskCount"), "maxTaskCount", pack["maxTaskCount"])
+    if step.get("stepType") == "SIMPLE":
+        _simple(result, step, path)
     if step.get("stepType") == "SHARD":
         del step["stepType"]  # the default
     if "stepType" in step or "items" in step:
-        for name, default in _SHARD_DEFAULTS.items():
-            if type(step.get(name)) is int and step[name] == default:
-                del step[name]  # answers show it also where another value would be a contradiction
+        _drop_defaults(step)
     return step
 
 
-def _spread(result: Canonical, target: dict[str, Any], path: Path, conf: str, moves: dict[str, str]) -> None:
-    """Move the fields of the object `conf` into `target`."""
-    if conf not in target:
-        return
-    values = target.pop(conf)
-    if not isinstance(values, dict):
-        result.faults.append(fault((*path, conf), "bad-type", "must be an object"))
-        return
-    for name, value in values.items():
-        if name in moves:
-            _move(result, target, path, (conf, name), moves[name], value)
-        else:
-            hint = did_you_mean(name, moves) if len(result.faults) < MAX_HINTS else ""
-            result.faults.append(
-                fault((*path, conf, name), "unknown-field", f"unknown field {name[:64]!r}{hint}")
-            )
+def settings(result: Canonical, step: dict[str, Any], path: Path) -> None:
+    """Convert the fields that a step of a definition and a step of a request have in common."""
+    result.rename(step, path, "name", "stepName")
+    result.one_to_list(step, path, "workerGroup", "workerGroups")
+    result.spread(step, path, "shardConf", SHARD_CONF)
+    result.rename(step, path, "startPackId", "startShardId")
+    pack = step.get("packConf")
+    if isinstance(pack, dict):
+        step["packConf"] = {name: value for name, value in pack.items() if name not in PACK_CONF}
+        for name, new in PACK_CONF.items():
+            result.move(step, path, ("packConf", name), new, pack.get(name))
 
 
-def _one_to_list(result: Canonical, target: dict[str, Any], path: Path, one: str, many: str) -> None:
-    if one in target and _move(result, target, path, (one,), many, [target.pop(one)]):
-        result.origins[(*path, many, 0)] = (*path, one)
+def _dependencies(result: Canonical, step: dict[str, Any], path: Path) -> None:
+    """Combine the spellings of the steps that a step waits for."""
+    if "dependentStep" in step:
+        place: Path = ("dependentStep",)
+        result.extend(step, path, place, "dependentSteps", {place: step.pop("dependentStep")})
+    for name, value in result.fields_of(step, path, "dependency", _DEPENDENCY):
+        place = ("dependency", name)
+        if name == "phase":
+            result.move(step, path, place, name, value)
+        elif isinstance(value, list):
+            listed: dict[Path, Any] = {(*place, at): each for at, each in enumerate(value)}
+            result.extend(step, path, place, _DEPENDENCY[name], listed)
+        elif value is not None:
+            result.fault((*path, *place), "bad-type", "must be a list")
 
 
-def _move(result: Canonical, target: dict[str, Any], path: Path, old: Path, new: str, value: Any) -> bool:
-    if value is None:
-        return False
-    if new in target:
-        first = ".".join(map(str, result.origins.get((*path, new), (*path, new))[len(path) :]))
-        result.faults.append(
-            fault(
-                (*path, *old), "both-spellings", f"has the same meaning as {first!r}; give only one of them"
-            )
-        )
-        return False
-    target[new] = value
-    result.origins[(*path, new)] = (*path, *old)
-    return True
+def _simple(result: Canonical, step: dict[str, Any], path: Path) -> None:
+    """Convert stepType SIMPLE, which has one task."""
+    del step["stepType"]
+    _drop_defaults(step)
+    for name in _NOT_SIMPLE:
+        if name in step:
+            place = result.origins.get((*path, name), (*path, name))
+            result.fault(place, "both-spellings", "is not for stepType SIMPLE, which has one task")
+            del step[name]
+
+
+def _drop_defaults(step: dict[str, Any]) -> None:
+    """Drop what answers show also where another value would be a contradiction."""
+    for name, default in _SHARD_DEFAULTS.items():
+        if type(step.get(name)) is int and step[name] == default:
+            del step[name]

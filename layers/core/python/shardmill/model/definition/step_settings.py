@@ -7,15 +7,28 @@ function that starts cold, and closing a block or processing a report needs only
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class StepSettings:
+class PackSettings(NamedTuple):
+    """Numbers, or expressions that are evaluated when the step opens."""
+
+    size: int | str
+    start: int | str
+    end: int | str
+
+
+class StepSettings(NamedTuple):
     """Defaults are those of StepDefine, or of JobDefine for the settings that a step inherits."""
 
     type: str
+    when: str | None
+    step_type: str
+    sharding: int | str
+    items: list[Any] | str | None
+    pack_conf: PackSettings | None
+    partition: Mapping[str, Any] | None
+    params: Mapping[str, Any]
     start_shard_id: int
     max_task_count: int | None
     tolerated_failures: int | str
@@ -36,6 +49,13 @@ class StepSettings:
         get = spec.get
         return cls(
             type=get("type", "noop"),
+            when=get("when"),
+            step_type=get("stepType", "SHARD"),
+            sharding=get("sharding", 1),
+            items=get("items"),
+            pack_conf=PackSettings(**pack) if (pack := get("packConf")) else None,
+            partition=get("partition"),
+            params=get("params", {}),
             start_shard_id=get("startShardId", 0),
             max_task_count=get("maxTaskCount"),
             tolerated_failures=get("toleratedFailures", 0),

@@ -7,11 +7,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from shardmill.model.base import whole_numbers
+from shardmill.model.definition.canonical import Canonical
 from shardmill.model.definition.command import masked
 from shardmill.model.definition.consistency import graph_faults, step_faults, upstream_of
 from shardmill.model.definition.fields import MAX_STEPS, JobDefine
 from shardmill.model.definition.references import templates
-from shardmill.model.definition.spelling import OTHER_SPELLINGS, Canonical, canonical
+from shardmill.model.definition.spelling import OTHER_SPELLINGS, canonical
 from shardmill.model.fault import Fault, as_sent, fault, faults_of, in_order
 from shardmill.model.notify import masked_notices, notify_faults
 from shardmill.model.plain_json import plain_faults

@@ -1,13 +1,14 @@
 """Rendering of templates: strings with `{{ … }}` placeholders, each of which holds an expression.
 
-A name is one of `KNOWN`, `params.NAME`, `steps.NAME.output` or `item`. The last three are JSON values, whose
-parts are accessed by `.key`, `["key"]` and `[0]`; whether a part exists is known only when it is rendered.
+A name is one of `KNOWN`, `params.NAME`, `steps.NAME.output`, `steps.NAME.state`, `.counts` or `item`.
+Parameters, outputs and items are JSON values, whose parts are accessed by `.key`, `["key"]` and `[0]`;
+whether a part exists is known only when it is rendered.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from shardmill.model.templates.expression import Expression, Path, compact, is_true
@@ -29,6 +30,9 @@ KNOWN = frozenset(
         "task.id",
     }
 )
+
+COUNTED = ("SUCCESS", "FAILED", "KILLED", "WAITING")
+"""The states in `steps.NAME.counts`: those of the tasks of a step that has ended or was skipped."""
 
 # Literal text, the expression of the placeholder that follows it, and the fault of that placeholder.
 _Piece = tuple[str, Expression | None, str]
@@ -57,8 +61,22 @@ def check(
     return [problem for problem in dict.fromkeys(found) if problem]
 
 
-def render(text: str, context: Mapping[str, Any], quote: bool) -> str:
-    """Render a template; with `quote`, each value is quoted so that it stays one word of shell text."""
+def split_placeholders(text: str) -> list[str]:
+    """A template in parts: literal text at even positions, `{{ … }}` as written at odd ones."""
+    parts, at = [], 0
+    for placeholder in _PLACEHOLDER.finditer(text):
+        parts += [text[at : placeholder.start()], placeholder[0]]
+        at = placeholder.end()
+    return [*parts, text[at:]]
+
+
+def render(
+    text: str, context: Mapping[str, Any], quote: bool, escape: Callable[[str], str] | None = None
+) -> str:
+    """Render a template; with `quote`, each value is quoted so that it stays one word of shell text.
+
+    `escape`: applied to each value before it is quoted.
+    """
     if "{" not in text:
         return text
     shell = ShellText()
@@ -70,6 +88,7 @@ def render(text: str, context: Mapping[str, Any], quote: bool) -> str:
         if placeholder is None:
             break
         value = as_text(placeholder.value(context))
+        value = escape(value) if escape else value
         if quote:
             shell.feed(literal)
             try:
@@ -168,12 +187,22 @@ def _problem(
             if optional or any(each in known_params for each in path.heads()):
                 return ""
             return f"unknown parameter {name[:64]!r}: define it in params"
-        case "steps", str(name), "output", *_:
-            if name in steps:
-                return ""
-            return f"step {name[:64]!r} is not upstream of this one: add it to dependentSteps"
+        case ("steps", str(name), "output" | "state" | "counts" as value, *parts):
+            if name not in steps:
+                return f"step {name[:64]!r} is not upstream of this one: add it to dependentSteps"
+            return _part_problem(value, parts)
         case _:
             if (name := str(path)) in KNOWN:
                 return ""
             others = ", ".join(sorted(KNOWN))
-            return f"unknown name {name[:64]!r}: use params.NAME, steps.NAME.output, item, {others}"
+            of_steps = "steps.NAME.output, steps.NAME.state, steps.NAME.counts"
+            return f"unknown name {name[:64]!r}: use params.NAME, {of_steps}, item, {others}"
+
+
+def _part_problem(value: str, parts: Sequence[object]) -> str:
+    """The fault of an access to a part of a step's state or counts, which are known in advance."""
+    if value == "state" and parts:
+        return "the state of a step is a text such as SUCCESS and has no parts"
+    if value == "counts" and (len(parts) > 1 or (parts and parts[0] not in COUNTED)):
+        return f"counts has the numbers of tasks by state: {', '.join(COUNTED)}"
+    return ""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ LAST = datetime(9999, 12, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_MACROS = {
+MACROS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
     "@midnight": "0 0 * * *",
@@ -36,7 +37,7 @@ _Fault = tuple[str, str]
 
 def cron_fault(expression: str) -> _Fault | None:
     """The code and message of the first fault of a cron expression; None if it is valid."""
-    if expression in _MACROS:
+    if expression in MACROS:
         return None
     fault = next(_faults(expression), None)
     if fault:
@@ -76,13 +77,16 @@ class Cron(NamedTuple):
 def parse_cron(text: str) -> Cron:
     from croniter import croniter  # imported only where an expression is evaluated
 
-    minute, hour, day, month, weekday = _MACROS.get(text, text).split()
+    minute, hour, day, month, weekday = MACROS.get(text, text).split()
     days = [(day, weekday)] if "*" in (day, weekday) else [(day, "*"), ("*", weekday)]
     texts = (f"{minute} {hour} {each} {month} {of_week}" for each, of_week in days)
     return Cron(hour.startswith("*"), tuple(croniter(each, _EPOCH) for each in texts))
 
 
-class _Field(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CronField:
+    """A field of a cron expression: its name, its values and their names."""
+
     name: str
     low: int
     high: int
@@ -99,15 +103,12 @@ class _Field(NamedTuple):
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_DAY_OF_MONTH = _Field("day of month", 1, 31)
-_DAY_OF_WEEK = _Field("day of week", 0, 6, _WEEKDAYS, spare=1)
-_FIELDS = (
-    _Field("minute", 0, 59),
-    _Field("hour", 0, 23),
-    _DAY_OF_MONTH,
-    _Field("month", 1, 12, _MONTHS),
-    _DAY_OF_WEEK,
-)
+MINUTE = CronField("minute", 0, 59)
+HOUR = CronField("hour", 0, 23)
+DAY_OF_MONTH = CronField("day of month", 1, 31)
+MONTH = CronField("month", 1, 12, _MONTHS)
+DAY_OF_WEEK = CronField("day of week", 0, 6, _WEEKDAYS, spare=1)
+_FIELDS = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
 _UNEXPECTED = re.compile(r"[^0-9A-Za-z*/,#?() \t-]")
 _RANDOM = re.compile(r"(?:^|[ \t,])[hr](?:[ \t,(/]|$)")
 _ITEM = re.compile(r"(\*|\d{1,4}|[a-z]{3})(?:-(\d{1,4}|[a-z]{3}))?(?:/(\d{1,4}))?")
@@ -125,16 +126,19 @@ def _ambiguous(form: str, instead: str) -> _Fault:
 def _faults(expression: str) -> Iterator[_Fault]:
     text = expression.lower()
     if text.startswith("@"):
-        yield _bad(f"is not a known macro; use one of {', '.join(_MACROS)}")
+        yield _bad(f"is not a known macro; use one of {', '.join(MACROS)}")
     if _UNEXPECTED.search(expression):
         yield _bad("contains a character that is not allowed in a cron expression")
     if "?" in text:
-        yield _bad("must not contain ?: write *")
+        yield _bad("must not contain ?: write *, or name the dialect: cron(…) or quartz(…)")
     if _RANDOM.search(text):
         yield _bad("must not contain H or R, which stand for random times: write a fixed time")
     fields = text.split()
     if len(fields) in (6, 7):
-        yield _bad(f"must have 5 fields, not {len(fields)}: seconds and years are not supported")
+        yield _bad(
+            f"must have 5 fields, not {len(fields)}: write cron(…) around EventBridge's six fields, "
+            "quartz(…) around Quartz's"
+        )
     elif len(fields) != 5:
         yield _bad("must be a cron expression of 5 fields, or a macro such as @daily")
     for field, value in zip(_FIELDS, fields, strict=True):
@@ -142,13 +146,13 @@ def _faults(expression: str) -> Iterator[_Fault]:
     yield from _day_faults(fields[2], fields[4])
 
 
-def _field_faults(field: _Field, items: list[str]) -> Iterator[_Fault]:
-    nth = [item for item in items if field is _DAY_OF_WEEK and _NTH.fullmatch(item)]
+def _field_faults(field: CronField, items: list[str]) -> Iterator[_Fault]:
+    nth = [item for item in items if field is DAY_OF_WEEK and _NTH.fullmatch(item)]
     for item in items:
         match = _ITEM.fullmatch(item)
         if match:
             yield from _item_faults(field, item, *match.groups())
-        elif item not in nth and not (item == "l" and field is _DAY_OF_MONTH):
+        elif item not in nth and not (item == "l" and field is DAY_OF_MONTH):
             yield _bad(f"{field.name}: {item[:20]!r} is not valid")
     if nth and len(nth) < len(items):
         yield _bad(f"{field.name}: {nth[0]} cannot be combined with plain days in a list")
@@ -156,7 +160,9 @@ def _field_faults(field: _Field, items: list[str]) -> Iterator[_Fault]:
         yield _ambiguous(f"{field.name}: * in a list", "* alone, or the list without it")
 
 
-def _item_faults(field: _Field, item: str, begin: str, end: str | None, step: str | None) -> Iterator[_Fault]:
+def _item_faults(
+    field: CronField, item: str, begin: str, end: str | None, step: str | None
+) -> Iterator[_Fault]:
     first, last = (
         (field.low, field.high) if begin == "*" else (field.number(begin), field.number(end or begin))
     )
@@ -185,7 +191,7 @@ def _item_faults(field: _Field, item: str, begin: str, end: str | None, step: st
 def _day_faults(day: str, weekday: str) -> Iterator[_Fault]:
     if "*" in (day, weekday):
         return
-    for field, value in ((_DAY_OF_MONTH, day), (_DAY_OF_WEEK, weekday)):
+    for field, value in ((DAY_OF_MONTH, day), (DAY_OF_WEEK, weekday)):
         for item in value.split(","):
             if item.startswith("*"):
                 # Some implementations require both days to match as soon as one of them contains a *.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
-from shardmill.model.base import from_ms, to_ms
+from shardmill.model.timestamps import from_ms, to_ms
 
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d\Z", re.ASCII)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
+_UNITS = ("minute", "hour", "day", "week", "month", "year")
 _ELAPSED = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
@@ -19,20 +21,39 @@ class CalendarWindow(Protocol):
     def from_(self) -> int: ...
     @property
     def to(self) -> int: ...
+    @property
+    def week_start(self) -> str | None: ...
+
+
+W = TypeVar("W", bound=CalendarWindow)
 
 
 def bounds(window: CalendarWindow, moment: datetime, timezone: str) -> tuple[datetime, datetime]:
     """The first instant of a dataTime's window, and the first instant after it.
 
-    Days, weeks (which begin on Monday), months and years follow the zone's calendar; minutes and hours follow
-    elapsed time.
+    Days, weeks (from Monday, or from Sunday with `week_start`), months and years follow the zone's calendar;
+    minutes and hours follow elapsed time.
     """
     zone = ZoneInfo(timezone)
-    return _unit(window.unit, moment, zone, window.from_), _unit(window.unit, moment, zone, window.to + 1)
+    return _begin(window, moment, zone, window.from_), _begin(window, moment, zone, window.to + 1)
 
 
-def _unit(unit: str, moment: datetime, zone: ZoneInfo, away: int) -> datetime:
+def narrowest(windows: Sequence[W]) -> W:
+    """The window with the smallest unit; of several, the first."""
+    return min(windows, key=lambda window: _UNITS.index(window.unit))
+
+
+def unit_at(
+    window: CalendarWindow, moment: datetime, timezone: str, away: int = 0
+) -> tuple[datetime, datetime]:
+    """The unit of a window that is `away` units from a moment: its first instant, and the first after it."""
+    zone = ZoneInfo(timezone)
+    return _begin(window, moment, zone, away), _begin(window, moment, zone, away + 1)
+
+
+def _begin(window: CalendarWindow, moment: datetime, zone: ZoneInfo, away: int) -> datetime:
     """The beginning of the unit that is `away` units from the one that contains the moment."""
+    unit = window.unit
     try:
         local = moment.astimezone(zone)
         if unit in _ELAPSED:
@@ -42,7 +63,8 @@ def _unit(unit: str, moment: datetime, zone: ZoneInfo, away: int) -> datetime:
             return moment.astimezone(UTC) - into + away * _ELAPSED[unit]
         day = local.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         if unit in ("day", "week"):
-            days = -day.weekday() + 7 * away if unit == "week" else away
+            into_week = (day.weekday() + (window.week_start == "sunday")) % 7
+            days = 7 * away - into_week if unit == "week" else away
             return _instant(day + timedelta(days=days), zone)
         months = (
             day.year * 12 + (day.month - 1 if unit == "month" else 0) + away * (1 if unit == "month" else 12)

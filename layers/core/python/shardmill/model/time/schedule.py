@@ -1,4 +1,4 @@
-"""Schedules of a definition, their firings, and backfills of past times."""
+"""Schedules of a definition and their firings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
-    ConfigDict,
     Field,
+    PlainSerializer,
+    PlainValidator,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -32,24 +32,27 @@ from shardmill.model.base import (
     Request,
     Seconds,
     Time,
+    Whole,
+    parse_time,
+    show_time,
     whole_numbers,
 )
 from shardmill.model.fault import Fault, fault, faults_of, in_order
-from shardmill.model.json_schema import EMPTY, NOT_EMPTY, Rule, absent, both, either, present, where
+from shardmill.model.json_schema import Rule, either
 from shardmill.model.plain_json import plain_faults
-from shardmill.model.time.cron import cron_fault
-from shardmill.model.time.timetable import Timetable
+from shardmill.model.time.expression import expression_fault
+from shardmill.model.time.timetable import Timetable, end_instant, first_instant
 
-MAX_TIMES = 10_000
-MAX_PARALLEL = 100
 DEFAULT_TRIGGER = "%Y%m%dT%H%M%SZ"
+MAX_LISTED = 1_000
 
 _TRIGGER = re.compile(TRIGGER_PATTERN[:-1] + r"\Z")
+_LONGEST_DATE = 10
 _TRIALS = [datetime(2026, 1, 1, 5, 4, 3, tzinfo=UTC), datetime(2026, 12, 31, 22, 59, 58, tzinfo=UTC)]
 
 
 def _cron(expression: str) -> str:
-    wrong = cron_fault(expression)
+    wrong = expression_fault(expression)
     if wrong:
         code, message = wrong
         raise PydanticCustomError(code, "{message}", {"message": message})
@@ -64,14 +67,20 @@ def _timezone(name: str) -> str:
     return name
 
 
-def _day(value: Any) -> Any:
+def _day_or_time(value: Any) -> Any:
     text = str(value) if type(value) is int else value
-    if not isinstance(text, str):
-        return value
+    if isinstance(text, date):  # also a time
+        return text
     try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise PydanticCustomError("bad-date", "must be a date such as 2020-01-21 or 20200121") from None
+        return parse_time(text) if len(text) > _LONGEST_DATE else date.fromisoformat(text)
+    except (PydanticCustomError, TypeError, ValueError):
+        raise PydanticCustomError(
+            "bad-date", "must be a date such as 2020-01-21 or 20200121, or an RFC 3339 time"
+        ) from None
+
+
+def _shown(value: date) -> str:
+    return show_time(value) if isinstance(value, datetime) else value.isoformat()
 
 
 def short(trigger: str) -> str:
@@ -82,14 +91,20 @@ def short(trigger: str) -> str:
     return f"{trigger[: MAX_NAME - 9]}-{digest}"
 
 
-_DATES: list[Rule] = [
+DATES: list[Rule] = [
     {"type": "string", "format": "date"},
     {"type": "string", "pattern": "^(?!0000)[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"},
 ]
 _DATE_NUMBER: Rule = {"type": "integer", "minimum": 1000_01_01, "maximum": 9999_12_31}
 
-Day = Annotated[date, BeforeValidator(_day), WithJsonSchema(either(*_DATES, _DATE_NUMBER), mode="validation")]
-DayOrTime = Annotated[str, WithJsonSchema(either(*_DATES, {"type": "string", "format": "date-time"}))]
+_INSTANT: Rule = {"type": "string", "format": "date-time"}
+DayOrInstant = Annotated[
+    date,
+    PlainValidator(_day_or_time),
+    PlainSerializer(_shown, return_type=str, when_used="json"),
+    WithJsonSchema(either(*DATES, _DATE_NUMBER, _INSTANT), mode="validation"),
+    WithJsonSchema(either(DATES[0], _INSTANT), mode="serialization"),
+]
 
 
 class Schedule(Model):
@@ -98,14 +113,30 @@ class Schedule(Model):
     status: Literal[0, 1] = Field(default=1, description="1 on, 0 off")
     cron: Annotated[str, AfterValidator(_cron)] | None = None
     every_seconds: Limit | None = None
+    every_months: Annotated[int, Field(ge=1, le=1_200)] | None = Field(
+        default=None, description="an interval in months, counted from startDate"
+    )
+    delay_seconds: Limit | None = Field(
+        default=None, description="seconds from the end of the previous job to the next one"
+    )
     at: Time | None = None
+    times: list[Time] = Field(default_factory=list, max_length=MAX_LISTED, description="a list of times")
     timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
-    start_date: Day | None = None
-    end_date: Day | None = None
+    start_date: DayOrInstant | None = Field(default=None, description="the first day, or the first instant")
+    end_date: DayOrInstant | None = Field(default=None, description="the last day, or the last instant")
+    max_times: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(
+        default=None, description="fire only this many times, counted from startDate"
+    )
     overlap: Literal["allow", "skip", "queue", "replace"] = "allow"
     catch_up: Literal["none", "latest", "all"] = "latest"
     max_lateness_seconds: Seconds | None = None
-    params: Params = Field(default_factory=dict)
+    params: Params = Field(
+        default_factory=dict, description="may contain {{ job.dataTime }}, {{ job.trigger }}, {{ job.name }}"
+    )
+    steps: list[dict[str, Any]] = Field(
+        default_factory=list, description="settings of single steps, as in a JobRequest"
+    )
+    priority: Whole | None = None
     trigger_format: str | None = Field(default=None, min_length=1, max_length=64)
 
     @field_validator("trigger_format", mode="after")
@@ -125,11 +156,46 @@ class Schedule(Model):
 
     @model_validator(mode="after")
     def _one_kind_of_time(self) -> Self:
-        if sum(each is not None for each in (self.cron, self.every_seconds, self.at)) != 1:
-            raise PydanticCustomError("one-kind-of-time", "requires exactly one of cron, everySeconds and at")
-        if self.start_date and self.end_date and self.end_date < self.start_date:
+        intervals = (self.every_seconds, self.every_months, self.delay_seconds)
+        kinds = (self.cron, *intervals, self.at, self.times or None)
+        if sum(each is not None for each in kinds) != 1:
+            raise PydanticCustomError(
+                "one-kind-of-time",
+                "requires exactly one of cron, everySeconds, everyMonths, delaySeconds, at and times",
+            )
+        zone = self.zone
+        if (
+            self.start_date
+            and self.end_date
+            and first_instant(self.start_date, zone) >= end_instant(self.end_date, zone)
+        ):
             raise PydanticCustomError("end-before-start", "endDate must not be before startDate")
         return self
+
+    @model_validator(mode="after")
+    def _anchored(self) -> Self:
+        if self.start_date is None and self.every_months is not None:
+            raise PydanticCustomError("no-start", "everyMonths counts from startDate: set it")
+        if self.max_times is not None and (self.at is not None or self.times):
+            raise PydanticCustomError("bad-value", "maxTimes cannot be combined with at or times")
+        if self.max_times is not None and self.start_date is None and self.delay_seconds is None:
+            raise PydanticCustomError("no-start", "maxTimes counts from startDate: set it")
+        return self
+
+    @model_validator(mode="after")
+    def _one_after_the_other(self) -> Self:
+        rules = (self.overlap, self.catch_up, self.max_lateness_seconds)
+        if self.delay_seconds is not None and rules != ("allow", "latest", None):
+            raise PydanticCustomError(
+                "bad-value",
+                "delaySeconds cannot be combined with overlap, catchUp or maxLatenessSeconds: "
+                "its jobs run one after the other",
+            )
+        return self
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.timezone)
 
     @property
     def timetable(self) -> Timetable:
@@ -140,6 +206,10 @@ class Schedule(Model):
             timezone=self.timezone,
             start_date=self.start_date,
             end_date=self.end_date,
+            every_months=self.every_months,
+            at_times=tuple(self.times),
+            max_times=self.max_times,
+            after_jobs=self.delay_seconds is not None,
         )
 
     def trigger(self, moment: datetime) -> str:
@@ -172,6 +242,7 @@ class SavedSchedule(Schedule, Answer):
     update_time: Time
     update_user: str
     history: list[Firing] = Field(default_factory=list, description="the last firings, newest first")
+    meaning: str = Field(default="", description="the times of the schedule in words")
 
 
 class When(Answer):
@@ -181,63 +252,21 @@ class When(Answer):
     local: str
 
 
+class UpcomingTimes(Answer):
+    """The next times of a schedule, and what its expression means."""
+
+    items: list[When]
+    cursor: str | None = None
+    meaning: str = Field(default="", description="the times of the schedule in words")
+
+
 class FireRequest(Request):
     data_time: Time | None = None
     params: Params = Field(default_factory=dict)
 
 
-class BackfillRequest(Request):
-    """The past times to run: a range (`to` not included), or a list of times or dates.
-
-    In a range, a date means its first moment in the schedule's zone; in the list, the whole day.
-    """
-
-    model_config = ConfigDict(
-        json_schema_extra=either(
-            both(present("from", "to"), where(times=EMPTY)),
-            both(absent("from", "to"), {"required": ["times"], **where(times=NOT_EMPTY)}),
-        )
-    )
-
-    from_: DayOrTime | None = Field(default=None, alias="from")
-    to: DayOrTime | None = None
-    times: list[DayOrTime] = Field(default_factory=list, max_length=MAX_TIMES)
-    parallel: int = Field(default=1, ge=1, le=MAX_PARALLEL)
-    order: Literal["asc", "desc"] = "asc"
-    force: bool = Field(default=False, description="include times whose job has already succeeded")
-
-    @model_validator(mode="after")
-    def _range_or_list(self) -> Self:
-        if bool(self.times) == (self.from_ is not None or self.to is not None):
-            raise PydanticCustomError("range-or-times", "requires either from and to, or times")
-        if not self.times and (self.from_ is None or self.to is None):
-            raise PydanticCustomError("open-range", "requires both from and to")
-        return self
-
-
-class Backfill(Answer):
-    """A backfill: one job for each of the past times."""
-
-    number: int
-    job_name: str
-    schedule_id: str
-    state: Literal["RUNNING", "STOPPED", "DONE"]
-    total: int
-    waiting: int
-    running: int
-    success: int
-    failed: int
-    skipped: int
-    parallel: int
-    force: bool
-    create_time: Time
-    update_time: Time
-    submit_user: str
-    notes: str = ""
-
-
 # Ignored, so that an answer can be edited and sent back.
-ADDED = {"version", "nextTime", "createTime", "updateTime", "updateUser", "history"}
+ADDED = {"version", "nextTime", "createTime", "updateTime", "updateUser", "history", "meaning"}
 
 
 def check_schedule(document: object, job_name: str, schedule_id: str) -> tuple[Schedule | None, list[Fault]]:

@@ -7,11 +7,11 @@ look at the job rewrites that small row and no entry of the lists.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
 
+from shardmill.model.states import JobState
 from shardmill.store import indexes, keys
 from shardmill.store.row_mapping import Row
 from shardmill.store.rows import JobRow
@@ -27,7 +27,6 @@ class Due(NamedTuple):
     watch: bool
 
 
-@dataclass(frozen=True)
 class WatchRow(Row):
     """What the last look at a live job found."""
 
@@ -111,6 +110,11 @@ class Watches:
     def look_soon(self, job_id: str, *, due: int) -> None:
         """Have all steps of a job checked, before a write that the tick would not find by itself."""
         self._update(Update(keys.job(job_id)).set_all(indexes.due_job(job_id, due)).if_exists("state"))
+
+    def end_deletion(self, job_id: str) -> None:
+        """Note that the tasks of a deleted job have been ended, unless its rows are to be removed now."""
+        done = Update(keys.job(job_id)).remove("ending").set_all(indexes.due_job(job_id, None))
+        self._update(done.if_equal(state=JobState.DELETED.value, purge=False))
 
     def _update(self, update: Update) -> bool:
         try:

@@ -39,7 +39,7 @@ class BadOutput(Exception):
 def read_output(path: Path) -> Any:
     """The JSON that a task wrote; None if it wrote none. Raises BadOutput."""
     try:
-        data = _read(path, _MAX_READ_BYTES + 1)
+        data = read_regular(path, _MAX_READ_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -69,7 +69,7 @@ def _too_large() -> BadOutput:
 def parse_response(path: Path) -> Any:
     """The JSON of a response that a task received; None if it is not JSON or too large to be stored."""
     try:
-        return parse_output(_read(path, _MAX_READ_BYTES + 1))
+        return parse_output(read_regular(path, _MAX_READ_BYTES + 1))
     except BadOutput:
         return None
 
@@ -77,7 +77,7 @@ def parse_response(path: Path) -> Any:
 def read_progress(path: Path) -> TaskProgress | None:
     """The progress in the last complete line; None if there is none."""
     try:
-        data = _read(path, _LINE_BYTES, end=True)
+        data = read_regular(path, _LINE_BYTES, end=True)
     except OSError:  # not there yet, or not a regular file
         return None
     lines = data.rpartition(b"\n")[0].splitlines()
@@ -114,7 +114,7 @@ def _printable(text: str) -> str:
     return shown.strip()[:_MAX_MESSAGE]
 
 
-def _read(path: Path, most: int, *, end: bool = False) -> bytes:
+def read_regular(path: Path, most: int, *, end: bool = False) -> bytes:
     """The beginning or end of a regular file. The task controls the path, so links are not followed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

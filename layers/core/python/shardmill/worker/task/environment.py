@@ -11,14 +11,18 @@ from shardmill.model.templates.render import as_text
 from shardmill.model.worker import Lease
 from shardmill.worker.outcome import InvalidTask
 from shardmill.worker.task.users import Identity
-from shardmill.worker.task.workdir import OUTPUT, PARAMS, PROGRESS
+from shardmill.worker.task.workdir import CHECKPOINT, OUTPUT, PARAMS, PROGRESS
 
 MAX_VALUE_BYTES = 100_000
 """Linux allows 128 KB for one argument or variable, with its name."""
 
 _MAX_BYTES = 1_000_000
 # Nothing else of the worker's environment, such as its credentials, is passed to tasks.
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
+# The Python of Lambda does not start without LD_LIBRARY_PATH.
+_INHERITED = (
+    *("PATH", "LD_LIBRARY_PATH", "HOME", "USER", "LOGNAME", "TMPDIR"),
+    *("LANG", "LC_ALL", "LC_CTYPE", "TZ"),
+)
 
 
 def inherited(user: Identity | None, more: Iterable[str] = ()) -> dict[str, str]:
@@ -33,6 +37,7 @@ def of_task(lease: Lease, channel: PurePath) -> dict[str, str]:
     environ |= {
         "SHARDMILL_OUTPUT": str(channel / OUTPUT),
         "SHARDMILL_PROGRESS": str(channel / PROGRESS),
+        "SHARDMILL_CHECKPOINT": str(channel / CHECKPOINT),
         "SHARDMILL_PARAMS_FILE": str(channel / PARAMS),
     }
     if lease.execute_user:

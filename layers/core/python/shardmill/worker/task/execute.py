@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,14 +22,17 @@ from shardmill.worker.outcome import (
 )
 from shardmill.worker.task import process, task_types
 from shardmill.worker.task.channel import BadOutput, LiveStatus, parse_response, read_output, read_progress
+from shardmill.worker.task.checkpoint import Checkpoint
 from shardmill.worker.task.environment import params_text
 from shardmill.worker.task.lambda_task import invoke
 from shardmill.worker.task.limits import Bounds, Limits
 from shardmill.worker.task.log_stream import LogUpload
 from shardmill.worker.task.programs import ProgramContext, Programs
-from shardmill.worker.task.task_files import FileAccess, download_inputs, upload_outputs
+from shardmill.worker.task.task_files import FileAccess, download_inputs, upload_outputs, with_paths
 from shardmill.worker.task.users import identity
 from shardmill.worker.task.workdir import OUTPUT, PARAMS, PROGRESS, SESSION, TaskDir, create_task_dir
+
+log = logging.getLogger("shardmill.worker")
 
 _RESPONSE_TYPES = ("http", "lambda")
 _NO_LIMITS = Limits()
@@ -38,8 +42,8 @@ _NO_LIMITS = Limits()
 class Runtime:
     """What all tasks of a worker run with.
 
-    `switch_user`: programs run as the `executeUser` of their task. `allow_hosts`: hosts that http tasks may
-    send requests to.
+    `switch_user`: programs run as the `executeUser` of their task, or as `task_user` if it has none.
+    `allow_hosts`: hosts that http tasks may send requests to.
     """
 
     root: Path
@@ -49,6 +53,7 @@ class Runtime:
     kill_seconds: float = 5.0
     limits: Limits = _NO_LIMITS
     switch_user: bool = False
+    task_user: str | None = None
     allow_hosts: tuple[str, ...] = ()
     files: FileAccess | None = None
 
@@ -61,7 +66,10 @@ def execute(
     live: LiveStatus | None = None,
     limit_seconds: float | None = None,
 ) -> Result:
-    """Run a task to its end. `limit_seconds`: an upper limit of its timeout."""
+    """Run a task to its end. `limit_seconds`: an upper limit of its timeout.
+
+    An error in the worker fails the attempt: other tasks of the worker continue.
+    """
     started = datetime.now(UTC)
     if stop.is_set():
         outcome = AttemptOutcome("failed", DISCARDED)
@@ -71,13 +79,15 @@ def execute(
         outcome = AttemptOutcome("success", exit_code=0)
     else:
         bounds = Bounds(stop, _least(lease.timeout_seconds, limit_seconds))
-        outcome = _attempt(lease, runtime, bounds, live or LiveStatus())
+        try:
+            outcome = _attempt(lease, runtime, bounds, live or LiveStatus())
+        except Exception as error:
+            log.exception(
+                "failed to run a task because of an error in the worker",
+                extra={"action": "task-error", "task": lease.task_id, "attempt": lease.attempt},
+            )
+            outcome = AttemptOutcome("failed", f"the worker failed to run the task: {error}")
     return _result(lease, outcome, started)
-
-
-def failed_result(lease: Lease, reason: str) -> Result:
-    """The result of a task that could not be run at all."""
-    return _result(lease, AttemptOutcome("failed", reason), datetime.now(UTC))
 
 
 def _result(lease: Lease, outcome: AttemptOutcome, started: datetime) -> Result:
@@ -103,7 +113,7 @@ def _attempt(lease: Lease, runtime: Runtime, bounds: Bounds, live: LiveStatus) -
         runtime.root.mkdir(parents=True, exist_ok=True)
         if rejection := runtime.limits.rejection(runtime.root):
             raise TaskRejected(rejection)
-        user = identity(lease.execute_user, runtime.switch_user)
+        user = identity(lease.execute_user, runtime.switch_user, runtime.task_user)
         with create_task_dir(lease, runtime.root, user, keep=runtime.keep) as task_dir:
             return _run_with_files(lease, runtime, task_dir, bounds, live)
     except TaskRejected as error:
@@ -122,7 +132,7 @@ def _run_with_files(
     lease: Lease, runtime: Runtime, task_dir: TaskDir, bounds: Bounds, live: LiveStatus
 ) -> AttemptOutcome:
     if not lease.prepare:
-        return _run(lease, runtime, task_dir, bounds, live)
+        return _run(with_paths(lease), runtime, task_dir, bounds, live)
     if not runtime.files:
         raise TaskRejected("this worker does not transfer files")
     task = download_inputs(lease, runtime.files, task_dir, bounds, live)
@@ -138,11 +148,14 @@ def _run_with_files(
 def _run(
     lease: Lease, runtime: Runtime, task_dir: TaskDir, bounds: Bounds, live: LiveStatus
 ) -> AttemptOutcome:
+    checkpoint = Checkpoint(lease, task_dir, runtime.files.urls if runtime.files else None)
+    checkpoint.restore()
     with LogUpload(lease, runtime.logs, task_dir.streams, live) as upload:
 
         def watch() -> None:
             live.progress = read_progress(task_dir.channel / PROGRESS) or live.progress
             upload.poll()
+            checkpoint.poll()
 
         watched = replace(bounds, watch=watch)
         if lease.type == "lambda":
@@ -150,7 +163,7 @@ def _run(
         else:
             outcome = _run_program(lease, runtime, task_dir, watched)
     stdout, stderr = (tail(path) for path in task_dir.streams.values())
-    return replace(_with_output(lease, task_dir, outcome), stdout=stdout, stderr=stderr)
+    return checkpoint.finish(replace(_with_output(lease, task_dir, outcome), stdout=stdout, stderr=stderr))
 
 
 def _run_program(lease: Lease, runtime: Runtime, task_dir: TaskDir, bounds: Bounds) -> AttemptOutcome:

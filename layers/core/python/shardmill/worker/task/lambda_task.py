@@ -9,7 +9,6 @@ from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -21,6 +20,7 @@ from botocore.exceptions import (
     ProfileNotFound,
 )
 
+from shardmill.aws import credentials
 from shardmill.model.definition import step_types
 from shardmill.model.worker import Lease, Outcome
 from shardmill.worker.outcome import AttemptOutcome
@@ -64,7 +64,7 @@ def _client() -> LambdaClient:
         max_pool_connections=128,
         tcp_keepalive=True,
     )
-    return boto3.Session().client("lambda", config=config)
+    return credentials.new_session().client("lambda", config=config)
 
 
 def invoke(lease: Lease, task_dir: TaskDir, bounds: Bounds) -> AttemptOutcome:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
-from shardmill.model.definition.command import Command
-from shardmill.model.files import File
+from shardmill.model.definition.file_arguments import expand
+from shardmill.model.files import File, fits, has_wildcard
 from shardmill.model.job import TaskProgress
 from shardmill.model.transfers import Fetch, Prepared, Stored
 from shardmill.model.worker import Lease
@@ -17,6 +16,7 @@ from shardmill.worker.files.indexing import index
 from shardmill.worker.files.safe_paths import FileState, TransferError, file_state, select_outputs
 from shardmill.worker.files.transfer import download_all, upload_all
 from shardmill.worker.files.transfer_context import TransferSettings
+from shardmill.worker.outcome import InvalidTask
 from shardmill.worker.task.channel import LiveStatus
 from shardmill.worker.task.limits import Bounds
 from shardmill.worker.task.programs import arguments
@@ -68,11 +68,11 @@ def download_inputs(
         settings=TransferSettings(deadline=bounds.deadline),
     )
     names = _join(prepared.files, task_dir)
-    changes: dict[str, object] = {"environ": {**lease.environ, **prepared.environ}}
-    if lease.command:
-        changes["command"] = _with_paths(lease.command, names)
+    lease = lease.model_copy(update={"environ": {**lease.environ, **prepared.environ}})
     inputs = {name: file_state(task_dir.work / name) for name in names}
-    return PreparedTask(lease.model_copy(update=changes), prepared.outputs, inputs)
+    absent = [name for file in prepared.files if (name := file.into or file.name) not in names]
+    expected = [*absent, *(file.name for file in prepared.outputs)]
+    return PreparedTask(with_paths(lease, names, expected), prepared.outputs, inputs)
 
 
 def upload_outputs(
@@ -125,17 +125,33 @@ def _join(files: Sequence[Fetch], task_dir: TaskDir) -> list[str]:
     return list(names)
 
 
-def _with_paths(command: Command, names: Sequence[str]) -> Command:
-    """Replace each argument `@name` by the path of that file, or of all files that match the pattern."""
-    paths = [path for argument in arguments(command) for path in _paths(argument, names)]
-    return command.model_copy(update={"args": None, "args_array": paths})
+def with_paths(lease: Lease, names: Sequence[str] = (), expected: Sequence[str] = ()) -> Lease:
+    """Replace `@name` in the arguments of a command by the paths of files.
+
+    `expected`: names, or patterns, of files that do not exist, such as outputs. Raises InvalidTask if a name
+    is not a file of the task.
+    """
+    command = lease.command
+    given = arguments(command) if command else ()
+    if not command or not any("@" in argument for argument in given):
+        return lease
+
+    def paths(name: str) -> list[str] | None:
+        if name in names or any(fits(name, each) for each in expected):
+            return [name]
+        return [each for each in names if fits(each, name)] if has_wildcard(name) else None
+
+    try:
+        words = [word for argument in given for word in _relative(expand(argument, paths), argument)]
+    except LookupError as error:
+        message = f"@{error.args[0]} in the arguments of {command.name!r} is not a file of this task"
+        raise InvalidTask(message) from None
+    return lease.model_copy(
+        update={"command": command.model_copy(update={"args": None, "args_array": words})}
+    )
 
 
-def _paths(argument: str, names: Sequence[str]) -> list[str]:
-    pattern = argument.removeprefix("@")
-    if pattern == argument or not pattern:
-        return [argument]
-    matching = [name for name in names if name == pattern] or [
-        name for name in names if fnmatchcase(name, pattern)
-    ]
-    return [f"./{name}" if name.startswith("-") else name for name in matching] or [argument]
+def _relative(words: Sequence[str], argument: str) -> list[str]:
+    """Keep a file whose name begins with a dash from being taken for an option."""
+    is_path = argument.startswith("@") and not argument.startswith("@@")
+    return [f"./{word}" if is_path and word.startswith("-") else word for word in words]

@@ -32,11 +32,18 @@ def own_name() -> str:
         return str(os.geteuid())
 
 
-def identity(wanted: str | None, switch: bool) -> Identity | None:
-    """The user to switch to for a task's `executeUser`; None if it is the worker's. Raises TaskRejected."""
-    if wanted is None or wanted == (own := own_name()):
+def identity(wanted: str | None, switch: bool, task_user: str | None = None) -> Identity | None:
+    """The user to switch to for a task's `executeUser`; None if it is the worker's. Raises TaskRejected.
+
+    `task_user`: the user of tasks without an `executeUser`; then no task runs as the worker's user.
+    """
+    own = own_name()
+    wanted = task_user if wanted is None else wanted
+    if task_user and wanted == own:
+        raise TaskRejected(f"this worker runs as {own!r} and runs no task as its own user")
+    if wanted is None or wanted == own:
         return None
-    if not switch:
+    if not switch and wanted != task_user:
         raise TaskRejected(
             f"the task must run as user {wanted!r}, but this worker runs as {own!r}: "
             "start a worker with --switch-user to run it"
@@ -46,8 +53,8 @@ def identity(wanted: str | None, switch: bool) -> Identity | None:
     except KeyError:
         raise TaskRejected(f"user {wanted!r} does not exist on this worker's machine") from None
     if os.geteuid() != 0:
-        raise TaskRejected(
-            f"this worker runs as {own!r} and cannot switch to {wanted!r}: --switch-user needs root"
-        )
+        raise TaskRejected(f"this worker runs as {own!r} and cannot switch to {wanted!r}: that needs root")
+    if task_user and found.pw_uid == os.geteuid():
+        raise TaskRejected(f"user {wanted!r} has the same user ID as this worker")
     groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
     return Identity(found.pw_name, found.pw_uid, found.pw_gid, groups, found.pw_dir)

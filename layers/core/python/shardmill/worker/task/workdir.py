@@ -21,6 +21,7 @@ from shardmill.worker.task.users import Identity
 log = logging.getLogger("shardmill.worker")
 
 OUTPUT, PROGRESS, PARAMS, SESSION = "output", "progress", "params.json", "session.json"
+CHECKPOINT = "checkpoint"
 _REMOVALS = 3
 _REMOVAL_DELAY = 0.05
 _PREFIX = "shardmill-worker-"
@@ -85,9 +86,12 @@ class TaskDir:
 
     def write(self, name: str, text: str, *, folder: Path | None = None) -> Path:
         """Create a file that only the task's program can read."""
+        return self.write_bytes(name, text.encode(), folder=folder)
+
+    def write_bytes(self, name: str, data: bytes, *, folder: Path | None = None) -> Path:
         path = (folder or self.folder) / name
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
         self.set_owner(path)
         return path
 

@@ -71,6 +71,11 @@ class FileUrls(Protocol):
 
     def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None: ...
 
+    def load_checkpoint(self, lease: Lease) -> bytes | None:
+        """Return what an earlier attempt left."""
+
+    def save_checkpoint(self, lease: Lease, data: bytes) -> None: ...
+
 
 class Transport(Protocol):
     """`register` comes first; lease, report and heartbeat are each called from a single thread."""
@@ -81,6 +86,10 @@ class Transport(Protocol):
     @property
     def files(self) -> FileUrls: ...
 
+    @property
+    def largest_batch(self) -> int:
+        """The most tasks that a call leases or reports, once the worker is registered."""
+
     def register(self, registration: Registration) -> Worker: ...
 
     def heartbeat(self, held: Sequence[HeldTask], *, offline: bool = False) -> HeartbeatAnswer: ...
@@ -90,12 +99,12 @@ class Transport(Protocol):
 
     def report(self, results: Sequence[Result]) -> list[Reported]: ...
 
-    def hand_back(self, leases: Sequence[Lease]) -> None:
+    def hand_back(self, leases: Sequence[Lease], reason: str) -> None:
         """Return tasks that did not run to their end, so that other workers can take them."""
 
     def close(self) -> None:
         """Stop leasing: a pending `lease` returns, and messages that still arrive are released."""
 
 
-def handed_back(lease: Lease) -> HandedBack:
-    return HandedBack(task_id=lease.task_id, attempt=lease.attempt, receipt=lease.receipt)
+def handed_back(lease: Lease, reason: str) -> HandedBack:
+    return HandedBack(task_id=lease.task_id, attempt=lease.attempt, receipt=lease.receipt, reason=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
 from threading import Lock
@@ -14,14 +14,14 @@ from shardmill.aws.queues import BATCH, Message
 from shardmill.aws.settings import Settings
 from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
 from shardmill.engine.groups.totals import record_totals
-from shardmill.engine.mill import Mill
+from shardmill.engine.mill import GROUP_CACHE_MS, Mill
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.lease import delete_void, lease, lease_behind
 from shardmill.engine.tasks.report import report
 from shardmill.engine.views.workers import heartbeat_answer, worker_view
 from shardmill.engine.workers import registry
 from shardmill.model.worker import HeartbeatAnswer, HeldTask, Lease, Registration, Reported, Result, Worker
-from shardmill.store.rows import WorkerRow
+from shardmill.store.rows import GroupRow, WorkerRow
 from shardmill.store.workers import Tally
 from shardmill.worker.logs import BucketLogs, LogStore
 from shardmill.worker.transport.base import WORKER_SUSPENDED, FileUrls, Refused, TransportError, handed_back
@@ -60,12 +60,14 @@ class _PendingTotals:
 
 
 class DirectTransport:
+    largest_batch = BATCH
+
     def __init__(self, settings: Settings, clock: MeasuredClock | None = None) -> None:
         self._mill = Mill.connect(settings)
         self._clock = clock or MeasuredClock()
         self._dynamodb = clients.dynamodb()
         self._clock.watch(self._dynamodb)
-        self._lanes = Lanes(self._mill.queues)
+        self._lanes: Lanes[Message] = Lanes(self._mill.queues)
         self._row: WorkerRow | None = None
         self._totals = _PendingTotals()
         self.logs: LogStore = BucketLogs(settings.bucket)
@@ -88,7 +90,10 @@ class DirectTransport:
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self._active()
         with translate_errors():
-            self._lanes.serve(self._lanes_of(me))
+            groups = self._groups_of(me)
+            self._lanes.serve(_lanes_of(groups))
+            if any(group.lane_table.mixed for group in groups):
+                wait_seconds = min(wait_seconds, GROUP_CACHE_MS // 1000)  # more lanes may be added soon
             leases = self._receive(most, wait_seconds)
         self._totals.add(Tally(checkout=len(leases)))
         return leases
@@ -105,6 +110,9 @@ class DirectTransport:
             left = max(0, ceil(deadline - time.monotonic()))
             messages = self._lanes.receive(BATCH if void else most, left)
             try:
+                if messages and self._lanes.serve(_lanes_of(self._groups_of(self._active()))):
+                    self._lanes.release(messages)  # a higher lane may have been added while this one waited
+                    continue
                 if void and messages:
                     valid = delete_void(self._mill, messages, self._now())
                     self._lanes.release(valid[most:])
@@ -125,7 +133,7 @@ class DirectTransport:
         try:
             leases = lease(self._mill, session, messages, self._now(), bounced=bounced)
             if bounced and not leases:
-                hide = {lane.url: lane.hide for lane in self._lanes_of(self._active())}
+                hide = {lane.url: lane.hide for lane in _lanes_of(self._groups_of(self._active()))}
                 leases = lease_behind(self._mill, session, bounced, most=most, hide=hide, clock=self._now)
         finally:
             if leases:
@@ -165,9 +173,10 @@ class DirectTransport:
             if row and row.session == self._me.session:
                 self._row = row
 
-    def hand_back(self, leases: Sequence[Lease]) -> None:
+    def hand_back(self, leases: Sequence[Lease], reason: str) -> None:
         with translate_errors():
-            hand_back(self._mill, self._me.id, [handed_back(task) for task in leases], self._now())
+            tasks = [handed_back(task, reason) for task in leases]
+            hand_back(self._mill, self._me.id, tasks, self._now())
 
     def close(self) -> None:
         self._lanes.close()
@@ -187,15 +196,19 @@ class DirectTransport:
             raise Refused("this worker is not registered")
         return self._row
 
-    def _lanes_of(self, me: WorkerRow) -> list[Lane]:
+    def _groups_of(self, me: WorkerRow) -> list[GroupRow]:
         rows = group_rows(self._mill, me.groups, self._now())
         if not rows:
             raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
         groups = [row for row in rows.values() if not row.suspended]
         if not groups:
             raise Refused(f"worker {me.name!r} takes no tasks: {suspension_reasons(rows)}", WORKER_SUSPENDED)
-        return [
-            Lane(url, level, group.lease_seconds)
-            for group in groups
-            for level, url in enumerate(group.queues)
-        ]
+        return groups
+
+
+def _lanes_of(groups: Iterable[GroupRow]) -> list[Lane]:
+    return [
+        Lane(group.queues[queue], -priority, group.lease_seconds)
+        for group in groups
+        for priority, queue in group.lane_table.order()
+    ]

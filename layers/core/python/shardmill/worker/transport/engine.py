@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.engine.errors import MillError, StaleSession, WorkerNotFound
-from shardmill.engine.files import presign
+from shardmill.engine.files import checkpoints, presign
 from shardmill.engine.files.held_attempt import HeldAttempt, get_held_attempt
 from shardmill.engine.mill import Mill
 from shardmill.model.errors import Transient
@@ -46,6 +46,14 @@ class EngineFileUrls:
     def complete(self, lease: Lease, name: str, upload_id: str, etags: Sequence[str]) -> None:
         with translate_errors():
             presign.complete(self._mill, self._held(lease), name, upload_id, etags)
+
+    def load_checkpoint(self, lease: Lease) -> bytes | None:
+        with translate_errors():
+            return checkpoints.load(self._mill, self._held(lease))
+
+    def save_checkpoint(self, lease: Lease, data: bytes) -> None:
+        with translate_errors():
+            checkpoints.save(self._mill, self._held(lease), data)
 
     def _held(self, lease: Lease) -> HeldAttempt:
         return get_held_attempt(self._mill, self._worker_id(), lease.task_id, lease.attempt, lease.run)

@@ -11,11 +11,9 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Condition, Thread
+from typing import Generic, Protocol, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from shardmill.aws.queues import BATCH, Message, Queues
-from shardmill.model.errors import Transient
+from shardmill.model.worker import MAX_BATCH
 from shardmill.transfer.backoff import Backoff
 
 log = logging.getLogger("shardmill.worker")
@@ -24,8 +22,27 @@ SETTLE_SECONDS = 0.05
 GIVE_WAY_SECONDS = 1.5
 """Longer than the second in which a worker over HTTP looks into each lane."""
 
+FAILING = 3
 _STILL_EMPTY_SECONDS = 1.0
 _BACKOFF = Backoff(attempts=None, first_delay=0.5, max_delay=15.0)
+
+
+class Received(Protocol):
+    """A message and the queue that it came from."""
+
+    @property
+    def queue(self) -> str: ...
+
+
+M = TypeVar("M", bound=Received)
+
+
+class MessageSource(Protocol[M]):
+    def receive(self, url: str, *, most: int, wait: int, hide: int) -> list[M]:
+        """Wait for messages of a queue."""
+
+    def hide(self, messages: Iterable[tuple[M, int]]) -> None:
+        """Make messages visible again, after so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +55,13 @@ class Lane:
 
 
 @dataclass(slots=True, eq=False)
-class _Poll:
+class _Poll(Generic[M]):
     """The state of one lane: its pending receive call, the messages that arrived, and its last error."""
 
     lane: Lane
     empty_from: float | None = None
     seen_empty: float = float("-inf")
-    arrived: list[Message] = field(default_factory=list)
+    arrived: list[M] = field(default_factory=list)
     error: Exception | None = None
     failures: int = 0
     failed_at: float = 0.0
@@ -61,51 +78,54 @@ class _Poll:
         return max(self.failed_at + self.delay if self.error else 0.0, self.paused_until) - now
 
 
-class Lanes:
+class Lanes(Generic[M]):
     """Receives messages for one caller, and polls only while that caller waits."""
 
-    def __init__(self, queues: Queues) -> None:
+    def __init__(self, queues: MessageSource[M]) -> None:
         self._queues = queues
         self._changed = Condition()
-        self._polls: dict[Lane, _Poll] = {}
+        self._polls: dict[Lane, _Poll[M]] = {}
         self._threads: list[Thread] = []
         self._wanted = 0
         self._wait = 0
         self._closed = False
 
-    def serve(self, lanes: Iterable[Lane]) -> None:
-        """Poll these lanes from now on, and no others."""
+    def serve(self, lanes: Iterable[Lane]) -> bool:
+        """Poll these lanes from now on, and no others. Returns whether they have changed."""
         wanted = set(lanes)
         with self._changed:
             if wanted == set(self._polls):
-                return
+                return False
             self._polls = {lane: self._polls.get(lane) or self._start(lane) for lane in wanted}
             self._changed.notify_all()
+        return True
 
-    def _start(self, lane: Lane) -> _Poll:
-        poll = _Poll(lane)
+    def _start(self, lane: Lane) -> _Poll[M]:
+        poll: _Poll[M] = _Poll(lane)
         thread = Thread(target=self._poll_lane, args=(poll,), name=f"lane {lane.url}", daemon=True)
         self._threads = [*(running for running in self._threads if running.is_alive()), thread]
         thread.start()
         return poll
 
-    def receive(self, most: int, wait: int) -> list[Message]:
+    def receive(self, most: int, wait: int, patience: float | None = None) -> list[M]:
         """Up to `most` messages, from higher lanes first; waits at most so many seconds for the first.
 
-        Raises the error of a lane if none could be polled.
+        `patience`: how long this call waits, if not as long as the queues. Raises the error of a lane if none
+        could be polled.
         """
         started = time.monotonic()
+        until = started + (wait if patience is None else patience)
         with self._changed:
-            self._wanted, self._wait = min(most, BATCH), wait
+            self._wanted, self._wait = min(most, MAX_BATCH), wait
             self._changed.notify_all()
             while not self._closed and not self._all_failed(started):
                 now = time.monotonic()
                 best = min((poll.lane.level for poll in self._polls.values() if poll.arrived), default=None)
                 if best is not None and self._empty_above(best, now):
                     break
-                if best is None and now >= started + wait:
+                if best is None and now >= until:
                     break
-                self._changed.wait(SETTLE_SECONDS if best is not None else started + wait - now)
+                self._changed.wait(SETTLE_SECONDS if best is not None else until - now)
             self._wanted = 0
             arrived = self._take_arrived()
             error = None if arrived else self._all_failed(started)
@@ -115,7 +135,7 @@ class Lanes:
             raise error
         return arrived[:most]
 
-    def _take_arrived(self) -> list[Message]:
+    def _take_arrived(self) -> list[M]:
         polls = sorted(self._polls.values(), key=lambda poll: poll.lane.level)
         arrived = [message for poll in polls for message in poll.arrived]
         for poll in polls:
@@ -131,7 +151,7 @@ class Lanes:
     def _empty_above(self, level: int, now: float) -> bool:
         return all(poll.empty(now) for poll in self._polls.values() if poll.lane.level < level)
 
-    def _poll_lane(self, poll: _Poll) -> None:
+    def _poll_lane(self, poll: _Poll[M]) -> None:
         while most := self._wait_for_turn(poll):
             wait = self._wait
             try:
@@ -143,7 +163,7 @@ class Lanes:
             else:
                 self._received(poll, messages)
 
-    def _wait_for_turn(self, poll: _Poll) -> int:
+    def _wait_for_turn(self, poll: _Poll[M]) -> int:
         """Wait until this lane is to be polled and return how many messages to request; 0 when it is over."""
         with self._changed:
             while not self._closed and self._polls.get(poll.lane) is poll:
@@ -160,7 +180,7 @@ class Lanes:
                     self._changed.wait(delay if self._wanted and delay > 0 else None)
         return 0
 
-    def _failed(self, poll: _Poll, error: Exception) -> None:
+    def _failed(self, poll: _Poll[M], error: Exception) -> None:
         with self._changed:
             if not poll.error:
                 log.warning(
@@ -173,7 +193,7 @@ class Lanes:
             poll.delay = _BACKOFF.delay(poll.failures)
             self._changed.notify_all()
 
-    def _received(self, poll: _Poll, messages: Sequence[Message]) -> None:
+    def _received(self, poll: _Poll[M], messages: Sequence[M]) -> None:
         """Keep the messages, or release them if the caller no longer waits."""
         with self._changed:
             poll.empty_from = None
@@ -187,29 +207,39 @@ class Lanes:
         if not wanted:
             self.release(messages)
 
-    def release(self, messages: Sequence[Message]) -> None:
+    def release(self, messages: Sequence[M]) -> None:
         """Make messages visible again, so that other workers can receive them."""
         if not messages:
             return
         try:
             self._queues.hide((message, 0) for message in messages)
-        except (BotoCoreError, ClientError, Transient) as error:
+        except Exception as error:  # whatever it is, the messages reappear by themselves
             log.warning(
                 "failed to release messages; they become visible again after their visibility timeout",
                 extra={"action": "release-failed", "messages": len(messages), "error": str(error)},
             )
 
-    def give_way(self, messages: Sequence[Message]) -> None:
+    def give_way(self, messages: Sequence[M]) -> None:
         """Release messages that other workers can use, and do not poll their lanes for a moment.
 
         A pending receive call of this worker would get them again before a worker that polls less often.
         """
-        queues = {message.queue for message in messages}
+        self.pause({message.queue for message in messages})
+        self.release(messages)
+
+    def pause(self, queues: Iterable[str]) -> None:
+        """Do not poll these queues for a moment."""
+        names = set(queues)
         with self._changed:
             for poll in self._polls.values():
-                if poll.lane.url in queues:
+                if poll.lane.url in names:
                     poll.paused_until = time.monotonic() + GIVE_WAY_SECONDS
-        self.release(messages)
+
+    def failing(self) -> Exception | None:
+        """The error of a lane that could not be polled several times in a row."""
+        with self._changed:
+            polls = self._polls.values()
+            return next((poll.error for poll in polls if poll.error and poll.failures >= FAILING), None)
 
     def close(self) -> None:
         """Receive nothing more; messages that still arrive are released."""

@@ -1,0 +1,50 @@
+"""PUT and DELETE /awe/job/{id}: control of a job."""
+
+from __future__ import annotations
+
+from shardmill.api.awe.request import AweRequest
+from shardmill.engine.awe import control
+from shardmill.engine.awe.lookup import find_job
+from shardmill.engine.errors import BadRequest
+from shardmill.engine.mill import mill
+
+_ACTIONS = {
+    "suspend": control.suspend_job,
+    "resume": control.resume_job,
+    "recover": control.recover_job,
+    "resubmit": control.resubmit_job,
+}
+
+
+def change(request: AweRequest) -> str:
+    """Change a job as the query says; the answer is a sentence."""
+    job = find_job(mill(), request.ids["job_id"], request.actor, "operate")
+    for name, action in _ACTIONS.items():
+        if request.has(name):
+            return action(mill(), job, request.actor, request.now)
+    if request.has("recompute"):
+        return control.recompute_job(mill(), job, request.actor, request.text("recompute"), request.now)
+    if request.has("clientgroup"):
+        return control.set_groups(mill(), job, request.actor, request.text("clientgroup"), request.now)
+    if request.has("priority"):
+        most = control.MAX_PRIORITY
+        if not request.text("priority"):
+            raise BadRequest("priority must be an integer")
+        priority = request.number("priority", 1, least=-most, most=most)
+        return control.set_priority(mill(), job, request.actor, priority, request.now)
+    if request.has("pipeline"):
+        return control.set_pipeline(mill(), job, request.text("pipeline"), request.now)
+    if request.has("expiration"):
+        return control.set_expiration(mill(), job, request.text("expiration"), request.now)
+    if request.has("settoken"):
+        return control.set_token(mill(), job, request.headers.get("datatoken", "").strip())
+    raise BadRequest(
+        "the query must have one of suspend, resume, recover, recompute, resubmit, clientgroup, priority, "
+        "pipeline, expiration and settoken"
+    )
+
+
+def delete(request: AweRequest) -> str:
+    """Delete a job; with `full`, also its rows, files and logs."""
+    job = find_job(mill(), request.ids["job_id"], request.actor, "operate")
+    return control.delete_job(mill(), job, request.actor, request.now, full=request.has("full"))

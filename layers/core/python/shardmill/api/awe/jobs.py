@@ -1,0 +1,42 @@
+"""/awe/job: submit and read jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardmill.api.awe.request import AweRequest
+from shardmill.aws.clock import new_id
+from shardmill.engine.awe import documents, job_lists, logs
+from shardmill.engine.awe.lookup import find_job
+from shardmill.engine.awe.submit import submit_document
+from shardmill.engine.errors import BadRequest
+from shardmill.engine.mill import mill
+
+
+def submit(request: AweRequest) -> dict[str, Any]:
+    """Submit the document in the field `upload`, or in the body itself."""
+    body = request.document("upload")
+    if not body.strip():
+        raise BadRequest("there is no document; send it as a file in the field 'upload', or as the body")
+    job = submit_document(
+        mill(),
+        body,
+        request.actor,
+        base=request.base,
+        data_token=request.headers.get("datatoken", "").strip(),
+        job_id=new_id(),
+        now=request.now,
+    )
+    return documents.job_document(mill(), job, request.base)
+
+
+def read(request: AweRequest) -> Any:
+    """A job, or with `perf`, `position` or `report` what is known of its run."""
+    job = find_job(mill(), request.ids["job_id"], request.actor, "read")
+    if request.has("perf"):
+        return logs.performance(mill(), job, request.now)
+    if request.has("position"):
+        return {"id": job.id, "position": job_lists.position(mill(), job)}
+    if request.has("report"):
+        return logs.report(mill(), job, request.now)
+    return documents.job_document(mill(), job, request.base)

@@ -1,0 +1,97 @@
+"""Lists of jobs, workunits and clients, with filters and paging."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardmill.api.awe.envelope import AweAnswer, listed
+from shardmill.api.awe.request import AweRequest
+from shardmill.engine.access.visible import Visible
+from shardmill.engine.awe import documents, job_lists, work_lists
+from shardmill.engine.awe.client_documents import client_documents
+from shardmill.engine.awe.file_documents import Files
+from shardmill.engine.awe.job_lists import ACTIVE, FAILED, JobFilter, parse_date
+from shardmill.engine.awe.lookup import find_job
+from shardmill.engine.awe.work_documents import work_document
+from shardmill.engine.groups.matching import can_run
+from shardmill.engine.mill import mill
+
+DEFAULT_LIMIT = 25
+MAX_LIMIT = 100
+MAX_CLIENTS = 2_000
+_FLAGS = ("query", "active", "suspend", "registered", "verbosity", "date_start", "date_end")
+_NO_FIELDS = frozenset((*_FLAGS, "limit", "offset", "order", "direction"))
+
+
+def list_jobs(request: AweRequest) -> AweAnswer:
+    """Jobs, by default the newest first."""
+    wanted = JobFilter(
+        states=ACTIVE if request.has("active") else FAILED if request.has("suspend") else (),
+        registered=request.has("registered"),
+        fields=_fields(request) if request.has("query") else {},
+        start=parse_date(request.text("date_start"), "date_start"),
+        end=parse_date(request.text("date_end"), "date_end"),
+    )
+    found = job_lists.list_jobs(
+        mill(),
+        wanted,
+        Visible(mill(), request.actor),
+        order=request.text("order") or "info.submittime",
+        descending=request.text("direction").lower() not in ("asc", "ascending"),
+    )
+    limit, offset = _paging(request)
+    shown = found[offset : offset + limit]
+    if request.text("verbosity") == "minimal":
+        data = [documents.minimal_document(job, documents.read_steps(mill(), job)) for job in shown]
+    else:
+        data = [documents.job_document(mill(), job, request.base) for job in shown]
+    return listed(data, limit=limit, offset=offset, total=len(found))
+
+
+def _fields(request: AweRequest) -> dict[str, frozenset[str]]:
+    given = {name: value for name, value in request.query.items() if name not in _NO_FIELDS}
+    return {name: frozenset(value.split(",")) for name, value in given.items()}
+
+
+def _paging(request: AweRequest) -> tuple[int, int]:
+    limit = min(request.number("limit", DEFAULT_LIMIT, least=1, most=10**9), MAX_LIMIT)
+    return limit, request.number("offset", 0, least=0, most=10**9)
+
+
+def list_work(request: AweRequest) -> AweAnswer:
+    """Workunits of the jobs in the queue, or of one job."""
+    job_id = request.text("jobid")
+    if job_id:
+        jobs = [find_job(mill(), job_id, request.actor, "read")]
+    else:
+        jobs = work_lists.live_jobs(mill(), Visible(mill(), request.actor))
+    found = work_lists.list_work(mill(), jobs, request.text("state"))
+    limit, offset = _paging(request)
+    shown = found[offset : offset + limit]
+    workers = mill().workers.by_id({work.shard.worker_id for work in shown if work.shard.worker_id})
+    steps = {work.job.id: documents.read_steps(mill(), work.job).steps for work in shown}
+    data: list[dict[str, Any]] = []
+    for work in shown:
+        holder = workers.get(work.shard.worker_id)
+        files = Files(mill(), steps[work.job.id], request.base)
+        client = holder.name if holder else ""
+        data.append(work_document(files, work.job, work.step, work.rank, work.shard, client=client))
+    return listed(data, limit=limit, offset=offset, total=len(found))
+
+
+def list_clients(request: AweRequest) -> AweAnswer:
+    """Clients and other workers, by `busy`, `group`, `status` and `app`."""
+    visible = Visible(mill(), request.actor)
+    rows = [row for row in mill().workers.page(after=None, limit=MAX_CLIENTS) if visible.groups(row.groups)]
+    group, app, status = request.text("group"), request.text("app"), request.text("status")
+    found = [
+        document
+        for document in client_documents(mill(), rows[:MAX_CLIENTS], request.now)
+        if (not request.has("busy") or document["busy"])
+        and (not group or document["group"] == group)
+        and (not status or document["status"] == status)
+        and (not app or can_run(document["apps"], app))
+    ]
+    limit, offset = _paging(request)
+    limit = MAX_CLIENTS if not request.text("limit") else limit
+    return listed(found[offset : offset + limit], limit=limit, offset=offset, total=len(found))

@@ -1,0 +1,39 @@
+"""What the dashboard needs of many things, in one answer: the overview, recent runs, the cost of a Job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from aws_lambda_powertools.event_handler.openapi.params import Query
+
+from shardmill.api.responses import actor, now, visible
+from shardmill.engine.definitions import read as read_definition
+from shardmill.engine.mill import mill
+from shardmill.engine.views import jobs
+from shardmill.engine.views.cost import cost_so_far
+from shardmill.engine.views.now import Now, overview
+from shardmill.engine.views.runs import MAX_RUNS, DefinitionRuns, definition_runs
+from shardmill.model.access.grants import Everything
+from shardmill.model.cost.prices import Cost
+
+DEFAULT_RUNS = 25
+
+
+def now_overview() -> Now:
+    """Get an overview: live and failed Jobs, Jobs that ended, worker groups and coming firings."""
+    operates = actor().may("operate", Everything())
+    return overview(mill(), now(), visible(), operates)
+
+
+def job_cost(job_name: str, trigger: str) -> Cost:
+    """Estimate the cost of a Job on AWS so far, from its steps and tasks and list prices."""
+    return cost_so_far(mill(), jobs.job_view(mill(), jobs.read_job(mill(), job_name, trigger), now()))
+
+
+def runs(
+    job_name: str,
+    limit: Annotated[int, Query(ge=1, le=MAX_RUNS, description="maximum number of Jobs")] = DEFAULT_RUNS,
+) -> DefinitionRuns:
+    """List the last Jobs of a definition with the states of their steps."""
+    read_definition(mill(), job_name)
+    return definition_runs(mill(), job_name, limit, visible())

@@ -1,0 +1,94 @@
+"""Client groups: worker groups, and the tokens with which clients serve them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from shardmill.engine.access import tokens
+from shardmill.engine.access.errors import TokenNotFound
+from shardmill.engine.access.visible import Visible
+from shardmill.engine.awe.submit import create_groups
+from shardmill.engine.groups import groups
+from shardmill.engine.mill import Mill
+from shardmill.model.access.token import TokenRequest
+from shardmill.model.actor import Actor
+from shardmill.model.awe.names import ANY_GROUP, plain_name
+from shardmill.model.awe.times import awe_time
+from shardmill.store.access.tokens import TokenRow
+from shardmill.store.rows import GroupRow
+
+TOKEN_NAME = "cgroup"  # noqa: S105 - the name of tokens, not one of them
+MAX_GROUPS = 1_000
+MAX_TOKENS = 10_000
+
+
+def create(mill: Mill, name: str, actor: Actor, *, entropy: bytes, now: int) -> dict[str, Any]:
+    """Create a group if it does not exist, and a token of it, which is shown only now."""
+    group = plain_name(name)
+    create_groups(mill, [group], now)
+    return issue_token(mill, group, actor, entropy=entropy, now=now)
+
+
+def issue_token(mill: Mill, name: str, actor: Actor, *, entropy: bytes, now: int) -> dict[str, Any]:
+    """Give a group a token; the one that it had stops working within a minute."""
+    row = groups.read(mill, name)
+    earlier = _tokens(mill, name)
+    served = list(dict.fromkeys((name, ANY_GROUP)))
+    request = TokenRequest.model_validate(
+        {"name": TOKEN_NAME, "owner": name, "scopes": [{"scope": "worker", "groups": served}]}
+    )
+    key = mill.settings.token_key
+    issued, text = tokens.create(mill.tokens, request, actor, now, key=key, entropy=entropy)
+    for token in earlier:
+        mill.tokens.delete(token.id)
+    return _document(row, issued) | {"token": text}
+
+
+def revoke_token(mill: Mill, name: str) -> dict[str, Any]:
+    row = groups.read(mill, name)
+    found = _tokens(mill, name)
+    if not found:
+        raise TokenNotFound(name)
+    for token in found:
+        mill.tokens.delete(token.id)
+    return _document(row, None)
+
+
+def delete(mill: Mill, name: str) -> dict[str, Any]:
+    """Delete a group with its tokens; rejected while jobs that have not ended use it."""
+    row = groups.read(mill, name)
+    found = _tokens(mill, name)
+    groups.delete(mill, name)
+    for token in found:
+        mill.tokens.delete(token.id)
+    return _document(row, None)
+
+
+def read(mill: Mill, name: str) -> dict[str, Any]:
+    found = _tokens(mill, name)
+    return _document(groups.read(mill, name), found[0] if found else None)
+
+
+def list_groups(mill: Mill, visible: Visible) -> list[dict[str, Any]]:
+    """All groups, without what is known of their tokens."""
+    rows = islice(mill.groups.page(after=None, limit=MAX_GROUPS), MAX_GROUPS)
+    return [_document(row, None) for row in rows if visible.groups([row.name])]
+
+
+def _tokens(mill: Mill, name: str) -> list[TokenRow]:
+    rows = islice(mill.tokens.page(after=None, limit=MAX_TOKENS), MAX_TOKENS)
+    return [row for row in rows if (row.name, row.owner) == (TOKEN_NAME, name)]
+
+
+def _document(row: GroupRow, token: TokenRow | None) -> dict[str, Any]:
+    return {
+        "id": row.name,
+        "name": row.name,
+        "ip_cidr": "0.0.0.0/0",
+        "created_on": awe_time(row.create_time),
+        "last_modified": awe_time(row.update_time),
+        "expiration": awe_time(token.expires if token else None),
+        "has_token": token is not None,
+        "suspended": row.suspended,
+    }

@@ -1,0 +1,188 @@
+"""Clients of the AWE protocol: a client is a worker, whose name is the client's id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from shardmill.engine.awe.lookup import own_client, work_ids
+from shardmill.engine.awe.submit import create_groups
+from shardmill.engine.errors import BadRequest
+from shardmill.engine.groups.totals import record_totals
+from shardmill.engine.mill import Mill
+from shardmill.engine.tasks.interruption import hand_back
+from shardmill.engine.tasks.report import report
+from shardmill.engine.tasks.retry import DISCARDED, Outcome
+from shardmill.engine.tasks.work_item import Receipt
+from shardmill.engine.workers import registry
+from shardmill.model.access.grants import WorkerGroups
+from shardmill.model.actor import Actor
+from shardmill.model.awe.faults import Faults
+from shardmill.model.awe.names import ANY_GROUP, plain_name
+from shardmill.model.worker import HandedBack, HeldTask, Registration, Result
+from shardmill.store.codec import to_json
+from shardmill.store.rows import WorkerRow
+from shardmill.store.workers import Tally
+
+BEAT_MS = 15_000
+"""An idle client that was seen more recently is not written again; it beats each 10 s."""
+UNKNOWN_MS = 60_000
+"""After this time, a unit that its client does not name in its heartbeats is taken back."""
+SILENT_MS = 60_000
+"""A client that was silent for so long may have lost its units."""
+MAX_CLIENTS = 2_000
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:-]{0,99}\Z", re.ASCII)
+_TEXTS = ("user", "domain", "instance_id", "instance_type")
+
+
+def register(mill: Mill, profile: Any, actor: Actor, *, new_id: str, source_ip: str, now: int) -> WorkerRow:
+    """Register a client by its profile. `new_id` becomes its id if the profile has none."""
+    faults = Faults()
+    document = faults.object(profile, "profile")
+    client_id = faults.text(document.get("id"), "id").strip() or new_id
+    if not _ID.match(client_id):
+        faults.add("id", "must consist of at most 100 letters, digits and . _ : -")
+    group = plain_name(faults.text(document.get("group"), "group").strip() or ANY_GROUP)
+    registration = _registration(client_id, group, document, faults)
+    if faults.texts:
+        raise BadRequest(f"the profile of the client is not valid: {'; '.join(faults.texts[:20])}")
+    groups = [group] if group == ANY_GROUP else [group, ANY_GROUP]
+    if not actor.may("worker", WorkerGroups(groups)):
+        groups = [group]  # a token of this group alone does not serve jobs without groups
+    registration["groups"] = groups
+    if actor.may("worker", WorkerGroups(groups)):
+        create_groups(mill, groups, now)
+    stored = {"name": faults.text(document.get("name"), "name")[:256] or client_id, "group": group}
+    return registry.register(
+        mill,
+        Registration.model_validate(registration),
+        now,
+        source_ip=source_ip,
+        actor=actor,
+        profile=stored,
+    )
+
+
+def _registration(client_id: str, group: str, document: Mapping[str, Any], faults: Faults) -> dict[str, Any]:
+    cores = next((document[name] for name in ("cores", "CPUs", "cpus") if document.get(name)), 1)
+    apps = document.get("apps")
+    listed = apps if isinstance(apps, list) else [] if apps is None else [apps]
+    named = [faults.text(each, "apps")[:256] for each in listed][:200]
+    found: dict[str, Any] = {
+        "name": client_id,
+        "groups": [group],
+        "host": faults.text(document.get("host"), "host")[:256],
+        "cores": min(100_000, max(1, faults.number(cores, "cores", default=1))),
+        "apps": [each for each in named if each] or ["*"],
+        "proxy": faults.flag(document.get("proxy"), "proxy"),
+        "subclients": min(100_000, max(0, faults.number(document.get("subclients"), "subclients"))),
+    }
+    texts = {name: faults.text(document.get(name), name)[:256] for name in _TEXTS}
+    return found | {name: text for name, text in texts.items() if text}
+
+
+def heartbeat(
+    mill: Mill, client_id: str, actor: Actor, named: Collection[str] | None, *, source_ip: str, now: int
+) -> tuple[WorkerRow, list[str]]:
+    """Record a heartbeat. Returns the client, and the ids of the workunits that it must discard.
+
+    `named`: the workunits that the client says it has; None if it does not say.
+    """
+    worker = own_client(mill, client_id, actor, now)
+    lost = _lost(mill, worker, now) if named is None else set()
+    if not worker.work:
+        if now - worker.seen >= BEAT_MS or worker.offline:
+            worker = _beat(mill, worker, [], source_ip, now)
+        return worker, sorted(lost | set(named or ()))
+    ids = work_ids(mill, worker.work)
+    worker = _take_back_unknown(mill, worker, ids, named, now)
+    worker = _beat(mill, worker, _held(worker), source_ip, now)
+    kept = {ids[task] for task in worker.work if task in ids}
+    discard = {ids[task] for task in ids if task not in worker.work} | set(named or ()) - kept
+    return worker, sorted(discard | lost)
+
+
+def _lost(mill: Mill, worker: WorkerRow, now: int) -> set[str]:
+    """The units that a client may still run after a silence, although it lost them.
+
+    Those that it has reported may be among them; clients ignore ids that they do not know.
+    """
+    if now - worker.seen < SILENT_MS:
+        return set()
+    return set(work_ids(mill, worker.receipts.keys() - worker.work).values())
+
+
+def _held(worker: WorkerRow) -> list[HeldTask]:
+    held = []
+    for task in sorted(worker.work):
+        receipt = Receipt.decode(worker.receipts.get(task, ""))
+        if receipt:
+            held.append(HeldTask(task_id=task, attempt=receipt.shard.attempt, run=receipt.run))
+    return held
+
+
+def _beat(mill: Mill, worker: WorkerRow, held: list[HeldTask], source_ip: str, now: int) -> WorkerRow:
+    """Send the heartbeat of a client, and end the attempts that it is about to discard."""
+    beat = registry.heartbeat(
+        mill, worker.id, worker.session, held, offline=False, now=now, source_ip=source_ip
+    )
+    if not beat.drop:
+        return beat.worker
+    results = [
+        Result(
+            task_id=task.task_id,
+            attempt=task.attempt,
+            outcome=Outcome.FAILED.value,
+            reason=DISCARDED,
+            receipt=worker.receipts[task.task_id],
+        )
+        for task in held
+        if task.task_id in beat.drop
+    ]
+    tally = Tally()
+    report(mill, worker.id, results, now, tally=tally, trusted=False)
+    tally.done |= set(beat.drop)
+    return record_totals(mill, worker.id, tally, now) or beat.worker
+
+
+def _take_back_unknown(
+    mill: Mill, worker: WorkerRow, ids: Mapping[str, str], named: Collection[str] | None, now: int
+) -> WorkerRow:
+    """Take units back that the client does not name: the answer to its checkout was lost."""
+    if named is None:
+        return worker
+    lost = []
+    for task, receipt in worker.receipts.items():
+        parsed = Receipt.decode(receipt)
+        unknown = task in worker.work and ids.get(task) not in named
+        if parsed and unknown and now - parsed.shard.time > UNKNOWN_MS:
+            why = "the client does not know the workunit"
+            back = HandedBack(task_id=task, attempt=parsed.shard.attempt, receipt=receipt, reason=why)
+            lost.append(back)
+    if not lost:
+        return worker
+    hand_back(mill, worker.id, lost, now)
+    done = Tally(done={each.task_id for each in lost})
+    return record_totals(mill, worker.id, done, now) or worker
+
+
+def suspend_all(mill: Mill, actor: Actor) -> int:
+    """Suspend every worker that takes tasks; returns their number."""
+    active = [row for row in mill.workers.page(after=None, limit=MAX_CLIENTS) if row.takes_tasks]
+    for row in active:
+        registry.suspend(mill, row.id, actor, "all clients")
+    return len(active)
+
+
+def resume_all(mill: Mill, now: int) -> int:
+    """Resume every worker that was suspended, by whom or what ever; returns their number."""
+    rows = [row for row in mill.workers.page(after=None, limit=MAX_CLIENTS) if row.suspended or row.tired]
+    for row in rows:
+        registry.resume(mill, row.id, now)
+    return len(rows)
+
+
+def set_subclients(mill: Mill, worker: WorkerRow, number: int) -> None:
+    registration = {**worker.registration, "subclients": number}
+    mill.workers.change(worker.id, registration=to_json(registration))

@@ -1,0 +1,203 @@
+"""Jobs and tasks of the engine as documents of the AWE protocol."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shardmill.engine.awe.file_documents import Files
+from shardmill.engine.jobs.run_nodes import run_nodes
+from shardmill.engine.mill import Mill
+from shardmill.engine.running.release import passed_over
+from shardmill.engine.task_id import parse_task_id
+from shardmill.engine.views.jobs import counts, task_count
+from shardmill.model.awe import states
+from shardmill.model.awe.names import ANY_GROUP, task_name, work_id
+from shardmill.model.awe.times import awe_time
+from shardmill.model.definition.command import Command
+from shardmill.model.states import JobState, StepState
+from shardmill.store.rows import JobRow, StepRow
+
+CHUNKED = {"record": "chunkrecord", "bytes": "size"}
+
+
+class Steps(NamedTuple):
+    """The steps of a run, and how many of each one's tasks have not ended successfully."""
+
+    steps: Sequence[StepRow]
+    remaining: Mapping[int, int]
+
+
+def read_steps(mill: Mill, job: JobRow) -> Steps:
+    steps = [node for node in run_nodes(mill, job, consistent=False) if node.kind == "step"]
+    found = counts(mill, steps)
+    done = {index: sum(n for state, n in each.items() if state == "SUCCESS") for index, each in found.items()}
+    remaining = {
+        step.index: 0 if is_done(step) else max(1, task_count(step)) - done[step.index] for step in steps
+    }
+    return Steps(steps, remaining)
+
+
+def is_done(step: StepRow) -> bool:
+    return step.state.lets_dependents_run or passed_over(step)
+
+
+def job_document(mill: Mill, job: JobRow, base: str) -> dict[str, Any]:
+    """A job with its tasks."""
+    found = read_steps(mill, job)
+    info = info_document(job, found.steps)
+    files = Files(mill, found.steps, base)
+    tasks = [task_document(files, step, info, found.remaining[step.index]) for step in found.steps]
+    return {
+        **_job_fields(job, found.steps),
+        "info": info,
+        "remaintasks": sum(not is_done(step) for step in found.steps),
+        "tasks": tasks,
+    }
+
+
+def _job_fields(job: JobRow, steps: Sequence[StepRow]) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "jid": str(job.jid),
+        "state": states.JOB[job.state],
+        "registered": is_registered(job),
+        "updatetime": awe_time(job.update_time),
+        "notes": job.notes,
+        "lastfailed": awe_id(job.last_failed, {step.index: step for step in steps}),
+        "expiration": awe_time(job.delete_at),
+        "definition": job.job_name,
+        "trigger": job.trigger,
+    }
+
+
+def is_registered(job: JobRow) -> bool:
+    """Whether the job is in the queue: it has not ended, or can be resumed."""
+    return not job.state.ended or job.state is JobState.SUSPENDED
+
+
+def minimal_document(job: JobRow, found: Steps) -> dict[str, Any]:
+    """A job in lists with `verbosity=minimal`: one object without the tasks themselves."""
+    current = [step for step in found.steps if not is_done(step)]
+    done = {task_name(step.name): states.TASK[step.state] for step in found.steps}
+    info = info_document(job, found.steps)
+    named = ("name", "project", "user", "pipeline", "clientgroups", "priority", "userattr")
+    return {
+        **_job_fields(job, found.steps),
+        **{name: info[name] for name in named},
+        **{name: info[name] for name in ("submittime", "startedtime", "completedtime")},
+        "remaintasks": len(current),
+        "task": [at for at, step in enumerate(found.steps) if not is_done(step)],
+        "tasks": done,
+        "size": 0,
+    }
+
+
+def info_document(job: JobRow, steps: Sequence[StepRow]) -> dict[str, Any]:
+    info = job.info
+    groups = list(dict.fromkeys(name for step in steps for name in step.groups)) or sorted(job.groups)
+    return {
+        "name": info.get("name") or job.job_name,
+        "project": info.get("project") or "",
+        "user": info.get("user") or job.submit_user,
+        "pipeline": info.get("pipeline") or job.job_name,
+        "clientgroups": ",".join(name for name in groups if name != ANY_GROUP),
+        "submittime": awe_time(job.create_time),
+        "startedtime": awe_time(job.started_time),
+        "completedtime": awe_time(job.completed_time if job.state is JobState.SUCCESS else None),
+        "priority": job.priority,
+        "auth": bool(info.get("auth")),
+        "noretry": bool(info.get("noretry")),
+        "userattr": dict(info.get("userattr") or {}),
+        "description": info.get("description") or "",
+    }
+
+
+def task_document(files: Files, step: StepRow, info: dict[str, Any], remaining: int) -> dict[str, Any]:
+    spec = step.define
+    return {
+        "id": f"{step.job_id}_{task_name(step.name)}",
+        "taskid": task_name(step.name),
+        "task_name": task_name(step.name),
+        "jobid": step.job_id,
+        "info": info,
+        "inputs": files.inputs(spec.inputs),
+        "outputs": files.outputs(step),
+        "predata": files.inputs(spec.predata),
+        "cmd": command_document(spec.command, str(spec.type), spec.content),
+        "dependsOn": [f"{step.job_id}_{task_name(name)}" for name in spec.dependent_steps],
+        "partinfo": part_document(step),
+        "maxworksize": (spec.partition.max_units or 0) if spec.partition else 0,
+        "totalwork": max(1, task_count(step)),
+        "remainwork": remaining,
+        "state": task_state(step),
+        "skip": int(passed_over(step)),
+        "createdDate": awe_time(step.queued_time or step.create_time),
+        "createdate": awe_time(step.queued_time or step.create_time),
+        "startedDate": awe_time(step.started_time),
+        "starteddate": awe_time(step.started_time),
+        "completedDate": awe_time(step.completed_time if is_done(step) else None),
+        "completeddate": awe_time(step.completed_time if is_done(step) else None),
+        "computetime": step.compute_ms // 1000,
+        "notes": step.notes,
+    }
+
+
+def task_state(step: StepRow) -> str:
+    """The word for the state of a task; one that was skipped because another failed is still pending."""
+    if step.state is StepState.SKIPPED and not passed_over(step):
+        return "pending"
+    return states.TASK[step.state]
+
+
+def part_document(step: StepRow) -> dict[str, Any] | None:
+    """How the input of a task is split; None if it is not."""
+    partition = step.define.partition
+    if not partition or step.total == 1:
+        return None
+    index = partition.index
+    return {
+        "input": partition.input,
+        "index": CHUNKED.get(index, index) if partition.unit_mb else index,
+        "totalindex": step.context.get("split", {}).get("units") or 0,
+        "maxpartsize_mb": partition.max_part_size_mb or 0,
+        "options": partition.options or "",
+    }
+
+
+def shell_words(content: str) -> dict[str, Any]:
+    """The arguments of `sh` for the content of a step; older clients read only the text."""
+    words = ["-c", content]
+    return {"args": shlex.join(words), "args_array": words}
+
+
+def command_document(command: Command | None, kind: str, content: Any) -> dict[str, Any]:
+    """A command without its private environment; a step without one is run by `sh`, if it is a text."""
+    if command is None:
+        words = shell_words(content if isinstance(content, str) else "true")
+        command = Command(name="sh" if kind in ("shell", "noop") else kind, **words)
+    return {
+        "name": command.name,
+        "args": plain(command.args or ""),
+        "args_array": [plain(word) for word in command.args_array or []],
+        "Dockerimage": command.dockerimage or "",
+        "dockerimage": command.dockerimage or "",
+        "environ": {"public": dict(command.environ.public)},
+        "has_private_env": command.has_private_env,
+        "description": command.description or "",
+    }
+
+
+def plain(text: str) -> str:
+    """Arguments as clients read them: an @ that is no reference is not doubled, templates are resolved."""
+    return text.replace("{{ '{{' }}", "{{").replace("@@", "@")
+
+
+def awe_id(task_id: str, steps: Mapping[int, StepRow]) -> str:
+    """The id of a workunit for that of a task of the engine; empty if there is none."""
+    parsed = parse_task_id(task_id) if task_id else None
+    step = steps.get(parsed[1]) if parsed else None
+    if not parsed or not step:
+        return ""
+    return work_id(step.job_id, step.name, parsed[2], step.total)

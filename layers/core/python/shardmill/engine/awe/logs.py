@@ -1,0 +1,117 @@
+"""Logs of workunits, and the reports and performance of jobs that are made of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shardmill.engine.awe.documents import is_done, read_steps, task_state
+from shardmill.engine.files import keys
+from shardmill.engine.files.logs import PAGE_BYTES
+from shardmill.engine.files.logs import read as read_log_page
+from shardmill.engine.mill import Mill
+from shardmill.engine.views.tasks import first_index, read_task
+from shardmill.model.awe import states
+from shardmill.model.awe.names import task_name, work_id
+from shardmill.model.awe.times import awe_time
+from shardmill.model.blocks import Shard
+from shardmill.store.rows import JobRow, StepRow
+
+MAX_WORKUNITS = 200
+"""The workunits whose logs one report of a job contains."""
+MAX_BYTES = 4_000_000
+STREAMS = ("stdout", "stderr", "worknotes")
+
+
+def read_log(mill: Mill, job: JobRow, step: StepRow, rank: int, stream: str, now: int) -> str:
+    """A log of the latest attempt at a workunit; empty if there is none."""
+    if stream in ("stdout", "stderr"):
+        task = read_task(mill, job, step, rank + first_index(step))
+        return read_log_page(mill, step, task, stream, 0, None, now).text
+    shard = _shard(mill, step, rank)
+    for run in range(step.run, 0, -1):
+        prefix = keys.log(step.job_id, run, step.index, rank, shard.attempt, stream)
+        found = mill.files.read_chunks(prefix, offset=0, most=PAGE_BYTES)
+        if found is not None:
+            return found[0].decode(errors="replace")
+    return ""
+
+
+def _shard(mill: Mill, step: StepRow, rank: int) -> Shard:
+    from shardmill.model.blocks import block_of
+
+    return mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
+
+
+def report(mill: Mill, job: JobRow, now: int) -> dict[str, Any]:
+    """The logs of all workunits of a job that ran; of very many, the first."""
+    found = read_steps(mill, job)
+    room, left, tasks = MAX_BYTES, MAX_WORKUNITS, []
+    for step in found.steps:
+        works = []
+        for rank in range(min(step.total, left)):
+            logs = {name: text for name in STREAMS if (text := _log(mill, job, step, rank, name, now))}
+            room -= sum(len(text) for text in logs.values())
+            if room < 0:
+                break
+            identity = work_id(job.id, step.name, rank, step.total)
+            shown = rank + 1 if step.total > 1 else 0
+            works.append({"wuid": identity, "id": identity, "rank": shown, "logs": logs})
+        left -= len(works)
+        tasks.append(
+            {
+                "taskid": task_name(step.name),
+                "id": f"{job.id}_{task_name(step.name)}",
+                "state": task_state(step),
+                "totalwork": max(1, step.total),
+                "completeddate": awe_time(step.completed_time if is_done(step) else None),
+                "workunits": works,
+            }
+        )
+    return {
+        "id": job.id,
+        "state": states.JOB[job.state],
+        "updatetime": awe_time(job.update_time),
+        "notes": job.notes,
+        "tasks": tasks,
+    }
+
+
+def _log(mill: Mill, job: JobRow, step: StepRow, rank: int, stream: str, now: int) -> str:
+    return read_log(mill, job, step.home, rank, stream, now) if _shard(mill, step.home, rank).attempt else ""
+
+
+def performance(mill: Mill, job: JobRow, now: int) -> dict[str, Any]:
+    """The times of a job and its tasks, and what clients measured of its workunits."""
+    found = read_steps(mill, job)
+    works: dict[str, Any] = {}
+    for step in found.steps:
+        for rank in range(min(step.total, MAX_WORKUNITS - len(works))):
+            text = _log(mill, job, step, rank, "perf", now)
+            if text:
+                works[work_id(job.id, step.name, rank, step.total)] = _parsed(text)
+    ended = job.completed_time or now
+    return {
+        "id": job.id,
+        "queued": job.create_time // 1000,
+        "start": (job.started_time or 0) // 1000,
+        "end": (job.completed_time or 0) // 1000,
+        "resp": (ended - job.create_time) // 1000,
+        "ptasks": {
+            f"{job.id}_{task_name(step.name)}": {
+                "queued": (step.queued_time or 0) // 1000,
+                "start": (step.started_time or 0) // 1000,
+                "end": (step.completed_time or 0) // 1000,
+                "computetime": step.compute_ms // 1000,
+            }
+            for step in found.steps
+        },
+        "pworks": works,
+    }
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return {"text": text}

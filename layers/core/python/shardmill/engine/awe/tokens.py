@@ -1,0 +1,32 @@
+"""The data tokens of workunits.
+
+Clients get one token for all data of a workunit, wherever it is.
+"""
+
+from __future__ import annotations
+
+from shardmill.engine.files.held_attempt import HeldAttempt
+from shardmill.engine.mill import Mill
+from shardmill.engine.nodes.work_token import WorkToken, mint
+from shardmill.engine.private_values import open_data_token, seal_data_token
+from shardmill.store.rows import JobRow, WorkerRow
+
+
+def data_token(mill: Mill, held: HeldAttempt, worker: WorkerRow) -> str:
+    """The token that a client shows where it reads and writes the data of an attempt.
+
+    It is the one that the job was submitted with. Without one, the client gets a token of this server's node
+    store that is valid for this attempt only.
+    """
+    step = held.step
+    sealed = mill.data_tokens.get(step.job_id)
+    if sealed:
+        return open_data_token(mill, step.job_id, sealed)
+    work = WorkToken(step.job_id, step.run, step.index, held.rank, held.attempt, worker.id)
+    return mint(mill.settings.token_key, work)
+
+
+def set_data_token(mill: Mill, job: JobRow, token: str) -> None:
+    """Store the data token of a job, or replace it."""
+    mill.awe_jobs.set_token(job)
+    mill.data_tokens.put(job.id, seal_data_token(mill, job.id, token))

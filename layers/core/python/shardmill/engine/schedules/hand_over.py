@@ -1,0 +1,97 @@
+"""Hand schedules over to `functions/fire` through its queue: to be fired at a time, or to continue a visit.
+
+A message only says when to look at schedules: their rows decide. So a lost message makes a firing late (the
+next tick finds it), and a repeated one finds nothing to do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.aws.observability import logger
+from shardmill.engine.mill import AHEAD_MS, Mill
+from shardmill.engine.schedules.catch_up import ON_TIME_MS, Visit
+from shardmill.model.errors import Transient
+from shardmill.store.rows import ScheduleRow
+from shardmill.store.schedules import ScheduleKey
+
+AT_A_TIME = 25  # schedules in a message that fires them at their time
+CONTINUED = 10  # schedules in a message that continues a visit
+_MAX_DELAY = 900  # of an SQS message, in seconds
+
+Clock = Callable[[], int]
+Timed = tuple[int, ScheduleKey]
+"""A schedule and when to visit it."""
+
+
+def hand_over(mill: Mill, timed: Iterable[Timed], clock: Clock) -> int:
+    """Send messages that fire schedules at their next times; return how many schedules were sent.
+
+    The messages arrive up to a second early, and the receiver waits. Times that are no longer on time are
+    left to the tick, which applies `catchUp`.
+    """
+    now = clock()
+    on_time = [(time, key) for time, key in timed if time >= now - ON_TIME_MS]
+    _send(mill, _messages(on_time, AT_A_TIME, lambda time: {"now": time, "ahead": True}), now)
+    return len(on_time)
+
+
+def hand_over_saved(mill: Mill, row: ScheduleRow, now: int) -> None:
+    """Hand over a schedule that was saved or changed, if no tick will see it before its next time.
+
+    Best effort: a tick fires what was not sent.
+    """
+    if row.status != 1 or row.next is None or row.next > now + AHEAD_MS:
+        return
+    try:
+        hand_over(mill, [(row.next, row.key)], lambda: now)
+    except (ClientError, BotoCoreError, Transient):
+        extra = {"action": "hand-over", "jobName": row.job_name, "scheduleId": row.id}
+        logger.warning(
+            "failed to hand over a schedule; the next tick will fire it", extra=extra, exc_info=True
+        )
+
+
+def pass_on(mill: Mill, visit: Visit, listed: Sequence[ScheduleKey], size: int) -> None:
+    """Send schedules that the tick found due to other invocations, `size` to each."""
+    due = ((visit.now, key) for key in listed)
+    _send(mill, _messages(due, size, lambda _: _fields(visit)), visit.now)
+
+
+def continue_visit(mill: Mill, visit: Visit, continued: Iterable[Timed], clock: Clock) -> None:
+    """Send the schedules that another invocation continues, each at its time."""
+    later = _messages(continued, CONTINUED, lambda time: _fields(visit.at(time)))
+    _send(mill, later, max(visit.now, clock()))
+
+
+def visit_of(message: dict[str, Any]) -> tuple[Visit, list[ScheduleKey]]:
+    """Read a message: the visit, and the schedules to visit."""
+    listed = [(job_name, schedule_id) for job_name, schedule_id in message["schedules"]]
+    now = message["now"]
+    if message.get("ahead"):
+        return Visit.at_time(now), listed
+    visit = Visit(now, message["met"], message["until"]) if "met" in message else Visit.of_tick(now, now)
+    return visit, listed
+
+
+def _fields(visit: Visit) -> dict[str, int]:
+    return {"now": visit.now, "met": visit.met, "until": visit.until}
+
+
+def _messages(
+    timed: Iterable[Timed], size: int, fields: Callable[[int], dict[str, int]]
+) -> Iterator[tuple[int, str]]:
+    for time, group in groupby(sorted(timed), key=lambda each: each[0]):
+        listed = [key for _, key in group]
+        for at in range(0, len(listed), size):
+            yield time, json.dumps(fields(time) | {"schedules": listed[at : at + size]})
+
+
+def _send(mill: Mill, messages: Iterable[tuple[int, str]], now: int) -> None:
+    delayed = [(body, min(max(0, time - now) // 1000, _MAX_DELAY)) for time, body in messages]
+    mill.queues.send_delayed(mill.settings.fire_queue, delayed)

@@ -1,0 +1,52 @@
+"""Which token may act as a worker: the one that registered it, in groups that its scope covers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shardmill.engine.access.errors import Forbidden
+from shardmill.engine.errors import WorkerNotFound
+from shardmill.engine.mill import Mill
+from shardmill.model.access.grants import WorkerGroups
+from shardmill.model.actor import Actor
+from shardmill.store.rows import WorkerRow
+
+Owner = tuple[str, Sequence[str]]
+
+
+def unknown_worker(worker_id: str) -> WorkerNotFound:
+    return WorkerNotFound(f"there is no worker {worker_id!r}; register with POST /v1/workers")
+
+
+def check_registration(known: WorkerRow | None, groups: Sequence[str], actor: Actor) -> None:
+    """Raise Forbidden unless the actor may register a worker in groups, and replace the one of its name."""
+    if not actor.may("worker", WorkerGroups(groups)):
+        raise Forbidden(f"the token has no scope 'worker' for the groups {', '.join(sorted(groups))}")
+    if known and not _is_owner(actor, (known.owner_token, known.groups)) and not _may(actor, known.groups):
+        raise Forbidden(f"a worker of the name {known.name!r} belongs to another token; choose another name")
+
+
+def check_owner(mill: Mill, actor: Actor, worker_id: str, now: int) -> None:
+    """Raise WorkerNotFound unless the actor may act as a worker.
+
+    The owner of a worker is read once a minute, not for each request.
+    """
+    if not actor.limited("admin"):
+        return
+    found = mill.worker_owners.get([worker_id], lambda _: {}, now).get(worker_id)
+    if found and _is_owner(actor, found):
+        return
+    worker = mill.workers.get(worker_id)
+    if worker:
+        mill.worker_owners.put(worker_id, (worker.owner_token, worker.groups), now)
+    if not worker or not _is_owner(actor, (worker.owner_token, worker.groups)):
+        raise unknown_worker(worker_id)
+
+
+def _is_owner(actor: Actor, owner: Owner) -> bool:
+    token_id, groups = owner
+    return bool(token_id) and token_id == actor.token_id and _may(actor, groups)
+
+
+def _may(actor: Actor, groups: Sequence[str]) -> bool:
+    return actor.may("worker", WorkerGroups(groups))

@@ -1,0 +1,148 @@
+"""The files of an AWE task: list and map style, where each comes from, and as files of the engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from shardmill.model.awe.faults import Faults
+from shardmill.model.files import MAX_NAME_BYTES, name_fault
+
+NO_NODE = "-"
+INDEXES = {"line": "line", "record": "record", "chunkrecord": "record", "size": "bytes", "bytes": "bytes"}
+CHUNKED = ("chunkrecord", "size", "bytes")
+"""The indexes whose units are chunks of `CHUNK_MB`; a unit of the others is one line or record."""
+CHUNK_MB = 1
+_NODE_URL = re.compile(r"(.*)/node/([^/?#]+)/?(?:\?(.*))?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class AweFile:
+    """An input, output or predata of a task; `origin` is the id of the task that produces it."""
+
+    name: str
+    where: str
+    host: str = ""
+    node: str = ""
+    url: str = ""
+    origin: str = ""
+    size: int = 0
+    nonzero: bool = False
+    upload_name: str = ""
+    index: str = ""
+    attrfile: str = ""
+
+
+OwnNode = Callable[[str, str], str]
+"""(host, node) -> the S3 key of the node's file if this deployment stores it, else an empty text."""
+
+
+def own_base(url: str) -> str:
+    """An address without its scheme and trailing slash, to compare addresses of node stores."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    return f"{parts.netloc.lower()}{parts.path.rstrip('/')}"
+
+
+def read_files(value: Any, where: str, faults: Faults) -> dict[str, AweFile]:
+    """The files of a task by name: an object keyed by name, or a list with `filename`."""
+    found: dict[str, AweFile] = {}
+    for name, document, place in _entries(value, where, faults):
+        if not name:
+            faults.add(place, "has no filename")
+        elif wrong := name_fault(name) or _too_long(name):
+            faults.add(place, f"the filename {wrong}")
+        elif name in found:
+            faults.add(place, f"the file {name!r} is listed twice")
+        else:
+            found[name] = _file(name, document, place, faults)
+    return found
+
+
+def _too_long(name: str) -> str:
+    return f"must have at most {MAX_NAME_BYTES} bytes" if len(name.encode()) > MAX_NAME_BYTES else ""
+
+
+def _entries(value: Any, where: str, faults: Faults) -> list[tuple[str, dict[str, Any], str]]:
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [
+            (str(name), faults.object(each, f"{where}.{name}"), f"{where}.{name}")
+            for name, each in value.items()
+        ]
+    if not isinstance(value, list):
+        faults.add(where, "must be an object keyed by file name, or a list")
+        return []
+    found = []
+    for at, each in enumerate(value):
+        place = f"{where}[{at}]"
+        document = faults.object(each, place)
+        name = document.get("filename") or document.get("name") or document.get("fileName")
+        found.append((faults.text(name, f"{place}.filename"), document, place))
+    return found
+
+
+def _file(name: str, document: dict[str, Any], where: str, faults: Faults) -> AweFile:
+    def text(field: str) -> str:
+        return faults.text(document.get(field), f"{where}.{field}").strip()
+
+    index = text("shockindex")
+    if index and index not in INDEXES:
+        faults.add(f"{where}.shockindex", f"must be one of {', '.join(INDEXES)}, not {index!r}")
+        index = ""
+    node = text("node")
+    return AweFile(
+        name=name,
+        where=where,
+        host=text("host").rstrip("/"),
+        node="" if node == NO_NODE else node,
+        url=text("url"),
+        origin=text("origin"),
+        size=max(0, faults.number(document.get("size"), f"{where}.size")),
+        nonzero=faults.flag(document.get("nonzero"), f"{where}.nonzero"),
+        upload_name=text("shockfilename"),
+        index=index,
+        attrfile=text("attrfile"),
+    )
+
+
+def with_node_of_url(file: AweFile) -> AweFile:
+    """A file with the host and node that its url contains, if it is the url of a node's download."""
+    found = _NODE_URL.match(file.url)
+    if not found or file.node:
+        return file
+    return replace(file, host=file.host or found[1], node=found[2])
+
+
+def as_input(file: AweFile, own_node: OwnNode, bucket: str) -> dict[str, Any]:
+    """A file that exists before the job, as a file of the engine."""
+    document: dict[str, Any] = {"name": file.name}
+    if file.size:
+        document["size"] = file.size
+    located = with_node_of_url(file)
+    key = own_node(located.host, located.node) if located.node else ""
+    if key:
+        return {**document, "s3": {"bucket": bucket, "key": key}, "node": located.node}
+    if file.url:
+        return {**document, "url": file.url}
+    host = file.host if "://" in file.host else f"http://{file.host}"
+    return {**document, "url": f"{host}/node/{file.node}?download", "host": host, "node": file.node}
+
+
+def as_output(file: AweFile) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": file.name, "nonzero": file.nonzero}
+    if file.upload_name and file.upload_name != file.name:
+        document["uploadName"] = file.upload_name
+    if file.index:
+        document["uploadIndex"] = INDEXES[file.index]
+    if file.attrfile:
+        document["attrfile"] = file.attrfile
+    return document
+
+
+def from_origin(file: AweFile, step: str, stored_as: str) -> dict[str, Any]:
+    """An output of another task. A pattern joins the parts that the tasks of a split step stored."""
+    return {"name": file.name, "origin": step, "pattern": stored_as}

@@ -1,0 +1,190 @@
+"""The tasks of an AWE document: reading them, their graph, the origins of their inputs, and `skip`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from shardmill.model.awe.faults import Faults
+from shardmill.model.awe.files import AweFile, read_files
+from shardmill.model.awe.names import step_name
+
+MAX_TASKS = 2_000
+MAX_WORK = 10_000
+
+Rewired = Mapping[tuple[str, str], AweFile]
+"""(task, output) of a skipped task -> the input that stands for the output."""
+
+
+@dataclass(frozen=True, slots=True)
+class AweTask:
+    id: str
+    where: str
+    command: dict[str, Any]
+    depends_on: tuple[str, ...] = ()
+    inputs: dict[str, AweFile] = field(default_factory=dict)
+    outputs: dict[str, AweFile] = field(default_factory=dict)
+    predata: dict[str, AweFile] = field(default_factory=dict)
+    total_work: int = 1
+    max_work_size: int = 0
+    part_input: str = ""
+    part_index: str = ""
+    skip: bool = False
+
+    @property
+    def step(self) -> str:
+        return step_name(self.id)
+
+    @property
+    def parents(self) -> list[str]:
+        """The tasks of `dependsOn` and the origins of its files."""
+        origins = [file.origin for file in (*self.inputs.values(), *self.predata.values()) if file.origin]
+        return list(dict.fromkeys([*self.depends_on, *origins]))
+
+
+def read_tasks(value: Any, faults: Faults) -> dict[str, AweTask]:
+    """The tasks by id. If the ids are 0…n-1, they are in this order, so that an id is a step's index."""
+    if not isinstance(value, list) or not value:
+        faults.add("tasks", "must be a list with at least one task")
+        return {}
+    if len(value) > MAX_TASKS:
+        faults.add("tasks", f"has {len(value)} tasks; the limit is {MAX_TASKS}")
+        return {}
+    found: dict[str, AweTask] = {}
+    names: dict[str, str] = {}
+    for at, each in enumerate(value):
+        task = _task(faults.object(each, f"tasks[{at}]"), at, faults)
+        if task.id in found:
+            faults.add(f"{task.where}.taskid", f"the id {task.id!r} is used twice")
+        elif task.step in names:
+            faults.add(f"{task.where}.taskid", f"{task.id!r} is too similar to {names[task.step]!r}")
+        found.setdefault(task.id, task)
+        names.setdefault(task.step, task.id)
+    if {*found} == {str(number) for number in range(len(found))}:
+        return {str(number): found[str(number)] for number in range(len(found))}
+    return found
+
+
+def _task(document: dict[str, Any], at: int, faults: Faults) -> AweTask:
+    where = f"tasks[{at}]"
+    command = faults.object(document.get("cmd"), f"{where}.cmd")
+    if not faults.text(command.get("name"), f"{where}.cmd.name").strip():
+        faults.add(f"{where}.cmd.name", "is missing")
+    task_id = faults.text(document.get("taskid"), f"{where}.taskid").strip() or str(at)
+    parts = faults.object(document.get("partinfo"), f"{where}.partinfo")
+    total = faults.number(document.get("totalwork"), f"{where}.totalwork", default=1)
+    if total > MAX_WORK:
+        faults.add(f"{where}.totalwork", f"must be at most {MAX_WORK}")
+    return AweTask(
+        id=task_id,
+        where=where,
+        command=command,
+        depends_on=tuple(_references(document.get("dependsOn"), f"{where}.dependsOn", faults)),
+        inputs=read_files(document.get("inputs"), f"{where}.inputs", faults),
+        outputs=read_files(document.get("outputs"), f"{where}.outputs", faults),
+        predata=read_files(document.get("predata"), f"{where}.predata", faults),
+        total_work=max(1, total),
+        max_work_size=max(0, faults.number(document.get("maxworksize"), f"{where}.maxworksize")),
+        part_input=faults.text(parts.get("input"), f"{where}.partinfo.input"),
+        part_index=faults.text(parts.get("index"), f"{where}.partinfo.index"),
+        skip=faults.flag(document.get("skip"), f"{where}.skip"),
+    )
+
+
+def _references(value: Any, where: str, faults: Faults) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        faults.add(where, "must be a list of task ids")
+        return []
+    listed = [faults.text(each, f"{where}[{at}]").strip() for at, each in enumerate(value)]
+    return [each for each in dict.fromkeys(listed) if each]
+
+
+def check_graph(tasks: Mapping[str, AweTask], faults: Faults) -> None:
+    """Find references to tasks that do not exist, and a cycle."""
+    known = True
+    for task in tasks.values():
+        for parent in task.depends_on:
+            if parent not in tasks:
+                faults.add(f"{task.where}.dependsOn", f"there is no task {parent!r}")
+                known = False
+        for file in (*task.inputs.values(), *task.predata.values()):
+            if file.origin and file.origin not in tasks:
+                faults.add(f"{file.where}.origin", f"there is no task {file.origin!r}")
+                known = False
+    if known and (cycle := _cycle(tasks)):
+        faults.add("tasks", f"the dependencies form a cycle: {' -> '.join(cycle)}")
+
+
+def _cycle(tasks: Mapping[str, AweTask]) -> list[str]:
+    """A cycle in the graph as the ids on it; empty if there is none."""
+    left = {task.id: set(task.parents) for task in tasks.values()}
+    while free := [task for task, parents in left.items() if not parents]:
+        for task in free:
+            del left[task]
+        for parents in left.values():
+            parents.difference_update(free)
+    if not left:
+        return []
+    path = [min(left)]
+    while path.count(path[-1]) == 1:
+        path.append(min(left[path[-1]]))
+    return path[path.index(path[-1]) :]
+
+
+def check_origins(tasks: dict[str, AweTask], faults: Faults) -> None:
+    """Find inputs whose origin does not produce them, and give those without a source their only origin."""
+    for task in list(tasks.values()):
+        inputs = {name: _with_origin(file, task, tasks, faults) for name, file in task.inputs.items()}
+        predata = {name: _with_origin(file, task, tasks, faults) for name, file in task.predata.items()}
+        tasks[task.id] = replace(task, inputs=inputs, predata=predata)
+
+
+def _with_origin(file: AweFile, task: AweTask, tasks: Mapping[str, AweTask], faults: Faults) -> AweFile:
+    if file.origin:
+        made = tasks[file.origin].outputs
+        if file.name not in made:
+            listed = ", ".join(map(repr, made)) or "none"
+            faults.add(
+                file.where,
+                f"task {file.origin!r}, its origin, does not produce {file.name!r}; its outputs: {listed}",
+            )
+        return file
+    if file.url or file.node:
+        return file
+    producers = [parent for parent in task.depends_on if file.name in tasks[parent].outputs]
+    if len(producers) == 1:
+        return replace(file, origin=producers[0])
+    faults.add(file.where, "has no origin, no node and no url")
+    return file
+
+
+def skip_tasks(tasks: Mapping[str, AweTask]) -> Rewired:
+    """The outputs of skipped tasks, with the input of the task that takes the place of each.
+
+    Only a task with one input and one output can be skipped; any other runs.
+    """
+    direct = {
+        (task.id, output): file
+        for task in tasks.values()
+        if skippable(task)
+        for output, file in zip(task.outputs, task.inputs.values(), strict=True)
+    }
+
+    def resolved(file: AweFile) -> AweFile:
+        while file.origin and (file.origin, file.name) in direct:
+            file = direct[file.origin, file.name]
+        return file
+
+    return {place: resolved(file) for place, file in direct.items()}
+
+
+def skippable(task: AweTask) -> bool:
+    return task.skip and len(task.inputs) == 1 and len(task.outputs) == 1
+
+
+def ancestors_of(task: AweTask, files: Iterable[AweFile]) -> list[str]:
+    """The tasks that a task waits for, once the files of skipped tasks are replaced."""
+    return list(dict.fromkeys([*task.depends_on, *(file.origin for file in files if file.origin)]))

@@ -1,0 +1,40 @@
+"""Changes of jobs that only the AWE protocol makes: their description, and when they are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shardmill.store import indexes, keys
+from shardmill.store.codec import to_json
+from shardmill.store.rows import JobRow
+from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.update import Update
+
+
+class AweJobs:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def set_info(self, job: JobRow, info: Mapping[str, Any], *, now: int) -> bool:
+        """Replace the description of a job; False if it changed since it was read."""
+        update = Update(keys.job(job.id)).set(info=to_json(info), update_time=now)
+        return self._changed(update.if_equal(info=to_json(job.info)))
+
+    def set_expiration(self, job: JobRow, at: int) -> bool:
+        """Delete a job at a time, if it has ended by then; False if the job changed since it was read."""
+        update = Update(keys.job(job.id)).set(delete_at=at)
+        if job.state.ended and not job.event_pending and not job.heirs_pending:
+            update.set(**indexes.due_job(job.id, at))
+        return self._changed(update.if_equal(run=job.run, state=job.state.value))
+
+    def set_token(self, job: JobRow) -> bool:
+        """Note that a job has a data token, which is deleted with it."""
+        return self._changed(Update(keys.job(job.id)).set(has_token=True).if_exists("jid"))
+
+    def _changed(self, update: Update) -> bool:
+        try:
+            self._table.update(update)
+        except ConditionFailed:
+            return False
+        return True

@@ -1,0 +1,79 @@
+// Requests to the API: the token, conditional requests, and problems as errors.
+
+import { getToken, signOut } from "./session.js";
+
+/** An answer that is not a success, with the code and the faults of its problem document. */
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail || body.title || body.message || `the API answered ${status}`);
+    this.status = status;
+    this.code = body.code || "";
+    this.faults = body.errors || body.faults || [];
+  }
+}
+
+/** The API cannot be reached. */
+export class Unreachable extends Error {
+  constructor() {
+    super("Shardmill does not answer");
+  }
+}
+
+const times = [];
+/** The number of requests in the last minute. */
+export function requestsLastMinute() {
+  const from = Date.now() - 60_000;
+  while (times.length && times[0] < from) times.shift();
+  return times.length;
+}
+
+/** Send a request; `etag`: the content that is known, `match`: the version that it changes. Returns {status, data, etag}; `data` is undefined for 304 and 204. */
+export async function send(method, path, body, etag, match) {
+  const headers = { authorization: `Bearer ${getToken()}` };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (etag) headers["if-none-match"] = etag;
+  if (match) headers["if-match"] = match;
+  times.push(Date.now());
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store",
+      credentials: "omit",
+    });
+  } catch {
+    throw new Unreachable();
+  }
+  if (answer.status === 304) return { status: 304, etag };
+  const data = await content(answer);
+  if (answer.status === 401) signOut();
+  if (answer.status === 502 || answer.status === 504) throw new Unreachable();
+  if (!answer.ok) throw new Problem(answer.status, data || {});
+  return { status: answer.status, data, etag: answer.headers.get("etag") };
+}
+
+async function content(answer) {
+  const text = await answer.text();
+  if (!text) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { detail: `the API answered ${answer.status}` };
+  }
+}
+
+export const get = async (path) => (await send("GET", path)).data;
+export const post = async (path, body) => (await send("POST", path, body ?? {})).data;
+export const del = async (path) => (await send("DELETE", path)).data;
+
+/** A path from its parts, each escaped; parameters that are empty are left out. */
+export function url(parts, query = {}) {
+  const path = `/v1/${parts.map(encodeURIComponent).join("/")}`;
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+/** The path of an action on a resource, such as `…:kill`. */
+export const action = (parts, name) => `${url(parts)}:${name}`;

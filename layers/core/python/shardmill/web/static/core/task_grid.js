@@ -1,0 +1,44 @@
+// The tasks of a step in columns, as the API gives them for many tasks at once.
+
+import { LETTERS } from "./states.js";
+import { url } from "./api.js";
+
+export const gridPath = (parts, step, { run, from } = {}) => `${url([...parts, "steps", step, "tasks"])}:grid${query({ run, from })}`;
+
+function query(given) {
+  const entries = Object.entries(given).filter(([, value]) => value);
+  return entries.length ? `?${new URLSearchParams(entries)}` : "";
+}
+
+/** The tasks of grids without running ones, which do not change with time. */
+const known = new WeakMap();
+
+/** The tasks of a grid: {index, state, attempt, failures, start, ms, worker}. A running task has run until now. */
+export function tasksOf(grid, now = Date.now()) {
+  if (known.has(grid)) return known.get(grid);
+  const tasks = Array.from(grid.states, (letter, at) => {
+    const state = LETTERS[letter];
+    const start = grid.starts[at];
+    return {
+      index: grid.firstIndex + at,
+      state,
+      attempt: grid.attempts[at],
+      failures: grid.failures[at],
+      start,
+      ms: state === "RUNNING" ? Math.max(0, now - start) : grid.spans[at],
+      worker: grid.workers[grid.workerOf[at]]?.name || "",
+    };
+  });
+  if (!grid.states.includes("R")) known.set(grid, tasks);
+  return tasks;
+}
+
+/** The step that a tab shows: that of the address, else the first with failures, in progress, or at all. */
+export function chosenStep(job, name) {
+  return (
+    job.steps.find((step) => step.stepName === name) ||
+    job.steps.find((step) => step.state === "FAILED") ||
+    job.steps.find((step) => step.state === "RUNNING") ||
+    job.steps[0]
+  );
+}

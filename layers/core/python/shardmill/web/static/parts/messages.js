@@ -1,0 +1,29 @@
+// What a view shows instead of data: waiting, nothing to show, or a problem.
+
+import { h } from "../core/vdom.js";
+
+export const waiting = (text = "Loading") => h("div", { class: "message", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), text);
+
+export const empty = (text, ...more) => h("div", { class: "message empty" }, h("p", {}, text), more);
+
+export function problem(error, linkText, link) {
+  return h(
+    "div",
+    { class: "message problem", role: "alert" },
+    h("p", {}, error.message),
+    faults(error),
+    linkText && h("p", {}, h("a", { href: link }, linkText)),
+  );
+}
+
+/** The faults of a rejected document, each with its place. */
+export const faults = (error) =>
+  error.faults?.length
+    ? h("ul", { class: "faults" }, error.faults.map((fault) => h("li", {}, h("code", {}, fault.pointer || fault.path || "/"), " ", fault.message || fault.detail)))
+    : null;
+
+/** The state of a live resource in place of its data; null if it has data. */
+export function pending(resource, what) {
+  if (resource.data !== undefined) return null;
+  return resource.error ? problem(resource.error) : waiting(`Loading ${what}`);
+}

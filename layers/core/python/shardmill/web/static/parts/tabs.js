@@ -1,0 +1,10 @@
+// Tabs whose choice is part of the address.
+
+import { h } from "../core/vdom.js";
+import { parse } from "../core/router.js";
+
+export function tabs(label, entries, chosen) {
+  const { path, query } = parse(location.hash);
+  const address = (id) => `#${path}?${new URLSearchParams({ ...(query.run ? { run: query.run } : {}), tab: id })}`;
+  return h("nav", { class: "tabs", "aria-label": label }, entries.map(([id, text]) => h("a", { key: id, href: address(id), "aria-current": id === chosen ? "page" : undefined }, text)));
+}

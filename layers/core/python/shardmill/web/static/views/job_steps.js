@@ -1,0 +1,45 @@
+// The steps of a job as a table.
+
+import { h, memo } from "../core/vdom.js";
+import { between, clock, duration, number } from "../core/format.js";
+import { signedInAs } from "../core/permissions.js";
+import { href } from "../core/router.js";
+import { badge, LIVE } from "../core/states.js";
+import { bar, ended } from "../parts/progress.js";
+import { stepMenu } from "../parts/step_actions.js";
+
+const LIVE_MS = 5_000;
+
+export function stepsTab() {
+  const table = memo(drawn);
+  return { render: ({ job, run }) => table(job, run, LIVE.has(job.state) ? Math.floor(Date.now() / LIVE_MS) : 0, signedInAs()) };
+}
+
+/** The table; drawn again when the job changes, and while it is live from time to time for the durations. */
+const drawn = (job, run) =>
+  h(
+    "div",
+    { class: "card scroll-x", tabindex: "0" },
+    h(
+      "table",
+      {},
+      h("thead", {}, h("tr", {}, ["Step", "State", "Tasks", "", "Started", "Duration", "Compute time", "Type", "Notes", "Actions"].map((name) => h("th", { scope: "col", class: ["Duration", "Compute time"].includes(name) ? "number" : "" }, name)))),
+      h("tbody", {}, job.steps.map((step) => row(job, run, step))),
+    ),
+  );
+
+const row = (job, run, step) =>
+  h(
+    "tr",
+    { key: step.index },
+    h("td", { class: "nowrap" }, h("a", { href: href(["jobs", job.jobName, job.trigger], { run, tab: "tasks", step: step.stepName }) }, step.stepName)),
+    h("td", {}, badge(step.state)),
+    h("td", { class: "number" }, `${number(ended(step.counts))} / ${number(step.totalWork)}`),
+    h("td", { class: "bar-cell" }, bar(step.counts, step.totalWork)),
+    h("td", { class: "nowrap muted" }, step.startedTime ? clock(step.startedTime) : "–"),
+    h("td", { class: "number" }, step.startedTime ? duration(between(step.startedTime, step.completedTime)) : "–"),
+    h("td", { class: "number" }, step.computeTime ? duration(step.computeTime * 1000) : "–"),
+    h("td", { class: "muted" }, step.type),
+    h("td", { class: "wide muted", title: step.notes }, step.notes),
+    h("td", {}, stepMenu(job, step)),
+  );

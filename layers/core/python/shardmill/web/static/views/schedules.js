@@ -1,0 +1,30 @@
+// The list of schedules, with the next and the last firing of each.
+
+import { h } from "../core/vdom.js";
+import { url } from "../core/api.js";
+import { clock, plural, relative } from "../core/format.js";
+import { href } from "../core/router.js";
+import { badge } from "../core/states.js";
+import { empty, pending } from "../parts/messages.js";
+
+export const title = () => "Schedules";
+
+export const outcomeBadge = (firing) => badge({ started: "SUCCESS", exists: "SUCCESS", skipped: "SKIPPED", missed: "FAILED", late: "SUSPENDED", refused: "FAILED" }[firing.outcome] || "INIT", firing.outcome);
+
+export default function schedules(context) {
+  return function render() {
+    const resource = context.live(url(["schedules"], { limit: 500 }), { every: 15 });
+    const message = pending(resource, "the schedules");
+    if (message) return message;
+    const items = [...resource.data.items].sort((a, b) => (a.nextTime || "9").localeCompare(b.nextTime || "9"));
+    return [
+      h("div", { class: "title" }, h("h1", {}, "Schedules"), h("span", { class: "muted" }, plural(items.length, "schedule"))),
+      h("div", { class: "card scroll-x", tabindex: "0" }, items.length ? table(items) : empty("There are no schedules.", h("p", { class: "hint" }, "Save one with the command: shardmill schedule save"))),
+    ];
+  };
+}
+
+const table = (items) =>
+  h("table", {}, h("thead", {}, h("tr", {}, ["Job", "Schedule", "Times", "Zone", "Next", "Last"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map((item) => h("tr", { key: `${item.jobName}/${item.scheduleId}` }, h("td", {}, h("a", { href: href(["definitions", item.jobName]) }, item.jobName)), h("td", {}, h("a", { href: href(["schedules", item.jobName, item.scheduleId]) }, item.scheduleId)), h("td", {}, item.meaning || expression(item)), h("td", { class: "muted" }, item.timezone || "UTC"), h("td", { class: "nowrap" }, item.nextTime ? [clock(item.nextTime, { seconds: false }), h("span", { class: "muted" }, ` ${relative(item.nextTime)}`)] : h("span", { class: "muted" }, item.status ? "no more" : "off")), h("td", { class: "nowrap" }, item.history?.[0] ? [outcomeBadge(item.history[0]), h("span", { class: "muted" }, ` ${relative(item.history[0].firedTime)}`)] : h("span", { class: "muted" }, "–"))))));
+
+export const expression = (item) => item.cron || (item.everySeconds ? `every ${item.everySeconds} s` : item.at ? `at ${clock(item.at)}` : "");

@@ -1,0 +1,116 @@
+"""Deploy the built template with `sam deploy`. A new stack gets a new admin token, which is shown once."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shardmill.engine.authorize import hash_of, token_from
+
+ROOT = Path(__file__).parents[1]
+BUILT = ROOT / ".aws-sam" / "build" / "template.yaml"
+
+
+class Refused(Exception):
+    """The deployment cannot start."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _parse(arguments)
+    try:
+        account = _account(options.region)
+        known = _outputs(options.stack, options.region)
+        token = None if known is not None and not options.new_token else token_from(secrets.token_bytes(32))
+        print(f"deploying the stack {options.stack} to account {account} in {options.region}")
+        _deploy(options, token)
+        outputs = _outputs(options.stack, options.region) or {}
+    except (Refused, BotoCoreError, ClientError) as fault:
+        print(f"error: {fault}", file=sys.stderr)
+        return 1
+    print(_next_steps(options.stack, options.region, outputs.get("ApiUrl", ""), token))
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stack", required=True, help="name of the stack; at most 46 characters")
+    parser.add_argument("--region", required=True)
+    parser.add_argument("--sam", default=str(ROOT / ".venv-sam/bin/sam"), help="the sam command")
+    parser.add_argument("--new-token", action="store_true", help="replace the admin token of the stack")
+    parser.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", dest="parameters")
+    parser.add_argument("--tag", action="append", default=[], metavar="NAME=VALUE", dest="tags")
+    return parser.parse_args(arguments)
+
+
+def _account(region: str) -> str:
+    try:
+        return str(boto3.client("sts", region_name=region).get_caller_identity()["Account"])
+    except (BotoCoreError, ClientError) as error:
+        raise Refused(
+            f"AWS credentials are missing or not valid ({error}); run `aws configure`, or set AWS_PROFILE"
+        ) from error
+
+
+def _outputs(stack: str, region: str) -> dict[str, str] | None:
+    """The outputs of a stack; None if it does not exist."""
+    client = boto3.client("cloudformation", region_name=region)
+    try:
+        [found] = client.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    status = found["StackStatus"]
+    if status in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"):
+        raise Refused(
+            f"the stack {stack} is {status} and cannot be updated; delete it first: "
+            f"aws cloudformation delete-stack --stack-name {stack} --region {region}"
+        )
+    return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+
+
+def _deploy(options: argparse.Namespace, token: str | None) -> None:
+    """Run `sam deploy`. Parameters that are not given keep their values when a stack is updated."""
+    parameters = [*options.parameters, *([f"AdminTokenHash={hash_of(token)}"] if token else [])]
+    command = [options.sam, "deploy", "--template-file", str(BUILT), "--no-confirm-changeset"]
+    command += [
+        "--no-fail-on-empty-changeset",
+        "--resolve-s3",
+        "--capabilities",
+        "CAPABILITY_IAM",
+        "CAPABILITY_AUTO_EXPAND",
+    ]
+    command += ["--stack-name", options.stack, "--region", options.region]
+    command += ["--parameter-overrides", *parameters] if parameters else []
+    command += ["--tags", *options.tags] if options.tags else []
+    done = subprocess.run(command, env=os.environ | {"SAM_CLI_TELEMETRY": "0"}, check=False)
+    if done.returncode:
+        raise Refused(f"sam deploy failed with exit code {done.returncode}; its output says why")
+
+
+def _next_steps(stack: str, region: str, url: str, token: str | None) -> str:
+    shown = token or "<the token shown when the stack was created; NEW_TOKEN=1 replaces it>"
+    lines = ["", f"{stack} is ready at {url}"]
+    if token:
+        lines.append("Only the hash of this token is stored. Keep the token; it is not shown again.")
+    lines += [
+        "",
+        f"export SHARDMILL_URL={url} SHARDMILL_TOKEN={shown}",
+        ".venv/bin/shardmill define examples/hello-lambda.yaml",
+        ".venv/bin/shardmill submit hello-lambda --wait",
+        "",
+        f"remove it again: make undeploy STACK={stack} REGION={region}",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

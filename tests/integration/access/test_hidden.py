@@ -1,0 +1,143 @@
+"""What a limited token may not see: no list, count, error or action tells that it exists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shardmill.api.routes import ROUTES, Route
+from support.moto.cloud import Cloud
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.access import Caller, Callers
+from support.scenarios.job_runner import JobRunner
+
+OWN = {"job_name": "own-report", "trigger": "t1", "step_name": "a", "index": "0", "schedule_id": "s1"}
+OWN |= {"number": "1", "name": "default"}
+HIDDEN = re.compile(r"secret|vault|hr\b|mole|zebra", re.IGNORECASE)
+LIMITS = [{"definitions": ["own-*"]}, {"applications": ["finance"]}, {"groups": ["default"]}]
+READABLE = [
+    route
+    for route in ROUTES
+    if (route.method, route.scope, route.awe) == ("GET", "read", False)
+    and not {"worker_id"} & set(re.findall(r"<(\w+)>", route.path))
+]
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    """A readable application, and a hidden one whose definition depends on it and uses another group."""
+    with moto_cloud() as started:
+        started.http("PUT", "/v1/groups/vault", {})
+        runner = JobRunner(started)
+        runner.define({"stepName": "a", "content": "x"}, name="own-report", appName="finance")
+        hidden = {"appName": "hr", "workerGroup": "vault", "description": "zebra"}
+        runner.define(
+            {"stepName": "a", "content": "x"},
+            name="secret",
+            dependencies=[{"jobName": "own-report"}],
+            **hidden,
+        )
+        worker = {"name": "mole", "groups": ["vault"], "host": "h", "cores": 1, "apps": ["*"], "slots": 1}
+        assert started.http("POST", "/v1/workers", worker).status == 201
+        for name in ("own-report", "secret"):
+            assert started.http("PUT", f"/v1/schedules/{name}/s1", {"cron": "0 0 * * *"}).status == 201
+            runner.submit(name=name, dataTime="2026-01-01T00:00:00Z")
+        yield started
+
+
+@pytest.fixture(scope="module")
+def callers(cloud: Cloud) -> Callers:
+    return Callers(cloud)
+
+
+def path_of(route: Route) -> str:
+    return re.sub(r"<(\w+)>", lambda found: OWN[found[1]], route.path)
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=str)
+@pytest.mark.parametrize("route", READABLE, ids=lambda route: route.path)
+def test_no_answer_contains_what_is_hidden(callers: Callers, route: Route, limit: dict[str, Any]) -> None:
+    answer = callers.with_scopes({"scope": "read", **limit})("GET", path_of(route))
+    assert answer.status < 500
+    assert not HIDDEN.search(answer.text), answer.text
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=str)
+def test_lists_have_what_is_visible(callers: Callers, limit: dict[str, Any]) -> None:
+    caller = callers.with_scopes({"scope": "read", **limit})
+    for path in ("/v1/jobs", "/v1/definitions", "/v1/schedules"):
+        assert {each["jobName"] for each in caller.items(path)} == {"own-report"}
+    now = caller("GET", "/v1/now").json
+    assert {each["jobName"] for each in now["schedules"]} == {"own-report"}
+
+
+@pytest.fixture(scope="module")
+def weak(callers: Callers) -> Caller:
+    """A token that may do everything with its own definitions, and nothing with others."""
+    scopes = ["read", "submit", "operate", "define"]
+    return callers.with_scopes(*({"scope": scope, "definitions": ["own-*"]} for scope in scopes), owner="eve")
+
+
+@pytest.mark.parametrize("fields", [{}, {"params": {"a": "b"}}, {"steps": [{"stepName": "nope"}]}], ids=str)
+def test_a_batch_answers_for_hidden_definitions_as_for_missing_ones(
+    weak: Caller, fields: dict[str, Any]
+) -> None:
+    requests = [{"jobName": name, "trigger": "t1", **fields} for name in ("secret", "absent")]
+    hidden, missing = weak("POST", "/v1/jobs:batch", {"requests": requests}).json["items"]
+    assert hidden["status"] == missing["status"] == 404
+    assert str(hidden).replace("secret", "absent") == str(missing)
+
+
+def test_a_rerun_with_hidden_dependents_is_refused_without_naming_them(weak: Caller) -> None:
+    answer = weak("POST", "/v1/jobs/own-report/t1:rerun", {"scope": "all", "dependents": True})
+    assert answer.status == 403
+    assert not HIDDEN.search(answer.text)
+    assert weak.items("/v1/jobs/own-report/t1/dependents") == []
+
+
+def test_a_definition_with_hidden_dependents_is_not_deleted_and_they_are_not_named(weak: Caller) -> None:
+    answer = weak("DELETE", "/v1/definitions/own-report")
+    assert (answer.status, answer.json["code"]) == (409, "definition-in-use")
+    assert not HIDDEN.search(answer.text)
+
+
+def test_a_dependency_on_a_hidden_definition_is_answered_like_one_on_a_missing_one(weak: Caller) -> None:
+    answers = []
+    for parent in ("secret", "absent"):
+        document = {"steps": [{"stepName": "a", "content": "x"}], "dependencies": [{"jobName": parent}]}
+        answers.append(weak("PUT", "/v1/definitions/own-new", document))
+    assert answers[0].status == answers[1].status == 422
+    assert answers[0].text.replace("secret", "absent") == answers[1].text
+
+
+def test_a_cycle_through_hidden_definitions_does_not_name_them(callers: Callers) -> None:
+    scopes = [
+        {"scope": "define", "definitions": ["own-*", "secret"]},
+        {"scope": "read", "definitions": ["own-*"]},
+    ]
+    document = {
+        "appName": "finance",
+        "steps": [{"stepName": "a", "content": "x"}],
+        "dependencies": [{"jobName": "secret"}],
+    }
+    answer = callers.with_scopes(*scopes)("PUT", "/v1/definitions/own-report", document)
+    assert answer.json["faults"][0]["code"] == "cyclic-jobs"
+
+
+def test_groups_outside_the_limit_cannot_be_used_through_requests_schedules_or_changes(
+    callers: Callers,
+) -> None:
+    scopes = ("read", "submit", "operate", "define")
+    caller = callers.with_scopes(*({"scope": scope, "groups": ["default"]} for scope in scopes))
+    steps = [{"stepName": "a", "workerGroups": ["vault"]}]
+    request = {"jobName": "own-report", "trigger": "t9", "steps": steps}
+    assert caller("POST", "/v1/jobs", request).status == 403
+    assert caller("POST", "/v1/jobs:batch", {"requests": [request]}).json["items"][0]["status"] == 403
+    schedule = {"cron": "0 0 * * *", "steps": steps}
+    assert caller("PUT", "/v1/schedules/own-report/s2", schedule).status == 403
+    assert caller("POST", "/v1/jobs/own-report/t1:group", {"workerGroups": ["vault"]}).status == 403
+    document = {"appName": "finance", "steps": [{"stepName": "a", "content": "x", "workerGroup": "vault"}]}
+    assert caller("PUT", "/v1/definitions/own-report", document).status == 403

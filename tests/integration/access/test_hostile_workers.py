@@ -1,0 +1,232 @@
+"""Workers that lie: about tasks that they never held, with receipts of others, or with too much."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from support.moto.cloud import Cloud
+from support.moto.http_api import Answer
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.access import Caller
+from support.scenarios.job_runner import JobRunner
+
+MD5 = "1B2M2Y8AsgTpgAmY7PhCfg=="
+
+
+@dataclass
+class HttpWorker:
+    """A worker over HTTP with a token of its own."""
+
+    call: Caller
+    id: str
+    session: int
+
+    def lease(self, most: int = 1) -> list[dict[str, Any]]:
+        body = {"workerId": self.id, "session": self.session, "max": most, "waitSeconds": 0}
+        answer = self.call("POST", "/v1/work:lease", body)
+        assert answer.status == 200, answer
+        items: list[dict[str, Any]] = answer.json["items"]
+        return items
+
+    def report(self, lease: dict[str, Any], **changes: Any) -> Answer:
+        result = {name: lease[name] for name in ("taskId", "attempt", "receipt")} | {"outcome": "success"}
+        return self.call("POST", "/v1/work:report", {"workerId": self.id, "results": [result | changes]})
+
+    def beat(self, *tasks: dict[str, Any]) -> Answer:
+        work = [{"taskId": each["taskId"], "attempt": each["attempt"], "run": each["run"]} for each in tasks]
+        return self.call("POST", f"/v1/workers/{self.id}:heartbeat", {"session": self.session, "work": work})
+
+    def urls(self, lease: dict[str, Any], **what: Any) -> Answer:
+        body = {"workerId": self.id, **{name: lease[name] for name in ("taskId", "attempt", "run")}, **what}
+        return self.call("POST", "/v1/work:urls", body)
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    with moto_cloud() as started:
+        for group in ("mine", "theirs"):
+            assert started.http("PUT", f"/v1/groups/{group}", {}).status == 201
+        yield started
+
+
+@pytest.fixture(scope="module")
+def runner(cloud: Cloud) -> JobRunner:
+    return JobRunner(cloud)
+
+
+def a_worker(cloud: Cloud, name: str, group: str) -> HttpWorker:
+    body = {"name": name, "scopes": [{"scope": "worker", "groups": [group]}]}
+    caller = Caller(cloud, cloud.http("POST", "/v1/tokens", body).json["token"])
+    about = {"name": name, "groups": [group], "host": "h", "cores": 1, "apps": ["*"], "slots": 10}
+    made = caller("POST", "/v1/workers", about)
+    assert made.status == 201, made
+    return HttpWorker(caller, made.json["id"], made.json["session"])
+
+
+@dataclass
+class Stage:
+    honest: HttpWorker
+    liar: HttpWorker
+    held: dict[str, Any]
+    name: str
+
+
+@pytest.fixture
+def stage(cloud: Cloud, runner: JobRunner, request: pytest.FixtureRequest) -> Stage:
+    """An honest worker that holds a task, and a liar with a token of its own in the same group."""
+    name = f"job-{abs(hash(request.node.name))}"
+    group = f"g{abs(hash(request.node.name)) % 10**9}"
+    cloud.http("PUT", f"/v1/groups/{group}", {})
+    runner.define({"stepName": "a", "content": "x", "sharding": 2}, name=name, workerGroup=group)
+    runner.submit(name=name)
+    honest, liar = a_worker(cloud, f"{group}-h", group), a_worker(cloud, f"{group}-l", group)
+    cloud.run_until(lambda: runner.states(name=name) == {"a": "READY"}, 20)
+    [held] = honest.lease()
+    return Stage(honest, liar, held, name)
+
+
+def test_a_worker_cannot_report_what_another_holds(stage: Stage, runner: JobRunner) -> None:
+    answer = stage.liar.report(stage.held)
+    assert (answer.status, answer.json["code"]) == (409, "foreign-attempt")
+    assert stage.liar.report(stage.held, attempt=stage.held["attempt"] + 1).status == 409
+    forged = json.loads(stage.held["receipt"][32:])
+    forged[3] = forged[3].replace(stage.honest.id, stage.liar.id)
+    assert stage.liar.report(stage.held, receipt=json.dumps(forged)).status == 409
+    assert runner.task("a", 0, name=stage.name)["state"] == "RUNNING"
+    assert stage.honest.report(stage.held).status == 200
+
+
+def test_a_worker_cannot_act_as_another(stage: Stage) -> None:
+    as_other = HttpWorker(stage.liar.call, stage.honest.id, stage.honest.session)
+    for answer in (
+        as_other.report(stage.held),
+        as_other.beat(stage.held),
+        as_other.urls(stage.held, prepare=True),
+        as_other.call("POST", "/v1/work:lease", {"workerId": as_other.id, "session": as_other.session}),
+    ):
+        assert (answer.status, answer.json["code"]) == (404, "worker-not-found")
+    about = {"name": "x", "groups": ["theirs"], "host": "h", "cores": 1, "apps": ["*"], "slots": 1}
+    assert stage.liar.call("POST", "/v1/workers", about).status == 403
+
+
+def test_a_worker_cannot_claim_or_return_a_task_that_it_never_held(stage: Stage, runner: JobRunner) -> None:
+    answer = stage.liar.beat(stage.held)
+    assert (answer.status, answer.json["code"]) == (409, "foreign-task")
+    task = {name: stage.held[name] for name in ("taskId", "attempt", "receipt")}
+    for receipt in (task["receipt"], task["receipt"][32:]):
+        body = {"workerId": stage.liar.id, "tasks": [{**task, "receipt": receipt}]}
+        assert stage.liar.call("POST", "/v1/work:release", body).json["items"] == []
+    assert runner.task("a", 0, name=stage.name)["state"] == "RUNNING"
+
+
+def test_a_worker_gets_no_files_or_checkpoints_of_a_task_that_it_does_not_hold(stage: Stage) -> None:
+    for what in (
+        {"prepare": True},
+        {"stream": "stdout"},
+        {"store": [{"name": "x", "size": 1, "md5S": [MD5]}]},
+    ):
+        assert stage.liar.urls(stage.held, **what).status in (403, 404, 409)
+    body = {"workerId": stage.liar.id, **{name: stage.held[name] for name in ("taskId", "attempt", "run")}}
+    assert stage.liar.call("POST", "/v1/work:checkpoint", {**body, "data": "eA=="}).status == 409
+
+
+def test_a_receipt_deletes_only_the_message_of_its_own_task(stage: Stage, cloud: Cloud) -> None:
+    """A report with a receipt of another task would delete that task's message, or one of any queue."""
+    [own] = stage.liar.lease()
+    other = json.loads(stage.held["receipt"][32:])
+    sqs = cloud.clients.sqs
+    for receipt in (stage.held["receipt"], json.dumps(other), own["receipt"][:32] + json.dumps(other)):
+        assert stage.liar.report(own, receipt=receipt).status == 200, "the task ends all the same"
+    hidden = sqs.get_queue_attributes(
+        QueueUrl=other[1], AttributeNames=["ApproximateNumberOfMessagesNotVisible"]
+    )["Attributes"]["ApproximateNumberOfMessagesNotVisible"]
+    assert int(hidden) == 2, "the message of the other task, and the one that was not deleted"
+    assert stage.honest.report(stage.held).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/work:report", {"results": [{"taskId": "x", "attempt": 1, "outcome": "success"}] * 5_001}),
+        ("/v1/work:report", {"results": []}),
+        ("/v1/work:report", {"results": [{"taskId": "x", "attempt": -1, "outcome": "success"}]}),
+        ("/v1/work:report", {"results": [{"taskId": "x", "attempt": 10**40, "outcome": "success"}]}),
+        ("/v1/work:lease", {"max": 5_001}),
+        ("/v1/work:lease", {"waitSeconds": 10**6}),
+        ("/v1/work:urls", {"taskId": "x", "attempt": 1, "run": 1, "stream": "stdout", "chunks": 10**6}),
+        ("/v1/work:release", {"tasks": [{"taskId": "x", "attempt": 1, "receipt": "y"}] * 1001}),
+        ("/v1/work:checkpoint", {"taskId": "x", "attempt": 1, "run": 1, "data": "A" * 100_000}),
+    ],
+)
+def test_a_worker_that_sends_too_much_is_rejected(cloud: Cloud, path: str, body: dict[str, Any]) -> None:
+    worker = a_worker(cloud, "flood", "mine")
+    assert worker.call("POST", path, {"workerId": worker.id, **body}).status == 422
+    beat = {"session": worker.session, "work": [{"taskId": "x" * 100, "attempt": 1}] * 20_000}
+    assert worker.call("POST", f"/v1/workers/{worker.id}:heartbeat", beat).status in (413, 422)
+
+
+def test_presigned_addresses_are_for_one_object_and_a_quarter_of_an_hour(stage: Stage) -> None:
+    [item] = stage.honest.urls(stage.held, stream="stdout").json["items"]
+    parts = urlsplit(item["url"])
+    query = parse_qs(parts.query)
+    job_id, _, _ = stage.held["taskId"].partition("_")
+    assert job_id in parts.path
+    assert int(query["X-Amz-Expires"][0]) <= 900
+    assert query["X-Amz-SignedHeaders"][0].split(";").count("host") == 1
+    for name in ("../../x", "/etc/passwd", "a/../../b", "..", "a\x00b"):
+        answer = stage.honest.urls(stage.held, store=[{"name": name, "size": 1, "md5S": [MD5]}])
+        assert answer.status in (403, 409, 422), (name, answer)
+
+
+HOSTILE = [
+    "$(touch pwned)",
+    "`touch pwned`",
+    "'; touch pwned; '",
+    '"; touch pwned; "',
+    "\n touch pwned\n",
+    "a & touch pwned",
+    "| touch pwned",
+    "{{ params.other }}",
+    "${IFS}touch${IFS}pwned",
+    "\\'; touch pwned #",
+    "--option",
+    "*",
+    "~root",
+    "é\u202e\ufeff",
+]
+
+
+@pytest.mark.parametrize("place", ["params", "item", "step", "trigger"])
+def test_no_value_of_a_request_becomes_shell_code(
+    cloud: Cloud, runner: JobRunner, tmp_path: Any, place: str
+) -> None:
+    name = f"inject-{place}"
+    content = "printf '%s\\n' {{ params.given }} {{ params.list[0] }} {{ job.trigger }}"
+    step = {"stepName": "a", "type": "shell", "content": content, "params": {"given": "x"}}
+    runner.define(step, name=name, params={"list": ["x"], "other": "$(touch pwned)"}, workerGroup="mine")
+    worker = a_worker(cloud, name, "mine")
+    for number, value in enumerate(HOSTILE):
+        request: dict[str, Any] = {"jobName": name, "trigger": f"t{number}"}
+        if place == "params":
+            request["params"] = {"given": value}
+        elif place == "item":
+            request["params"] = {"list": [value]}
+        elif place == "step":
+            request["steps"] = [{"stepName": "a", "params": {"given": value}}]
+        else:
+            assert cloud.http("POST", "/v1/jobs", {**request, "trigger": value}).status == 422
+            continue
+        assert cloud.http("POST", "/v1/jobs", request).status == 202
+        [lease] = cloud.run_until(worker.lease, 20)
+        ran = subprocess.run(["sh", "-c", lease["content"]], cwd=tmp_path, capture_output=True, timeout=20)
+        assert (ran.returncode, list(tmp_path.iterdir())) == (0, [])
+        if place != "params":  # the parameter of the step is the nearer one
+            assert value.encode() + b"\n" in ran.stdout
+        assert worker.report(lease).status == 200

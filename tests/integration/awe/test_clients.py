@@ -1,0 +1,178 @@
+"""Clients register, check workunits out, report them, and are told to discard."""
+
+import base64
+import json
+
+import pytest
+
+from support.aws_rules.faults import Faults
+from support.moto.cloud import Cloud
+from support.scenarios.awe_calls import AweCalls, task
+
+
+@pytest.fixture
+def awe(cloud: Cloud) -> AweCalls:
+    return AweCalls(cloud)
+
+
+def test_a_client_runs_a_job(awe: AweCalls) -> None:
+    client = awe.client(name="worker-1", cores=4, user="u", some_new_field=1)
+    assert client.document["name"] == "worker-1"
+    assert client.document["server_uuid"] == awe.cloud.http("GET", "/awe").json["uuid"]
+    assert client.refused() == "Server queue is empty"
+    job = awe.submit(task(), clientgroups="docker", userattr={"k": "v"})
+    work = client.take()
+    assert (work["id"], work["wuid"]) == (f"{job['id']}_0_0",) * 2
+    assert (work["task_name"], work["jobid"], work["rank"], work["totalwork"]) == ("0", job["id"], 0, 1)
+    assert (work["state"], work["client"], work["userattr"]) == ("checkout", client.id, {"k": "v"})
+    assert "notes" not in work
+    assert awe.job(job["id"])["state"] == "in-progress"
+    assert client.refused() == "Server queue is empty"
+    client.finish(work, perf=b"{}", stdout=b"out", stderr=b"err")
+    done = awe.wait(job["id"], "completed")
+    assert (done["remaintasks"], done["registered"]) == (0, False)
+    assert done["tasks"][0]["remainwork"] == 0
+    assert done["tasks"][0]["computetime"] == 7
+
+
+def test_a_client_with_an_id_of_its_own_keeps_it(awe: AweCalls) -> None:
+    own = "c0ffee00-0000-4000-8000-000000000001"
+    client = awe.client(id=own)
+    assert client.id == own
+    assert awe.client(id=own).id == own
+    assert awe.error("GET", "/work?client=nobody&available=1") == "Client not found"
+    assert awe.error("GET", "/client/nobody?heartbeat") == "Client not found"
+
+
+def test_ids_in_base64_and_repeated_reports(awe: AweCalls) -> None:
+    client = awe.client()
+    awe.submit(task(), clientgroups="docker")
+    work = client.take()
+    encoded = {"id": "base64:" + base64.b64encode(work["id"].encode()).decode()}
+    client.finish(encoded)
+    client.finish(encoded)
+    assert "does not hold" in awe.error("PUT", f"/work/{work['id']}?status=fail&client={client.id}")
+
+
+def test_private_environment_and_data_token(awe: AweCalls) -> None:
+    client = awe.client()
+    command = {"name": "x", "environ": {"public": {"A": "1"}, "private": {"KEY": "s3cret"}}}
+    job = awe.submit(task(cmd=command, outputs={"o": {}}), clientgroups="docker")
+    work = client.take()
+    assert work["cmd"]["environ"] == {"public": {"A": "1"}}
+    assert work["cmd"]["has_private_env"] is True
+    assert "s3cret" not in json.dumps([work, job])
+    answer = awe.send("GET", f"/work/{work['id']}?privateenv&client={client.id}")
+    assert json.loads(answer.headers["privateenv"]) == {"KEY": "s3cret"}
+    assert work["info"]["auth"] is True
+    answer = awe.send("GET", f"/work/{work['id']}?datatoken&client={client.id}")
+    token = answer.headers["datatoken"]
+    assert token.startswith("smw_")
+    other = awe.client(name="other")
+    assert "does not hold" in awe.error("GET", f"/work/{work['id']}?privateenv&client={other.id}")
+
+
+def test_three_attempts_then_suspend_with_lastfailed_and_notes(awe: AweCalls) -> None:
+    job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")
+    clients = [awe.client(name=f"c{at}") for at in range(3)]
+    for client in clients:
+        work = client.take()
+        client.finish(work, "fail", worknotes=b"no such file", stderr=b"trace")
+        assert client.refused() in ("No eligible workunit found", "Server queue is empty")
+    found = awe.wait(job["id"], "suspend")
+    assert found["lastfailed"] == f"{job['id']}_0_0"
+    assert "no such file" in found["notes"] or "failed" in found["notes"]
+    assert [each["state"] for each in found["tasks"]] == ["suspend", "pending"]
+    assert found["remaintasks"] == 2
+    skipped = awe.data("GET", f"/client/{clients[0].id}")
+    assert skipped["skip_work"] == [f"{job['id']}_0_0"]
+    assert (skipped["total_checkout"], skipped["total_failed"]) == (1, 1)
+
+
+def test_one_attempt_with_noretry_and_for_permanent_failures(awe: AweCalls) -> None:
+    for info, status in (({"noretry": True}, "fail"), ({}, "failed-permanent")):
+        job = awe.submit(task(), clientgroups="docker", **info)
+        client = awe.client()
+        client.finish(client.take(), status)
+        assert awe.wait(job["id"], "suspend")["lastfailed"] == f"{job['id']}_0_0"
+
+
+def test_five_failures_in_a_row_suspend_a_client(awe: AweCalls) -> None:
+    client = awe.client()
+    for _ in range(5):
+        awe.submit(task(), clientgroups="docker")
+        client.finish(client.take(), "failed-permanent")
+    assert client.refused() == "Client suspended"
+    assert awe.data("GET", f"/client/{client.id}")["Status"] == "suspend"
+
+
+def test_a_client_serves_its_group_and_jobs_without_one(awe: AweCalls) -> None:
+    client, green = awe.client("blue"), awe.client("green")
+    awe.submit(task(), clientgroups="red,green")
+    assert client.refused() in ("No eligible workunit found", "Server queue is empty")
+    free = awe.submit(task())
+    assert client.take()["jobid"] == free["id"]
+    assert green.take()["info"]["clientgroups"] == "red,green"
+
+
+def test_apps_and_free_space(awe: AweCalls) -> None:
+    big = {"x": {"url": "http://data.example/x", "size": 2_000_000}}
+    awe.submit(task(cmd={"name": "bowtie"}), clientgroups="docker")
+    awe.submit(task(inputs=big), clientgroups="red")
+    assert awe.client(apps=["fgs"]).refused() == "No eligible workunit found"
+    assert awe.client(apps=["bowtie"]).take()["cmd"]["name"] == "bowtie"
+    client = awe.client("red")
+    assert client.refused() == "No eligible workunit found"
+
+
+def test_higher_priorities_first(awe: AweCalls) -> None:
+    client = awe.client()
+    jobs = [awe.submit(task(), clientgroups="docker", priority=priority)["id"] for priority in (1, 7, 3)]
+    awe.cloud.run_until(lambda: all(awe.job(job)["tasks"][0]["state"] == "queued" for job in jobs))
+    assert [client.take()["jobid"] for _ in range(3)] == [jobs[1], jobs[2], jobs[0]]
+
+
+def test_the_queue_is_suspended(awe: AweCalls) -> None:
+    client = awe.client()
+    awe.data("PUT", "/queue?suspend")
+    assert client.refused() == "Server queue is suspended"
+    awe.data("PUT", "/queue?resume")
+    assert client.refused() == "Server queue is empty"
+
+
+def test_heartbeats_of_both_generations_say_what_to_discard(awe: AweCalls) -> None:
+    client = awe.client()
+    uuid = awe.cloud.http("GET", "/awe").json["uuid"]
+    assert client.beat() == {"server-uuid": uuid}
+    assert client.beat_with() == {"server-uuid": uuid}
+    job = awe.submit(task(), clientgroups="docker")
+    work = client.take()
+    assert client.beat() == client.beat_with(work["id"]) == {"server-uuid": uuid}
+    assert client.beat_with(work["id"], "gone_0_0")["discard"] == "gone_0_0"
+    v1 = f"/v1/jobs/{job['definition']}/{job['trigger']}"
+    assert awe.cloud.http("POST", f"{v1}:suspend", {}).status == 200
+    assert client.beat_with(work["id"])["discard"] == work["id"]
+    assert "discard" not in client.beat()
+    assert "does not hold" in awe.error("PUT", f"/work/{work['id']}?status=done&client={client.id}")
+    assert awe.cloud.http("POST", f"{v1}:resume", {}).status == 200
+    again = client.take()
+    assert again["id"] == work["id"]
+    client.finish(again)
+    awe.wait(job["id"], "completed")
+
+
+def test_a_drained_client_is_told_to_stop(awe: AweCalls) -> None:
+    client = awe.client()
+    [worker] = awe.cloud.http("GET", "/v1/workers").json["items"]
+    awe.cloud.http("POST", f"/v1/workers/{worker['id']}:drain", {})
+    assert client.beat()["stop"] == client.id
+
+
+def test_an_idle_client_costs_one_read_a_call(awe: AweCalls, faults: Faults) -> None:
+    client = awe.client()
+    assert client.refused() == "Server queue is empty"
+    client.beat()
+    faults.meter.reset()
+    assert client.refused() == "Server queue is empty"
+    client.beat()
+    assert faults.meter.calls == {"dynamodb.GetItem": 2}

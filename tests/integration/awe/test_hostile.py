@@ -1,0 +1,150 @@
+"""Hostile requests get an answer of the client's fault, in the envelope, and never a 500."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.moto.moto_cloud import moto_cloud
+from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.node_client import BOUNDARY
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+TASK_FIELDS = ("taskid", "cmd", "dependsOn", "inputs", "outputs", "predata", "totalwork", "maxworksize")
+TASKS = st.lists(st.dictionaries(st.sampled_from((*TASK_FIELDS, "partinfo", "skip")), JSON), max_size=3)
+INFO_FIELDS = ("name", "pipeline", "clientgroups", "priority", "auth", "noretry", "userattr", "user")
+INFO = st.dictionaries(st.sampled_from(INFO_FIELDS), JSON)
+PROFILE_FIELDS = ("id", "name", "group", "apps", "cores", "CPUs", "host", "proxy", "subclients", "user")
+PROFILES = st.dictionaries(st.sampled_from(PROFILE_FIELDS), JSON) | JSON
+FEW = settings(
+    max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+)
+
+
+@pytest.fixture(scope="module")
+def awe() -> Iterator[AweCalls]:
+    with moto_cloud() as cloud:
+        yield AweCalls(cloud)
+
+
+def check(answer: Any) -> None:
+    assert answer.status < 500, answer
+    assert answer.json["status"] == answer.status
+    if answer.status >= 400:
+        assert answer.json["data"] is None
+        assert answer.json["error"]
+        assert all(isinstance(text, str) and text for text in answer.json["error"])
+
+
+@FEW
+@given(info=INFO | JSON, tasks=TASKS | JSON)
+def test_documents(awe: AweCalls, info: Any, tasks: Any) -> None:
+    check(awe.send("POST", "/job", upload=json.dumps({"info": info, "tasks": tasks}).encode()))
+
+
+@FEW
+@given(profile=PROFILES)
+def test_profiles(awe: AweCalls, profile: Any) -> None:
+    check(awe.send("POST", "/client", profile=json.dumps(profile).encode()))
+
+
+@FEW
+@given(body=JSON)
+def test_heartbeats(awe: AweCalls, body: Any) -> None:
+    client = awe.client("hostile", id="hostile-1")
+    text = json.dumps(body).encode()
+    check(awe.send("PUT", f"/client/{client.id}?heartbeat", text))
+    check(awe.send("PUT", f"/client/{client.id}?heartbeat", b'{"current_work": ' + text + b"}"))
+
+
+BODIES = [
+    b"",
+    b"\xff\xfe\x00",
+    b"{" * 100_000,
+    b"[" * 2_000 + b"]" * 2_000,
+    b'{"info": NaN, "tasks": Infinity}',
+    b"{" + b'"a":1,' * 10 + b'"a":2}',
+    b"x" * 1_200_000,
+    json.dumps({"tasks": [{"cmd": {"name": "x"}, "inputs": {"../../etc/passwd": {"url": "u"}}}]}).encode(),
+    json.dumps({"tasks": [{"cmd": {"name": "x" * 400_000}}]}).encode(),
+    json.dumps({"tasks": [{"cmd": {"name": "{{ x"}, "taskid": "{{ y }}"}]}).encode(),
+    json.dumps({"tasks": [{"cmd": {"name": "\0"}}]}).encode(),
+    json.dumps({"tasks": [{"cmd": {"name": "x"}, "totalwork": 10**30}]}).encode(),
+    json.dumps({"info": {"clientgroups": "lambda"}, "tasks": [{"cmd": {"name": "x"}}]}).encode(),
+    json.dumps({"info": {"clientgroups": ",".join("abc"[n % 3] * n for n in range(1, 200))}}).encode(),
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+@pytest.mark.parametrize("path", ["/job", "/client", "/client/hostile-1?heartbeat", "/queue", "/job/x"])
+def test_bodies(awe: AweCalls, body: bytes, path: str) -> None:
+    method = "POST" if path in ("/job", "/client") else "PUT"
+    check(awe.send(method, path, body))
+    field = "profile" if path == "/client" else "upload"
+    check(awe.send(method, path, **{field: body}))
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data", "multipart/form-data; boundary=", "text/plain", ""])
+def test_content_types(awe: AweCalls, kind: str) -> None:
+    for path in ("/job", "/client", "/work/x?status=done&client=y"):
+        method = "PUT" if path.startswith("/work") else "POST"
+        headers = {"content-type": kind}
+        check(awe.cloud.http(method, f"/awe{path}", b"--\r\n--", headers=headers))
+
+
+IDS = ["x", "base64:", "base64:%ff", "base64:/w==", "..", "%00", "a_b_c", "9" * 300, "\u00e9", "_0_0"]
+QUERIES = [
+    "limit=-1",
+    "limit=x",
+    "offset=99999999999999999999",
+    "order=\u00e9&direction=up",
+    "date_start=0001-01-01",
+    "date_end=9999-99-99",
+    "query&info.userattr.a.b=c&state=x",
+    "report=../../x",
+    "heartbeat",
+    "client=&available=x",
+    "datatoken&client=x",
+    "privateenv",
+    "recompute=",
+    "priority=",
+    "expiration=0D",
+    "subclients=-3",
+    "status=done&client=x&computetime=x",
+]
+
+
+@pytest.mark.parametrize("path", ["/job", "/work", "/client", "/cgroup", "/queue"])
+@pytest.mark.parametrize("query", QUERIES)
+def test_queries_and_ids(awe: AweCalls, path: str, query: str) -> None:
+    check(awe.send("GET", f"{path}?{query}"))
+    check(awe.send("PUT", f"{path}?{query}"))
+    for identity in IDS:
+        check(awe.send("GET", f"{path}/{identity}?{query}"))
+        check(awe.send("PUT", f"{path}/{identity}?{query}"))
+
+
+def test_methods_that_paths_do_not_have(awe: AweCalls) -> None:
+    for path in ("/job", "/work/x", "/client/x", "/queue", ""):
+        for method in ("PATCH", "OPTIONS", "HEAD"):
+            answer = awe.send(method, path)
+            assert answer.json["status"] == answer.status == 405
+
+
+def test_reports_with_hostile_logs(awe: AweCalls) -> None:
+    client = awe.client()
+    awe.submit(task(), clientgroups="docker")
+    work = client.take()
+    logs = {name: bytes(range(256)) * 20 for name in ("perf", "stdout", "stderr", "worknotes")}
+    check(client.report(work, "what", **logs))
+    check(client.report(work, "fail", **logs))
+    assert BOUNDARY not in awe.data("GET", f"/work/{work['id']}?report=stdout")

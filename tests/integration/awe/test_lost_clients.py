@@ -1,0 +1,58 @@
+"""Clients that fall silent lose their workunits; those that beat keep them, however long they take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from shardmill.api.awe import request, work
+from support.moto.cloud import Cloud
+from support.scenarios.awe_calls import IDLE, AweCalls, task
+from support.scenarios.manual_clock import SkewedClock, queue_clock
+
+
+@pytest.fixture
+def clock(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[SkewedClock]:
+    """The clock of the API and of the queues."""
+    clock = SkewedClock(lambda: int(time.time() * 1000))
+    monkeypatch.setattr(request, "now_ms", clock)
+    monkeypatch.setattr(work, "now_ms", clock)
+    with queue_clock(clock):
+        yield clock
+
+
+@pytest.mark.parametrize("generation", ["0.9", "2.0"])
+def test_a_client_that_is_silent_for_a_minute_loses_its_unit(
+    cloud: Cloud, clock: SkewedClock, generation: str
+) -> None:
+    awe = AweCalls(cloud)
+    lost, next_client = awe.client(), awe.client()
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    unit = lost.take()
+    clock.offset_ms = 50_000
+    assert next_client.refused() in IDLE
+    clock.offset_ms = 125_000
+    again = next_client.take()
+    assert (again["id"], again["failed"]) == (unit["id"], 0), "a loss is not a failure"
+    beat = lost.beat() if generation == "0.9" else lost.beat_with(unit["id"])
+    assert beat["discard"] == unit["id"]
+    assert lost.report(unit, stdout=b"late").status == 409
+    next_client.finish(again)
+    assert awe.wait(job, "completed")["remaintasks"] == 0
+
+
+@pytest.mark.parametrize("generation", ["0.9", "2.0"])
+def test_a_client_that_beats_keeps_its_unit(cloud: Cloud, clock: SkewedClock, generation: str) -> None:
+    awe = AweCalls(cloud)
+    slow, other = awe.client(), awe.client()
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    unit = slow.take()
+    for seconds in range(10, 200, 30):
+        clock.offset_ms = seconds * 1000
+        beat = slow.beat() if generation == "0.9" else slow.beat_with(unit["id"])
+        assert "discard" not in beat
+        assert other.refused() in IDLE
+    slow.finish(unit)
+    awe.wait(job, "completed")

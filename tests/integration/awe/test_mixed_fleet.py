@@ -1,0 +1,54 @@
+"""Jobs of `/v1` run on AWE clients, and jobs of AWE documents on other workers of the same group."""
+
+import pytest
+
+from support.moto.cloud import Cloud
+from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.job_runner import JobRunner
+
+
+@pytest.fixture
+def awe(cloud: Cloud) -> AweCalls:
+    return AweCalls(cloud)
+
+
+def test_a_client_runs_the_commands_and_shell_texts_of_other_jobs(awe: AweCalls, runner: JobRunner) -> None:
+    client = awe.client("mixed")
+    steps = (
+        {"stepName": "shell", "content": "echo {{ params.word }} {{ shard.index }}", "sharding": 2},
+        {"stepName": "tool", "command": {"name": "sort", "args": "-r x"}, "dependentStep": "shell"},
+    )
+    runner.define(*steps, workerGroup="mixed", params={"word": "it's"})
+    runner.submit()
+    works = [client.take() for _ in range(2)]
+    assert {work["rank"] for work in works} == {1, 2}
+    for work in works:
+        assert (work["cmd"]["name"], work["task_name"]) == ("sh", "shell")
+        assert work["cmd"]["args_array"][0] == "-c"
+        assert work["cmd"]["args_array"][1].endswith(f" {work['rank'] - 1}")
+        assert work["cmd"]["environ"]["public"]["word"] == "it's"
+        client.finish(work)
+    work = client.take()
+    assert (work["cmd"]["name"], work["cmd"]["args"]) == ("sort", "-r x")
+    client.finish(work)
+    runner.cloud.run_until(runner.ended)
+    assert runner.job()["state"] == "SUCCESS"
+
+
+def test_a_client_leaves_other_step_types_to_workers(awe: AweCalls, runner: JobRunner) -> None:
+    client = awe.client("mixed")
+    step = {"stepName": "py", "type": "python", "content": "json:dumps"}
+    runner.define(step, workerGroup="mixed")
+    runner.submit()
+    runner.cloud.run_until(lambda: runner.states() == {"py": "READY"})
+    assert client.refused() == "No eligible workunit found"
+
+
+def test_another_worker_runs_the_tasks_of_a_document(awe: AweCalls, runner: JobRunner) -> None:
+    job = awe.submit(task(cmd={"name": "sort", "args": "-r @x ${HOME}"}, inputs={"x": {"url": "http://d/x"}}))
+    [lease] = runner.take(1)
+    assert lease.command is not None
+    assert (lease.command.name, lease.command.args) == ("sort", "-r @x ${HOME}")
+    runner.worker.report([lease])
+    found = awe.wait(job["id"], "completed")
+    assert found["tasks"][0]["remainwork"] == 0

@@ -1,0 +1,145 @@
+"""IAM: a function may only make the calls that its policies in template.yaml allow.
+
+`used` has what the tests of this process needed, so that `make test` finds permissions that nothing needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+from unittest.mock import patch
+
+from botocore.client import BaseClient
+
+from shardmill.aws.files import Files, Place
+from support.aws_rules.call import Call, running_function
+from support.watch import is_watched
+
+_S3_ACTIONS = {
+    "CompleteMultipartUpload": ("s3:PutObject",),
+    "CopyObject": ("s3:GetObject", "s3:PutObject"),
+    "CreateMultipartUpload": ("s3:PutObject",),
+    "DeleteObjects": ("s3:DeleteObject",),
+    "HeadObject": ("s3:GetObject",),
+    "ListMultipartUploads": ("s3:ListBucketMultipartUploads",),
+    "ListObjectsV2": ("s3:ListBucket",),
+    "UploadPart": ("s3:PutObject",),
+    "UploadPartCopy": ("s3:GetObject", "s3:PutObject"),
+}
+_TRANSACTION = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+}
+_BY_ACTION_ONLY = ("ssm", "secretsmanager", "sns", "kms")
+Wanted = tuple[str, str]
+"""An action and the ARN that it acts on."""
+Grant = tuple[str, str, int]
+"""A function, an action that it is allowed, and the number of the statement that allows it."""
+
+used: set[Grant] = set()
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """`statements`: the resolved statements of each function's policies, by its folder."""
+
+    statements: Mapping[str, Sequence[Mapping[str, Any]]]
+    account: str
+    region: str
+
+    @contextmanager
+    def enforced(self) -> Iterator[None]:
+        original = BaseClient._make_api_call  # type: ignore[attr-defined]
+        sign: Callable[..., str] = Files._sign
+
+        def make_api_call(client: BaseClient, operation: str, params: dict[str, Any]) -> dict[str, Any]:
+            function = running_function.get()
+            if function and is_watched(client):
+                self.check(function, Call(client, operation, params, original))
+            return original(client, operation, params)  # type: ignore[no-any-return]
+
+        def sign_url(files: Files, operation: str, place: Place, **more: Any) -> str:
+            """Whoever uses a presigned URL has the permissions of the function that signed it."""
+            signed = sign(files, operation, place, **more)  # first, because it rejects invalid names
+            function = running_function.get()
+            if function:
+                params = {"Bucket": place.bucket, "Key": place.key}
+                name = "".join(word.capitalize() for word in operation.split("_"))
+                self.check(function, Call(files._client, name, params, original))  # type: ignore[arg-type]
+            return signed
+
+        with (
+            patch.object(BaseClient, "_make_api_call", make_api_call),
+            patch.object(Files, "_sign", sign_url),
+        ):
+            yield
+
+    def check(self, function: str, call: Call) -> None:
+        for action, arn in self._wanted(call):
+            if not self.allows(function, action, arn):
+                text = f"the role of functions/{function} is not authorized to perform {action} on {arn}"
+                raise call.refused("AccessDeniedException", text)
+
+    def allows(self, function: str, action: str, arn: str) -> bool:
+        for number, statement in enumerate(self.statements.get(function, ())):
+            if action in _listed(statement["Action"]) and _matches(arn, _listed(statement["Resource"])):
+                used.add((function, action, number))
+                return True
+        return False
+
+    def _wanted(self, call: Call) -> Iterator[Wanted]:
+        params, operation = call.params, call.operation
+        if call.service == "dynamodb":
+            yield from self._dynamodb(operation, params)
+        elif call.service == "sqs":
+            queue = params.get("QueueName") or params.get("QueueUrl", "*").rsplit("/", 1)[-1]
+            yield f"sqs:{operation.removesuffix('Batch')}", self._arn("sqs", queue)
+        elif call.service == "stepfunctions":
+            yield f"states:{operation}", params.get("stateMachineArn") or params.get("executionArn") or ""
+        elif call.service == "events":
+            yield f"events:{operation}", self._arn("events", "event-bus/default")
+        elif call.service == "s3":
+            key = "" if operation.startswith("List") else f"/{params.get('Key', '*')}"
+            for action in _S3_ACTIONS.get(operation, (f"s3:{operation}",)):
+                yield action, f"arn:aws:s3:::{params['Bucket']}{key}"
+        elif call.service == "lambda" and operation == "Invoke":
+            yield "lambda:InvokeFunction", self._arn("lambda", f"function:{params['FunctionName']}")
+        elif call.service in _BY_ACTION_ONLY:
+            yield f"{call.service}:{operation}", ""
+
+    def _dynamodb(self, operation: str, params: Mapping[str, Any]) -> Iterator[Wanted]:
+        if operation == "TransactWriteItems":
+            for item in params["TransactItems"]:
+                [(kind, change)] = item.items()
+                yield f"dynamodb:{_TRANSACTION[kind]}", self._arn("dynamodb", f"table/{change['TableName']}")
+            return
+        tables: Iterable[str] = params.get("RequestItems", [params.get("TableName")])
+        index = f"/index/{params['IndexName']}" if "IndexName" in params else ""
+        for table in tables:
+            yield f"dynamodb:{operation}", self._arn("dynamodb", f"table/{table}{index}")
+
+    def _arn(self, service: str, name: str) -> str:
+        return f"arn:aws:{service}:{self.region}:{self.account}:{name}"
+
+
+def grants(statements: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[Grant]:
+    """Everything that the policies of the functions allow."""
+    return {
+        (function, action, number)
+        for function, listed in statements.items()
+        for number, statement in enumerate(listed)
+        for action in _listed(statement["Action"])
+    }
+
+
+def _matches(arn: str, patterns: Sequence[str]) -> bool:
+    return not arn or any(fnmatchcase(arn, pattern) for pattern in patterns)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

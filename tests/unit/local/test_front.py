@@ -1,0 +1,111 @@
+"""The short address of `dev`: which requests go to the page, to the API and to the emulator's AWS."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.local.front import SIGN_IN, with_front
+
+TOKEN = "secret"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "deployment.json").write_text(json.dumps({"api": "abc"}))
+    (tmp_path / "admin-token").write_text(TOKEN + "\n")
+    return tmp_path
+
+
+def ask(
+    folder: Path, method: str, path: str, headers: dict[str, str] | None = None, query: bytes = b""
+) -> tuple[int, bytes]:
+    """The answer; an emulator that is asked answers 299 with the path."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 299, "headers": []})
+        await send({"type": "http.response.body", "body": scope["path"].encode() + b" " + scope["raw_path"]})
+
+    events: list[Any] = []
+
+    async def send(event: Any) -> None:
+        events.append(event)
+
+    sent = {"host": "127.0.0.1:7700"} | (headers or {})
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query,
+        "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
+    }
+    asyncio.run(with_front(app, folder)(scope, None, send))
+    return events[0]["status"], events[1]["body"]
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/openapi.json", "/awe/job"])
+def test_paths_of_the_api_go_to_the_deployed_api(folder: Path, path: str) -> None:
+    inner = f"/_aws/execute-api/abc{path}".encode()
+    assert ask(folder, "POST", path) == (299, inner + b" " + inner)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "query"),
+    [
+        ("GET", "/", {"authorization": "AWS4-HMAC-SHA256 x"}, b""),
+        ("POST", "/", {"x-amz-target": "DynamoDB_20120810.GetItem"}, b""),
+        ("GET", "/bucket/key", {}, b"X-Amz-Signature=1"),
+        ("GET", "/bucket/key", {}, b""),
+        ("GET", "/_aws/execute-api/abc/v1/jobs", {}, b""),
+    ],
+)
+def test_requests_of_aws_clients_go_to_the_emulator(
+    folder: Path, method: str, path: str, headers: dict[str, str], query: bytes
+) -> None:
+    assert ask(folder, method, path, headers, query) == (299, f"{path} {path}".encode())
+
+
+def test_the_page_and_its_files_are_served_without_the_emulator(folder: Path) -> None:
+    status, page = ask(folder, "GET", "/")
+    assert (status, page[:15]) == (200, b"<!doctype html>")
+    assert ask(folder, "GET", "/assets/old/core/main.js")[0] == 404
+
+
+def test_a_new_deployment_is_used_at_once(folder: Path) -> None:
+    assert b"abc" in ask(folder, "GET", "/v1/jobs")[1]
+    (folder / "deployment.json").write_text(json.dumps({"api": "def"}))
+    assert b"def" in ask(folder, "GET", "/v1/jobs")[1]
+
+
+def test_a_page_of_this_address_gets_the_token(folder: Path) -> None:
+    own = {"x-shardmill": "1", "sec-fetch-site": "same-origin"}
+    assert ask(folder, "POST", SIGN_IN, own) == (200, b'{"token": "secret"}')
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("GET", {"x-shardmill": "1"}),
+        ("OPTIONS", {"x-shardmill": "1"}),
+        ("POST", {}),
+        ("POST", {"x-shardmill": "1", "host": "evil.example:7700"}),
+        ("POST", {"x-shardmill": "1", "sec-fetch-site": "cross-site"}),
+        ("POST", {"x-shardmill": "1", "sec-fetch-site": "same-site"}),
+    ],
+)
+def test_other_sites_do_not_get_the_token(folder: Path, method: str, headers: dict[str, str]) -> None:
+    status, body = ask(folder, method, SIGN_IN, headers)
+    assert (status, TOKEN.encode() in body) == (403, False)
+
+
+def test_the_start_and_stop_of_the_server_reach_the_emulator(folder: Path) -> None:
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["type"])
+
+    asyncio.run(with_front(app, folder)({"type": "lifespan"}, None, None))
+    assert seen == ["lifespan"]

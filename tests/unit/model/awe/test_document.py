@@ -1,0 +1,224 @@
+"""AWE documents become definitions that the engine accepts, or errors that name what is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardmill.model.awe.document import MAX_DOCUMENT_BYTES, parse_document, translate
+from shardmill.model.awe.faults import DocumentFault
+from shardmill.model.awe.files import own_base
+from shardmill.model.awe.translation import StoreOf
+from shardmill.model.definition.validation import check_definition
+
+SAMPLES = Path(__file__).parents[3] / "data" / "awe"
+FILLED = {
+    "jobname": "run1",
+    "project": "p",
+    "user": "u",
+    "clientgroups": "a,b",
+    "inputfile": "reads.fna",
+    "shockurl": "mill.example/awe",
+    "shocknode": "0d3e3406-36ea-4ae7-b943-279afb51c7d7",
+    "totalwork": "4",
+}
+
+
+def _own(host: str, node: str) -> str:
+    return f"nodes/{node}/file" if own_base(host) == "mill.example/awe" else ""
+
+
+STORE = StoreOf("https://mill.example/awe", "bucket", _own)
+
+
+def filled(name: str) -> str:
+    text = (SAMPLES / name).read_text()
+    for placeholder, value in FILLED.items():
+        text = text.replace(f"#{placeholder}", value)
+    return text
+
+
+def step(name: str = "0", **more: Any) -> dict[str, Any]:
+    return {"taskid": name, "cmd": {"name": "true"}, **more}
+
+
+def translated(*tasks: dict[str, Any], **info: Any) -> dict[str, Any]:
+    return translate({"info": info, "tasks": list(tasks)}, STORE).define
+
+
+def faults(*tasks: dict[str, Any], **info: Any) -> str:
+    with pytest.raises(DocumentFault) as caught:
+        translated(*tasks, **info)
+    return "\n".join(caught.value.texts)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.iterdir()))
+def test_every_sample_becomes_a_valid_definition(name: str) -> None:
+    define = translate(parse_document(filled(name).encode()), STORE).define
+    checked, wrong = check_definition(define)
+    assert wrong == []
+    assert checked is not None
+    assert checked.on_failure == "suspend"
+    assert all(each.command for each in checked.steps)
+
+
+def test_list_and_map_style_files_are_the_same() -> None:
+    as_map = {"x.txt": {"url": "http://data.example/x"}}
+    as_list = [{"filename": "x.txt", "url": "http://data.example/x"}]
+    assert translated(step(inputs=as_map)) == translated(step(inputs=as_list))
+
+
+def test_a_task_depends_on_dependson_and_on_the_origins_of_its_inputs() -> None:
+    made = translated(
+        step("0", outputs={"a": {}}),
+        step("1"),
+        step("2", dependsOn=["1"], inputs={"a": {"origin": "0"}}),
+    )
+    assert made["steps"][2]["dependentSteps"] == ["task_1", "task_0"]
+    assert made["steps"][2]["inputs"] == [{"name": "a", "origin": "task_0", "pattern": "a"}]
+
+
+def test_an_input_without_a_source_comes_from_the_task_that_it_depends_on() -> None:
+    made = translated(step("0", outputs={"a": {}}), step("1", dependsOn=["0"], inputs={"a": {}}))
+    assert made["steps"][1]["inputs"][0]["origin"] == "task_0"
+
+
+def test_files_of_this_node_store_are_objects_and_others_are_urls() -> None:
+    node = {"host": "https://mill.example/awe/", "node": "n1"}
+    other = {"host": "http://shock.example", "node": "n2"}
+    plain = {"url": "http://data.example/x", "node": "-"}
+    made = translated(step(inputs={"a": node, "b": other, "c": plain}))["steps"][0]["inputs"]
+    assert made[0]["s3"] == {"bucket": "bucket", "key": "nodes/n1/file"}
+    assert made[1]["url"] == "http://shock.example/node/n2?download"
+    assert made[2]["url"] == "http://data.example/x"
+
+
+def test_splits_need_an_input_of_this_store_and_keep_their_limits() -> None:
+    node = {"host": "https://mill.example/awe", "node": "n1"}
+    split = step(inputs={"a": node}, totalwork=4, maxworksize=5, partinfo={"input": "a", "index": "line"})
+    made = translated(split)["steps"][0]
+    assert made["sharding"] == 4
+    assert made["partition"] == {"input": "a", "index": "line", "byUnits": True, "maxUnits": 5}
+    foreign = step(inputs={"a": {"host": "http://shock.example", "node": "n1"}}, totalwork=4)
+    assert "upload it to https://mill.example/awe/node first" in faults(foreign)
+
+
+def test_a_task_that_is_not_split_by_an_input_is_one_workunit() -> None:
+    files = {"a": {"url": "http://data.example/a"}, "b": {"url": "http://data.example/b"}}
+    assert translated(step(totalwork=4))["steps"][0]["sharding"] == 1
+    assert translated(step(totalwork=4, inputs=files))["steps"][0]["sharding"] == 1
+
+
+def test_the_input_of_a_skipped_task_takes_the_place_of_its_output() -> None:
+    given = {"a": {"url": "http://data.example/a"}}
+    made = translated(
+        step("0", inputs=given, outputs={"b": {}}, skip=1),
+        step("1", inputs={"b": {"origin": "0"}}, outputs={"c": {}}, skip=1),
+        step("2", inputs={"c": {"origin": "1"}}),
+    )["steps"]
+    assert [each.get("when") for each in made] == ["{{ 1 == 2 }}", "{{ 1 == 2 }}", None]
+    assert made[2]["inputs"] == [{"name": "c", "url": "http://data.example/a"}]
+    assert check_definition(translated(step("0", skip=1)))[1] == []
+
+
+def test_the_output_of_an_earlier_task_passes_through_a_skipped_one() -> None:
+    made = translated(
+        step("0", outputs={"a": {"shockfilename": "stored-a"}}),
+        step("1", inputs={"a": {"origin": "0"}}, outputs={"b": {}}, skip=1),
+        step("2", dependsOn=["1"], inputs={"b": {"origin": "1"}}),
+    )
+    assert made["steps"][2]["inputs"] == [{"name": "b", "origin": "task_0", "pattern": "stored-a"}]
+    assert check_definition(made)[1] == []
+
+
+def test_commands_keep_their_environment_image_and_arguments() -> None:
+    command = {
+        "name": "run.sh",
+        "args": "-i @x.txt ${HOME} '{{literal}}' mail@example.org",
+        "dockerPull": "ubuntu:latest",
+        "environ": {"public": {"A": "1"}, "private": {"KEY": "s3cret"}},
+    }
+    made = translated({"cmd": command, "inputs": {"x.txt": {"url": "http://data.example/x"}}})
+    checked, wrong = check_definition(made)
+    assert wrong == []
+    assert checked is not None
+    assert checked.steps[0].command is not None
+    assert checked.steps[0].command.has_private_env
+    assert checked.steps[0].command.dockerimage == "ubuntu:latest"
+
+
+def test_groups_priority_and_names() -> None:
+    made = translated(step("align reads"), clientgroups="big.mem, docker", priority="7", pipeline="mg rast")
+    assert made["workerGroups"] == ["big-mem", "docker"]
+    assert made["priority"] == 7
+    assert made["jobName"] == "awe-mg-rast"
+    assert made["steps"][0]["stepName"] == "align-reads"
+    assert translated(step())["workerGroups"] == ["default"]
+
+
+@pytest.mark.parametrize("name", ["simple_example.template", "mgrast-short.template"])
+def test_placeholders_left_in_a_template_are_named(name: str) -> None:
+    with pytest.raises(DocumentFault) as caught:
+        parse_document((SAMPLES / name).read_bytes())
+    for placeholder in ("jobname", "inputfile", "shockurl"):
+        assert f"#{placeholder}" in str(caught.value)
+
+
+def test_one_placeholder_left_in_a_number_is_named() -> None:
+    with pytest.raises(DocumentFault, match=r"not filled in: #width$"):
+        parse_document(b'{"tasks": [{"cmd": {"name": "x"}, "totalwork": #width}]}')
+
+
+def test_a_hash_in_arguments_is_no_placeholder() -> None:
+    document = {"tasks": [{"cmd": {"name": "x", "args": "--colour=#fff # note"}}]}
+    assert parse_document(json.dumps(document).encode()) == document
+
+
+def test_an_origin_that_does_not_produce_the_input() -> None:
+    text = faults(step("0", outputs={"a": {}}), step("1", inputs={"b": {"origin": "0"}}))
+    assert "tasks[1].inputs.b: task '0', its origin, does not produce 'b'; its outputs: 'a'" in text
+
+
+def test_cycles_unknown_tasks_and_duplicate_ids() -> None:
+    assert "cycle: 0 -> 1 -> 0" in faults(step("0", dependsOn=["1"]), step("1", dependsOn=["0"]))
+    assert "tasks[0].dependsOn: there is no task '9'" in faults(step("0", dependsOn=["9"]))
+    assert "inputs.a.origin: there is no task '9'" in faults(step("0", inputs={"a": {"origin": "9"}}))
+    assert "tasks[1].taskid: the id '0' is used twice" in faults(step("0"), step("0"))
+    assert "too similar" in faults(step("a.b"), step("a b"))
+
+
+def test_documents_that_are_too_large_or_no_documents() -> None:
+    for body, text in (
+        (b" " * (MAX_DOCUMENT_BYTES + 1), f"limit is {MAX_DOCUMENT_BYTES}"),
+        (b"{", "not valid JSON"),
+        (b"[]", "must be an object"),
+        (b"[" * 100_000, "nested too deeply"),
+    ):
+        with pytest.raises(DocumentFault, match=text):
+            parse_document(body)
+    with pytest.raises(DocumentFault, match="CWL"):
+        translate({"cwlVersion": "v1.0"}, STORE)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {},
+        {"cmd": []},
+        {"cmd": {"name": {}}},
+        {"cmd": {"name": "x", "environ": 1}},
+        {"cmd": {"name": "x"}, "inputs": 1},
+        {"cmd": {"name": "x"}, "inputs": [1]},
+        {"cmd": {"name": "x"}, "inputs": {"../x": {"url": "http://data.example/x"}}},
+        {"cmd": {"name": "x"}, "inputs": {"x": {"host": 1, "node": []}}},
+        {"cmd": {"name": "x"}, "totalwork": "many"},
+        {"cmd": {"name": "x"}, "totalwork": 10**9},
+        {"cmd": {"name": "x"}, "dependsOn": "0"},
+        {"cmd": {"name": "x"}, "partinfo": [], "skip": {}},
+        {"cmd": {"name": "x"}, "taskid": []},
+    ],
+)
+def test_values_of_other_types_are_faults(task: Any) -> None:
+    assert "tasks[0]" in faults(task)
+    assert "tasks" in faults(*[task] * 2)

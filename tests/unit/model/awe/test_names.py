@@ -1,0 +1,48 @@
+"""Names and ids of the AWE protocol."""
+
+import base64
+
+from shardmill.model.awe.names import (
+    JobNode,
+    decode_id,
+    parse_job_node,
+    parse_work_id,
+    plain_name,
+    step_name,
+    task_name,
+    work_id,
+)
+
+JOB = "99abf2eb-380f-47ec-8d43-11be265b4594"
+
+
+def test_tasks_and_steps() -> None:
+    assert step_name("0") == "task_0"
+    assert task_name("task_0") == "0"
+    assert step_name("align") == task_name("align") == "align"
+    assert plain_name("1.5 GB") == "_1-5-GB"
+
+
+def test_ids_of_workunits_count_splits_from_one() -> None:
+    assert work_id(JOB, "task_2", 0, 1) == f"{JOB}_2_0"
+    assert work_id(JOB, "align_x", 3, 4) == f"{JOB}_align_x_4"
+    parsed = parse_work_id(f"{JOB}_align_x_4")
+    assert parsed is not None
+    assert (parsed.task, parsed.engine_rank) == ("align_x", 3)
+    assert parse_work_id("x") is None
+    assert parse_work_id(f"{JOB}_0_{'9' * 100}") is None
+
+
+def test_ids_in_base64() -> None:
+    text = f"{JOB}_0_0"
+    assert decode_id("base64:" + base64.b64encode(text.encode()).decode()) == text
+    assert decode_id("base64:" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")) == text
+    assert decode_id(text) == text
+    assert decode_id("base64:%%%") == "base64:%%%"
+    assert decode_id("base64:/w==") == "base64:/w=="
+
+
+def test_nodes_of_outputs() -> None:
+    assert parse_job_node(f"{JOB}_1_2") == JobNode(JOB, 1, 2)
+    assert str(JobNode(JOB, 1, 2)) == f"{JOB}_1_2"
+    assert parse_job_node(JOB) is None

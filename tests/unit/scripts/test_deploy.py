@@ -1,0 +1,114 @@
+"""`make deploy`: a new stack gets a token, which is shown once; an update keeps the stack's token."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from scripts import deploy
+
+from shardmill.engine.authorize import hash_of
+from shardmill.local.sam_template import load_template
+from support.paths import PROJECT
+
+REGION = "eu-west-1"
+URL = "https://abc.execute-api.eu-west-1.amazonaws.com"
+TEMPLATE = json.dumps(
+    {
+        "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
+        "Outputs": {"ApiUrl": {"Value": URL}},
+    }
+)
+
+
+class Sam:
+    """Stands in for `sam deploy`: records the command and creates the stack."""
+
+    def __init__(self) -> None:
+        self.commands: list[list[str]] = []
+        self.exit_code = 0
+
+    def run(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        self.commands.append(command)
+        client = boto3.client("cloudformation", region_name=REGION)
+        if not self.exit_code and not client.list_stacks()["StackSummaries"]:
+            client.create_stack(StackName="mill", TemplateBody=TEMPLATE)
+        return subprocess.CompletedProcess(command, self.exit_code)
+
+    @property
+    def hashes(self) -> list[str]:
+        return [
+            word.removeprefix("AdminTokenHash=") for word in self.commands[-1] if "AdminTokenHash" in word
+        ]
+
+
+@pytest.fixture
+def sam(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sam]:
+    fake = Sam()
+    monkeypatch.setattr(deploy.subprocess, "run", fake.run)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with mock_aws():
+        yield fake
+
+
+def run(*more: str) -> int:
+    return int(deploy.main(["--stack", "mill", "--region", REGION, *more]))
+
+
+def test_a_new_stack_gets_the_hash_of_the_token_that_is_shown(
+    sam: Sam, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--parameter", "Architecture=x86_64") == 0
+    shown = capsys.readouterr().out
+    [token] = re.findall(r"SHARDMILL_TOKEN=(sm_[\w-]{43})\n", shown)
+    assert sam.hashes == [hash_of(token)]
+    assert "Architecture=x86_64" in sam.commands[-1]
+    assert f"mill is ready at {URL}" in shown
+
+
+def test_an_update_keeps_the_token(sam: Sam, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    capsys.readouterr()
+    assert run() == 0
+    assert sam.hashes == []
+    assert "sm_" not in capsys.readouterr().out
+
+
+def test_the_token_of_a_stack_can_be_replaced(sam: Sam) -> None:
+    assert run() == 0
+    first = sam.hashes
+    assert run("--new-token") == 0
+    assert len(sam.hashes) == 1
+    assert sam.hashes != first
+
+
+def test_a_failed_deployment_shows_no_token(sam: Sam, capsys: pytest.CaptureFixture[str]) -> None:
+    sam.exit_code = 1
+    assert run() == 1
+    printed = capsys.readouterr()
+    assert "sam deploy failed with exit code 1" in printed.err
+    assert "sm_" not in printed.out
+
+
+def test_missing_credentials_are_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    assert run() == 1
+    assert "AWS credentials are missing or not valid" in capsys.readouterr().err
+
+
+def test_a_token_is_not_accepted_as_a_hash() -> None:
+    pattern = load_template(PROJECT / "template.yaml")["Parameters"]["AdminTokenHash"]["AllowedPattern"]
+    token = deploy.token_from(bytes(32))
+    assert not re.fullmatch(pattern, token)
+    assert re.fullmatch(pattern, hash_of(token))

@@ -1,0 +1,93 @@
+"""The frame of the dashboard: sign-in, keys, the palette, themes, addresses, and a lost connection."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from web.conftest import Pages
+from web.site import Site
+
+
+def test_the_page_of_dev_is_signed_in_and_sets_no_cookies(page: Page, site: Site) -> None:
+    expect(page.get_by_role("navigation", name="Sections")).to_be_visible()
+    assert page.context.cookies() == []
+    assert page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
+
+
+def test_a_page_that_is_not_on_the_laptop_asks_for_the_token(pages: Pages, site: Site) -> None:
+    with pages.open() as page:
+        page.route("**/_shardmill/sign-in", lambda route: route.fulfill(status=403, body="{}"))
+        page.reload()
+        page.get_by_label("Token", exact=True).fill("wrong")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_have_text("This token is not valid.")
+        page.get_by_label("Token", exact=True).fill(site.laptop.token)
+        page.get_by_label("Keep the token in this tab until it is closed").check()
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("navigation", name="Sections")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("navigation", name="Sections")).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_label("Token", exact=True)).to_be_visible()
+        assert page.evaluate("sessionStorage.length") == 0
+    pages.errors[:] = [text for text in pages.errors if "403" not in text and "401" not in text]
+
+
+def test_keys_and_the_palette_lead_to_views(page: Page, site: Site) -> None:
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("Go to Jobs")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("j")
+    expect(page).to_have_url(f"{site.url}/#/jobs")
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search and commands").fill("nightly n1")
+    expect(page.get_by_role("listbox", name="Found").get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{site.url}/#/jobs/nightly-load/n1")
+    page.go_back()
+    expect(page).to_have_url(f"{site.url}/#/jobs")
+
+
+def test_the_theme_follows_the_system_and_can_be_switched(pages: Pages) -> None:
+    with pages.open(theme="dark") as page:
+        html = page.locator("html")
+        expect(html).to_have_attribute("data-theme", "dark")
+        page.get_by_role("button", name="Use light colours").click()
+        expect(html).to_have_attribute("data-theme", "light")
+        page.reload()
+        expect(html).to_have_attribute("data-theme", "light")
+
+
+def test_an_address_without_a_view_says_so(pages: Pages) -> None:
+    with pages.open("#/nothing/here") as page:
+        expect(page.get_by_role("alert")).to_contain_text("There is no view at this address.")
+
+
+def test_the_page_says_when_the_api_is_lost_and_goes_on_when_it_is_back(pages: Pages) -> None:
+    lost = {"is": False}
+
+    def answer(route: Any) -> None:
+        route.abort() if lost["is"] else route.continue_()
+
+    with pages.open("#/jobs") as page:
+        expect(page.get_by_role("listitem").first).to_be_visible()
+        page.route("**/v1/**", answer)
+        lost["is"] = True
+        expect(page.get_by_role("alert")).to_contain_text("Shardmill does not answer")
+        expect(page.locator(".age")).to_have_text(re.compile("^as of "))
+        expect(page.get_by_role("listitem").first).to_be_visible()
+        lost["is"] = False
+        page.get_by_role("button", name="Try now").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.locator(".age")).to_have_text("live")
+
+
+@pytest.mark.parametrize("word", ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("])
+def test_no_file_turns_text_into_html_or_code(word: str) -> None:
+    from shardmill.web.assets import STATIC
+
+    files = [file.name for file in STATIC.rglob("*.js") if word in file.read_text()]
+    assert files == []
