@@ -192,6 +192,9 @@ def test_checking_a_waiting_job_costs_the_same_however_many_jobs_wait_or_run(
         for trigger in triggers[running:]:
             runner.submit(trigger, name)
             runner.cloud.run_until(lambda: runner.job(trigger, name)["state"] == "WAITING")  # noqa: B023
+        for trigger in triggers[:running]:
+            runner.cloud.run_until(lambda: runner.row(0, trigger, name).token)  # noqa: B023
+        runner.cloud.run_until(lambda: not runner.cloud.executions("job", status="RUNNING"))
         last = runner.mill.jobs.find(name, triggers[-1])
         assert last is not None
         faults.meter.reset()

@@ -10,8 +10,9 @@ _RECORD = """\
 #!{python} -I
 import json, os, sys
 call = {{"words": sys.argv[1:], "environ": dict(os.environ), "folder": os.getcwd()}}
-with open({calls!r}, "a") as file:
-    file.write(json.dumps(call) + "\\n")
+calls = os.open({calls!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+os.write(calls, (json.dumps(call) + "\\n").encode())  # at once: calls at the same time must not mix
+os.close(calls)
 """
 
 

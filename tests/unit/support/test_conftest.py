@@ -23,7 +23,7 @@ def test_the_aws_settings_of_the_developer_are_removed() -> None:
 
 def test_a_test_is_marked_by_its_folder_and_has_a_time_limit(request: pytest.FixtureRequest) -> None:
     assert request.node.get_closest_marker("unit") is not None
-    assert request.node.get_closest_marker("timeout").args == (30,)
+    assert request.node.get_closest_marker("timeout").args == (60,)
 
 
 def test_warnings_are_errors() -> None:
