@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from shardmill.client.dev_session import find_session
 from shardmill.local.deploy import STACK, Endpoint
-from shardmill.local.sam_template import load_template
+from shardmill.local.sam_template import load_emulated_template
 
 BUILD = Path(__file__).parents[1] / ".aws-sam" / "build"
 TEMPLATE, ENVIRONMENT = "local.json", "local-env.json"
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def write(build: Path, endpoint: str, stack: str, variables: Variables) -> None:
     """Write the template and the environment of every function; `variables` reads those of a deployed one."""
-    template = load_template(build / "template.yaml")
+    template = load_emulated_template(build / "template.yaml")
     declared = template["Globals"]["Function"]["Environment"]["Variables"]
     local: dict[str, Any] = {**template, "Globals": json.loads(json.dumps(template["Globals"]))}
     local["Globals"]["Function"]["Environment"]["Variables"] = {**declared, ENDPOINT: ""}

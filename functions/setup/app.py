@@ -1,5 +1,6 @@
 """CloudFormation custom resource: sets up the worker groups, and cleans up with the stack."""
 
+from time import sleep
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -15,7 +16,7 @@ from shardmill.engine.mill import mill
 @responds_to_cloudformation
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     if event["RequestType"] == "Delete":
-        deployment.tear_down(mill(), context.get_remaining_time_in_millis)
+        deployment.tear_down(mill(), context.get_remaining_time_in_millis, sleep)
     else:
         deployment.set_up(mill(), now_ms())
     logger.info("custom resource done", extra={"action": "custom-resource"})

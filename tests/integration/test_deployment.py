@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from shardmill.aws.files import ObjectsKept
 from shardmill.engine.groups import deployment
 from shardmill.engine.mill import Mill
+from support.aws_rules.call import running_as
 from support.scenarios.job_runner import JobRunner
 
-PLENTY = 900_000
+
+class Time:
+    """The time of functions/setup: what is left of it, and what happens while the function waits."""
+
+    def __init__(self, left: int = 900_000, meanwhile: Callable[[int], object] = lambda waited: None) -> None:
+        self.left = left
+        self.waited = 0
+        self._meanwhile = meanwhile
+
+    def remaining(self) -> int:
+        return self.left
+
+    def wait(self, seconds: float) -> None:
+        self.left -= int(seconds * 1000)
+        self.waited += int(seconds * 1000)
+        self._meanwhile(self.waited)
+
+
+def tear_down(mill: Mill, time: Time | None = None) -> None:
+    time = time or Time()
+    deployment.tear_down(mill, time.remaining, time.wait)
 
 
 def deleting(mill: Mill) -> Mill:
@@ -40,14 +65,14 @@ def busy(runner: JobRunner) -> JobRunner:
 
 def test_deleting_a_stack_stops_executions_and_deletes_the_queues_of_groups(busy: JobRunner) -> None:
     mill = busy.mill
-    deployment.tear_down(mill, lambda: PLENTY)
+    tear_down(mill)
     assert list(mill.queues.of_groups(mill.settings.queue_prefix)) == []
     assert running(busy) == 0
     assert objects(mill) == 3  # the bucket is retained
 
 
 def test_the_bucket_is_emptied_if_it_is_deleted_with_the_stack(busy: JobRunner) -> None:
-    deployment.tear_down(deleting(busy.mill), lambda: PLENTY)
+    tear_down(deleting(busy.mill))
     assert objects(busy.mill) == 0
 
 
@@ -56,11 +81,12 @@ def test_a_bucket_that_takes_too_long_is_reported_in_time_and_the_next_try_conti
 ) -> None:
     monkeypatch.setattr(deployment, "_BATCH", 1)
     with pytest.raises(deployment.NotRemoved, match=r"executions are running .* delete the stack again"):
-        deployment.tear_down(deleting(busy.mill), lambda: 1)
-    deployment.tear_down(busy.mill, lambda: PLENTY)
+        tear_down(deleting(busy.mill), Time(1))
+    tear_down(busy.mill)
     with pytest.raises(deployment.NotRemoved, match=r"objects are in the bucket .* delete the stack again"):
-        deployment.tear_down(deleting(busy.mill), lambda: 1)
-    deployment.tear_down(deleting(busy.mill), lambda: 1)
+        tear_down(deleting(busy.mill), Time(1))
+    assert objects(busy.mill) < 3
+    tear_down(deleting(busy.mill))
     assert objects(busy.mill) == 0
 
 
@@ -70,7 +96,110 @@ def test_objects_that_s3_does_not_delete_are_an_error(
     kept = {"Errors": [{"Key": "files/0", "Code": "AccessDenied", "Message": "Access Denied"}]}
     monkeypatch.setattr(busy.mill.files._client, "delete_objects", lambda **request: kept)
     with pytest.raises(ObjectsKept, match="files/0: AccessDenied"):
-        deployment.tear_down(deleting(busy.mill), lambda: PLENTY)
+        tear_down(deleting(busy.mill))
+
+
+class Invocation:
+    """An invocation that goes on after its function was deleted, or a worker with a presigned URL."""
+
+    def __init__(self, runner: JobRunner) -> None:
+        self._runner = runner
+        self.refused = 0
+
+    def write_file(self, waited: int) -> None:
+        """Moto applies bucket policies."""
+        try:
+            self._runner.mill.files.write(f"files/late-{waited}", b"x")
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("403", "AccessDenied"):
+                raise
+            self.refused += 1
+
+    def write_file_earlier(self, waited: int) -> None:
+        """Write a file in a request that S3 authorized before it applied the policy."""
+        client, bucket = self._runner.mill.files._client, self._runner.mill.settings.bucket
+        policy = client.get_bucket_policy(Bucket=bucket)["Policy"]
+        client.delete_bucket_policy(Bucket=bucket)
+        self._runner.mill.files.write(f"files/late-{waited}", b"x")
+        client.put_bucket_policy(Bucket=bucket, Policy=policy)
+
+    def create_queue(self, waited: int) -> None:
+        if waited <= 30_000:  # the longest request to the API
+            self._runner.cloud.http("PUT", f"/v1/groups/late-{waited}", {})
+
+    def start_execution(self, waited: int) -> None:
+        if waited <= 50_000:
+            self._runner.mill.machines.start_job("00000000-0000-4000-8000-000000000001", waited)
+
+
+def test_nothing_is_written_to_the_bucket_after_it_was_emptied(busy: JobRunner) -> None:
+    late = Invocation(busy)
+    tear_down(deleting(busy.mill), Time(meanwhile=late.write_file))
+    late.write_file(0)
+    assert late.refused > 2
+    assert objects(busy.mill) == 0
+
+
+def test_a_file_written_before_the_policy_takes_effect_is_deleted(busy: JobRunner) -> None:
+    """S3 applies a new bucket policy within seconds, and a large upload may be under way."""
+
+    def write(waited: int) -> None:
+        if waited <= 100_000:
+            Invocation(busy).write_file_earlier(waited)
+
+    time = Time(meanwhile=write)
+    tear_down(deleting(busy.mill), time)
+    assert objects(busy.mill) == 0
+    assert time.waited >= 100_000 + deployment.QUIET_MS
+
+
+def test_a_bucket_that_never_becomes_empty_is_reported_in_time(busy: JobRunner) -> None:
+    time = Time(meanwhile=Invocation(busy).write_file_earlier)
+    with pytest.raises(deployment.NotRemoved, match=r"objects are in the bucket .* delete the stack again"):
+        tear_down(deleting(busy.mill), time)
+    assert 0 < time.left <= deployment.RESERVE_MS
+
+
+def test_queues_and_executions_that_appear_late_are_removed_too(busy: JobRunner) -> None:
+    late = Invocation(busy)
+
+    def meanwhile(waited: int) -> None:
+        late.create_queue(waited)
+        late.start_execution(waited)
+
+    tear_down(busy.mill, Time(meanwhile=meanwhile))
+    assert list(busy.mill.queues.of_groups(busy.mill.settings.queue_prefix)) == []
+    assert running(busy) == 0
+
+
+def policy(mill: Mill) -> list[dict[str, Any]]:
+    answer = mill.files._client.get_bucket_policy(Bucket=mill.settings.bucket)
+    return json.loads(answer["Policy"])["Statement"]  # type: ignore[no-any-return]
+
+
+def test_other_statements_of_the_policy_are_kept_and_a_repetition_adds_none(busy: JobRunner) -> None:
+    mill, bucket = deleting(busy.mill), busy.mill.settings.bucket
+    other = {"Sid": "Other", "Effect": "Deny", "Principal": "*", "Action": "s3:PutObjectAcl", "Resource": "*"}
+    text = json.dumps({"Version": "2012-10-17", "Statement": [other]})
+    mill.files._client.put_bucket_policy(Bucket=bucket, Policy=text)
+    for _ in range(2):
+        tear_down(mill)
+        kept, added = policy(mill)
+        assert kept == other
+        assert (added["Effect"], added["Principal"], added["Action"]) == ("Deny", "*", "s3:PutObject")
+        assert added["Resource"] == f"arn:aws:s3:::{bucket}/*"
+
+
+def test_a_retained_bucket_can_still_be_written(busy: JobRunner) -> None:
+    tear_down(busy.mill)
+    busy.mill.files.write("files/x", b"x")
+    assert objects(busy.mill) == 4
+
+
+def test_the_role_of_the_function_may_do_all_of_it(busy: JobRunner) -> None:
+    with running_as("setup"):  # the policies of template.yaml apply
+        tear_down(deleting(busy.mill))
+    assert objects(busy.mill) == 0
 
 
 def test_an_update_of_the_stack_gives_lambda_groups_its_new_queues(runner: JobRunner) -> None:

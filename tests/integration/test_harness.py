@@ -94,6 +94,7 @@ _ENVIRONMENT = {
         "IAM_SCOPES",
         "JOB_MACHINE",
         "LAMBDA_QUEUES",
+        "MACHINE_ALIAS",
         "NOTIFY_DEAD_QUEUE",
         "NOTIFY_LOOPBACK",
         "NOTIFY_QUEUE",

@@ -30,7 +30,7 @@ CALLS = (
     r'presigned_url\(\s*"(\w+)"',
     r"s3\(\)\.(\w+)",
 )
-HELPERS = {"get_paginator", "generate_presigned_url"}
+HELPERS = {"get_paginator", "generate_presigned_url", "meta"}
 OTHER_NAMES = {
     "s3:ListObjectsV2": ["s3:ListBucket"],
     "s3:DeleteObjects": ["s3:DeleteObject"],

@@ -129,7 +129,41 @@ def test_what_writes_is_deleted_before_the_custom_resource_that_cleans_up() -> N
     """CloudFormation deletes a resource before those it depends on."""
     before = {name for name, resource in RESOURCES.items() if "Setup" in listed(resource.get("DependsOn"))}
     assert before == set(FUNCTIONS) - {"SetupFunction", "AuthorizerFunction", "OrchestrateFunction"}
-    assert set(listed(RESOURCES["Setup"]["DependsOn"])) == {"JobMachine", "StepMachine"}
+    assert set(listed(RESOURCES["Setup"]["DependsOn"])) == {"JobMachineAliaslive", "StepMachineAliaslive"}
+
+
+def test_the_policy_that_denies_new_objects_stays_until_the_bucket_is_deleted() -> None:
+    """CloudFormation would delete it after the bucket was emptied, and before the bucket."""
+    assert RESOURCES["BucketPolicy"]["DeletionPolicy"] == "Retain"
+
+
+def test_executions_start_through_the_alias_of_each_state_machine() -> None:
+    """An update publishes a version. Functions that start executions are updated after the alias exists."""
+    machines = {
+        name: resource["Properties"]["AutoPublishAlias"]
+        for name, resource in RESOURCES.items()
+        if resource["Type"] == "AWS::Serverless::StateMachine"
+    }
+    variables = TEMPLATE["Globals"]["Function"]["Environment"]["Variables"]
+    assert machines == dict.fromkeys(("JobMachine", "StepMachine"), variables["SHARDMILL_MACHINE_ALIAS"])
+    generated = {f"{name}Alias{alias}" for name, alias in machines.items()}  # SAM's names
+    assert set(RESOURCES["Setup"]["DependsOn"]) == generated
+
+
+def test_permissions_and_events_name_state_machines_without_the_alias() -> None:
+    """Step Functions authorizes a call with an alias by the ARN without it; its events have both."""
+    policies = json.dumps([list(statements(properties)) for properties in FUNCTIONS.values()])
+    named = set(re.findall(r"stateMachine:\$\{AWS::StackName\}-[^\"]*", policies))
+    assert named == {"stateMachine:${AWS::StackName}-job", "stateMachine:${AWS::StackName}-step"}
+    [event] = FUNCTIONS["ExecutionFailedFunction"]["Events"].values()
+    expected = [{"Ref": "JobMachine"}, {"Ref": "StepMachine"}]
+    assert event["Properties"]["Pattern"]["detail"]["stateMachineArn"] == expected
+
+
+def test_the_tick_runs_in_every_minute_of_the_clock() -> None:
+    """A rate would count from the creation of the rule."""
+    [schedule] = [each for each in FUNCTIONS["TickFunction"]["Events"].values() if each["Type"] == "Schedule"]
+    assert schedule["Properties"]["Schedule"] == "cron(* * * * ? *)"
 
 
 def test_the_custom_resource_answers_before_cloudformation_gives_up() -> None:

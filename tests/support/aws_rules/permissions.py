@@ -104,7 +104,8 @@ class Permissions:
         elif call.service == "events":
             yield f"events:{operation}", self._arn("events", "event-bus/default")
         elif call.service == "s3":
-            key = "" if operation.startswith("List") else f"/{params.get('Key', '*')}"
+            of_bucket = operation.startswith("List") or operation.endswith("BucketPolicy")
+            key = "" if of_bucket else f"/{params.get('Key', '*')}"
             for action in _S3_ACTIONS.get(operation, (f"s3:{operation}",)):
                 yield action, f"arn:aws:s3:::{params['Bucket']}{key}"
         elif call.service == "lambda" and operation == "Invoke":

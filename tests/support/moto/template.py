@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shardmill.local.sam_template import load_template
+from shardmill.local.sam_template import load_emulated_template
 
 
 class TemplateFault(Exception):
@@ -30,7 +30,7 @@ class Template:
 
     @classmethod
     def read(cls, path: Path, pseudo: Mapping[str, str], parameters: Mapping[str, str]) -> "Template":
-        document = load_template(path)
+        document = load_emulated_template(path)
         names: dict[str, Any] = dict(pseudo)
         for name, declared in document.get("Parameters", {}).items():
             if name in parameters:

@@ -1,5 +1,6 @@
 """template.yaml: complete, least-privilege, and consistent with the lock file."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from shardmill.engine.notify import MAX_ATTEMPTS
-from shardmill.local.sam_template import load_template
+from shardmill.local.sam_template import load_emulated_template, load_template
 from support.paths import PROJECT
 
 TEMPLATE = load_template(PROJECT / "template.yaml")
@@ -98,3 +99,14 @@ def test_the_requirements_of_the_layer_are_the_locked_versions() -> None:
     assert {"pydantic", "aws-lambda-powertools", "croniter"} <= set(wanted)
     assert not {"boto3", "botocore"} & set(wanted)
     assert {name: locked[name] for name in wanted} == wanted
+
+
+def test_an_emulator_gets_the_template_without_aliases_of_state_machines() -> None:
+    """Else it would start executions through an alias that its CloudFormation does not create."""
+    emulated = load_emulated_template(PROJECT / "template.yaml")
+    text = json.dumps(emulated)
+    assert "AutoPublishAlias" not in text
+    assert "Aliaslive" not in text
+    assert emulated["Resources"]["Setup"]["DependsOn"] == ["JobMachine", "StepMachine"]
+    assert emulated["Globals"]["Function"]["Environment"]["Variables"]["SHARDMILL_MACHINE_ALIAS"] == ""
+    assert TEMPLATE["Resources"]["JobMachine"]["Properties"]["AutoPublishAlias"] == "live"  # AWS gets them

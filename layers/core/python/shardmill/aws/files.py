@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -204,6 +205,25 @@ class Files:
                 data += self.read(self.own(key), first, min(size - first, most - len(data)))
             start += size
         return data, offset + len(data) < total
+
+    def deny_writes(self) -> None:
+        """Make S3 reject new objects, whoever writes them: roles, workers, presigned URLs. Idempotent."""
+        policy: dict[str, Any] = {"Version": "2012-10-17", "Statement": []}
+        try:
+            policy = json.loads(self._client.get_bucket_policy(Bucket=self.bucket)["Policy"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchBucketPolicy":
+                raise
+        added = {
+            "Sid": "NoMoreObjects",
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "s3:PutObject",  # parts and copies need it, too
+            "Resource": f"arn:{self._client.meta.partition}:s3:::{self.bucket}/*",
+        }
+        policy["Statement"] = [each for each in policy["Statement"] if each.get("Sid") != added["Sid"]]
+        policy["Statement"].append(added)
+        self._client.put_bucket_policy(Bucket=self.bucket, Policy=json.dumps(policy))
 
     def remove(self, prefix: str, *, most: int | None = None) -> bool:
         """Delete objects under a prefix, about `most` of them; return whether all are deleted."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
+
+from shardmill.aws.observability import logger
 
 if TYPE_CHECKING:
     from types_boto3_stepfunctions import SFNClient
 
 _RETURNED_TOKEN = {"TaskTimedOut", "InvalidToken", "TaskDoesNotExist"}
 _NOT_RUNNING = {"ExecutionDoesNotExist", "ValidationException"}  # the latter if it has ended
+_NO_ALIAS = {"StateMachineDoesNotExist", "ResourceNotFound"}
 _NAME = re.compile(r"^(?P<job>[0-9a-f-]{36})-r(?P<run>\d+)(-s(?P<step>\d+))?$")
 
 
@@ -27,10 +30,17 @@ def parse_execution_name(name: str) -> tuple[str, int, int | None] | None:
 
 
 class Machines:
-    def __init__(self, client: SFNClient, job_machine: str, step_machine: str) -> None:
+    """The state machines, by their ARNs. Executions are started through the alias, if there is one.
+
+    Everything else uses the ARNs without it: names of executions are unique for a state machine, whichever
+    version they use, and executions that an earlier release started have no alias.
+    """
+
+    def __init__(self, client: SFNClient, job_machine: str, step_machine: str, alias: str = "") -> None:
         self._client = client
         self._job_machine = job_machine
         self._step_machine = step_machine
+        self._alias = alias
 
     def start_job(self, job_id: str, run: int) -> None:
         self._start(self._job_machine, f"{job_id}-r{run}", {"jobId": job_id, "run": run})
@@ -54,13 +64,28 @@ class Machines:
 
     def _start(self, machine: str, name: str, given: dict[str, object]) -> None:
         """Idempotent, because the name of an execution is unique."""
+        text = json.dumps(given, separators=(",", ":"))
+        if not (self._alias and self._begin(f"{machine}:{self._alias}", name, text, _NO_ALIAS)):
+            self._begin(machine, name, text)
+
+    def _begin(self, machine: str, name: str, given: str, absent: Container[str] = ()) -> bool:
+        """Start an execution. False if AWS answers that what `machine` names is absent.
+
+        The update of a stack that introduces the alias creates it after it has updated functions.
+        """
         try:
-            self._client.start_execution(
-                stateMachineArn=machine, name=name, input=json.dumps(given, separators=(",", ":"))
-            )
+            self._client.start_execution(stateMachineArn=machine, name=name, input=given)
         except ClientError as error:
-            if error.response["Error"]["Code"] != "ExecutionAlreadyExists":
+            code = error.response["Error"]["Code"]
+            if code in absent:
+                extra = {"action": "machine-alias-missing", "stateMachine": machine}
+                logger.warning(
+                    "the alias of a state machine does not exist; its newest definition is used", extra=extra
+                )
+                return False
+            if code != "ExecutionAlreadyExists":
                 raise
+        return True
 
     def status(self, job_id: str, run: int, index: int | None = None) -> str | None:
         """The status of a Job's or a step's execution, such as RUNNING; None if it was never started."""

@@ -83,6 +83,7 @@ class Settings(NamedTuple):
     token_key: str = ""
     event_definitions: tuple[str, ...] = ("*",)
     token_rate: int = 0
+    machine_alias: str = ""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -112,6 +113,7 @@ class Settings(NamedTuple):
             event_definitions=tuple(environ.get("SHARDMILL_EVENT_DEFINITIONS", "*").split(",")),  # submit
             token_rate=int(environ.get("SHARDMILL_TOKEN_RATE", "0")),  # functions/api and functions/lease
             empty_bucket=environ.get("SHARDMILL_EMPTY_BUCKET") == "true",  # only functions/setup has it
+            machine_alias=environ.get("SHARDMILL_MACHINE_ALIAS", ""),  # emulators have none
         )
 
     @property

@@ -115,7 +115,9 @@ class Mill:
             awe_jobs=AweJobs(table),
             nodes=Nodes(table),
             queues=Queues(clients.sqs(), settings.dead_queue),
-            machines=Machines(clients.stepfunctions(), settings.job_machine, settings.step_machine),
+            machines=Machines(
+                clients.stepfunctions(), settings.job_machine, settings.step_machine, settings.machine_alias
+            ),
             bus=Bus(clients.events(), settings.bus),
             files=Files(clients.s3(), settings.bucket),
             recent_steps=TtlCache(STEP_CACHE_MS),

@@ -21,7 +21,7 @@ from shardmill.local import emulator_quirks
 from shardmill.local.environment import REGION
 from shardmill.local.errors import DeployFailed
 from shardmill.local.package import function_files, layer_files, with_bytecode, zipped
-from shardmill.local.sam_template import load_template
+from shardmill.local.sam_template import load_emulated_template
 
 if TYPE_CHECKING:
     from types_boto3_cloudformation import CloudFormationClient
@@ -77,7 +77,7 @@ class Package:
 
     @cached_property
     def template(self) -> dict[str, Any]:
-        return load_template(self.root / "template.yaml")
+        return load_emulated_template(self.root / "template.yaml")
 
     @cached_property
     def files(self) -> dict[str, dict[str, bytes]]:

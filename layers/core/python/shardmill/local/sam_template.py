@@ -5,6 +5,7 @@ Short intrinsic functions (`!Ref`, `!Sub` …) are returned in their long form (
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,3 +40,31 @@ def load_template(file: Path) -> dict[str, Any]:
 def _parse(text: str) -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.load(text, _Loader)  # noqa: S506 - derived from SafeLoader
     return loaded
+
+
+def load_emulated_template(file: Path) -> dict[str, Any]:
+    """Parse a template for an emulator: without versions and aliases of state machines.
+
+    MiniStack's CloudFormation does not create them, and moto has none. Executions are started by the ARN of
+    the state machine instead, which on AWS means its newest definition: the one that the alias points to.
+    Callers share the result and must not change it.
+    """
+    return _emulated(file.read_text())
+
+
+@cache
+def _emulated(text: str) -> dict[str, Any]:
+    template: dict[str, Any] = json.loads(json.dumps(_parse(text)))
+    machines = {}
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::Serverless::StateMachine":
+            alias = resource.get("Properties", {}).pop("AutoPublishAlias", None)
+            machines[f"{name}Alias{alias}"] = name
+    for resource in template["Resources"].values():
+        needed = resource.get("DependsOn")
+        if isinstance(needed, list):
+            resource["DependsOn"] = [machines.get(each, each) for each in needed]
+    variables = template.get("Globals", {}).get("Function", {}).get("Environment", {}).get("Variables", {})
+    if "SHARDMILL_MACHINE_ALIAS" in variables:
+        variables["SHARDMILL_MACHINE_ALIAS"] = ""
+    return template

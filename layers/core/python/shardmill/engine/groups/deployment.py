@@ -11,6 +11,10 @@ from shardmill.model.groups.group import GroupRequest
 
 RESERVE_MS = 30_000
 """The time that is left to report to CloudFormation, which otherwise waits for its own timeout."""
+QUIET_MS = 60_000
+"""For how long nothing new must be found: longer than the last request to the API takes to create a queue,
+and than S3 takes to apply a bucket policy."""
+_PAUSE_SECONDS = 10.0
 _BATCH = 1_000
 
 
@@ -31,18 +35,47 @@ def set_up(mill: Mill, now: int) -> None:
         add_missing_queues(mill, group)
 
 
-def tear_down(mill: Mill, remaining_ms: Callable[[], int]) -> None:
+def tear_down(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float], None]) -> None:
     """Stop all executions, delete the queues of groups and, unless it is retained, empty the bucket.
 
+    CloudFormation has deleted the functions that write, but their last invocations may still run. So new
+    objects are denied first, and the rest is repeated until nothing new was found for a while.
     Raises NotRemoved if the time does not suffice; a repetition continues.
     """
-    while mill.machines.stop_running(_BATCH):
-        _check_time(remaining_ms, "executions are running")
-    mill.queues.remove(mill.queues.of_groups(mill.settings.queue_prefix))
     if mill.settings.empty_bucket:
-        while not mill.files.remove("", most=_BATCH):
-            _check_time(remaining_ms, f"objects are in the bucket {mill.settings.bucket}")
+        mill.files.deny_writes()
+    quiet_since = remaining_ms()
+    while True:
+        began = remaining_ms()
+        found = _stop_executions(mill, remaining_ms)
+        mill.queues.remove(mill.queues.of_groups(mill.settings.queue_prefix))
+        if mill.settings.empty_bucket and _empty_bucket(mill, remaining_ms):
+            found = f"objects are in the bucket {mill.settings.bucket}"
+        if found:
+            quiet_since = began
+        elif quiet_since - began >= QUIET_MS:
+            break
+        _check_time(remaining_ms, found or "the last invocations of the deleted functions may still run")
+        wait(_PAUSE_SECONDS)
+    if mill.settings.empty_bucket:
         KeyParameter(mill.settings.key_parameter).delete()
+
+
+def _stop_executions(mill: Mill, remaining_ms: Callable[[], int]) -> str:
+    """Stop all executions; return what was found."""
+    found = ""
+    while mill.machines.stop_running(_BATCH):
+        found = "executions are running"
+        _check_time(remaining_ms, found)
+    return found
+
+
+def _empty_bucket(mill: Mill, remaining_ms: Callable[[], int]) -> bool:
+    """Delete all objects; return whether there were any."""
+    found = bool(mill.files.keys(""))
+    while found and not mill.files.remove("", most=_BATCH):
+        _check_time(remaining_ms, f"objects are in the bucket {mill.settings.bucket}")
+    return found
 
 
 def _check_time(remaining_ms: Callable[[], int], what: str) -> None:
