@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from shardmill.engine.authorize import hash_of, token_from
 
 ROOT = Path(__file__).parents[1]
+STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,45}")
 BUILT = ROOT / ".aws-sam" / "build" / "template.yaml"
 
 
@@ -26,6 +28,7 @@ class Refused(Exception):
 def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     try:
+        _check_name(options.stack)
         account = _account(options.region)
         known = _outputs(options.stack, options.region)
         token = None if known is not None and not options.new_token else token_from(secrets.token_bytes(32))
@@ -50,6 +53,14 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _check_name(stack: str) -> None:
+    if not STACK_NAME.fullmatch(stack):
+        raise Refused(
+            f"{stack!r} cannot be the name of a stack: use letters, digits and hyphens, beginning with a "
+            "letter, and at most 46 characters, because the names of functions and queues begin with it"
+        )
+
+
 def _account(region: str) -> str:
     try:
         return str(boto3.client("sts", region_name=region).get_caller_identity()["Account"])
@@ -69,12 +80,27 @@ def _outputs(stack: str, region: str) -> dict[str, str] | None:
             return None
         raise
     status = found["StackStatus"]
-    if status in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"):
+    if status == "REVIEW_IN_PROGRESS":  # a change set of a stack that was never created
+        return None
+    if advice := _advice(status):
+        what, command = advice
         raise Refused(
-            f"the stack {stack} is {status} and cannot be updated; delete it first: "
-            f"aws cloudformation delete-stack --stack-name {stack} --region {region}"
+            f"the stack {stack} is {status} and cannot be deployed; {what}: "
+            f"aws cloudformation {command} --stack-name {stack} --region {region}"
         )
     return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+
+
+def _advice(status: str) -> tuple[str, str] | None:
+    """What to do before a stack with this status can be deployed; None if it can."""
+    if status in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"):
+        return "delete it first", "delete-stack"
+    if status == "UPDATE_ROLLBACK_FAILED":
+        return "continue its rollback first", "continue-update-rollback"
+    if status.endswith("_IN_PROGRESS"):
+        action = "rollback" if "ROLLBACK" in status else status.split("_")[0].lower()
+        return "wait until that has ended", f"wait stack-{action}-complete"
+    return None
 
 
 def _deploy(options: argparse.Namespace, token: str | None) -> None:

@@ -112,3 +112,72 @@ def test_a_token_is_not_accepted_as_a_hash() -> None:
     token = deploy.token_from(bytes(32))
     assert not re.fullmatch(pattern, token)
     assert re.fullmatch(pattern, hash_of(token))
+
+
+class Status:
+    """A CloudFormation whose stack has a status that moto never shows."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+    def client(self, service: str, **options: Any) -> Any:
+        return self if service == "cloudformation" else boto3.client(service, **options)
+
+    def describe_stacks(self, *, StackName: str) -> dict[str, Any]:
+        outputs = [{"OutputKey": "ApiUrl", "OutputValue": URL}] if self.status.endswith("COMPLETE") else []
+        return {"Stacks": [{"StackName": StackName, "StackStatus": self.status, "Outputs": outputs}]}
+
+
+@pytest.fixture
+def status(sam: Sam, monkeypatch: pytest.MonkeyPatch) -> Status:
+    found = Status("")
+    monkeypatch.setattr(deploy, "boto3", found)
+    return found
+
+
+def test_a_stack_whose_first_change_set_failed_gets_a_token(
+    sam: Sam, status: Status, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudFormation lists it as REVIEW_IN_PROGRESS, though it has no resources and no parameters."""
+    status.status = "REVIEW_IN_PROGRESS"
+    assert run() == 0
+    [shown] = re.findall(r"sm_[A-Za-z0-9_-]+", capsys.readouterr().out)
+    assert [hash_of(shown)] == sam.hashes
+
+
+@pytest.mark.parametrize(
+    ("found", "advice"),
+    [
+        ("DELETE_IN_PROGRESS", "wait stack-delete-complete --stack-name mill --region eu-west-1"),
+        ("CREATE_IN_PROGRESS", "wait stack-create-complete"),
+        ("UPDATE_IN_PROGRESS", "wait stack-update-complete"),
+        ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "wait stack-update-complete"),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", "wait stack-rollback-complete"),
+        ("ROLLBACK_COMPLETE", "delete-stack --stack-name mill --region eu-west-1"),
+        ("DELETE_FAILED", "delete-stack"),
+        ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback --stack-name mill"),
+    ],
+)
+def test_a_stack_that_cannot_be_deployed_now_says_what_to_do(
+    sam: Sam, status: Status, capsys: pytest.CaptureFixture[str], found: str, advice: str
+) -> None:
+    status.status = found
+    assert run() == 1
+    said = capsys.readouterr().err
+    assert found in said
+    assert advice in said
+    assert sam.commands == []
+
+
+@pytest.mark.parametrize("name", ["m" * 47, "1mill", "mill_prod", ""])
+def test_a_stack_name_that_would_fail_later_is_refused(
+    sam: Sam, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Names of functions and queues begin with it, and have limits."""
+    assert deploy.main(["--stack", name, "--region", REGION]) == 1
+    assert "46 characters" in capsys.readouterr().err
+    assert sam.commands == []
+
+
+def test_the_longest_stack_name_is_accepted(sam: Sam) -> None:
+    assert deploy.main(["--stack", "m" * 46, "--region", REGION]) == 0
