@@ -51,7 +51,8 @@ def test_ids_in_base64_and_repeated_reports(awe: AweCalls) -> None:
     encoded = {"id": "base64:" + base64.b64encode(work["id"].encode()).decode()}
     client.finish(encoded)
     client.finish(encoded)
-    assert "does not hold" in awe.error("PUT", f"/work/{work['id']}?status=fail&client={client.id}")
+    client.finish(work, "fail")
+    assert awe.job(work["jobid"])["tasks"][0]["state"] == "completed", "the later report does not count"
 
 
 def test_private_environment_and_data_token(awe: AweCalls) -> None:
@@ -153,12 +154,30 @@ def test_heartbeats_of_both_generations_say_what_to_discard(awe: AweCalls) -> No
     assert awe.cloud.http("POST", f"{v1}:suspend", {}).status == 200
     assert client.beat_with(work["id"])["discard"] == work["id"]
     assert "discard" not in client.beat()
-    assert "does not hold" in awe.error("PUT", f"/work/{work['id']}?status=done&client={client.id}")
+    client.finish(work)
+    assert awe.job(job["id"])["state"] == "suspend"
     assert awe.cloud.http("POST", f"{v1}:resume", {}).status == 200
     again = client.take()
     assert again["id"] == work["id"]
     client.finish(again)
     awe.wait(job["id"], "completed")
+
+
+def test_a_report_that_does_not_count_is_no_error(awe: AweCalls) -> None:
+    """Newer clients repeat a report that is answered with an error, for ever, and take no other work."""
+    client, other = awe.client(), awe.client(name="other")
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    work = client.take()
+    answer = other.report(work, "fail")
+    assert (answer.status, answer.json["error"]) == (200, None)
+    assert "discarded" in answer.json["data"]
+    assert awe.job(job)["state"] == "in-progress"
+    awe.data("DELETE", f"/job/{job}?full")
+    answer = client.report(work)
+    assert (answer.status, answer.json["error"]) == (200, None)
+    assert "discarded" in answer.json["data"]
+    unknown = awe.send("PUT", f"/work/{work['id']}?status=done&client=nobody")
+    assert (unknown.status, unknown.json["error"]) == (400, ["Client not found"])
 
 
 def test_a_drained_client_is_told_to_stop(awe: AweCalls) -> None:

@@ -38,7 +38,8 @@ def test_a_client_that_is_silent_for_a_minute_loses_its_unit(
     assert (again["id"], again["failed"]) == (unit["id"], 0), "a loss is not a failure"
     beat = lost.beat() if generation == "0.9" else lost.beat_with(unit["id"])
     assert beat["discard"] == unit["id"]
-    assert lost.report(unit, stdout=b"late").status == 409
+    lost.finish(unit, stdout=b"late")
+    assert awe.job(job)["state"] == "in-progress", "the late report does not count"
     next_client.finish(again)
     assert awe.wait(job, "completed")["remaintasks"] == 0
 
@@ -56,3 +57,20 @@ def test_a_client_that_beats_keeps_its_unit(cloud: Cloud, clock: SkewedClock, ge
         assert other.refused() in IDLE
     slow.finish(unit)
     awe.wait(job, "completed")
+
+
+def test_a_late_report_of_an_earlier_attempt_of_the_same_client_does_not_count(
+    cloud: Cloud, clock: SkewedClock
+) -> None:
+    """Reports name no attempt, but one that computed for longer than the client has the unit is an old one."""
+    awe = AweCalls(cloud)
+    client = awe.client()
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    unit = client.take()
+    clock.offset_ms = 200_000
+    again = client.take()
+    assert again["id"] == unit["id"]
+    assert client.report(unit, "fail", seconds=190).json["data"].endswith("discarded")
+    assert awe.job(job)["state"] == "in-progress"
+    client.finish(again)
+    assert awe.wait(job, "completed")["tasks"][0]["computetime"] == 7

@@ -74,7 +74,7 @@ def report(request: AweRequest) -> str:
     seconds = request.number("computetime", -1, least=-1, most=MAX_SECONDS)
     state = report_work(
         mill(),
-        find_work(mill(), request.ids["work_id"]),
+        request.ids["work_id"],
         request.text("client"),
         request.actor,
         request.text("status"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shardmill.engine.awe.lookup import Work, own_client
+from shardmill.engine.awe.errors import WorkNotFound
+from shardmill.engine.awe.lookup import Work, find_work, own_client
 from shardmill.engine.errors import BadRequest, StaleAttempt
 from shardmill.engine.files import keys
 from shardmill.engine.files.held_attempt import HeldAttempt
@@ -12,9 +13,11 @@ from shardmill.engine.groups.totals import FAILURES_IN_A_ROW, record_totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.nodes.work_outputs import work_outputs
 from shardmill.engine.task_id import task_id
+from shardmill.engine.tasks.attempts import list_attempts
 from shardmill.engine.tasks.report import report
 from shardmill.engine.tasks.retry import Outcome
 from shardmill.model.actor import Actor
+from shardmill.model.awe.names import parse_work_id
 from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
 from shardmill.model.worker import Result
@@ -27,6 +30,11 @@ OUTCOMES = {
     "failed-permanent": Outcome.FAILED_PERMANENT,
 }
 LOGS = ("perf", "stdout", "stderr", "worknotes")
+DISCARDED = "discarded"
+"""The answer to a report that does not count. It is not an error: newer clients repeat a report that is answered
+with one every minute, for ever, and take no other work meanwhile."""
+LATE_MS = 60_000
+"""A report that claims so much more time than its attempt has had is one of an earlier attempt."""
 MAX_REASON = 1_000
 _MAX_LOG_BYTES = 5_000_000
 
@@ -45,7 +53,7 @@ def held_attempt(mill: Mill, work: Work, worker: WorkerRow) -> HeldAttempt:
 
 def report_work(
     mill: Mill,
-    work: Work,
+    work_id: str,
     client_id: str,
     actor: Actor,
     status: str,
@@ -54,15 +62,43 @@ def report_work(
     logs: Mapping[str, bytes],
     now: int,
 ) -> str:
-    """Record the result of a workunit; returns the state that its task now has.
+    """Record the result of a workunit; returns the state that its task now has, or DISCARDED.
 
     A repeated report of the same outcome is accepted, because clients repeat reports whose answer was lost.
     """
     if status not in OUTCOMES:
         raise BadRequest(f"status must be one of {', '.join(OUTCOMES)}, not {status[:64]!r}")
+    if not parse_work_id(work_id):
+        raise WorkNotFound(work_id)
     worker = own_client(mill, client_id, actor, now)
+    try:
+        work = find_work(mill, work_id)
+    except WorkNotFound:
+        return DISCARDED  # of a job that was deleted meanwhile
     shard = held_shard(mill, work)
-    outcome, reason = OUTCOMES[status], _text(logs.get("worknotes", b""))[-MAX_REASON:]
+    if _is_late(mill, work, worker, shard, compute_seconds, now):
+        return DISCARDED
+    result = _result(mill, work, worker, shard, OUTCOMES[status], logs, compute_seconds)
+    tally = Tally()
+    [reported] = report(mill, worker.id, [result], now, groups=worker.groups, tally=tally, trusted=False)
+    if tally.done or tally.skip:
+        _suspend_after_failures(mill, record_totals(mill, worker.id, tally, now))
+    if reported.status not in ("ok", "already") or not reported.state:
+        return DISCARDED
+    return reported.state.value
+
+
+def _result(
+    mill: Mill,
+    work: Work,
+    worker: WorkerRow,
+    shard: Shard,
+    outcome: Outcome,
+    logs: Mapping[str, bytes],
+    compute_seconds: int | None,
+) -> Result:
+    """The result of an attempt; its logs are stored, and its outputs looked up, if the client holds it."""
+    reason = _text(logs.get("worknotes", b""))[-MAX_REASON:]
     files = None
     if shard.worker_id == worker.id and shard.state is TaskState.RUNNING:
         held = HeldAttempt(work.step, work.rank, shard.attempt)
@@ -73,7 +109,7 @@ def report_work(
             if found.faults:
                 outcome, reason = Outcome.FAILED, "; ".join(found.faults)[:MAX_REASON]
     identity = task_id(work.step, work.rank)
-    result = Result(
+    return Result(
         task_id=identity,
         attempt=shard.attempt,
         outcome=outcome.value,
@@ -84,13 +120,22 @@ def report_work(
         files=files,
         compute_seconds=compute_seconds,
     )
-    tally = Tally()
-    [reported] = report(mill, worker.id, [result], now, groups=worker.groups, tally=tally, trusted=False)
-    if reported.status not in ("ok", "already"):
-        raise StaleAttempt("the client does not hold the workunit: it was discarded, or has ended")
-    if tally.done or tally.skip:
-        _suspend_after_failures(mill, record_totals(mill, worker.id, tally, now))
-    return reported.state.value if reported.state else ""
+
+
+def _is_late(
+    mill: Mill, work: Work, worker: WorkerRow, shard: Shard, compute_seconds: int | None, now: int
+) -> bool:
+    """Whether a report is of an earlier attempt of the same client: it computed longer than it has the unit.
+
+    Reports name no attempt. Only a client that had the unit before can send such a report.
+    """
+    elapsed = now - shard.time
+    if shard.attempt < 2 or shard.state is not TaskState.RUNNING or shard.worker_id != worker.id:
+        return False
+    if (compute_seconds or 0) * 1000 <= elapsed + LATE_MS:
+        return False
+    earlier = list_attempts(mill, work.step, work.rank)
+    return any(each.get("worker") == worker.id and each["attempt"] < shard.attempt for each in earlier)
 
 
 def _suspend_after_failures(mill: Mill, worker: WorkerRow | None) -> None:
