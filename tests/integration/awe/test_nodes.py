@@ -48,6 +48,39 @@ def test_a_node_keeps_its_file_and_attributes(nodes: NodeClient) -> None:
     assert nodes.data("GET", f"/{made['id']}?download_url")["url"].startswith("http")
 
 
+def test_the_node_store_is_also_at_the_root(nodes: NodeClient) -> None:
+    """Newer clients replace the path of the host for attributes and indexes."""
+    made = nodes.upload(LINES, quality=7)
+    nodes.root = ""
+    assert nodes.data("GET", f"/{made['id']}") == made
+    assert nodes.data("PUT", f"/{made['id']}/index/line")["indexes"]["line"]["total_units"] == 10
+    assert nodes.data("POST", "/")["file"]["size"] == 0
+    assert nodes.download(made["id"]) == LINES
+    assert nodes.error("GET", "/unknown")[0] == 404
+
+
+@pytest.mark.parametrize("agent", ["Go-http-client/1.1", "Go 1.1 package http"])
+def test_clients_that_follow_no_redirects_get_the_file_itself(nodes: NodeClient, agent: str) -> None:
+    made = nodes.upload(LINES)["id"]
+    empty = nodes.upload(b"")["id"]
+    nodes.agent = agent
+    for query, content in (("", LINES), ("&index=line&part=4-6", b"line 4\nline 5\nline 6\n")):
+        answer = nodes.send("GET", f"/{made}?download{query}")
+        assert (answer.status, answer.text.encode()) == (200, content)
+        assert answer.headers["content-type"] == "application/octet-stream"
+    assert nodes.send("GET", f"/{empty}?download").text == ""
+    assert nodes.error("GET", f"/{made}?download&index=line&part=11")[0] == 400
+
+
+def test_a_file_that_is_too_large_for_an_answer_is_always_a_redirect(nodes: NodeClient) -> None:
+    content = b"x" * (MAX_BODY_BYTES + 1)
+    made = nodes.data("POST", f"?upload_url&sha256={hashlib.sha256(content).hexdigest()}&size={len(content)}")
+    upload = place(made["upload"]["url"])
+    nodes.cloud.clients.s3.put_object(**upload, Body=content)
+    nodes.agent = "Go-http-client/1.1"
+    assert nodes.download(made["id"]) == content
+
+
 def test_a_node_is_created_first_and_gets_its_file_later(nodes: NodeClient) -> None:
     made = nodes.data("POST", "")
     assert made["file"]["created_on"] == NO_TIME

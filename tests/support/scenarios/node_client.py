@@ -32,17 +32,21 @@ def multipart(files: Files, fields: Mapping[str, str] | None = None) -> bytes:
 class NodeClient:
     """`authorization` is the whole header; None sends none."""
 
+    root = "/awe"
+    agent = "test"
+
     def __init__(self, cloud: Cloud, authorization: str | None = "") -> None:
         self.cloud = cloud
         self.authorization = f"OAuth {cloud.token}" if authorization == "" else authorization
 
     def send(self, method: str, path: str, files: Files | None = None, **fields: str) -> Answer:
         headers = {"Authorization": self.authorization} if self.authorization else {}
+        headers["User-Agent"] = self.agent
         body = None
         if files is not None or fields:
             body = multipart(files or {}, fields)
             headers["Content-Type"] = f"multipart/form-data; boundary={BOUNDARY}"
-        return self.cloud.http(method, f"/awe/node{path}", body, token=None, headers=headers)
+        return self.cloud.http(method, f"{self.root}/node{path}", body, token=None, headers=headers)
 
     def data(self, method: str, path: str, files: Files | None = None, **fields: str) -> Any:
         answer = self.send(method, path, files, **fields)

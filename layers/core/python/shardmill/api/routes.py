@@ -97,7 +97,12 @@ def is_awe(path: str) -> bool:
 
 
 def normal_path(path: str) -> str:
-    """A path without repeated and trailing slashes, which the AWE protocol ignores."""
+    """A path of the AWE protocol without repeated and trailing slashes, and below `/awe`.
+
+    Newer clients replace the whole path of a node store by `/node/...` for some calls, so that it is at the root.
+    """
+    if path == "/node" or path.startswith("/node/"):
+        path = f"/awe{path}"
     return re.sub("/+", "/", path).rstrip("/") if is_awe(path) else path
 
 

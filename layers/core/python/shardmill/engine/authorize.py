@@ -47,7 +47,7 @@ def token_in(headers: Mapping[str, str], schemes: Collection[str] = SCHEMES) -> 
 
 def schemes_of(path: str) -> Collection[str]:
     """The schemes of the Authorization header that a path accepts."""
-    return AWE_SCHEMES if path == "/awe" or path.startswith("/awe/") else SCHEMES
+    return AWE_SCHEMES if path.split("/")[1:2] in (["awe"], ["node"]) else SCHEMES
 
 
 class Authorizer:

@@ -15,8 +15,8 @@ from shardmill.local.control import API_PREFIX, PREFIX
 from shardmill.web import assets
 
 SIGN_IN = f"{PREFIX}sign-in"
-_API = ("/v1/", "/awe/")
-_API_PATHS = ("/openapi.json", "/awe")
+_API = ("/v1/", "/awe/", "/node/")
+_API_PATHS = ("/openapi.json", "/awe", "/node")
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 
 

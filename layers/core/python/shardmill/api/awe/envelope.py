@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ class AweAnswer:
     """An answer that is not only data.
 
     `more` are fields beside `data`, such as the paging of a list. `bare` is sent without the envelope.
+    `content` is a file, which is sent as it is.
     """
 
     data: Any = None
@@ -26,6 +28,7 @@ class AweAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
     bare: bool = False
+    content: bytes | None = None
 
 
 def listed(data: list[Any], *, limit: int, offset: int, total: int) -> AweAnswer:
@@ -36,6 +39,8 @@ def listed(data: list[Any], *, limit: int, offset: int, total: int) -> AweAnswer
 def response(result: Any) -> dict[str, Any]:
     """The response of a Lambda function for what a route returned: data, or an AweAnswer."""
     answer = result if isinstance(result, AweAnswer) else AweAnswer(result)
+    if answer.content is not None:
+        return _file(answer.content)
     body = answer.data if answer.bare else _envelope(answer.status, answer.data, None, answer.more)
     return _response(answer.status, body, answer.headers)
 
@@ -49,6 +54,15 @@ def fault(error: MillError) -> dict[str, Any]:
 
 def _envelope(status: int, data: Any, error: list[str] | None, more: Mapping[str, Any]) -> dict[str, Any]:
     return {"status": status, "data": data, "error": error, **more}
+
+
+def _file(content: bytes) -> dict[str, Any]:
+    return {
+        "statusCode": 200,
+        "headers": {"content-type": "application/octet-stream", "cache-control": "no-store"},
+        "body": base64.b64encode(content).decode(),
+        "isBase64Encoded": True,
+    }
 
 
 def _response(status: int, body: Any, headers: Mapping[str, str]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def create(request: AweRequest) -> AweAnswer:
 
 
 def read(request: AweRequest) -> AweAnswer:
-    """GET /node/{id}: the node; with ?download a redirect to its file, with ?download_url its address."""
+    """GET /node/{id}: the node; with ?download its file, with ?download_url the address of the file."""
     node_id, caller, now = request.ids["node_id"], _caller(request), request.now
     job_node = parse_job_node(node_id)
     if not request.has("download") and not request.has("download_url"):
@@ -52,12 +52,19 @@ def read(request: AweRequest) -> AweAnswer:
         return AweAnswer(stored_nodes.describe(mill(), stored_nodes.find(mill(), caller, node_id, now)))
     wanted = _part_wanted(request)
     if job_node:
-        url = output_nodes.download(mill(), caller, job_node, wanted, now)
+        found = output_nodes.download(mill(), caller, job_node, wanted, now)
     else:
-        url = stored_nodes.download(mill(), stored_nodes.find(mill(), caller, node_id, now), wanted)
+        found = stored_nodes.download(mill(), stored_nodes.find(mill(), caller, node_id, now), wanted)
     if request.has("download_url"):
-        return AweAnswer({"url": url, "validtill": None})
-    return AweAnswer(status=302, headers={"location": url, "cache-control": "no-store"})
+        return AweAnswer({"url": found.address(), "validtill": None})
+    if not _follows_redirects(request) and (content := found.content(uploads.MAX_BODY_BYTES)) is not None:
+        return AweAnswer(content=content)
+    return AweAnswer(status=302, headers={"location": found.address(), "cache-control": "no-store"})
+
+
+def _follows_redirects(request: AweRequest) -> bool:
+    """Whether the caller follows redirects. AWE clients, which are written in Go, use a transport that may not."""
+    return not request.headers.get("user-agent", "").lower().startswith("go")
 
 
 def update(request: AweRequest) -> AweAnswer:

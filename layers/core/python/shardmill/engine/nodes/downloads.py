@@ -1,8 +1,9 @@
-"""Addresses from which S3 serves the file of a node, or a part of it that is named by an index."""
+"""The file of a node, or a part of it that is named by an index: its bytes, or an address at S3."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from shardmill.aws.files import Head, ObjectChanged, ObjectRefused, Place
@@ -23,14 +24,40 @@ class PartWanted(NamedTuple):
     chunk: int = 0
 
 
-def address(mill: Mill, job_id: str, place: Place, wanted: PartWanted | None) -> str:
-    """A presigned address of an object, or of a part of it. Raises BadRequest if there is no such part."""
+@dataclass(frozen=True, slots=True)
+class Download:
+    """The file of a node, or the bytes [first, end) of it."""
+
+    mill: Mill
+    job_id: str
+    place: Place
+    part: tuple[Head, int, int] | None = None
+
+    def address(self) -> str:
+        """A presigned address at S3."""
+        if not self.part:
+            return self.mill.files.get_url(self.place)
+        return range_address(self.mill, self.job_id, self.place, *self.part)
+
+    def content(self, most: int) -> bytes | None:
+        """The bytes themselves; None if there are more than `most`."""
+        head, first, end = self.part or (self.mill.files.head(self.place), 0, None)
+        if not head:
+            raise NodeWithoutFile
+        length = (head.size if end is None else end) - first
+        if length > most:
+            return None
+        return self.mill.files.read(self.place, first, length, head.etag) if length else b""
+
+
+def download(mill: Mill, job_id: str, place: Place, wanted: PartWanted | None) -> Download:
+    """An object, or a part of it. Raises BadRequest if there is no such part."""
     if wanted is None:
-        return mill.files.get_url(place)
+        return Download(mill, job_id, place)
     head = mill.files.head(place)
     if not head:
         raise NodeWithoutFile
-    return range_address(mill, job_id, place, head, *_range(mill, job_id, place, head, wanted))
+    return Download(mill, job_id, place, (head, *_range(mill, job_id, place, head, wanted)))
 
 
 def range_address(mill: Mill, job_id: str, place: Place, head: Head, first: int, end: int) -> str:

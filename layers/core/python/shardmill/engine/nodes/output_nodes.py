@@ -20,7 +20,7 @@ from shardmill.engine.files.sources import Source, matching
 from shardmill.engine.mill import Mill
 from shardmill.engine.nodes import downloads
 from shardmill.engine.nodes.callers import Caller, check_reads_job, upload_attempt
-from shardmill.engine.nodes.downloads import PartWanted
+from shardmill.engine.nodes.downloads import Download, PartWanted
 from shardmill.engine.nodes.errors import NodeNotFound, NodeWithoutFile
 from shardmill.engine.nodes.uploads import Announced, NewFile, Presigned, presign_put
 from shardmill.model.awe.names import JobNode
@@ -85,13 +85,13 @@ def describe(mill: Mill, caller: Caller, node: JobNode, now: int) -> dict[str, A
     )
 
 
-def download(mill: Mill, caller: Caller, node: JobNode, wanted: PartWanted | None, now: int) -> str:
-    """A presigned address of the file, or of a part. Raises NodeWithoutFile until all its tasks succeeded."""
-    if caller.work and wanted and (url := _own_part(mill, caller, node, wanted)):
-        return url
+def download(mill: Mill, caller: Caller, node: JobNode, wanted: PartWanted | None, now: int) -> Download:
+    """The file, or a part. Raises NodeWithoutFile until all its tasks succeeded."""
+    if caller.work and wanted and (part := _own_part(mill, caller, node, wanted)):
+        return part
     output = find(mill, node)
     check_reads_job(mill, caller, output.job, str(node), now)
-    return downloads.address(mill, node.job_id, place(mill, output), wanted)
+    return downloads.download(mill, node.job_id, place(mill, output), wanted)
 
 
 def place(mill: Mill, output: Output) -> Place:
@@ -118,8 +118,8 @@ def _attributes(output: Output, made: Sequence[AttemptOutput]) -> Any:
     return next((file["attributes"] for file in stored if file.get("attributes") is not None), None)
 
 
-def _own_part(mill: Mill, caller: Caller, node: JobNode, wanted: PartWanted) -> str | None:
-    """The address of the part that the caller's own task reads: its offsets are already computed."""
+def _own_part(mill: Mill, caller: Caller, node: JobNode, wanted: PartWanted) -> Download | None:
+    """The part that the caller's own task reads: its offsets are already computed."""
     held = caller.held(mill)
     spec, stored = held.spec, held.step.context.get("split")
     origins = held.step.context.get("refs", {})
@@ -134,7 +134,7 @@ def _own_part(mill: Mill, caller: Caller, node: JobNode, wanted: PartWanted) -> 
     fetch = split.fetch_part(mill, held, inputs[0])
     source = Place(stored["bucket"], stored["key"])
     head = Head(stored["size"], stored["etag"], 0)
-    return downloads.range_address(mill, node.job_id, source, head, fetch.first, fetch.end or stored["size"])
+    return Download(mill, node.job_id, source, (head, fetch.first, fetch.end or stored["size"]))
 
 
 def split_units(total: int, parts: int, rank: int) -> tuple[int, int]:

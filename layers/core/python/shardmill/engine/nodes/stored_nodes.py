@@ -13,7 +13,7 @@ from shardmill.engine.files import join, keys
 from shardmill.engine.mill import Mill
 from shardmill.engine.nodes import downloads
 from shardmill.engine.nodes.callers import Caller, check_create, check_reads_node, check_writes_node
-from shardmill.engine.nodes.downloads import PartWanted
+from shardmill.engine.nodes.downloads import Download, PartWanted
 from shardmill.engine.nodes.errors import NodeImmutable, NodeNotFound, NodeWithoutFile
 from shardmill.engine.nodes.uploads import Announced, NewFile, Presigned, presign_put
 from shardmill.model.awe.nodes import NodeFile, index_document, node_document
@@ -111,8 +111,8 @@ def describe(mill: Mill, row: NodeRow) -> dict[str, Any]:
     )
 
 
-def download(mill: Mill, row: NodeRow, wanted: PartWanted | None) -> str:
-    return downloads.address(mill, row.id, place(mill, row), wanted)
+def download(mill: Mill, row: NodeRow, wanted: PartWanted | None) -> Download:
+    return downloads.download(mill, row.id, place(mill, row), wanted)
 
 
 def upload(mill: Mill, row: NodeRow, file: NewFile, now: int) -> NodeRow:
