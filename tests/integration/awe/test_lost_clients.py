@@ -62,7 +62,7 @@ def test_a_client_that_beats_keeps_its_unit(cloud: Cloud, clock: SkewedClock, ge
 def test_a_late_report_of_an_earlier_attempt_of_the_same_client_does_not_count(
     cloud: Cloud, clock: SkewedClock
 ) -> None:
-    """Reports name no attempt, but one that computed for longer than the client has the unit is an old one."""
+    """Reports name no attempt, but one that computed longer than the client has the unit is an old one."""
     awe = AweCalls(cloud)
     client = awe.client()
     job = awe.submit(task(), clientgroups="docker")["id"]

@@ -99,7 +99,7 @@ def is_awe(path: str) -> bool:
 def normal_path(path: str) -> str:
     """A path of the AWE protocol without repeated and trailing slashes, and below `/awe`.
 
-    Newer clients replace the whole path of a node store by `/node/...` for some calls, so that it is at the root.
+    For some calls, newer clients replace the whole path of a node store by `/node/...`.
     """
     if path == "/node" or path.startswith("/node/"):
         path = f"/awe{path}"

@@ -63,7 +63,7 @@ def read(request: AweRequest) -> AweAnswer:
 
 
 def _follows_redirects(request: AweRequest) -> bool:
-    """Whether the caller follows redirects. AWE clients, which are written in Go, use a transport that may not."""
+    """Whether the caller follows redirects: AWE clients use a transport of Go that does not."""
     return not request.headers.get("user-agent", "").lower().startswith("go")
 
 

@@ -69,6 +69,8 @@ def set_groups(mill: Mill, job: JobRow, actor: Actor, names: str, now: int) -> s
     check_groups(actor, "operate", groups)
     create_groups(mill, groups, now)
     change(mill, job, {"worker_groups": groups}, actor, now)
+    named = ",".join(groups) if names.strip(" ,") else None
+    _repeat(mill, job, lambda row: mill.awe_jobs.set_info(row, {**row.info, "clientgroups": named}, now=now))
     return f"job {job.id} group updated to {names}"
 
 

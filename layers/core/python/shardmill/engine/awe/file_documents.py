@@ -47,7 +47,12 @@ class Files:
         return document | {"node": NO_NODE, "url": file.url or ""}
 
     def _output(self, step: StepRow, at: int, file: File) -> dict[str, Any]:
-        return _document(RunFile.of(file)) | self._node(str(JobNode(step.job_id, step.index, at)))
+        document = _document(RunFile.of(file)) | self._node(str(JobNode(step.job_id, step.index, at)))
+        directory, _, name = file.name.rpartition("/")
+        named = {"name": name, "filename": name, "directory": directory}
+        if directory and document["shockfilename"] == name:
+            named["shockfilename"] = ""
+        return document | named
 
     def _node(self, node: str) -> dict[str, Any]:
         return {"host": self._base, "node": node, "url": f"{self._base}/node/{node}?download"}
@@ -73,4 +78,5 @@ def _document(file: RunFile) -> dict[str, Any]:
         "shockfilename": file.upload_name or "",
         "shockindex": _INDEX_NAMES[file.upload_index] if file.upload_index else "",
         "attrfile": file.attrfile or "",
+        "directory": "",
     }

@@ -31,8 +31,8 @@ OUTCOMES = {
 }
 LOGS = ("perf", "stdout", "stderr", "worknotes")
 DISCARDED = "discarded"
-"""The answer to a report that does not count. It is not an error: newer clients repeat a report that is answered
-with one every minute, for ever, and take no other work meanwhile."""
+"""The answer to a report that does not count. It is not an error: newer clients repeat a report that gets one
+every minute, for ever, and take no other work meanwhile."""
 LATE_MS = 60_000
 """A report that claims so much more time than its attempt has had is one of an earlier attempt."""
 MAX_REASON = 1_000

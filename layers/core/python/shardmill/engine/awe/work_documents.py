@@ -56,7 +56,7 @@ def work_document(
         "predata": predata,
         "part": part,
         "partinfo": part,
-        "userattr": dict(job.info.get("userattr") or {}),
+        "userattr": {**(job.info.get("userattr") or {}), **spec.userattr},
         "checkout_time": awe_time(shard.time if leased else None),
         "client": client,
         "computetime": shard.span // 1000,

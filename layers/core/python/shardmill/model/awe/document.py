@@ -76,7 +76,7 @@ def translate(document: dict[str, Any], store: StoreOf) -> Translation:
     steps = [step_of(task, tasks, rewired, store, faults) for task in tasks.values()]
     groups = _groups(info, faults)
     priority = faults.number(info.get("priority"), "info.priority", default=1)
-    described = _info(info, faults)
+    described = _info(info, groups, faults)
     faults.raise_if_any()
     define = {
         "jobName": _job_name(described),
@@ -107,15 +107,17 @@ def _groups(info: dict[str, Any], faults: Faults) -> list[str]:
     return groups or [ANY_GROUP]
 
 
-def _info(info: dict[str, Any], faults: Faults) -> dict[str, Any]:
+def _info(info: dict[str, Any], groups: list[str], faults: Faults) -> dict[str, Any]:
     described: dict[str, Any] = {
         name: faults.text(info.get(name), f"info.{name}")
         for name in _INFO_TEXTS
         if info.get(name) not in (None, "")
     }
+    if info.get("clientgroups"):
+        described["clientgroups"] = ",".join(groups)
     described["auth"] = faults.flag(info.get("auth"), "info.auth")
     described["noretry"] = faults.flag(info.get("noretry"), "info.noretry")
-    described["userattr"] = faults.texts_of(info.get("userattr"), "info.userattr")
+    described["userattr"] = faults.attributes(info.get("userattr"), "info.userattr")
     return described
 
 

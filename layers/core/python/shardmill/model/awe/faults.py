@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -58,6 +59,11 @@ class Faults:
     def texts_of(self, value: Any, where: str) -> dict[str, str]:
         """An object whose values are texts."""
         return {name: self.text(each, f"{where}.{name}") for name, each in self.object(value, where).items()}
+
+    def attributes(self, value: Any, where: str) -> dict[str, str]:
+        """An object whose values become texts: documents contain any, and clients expect texts."""
+        found = self.object(value, where).items()
+        return {name: each if isinstance(each, str) else json.dumps(each) for name, each in found}
 
     def object(self, value: Any, where: str) -> dict[str, Any]:
         if value is None:

@@ -34,6 +34,12 @@ class AweFile:
     upload_name: str = ""
     index: str = ""
     attrfile: str = ""
+    directory: str = ""
+
+    @property
+    def path(self) -> str:
+        """Where a task finds or makes the file in its work folder."""
+        return f"{self.directory}/{self.name}" if self.directory else self.name
 
 
 OwnNode = Callable[[str, str], str]
@@ -58,6 +64,15 @@ def read_files(value: Any, where: str, faults: Faults) -> dict[str, AweFile]:
             faults.add(place, f"the file {name!r} is listed twice")
         else:
             found[name] = _file(name, document, place, faults)
+    return found
+
+
+def read_outputs(value: Any, where: str, faults: Faults) -> dict[str, AweFile]:
+    """The outputs of a task: files that it makes, in its work folder or a directory of it."""
+    found = read_files(value, where, faults)
+    for file in found.values():
+        if file.directory and (wrong := name_fault(file.path) or _too_long(file.path)):
+            faults.add(f"{file.where}.directory", wrong)
     return found
 
 
@@ -93,6 +108,7 @@ def _file(name: str, document: dict[str, Any], where: str, faults: Faults) -> Aw
     if index and index not in INDEXES:
         faults.add(f"{where}.shockindex", f"must be one of {', '.join(INDEXES)}, not {index!r}")
         index = ""
+    _check_supported(document, where, faults)
     node = text("node")
     return AweFile(
         name=name,
@@ -106,7 +122,18 @@ def _file(name: str, document: dict[str, Any], where: str, faults: Faults) -> Aw
         upload_name=text("shockfilename"),
         index=index,
         attrfile=text("attrfile"),
+        directory=text("directory").strip("/"),
     )
+
+
+def _check_supported(document: dict[str, Any], where: str, faults: Faults) -> None:
+    """Find what would let a task run with other files than its document means."""
+    kind = document.get("type")
+    if kind not in (None, "", "basic"):
+        faults.add(f"{where}.type", f"{str(kind)[:64]!r} is not supported; a task uploads its output itself")
+    for name in ("nofile", "uncompress"):
+        if document.get(name):
+            faults.add(f"{where}.{name}", "is not supported; let the command of the task do it")
 
 
 def with_node_of_url(file: AweFile) -> AweFile:
@@ -119,7 +146,7 @@ def with_node_of_url(file: AweFile) -> AweFile:
 
 def as_input(file: AweFile, own_node: OwnNode, bucket: str) -> dict[str, Any]:
     """A file that exists before the job, as a file of the engine."""
-    document: dict[str, Any] = {"name": file.name}
+    document: dict[str, Any] = {"name": file.name} | _attributes(file)
     if file.size:
         document["size"] = file.size
     located = with_node_of_url(file)
@@ -133,16 +160,18 @@ def as_input(file: AweFile, own_node: OwnNode, bucket: str) -> dict[str, Any]:
 
 
 def as_output(file: AweFile) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": file.name, "nonzero": file.nonzero}
-    if file.upload_name and file.upload_name != file.name:
-        document["uploadName"] = file.upload_name
+    document: dict[str, Any] = {"name": file.path, "nonzero": file.nonzero} | _attributes(file)
+    if file.upload_name != file.path and (file.upload_name or file.directory):
+        document["uploadName"] = file.upload_name or file.name
     if file.index:
         document["uploadIndex"] = INDEXES[file.index]
-    if file.attrfile:
-        document["attrfile"] = file.attrfile
     return document
+
+
+def _attributes(file: AweFile) -> dict[str, Any]:
+    return {"attrfile": file.attrfile} if file.attrfile else {}
 
 
 def from_origin(file: AweFile, step: str, stored_as: str) -> dict[str, Any]:
     """An output of another task. A pattern joins the parts that the tasks of a split step stored."""
-    return {"name": file.name, "origin": step, "pattern": stored_as}
+    return {"name": file.name, "origin": step, "pattern": stored_as} | _attributes(file)

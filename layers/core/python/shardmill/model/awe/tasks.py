@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shardmill.model.awe.faults import Faults
-from shardmill.model.awe.files import AweFile, read_files
+from shardmill.model.awe.files import AweFile, read_files, read_outputs
 from shardmill.model.awe.names import step_name
 
 MAX_TASKS = 2_000
@@ -31,6 +31,7 @@ class AweTask:
     part_input: str = ""
     part_index: str = ""
     skip: bool = False
+    userattr: dict[str, str] = field(default_factory=dict)
 
     @property
     def step(self) -> str:
@@ -82,13 +83,14 @@ def _task(document: dict[str, Any], at: int, faults: Faults) -> AweTask:
         command=command,
         depends_on=tuple(_references(document.get("dependsOn"), f"{where}.dependsOn", faults)),
         inputs=read_files(document.get("inputs"), f"{where}.inputs", faults),
-        outputs=read_files(document.get("outputs"), f"{where}.outputs", faults),
+        outputs=read_outputs(document.get("outputs"), f"{where}.outputs", faults),
         predata=read_files(document.get("predata"), f"{where}.predata", faults),
         total_work=max(1, total),
         max_work_size=max(0, faults.number(document.get("maxworksize"), f"{where}.maxworksize")),
         part_input=faults.text(parts.get("input"), f"{where}.partinfo.input"),
         part_index=faults.text(parts.get("index"), f"{where}.partinfo.index"),
         skip=faults.flag(document.get("skip"), f"{where}.skip"),
+        userattr=faults.attributes(document.get("userattr"), f"{where}.userattr"),
     )
 
 

@@ -52,6 +52,8 @@ def step_of(
         "outputs": [as_output(file) for file in task.outputs.values()],
         "predata": [_input(file, tasks, store) for file in predata],
     }
+    if task.userattr:
+        step["userattr"] = task.userattr
     if skippable(task):
         return {**step, "when": _NEVER}
     return step | _split(task, {file.name: file for file in inputs}, store, faults)

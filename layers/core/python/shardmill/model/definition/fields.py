@@ -40,6 +40,7 @@ class Info(Model):
     project: str | None = None
     user: str | None = None
     pipeline: str | None = None
+    clientgroups: str | None = Field(default=None, description="the groups that an AWE document names")
     auth: bool = False
     noretry: bool = False
     userattr: dict[str, str] = Field(default_factory=dict)
@@ -135,6 +136,9 @@ class StepDefine(Model):
     outputs: list[File] = Field(default_factory=list)
     predata: list[File] = Field(default_factory=list)
     partition: Partition | None = None
+    userattr: dict[str, str] = Field(
+        default_factory=dict, description="attributes of the step for AWE clients, beside those of `info`"
+    )
 
     @model_validator(mode="before")
     @classmethod
