@@ -43,6 +43,30 @@ def test_a_failed_job_is_resumed_where_it_failed_also_by_the_client_that_failed_
     awe.wait(job, "completed")
 
 
+def test_recover_continues_a_job_whatever_keeps_it_from_running(awe: AweCalls) -> None:
+    client = awe.client()
+    job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker", noretry=True)["id"]
+    recovered = f"job recovered: {job}"
+    awe.data("PUT", f"/job/{job}?suspend")
+    assert awe.data("PUT", f"/job/{job}?recover") == recovered
+    client.finish(client.take())
+    client.finish(client.take(), "fail")
+    awe.wait(job, "suspend")
+    assert awe.data("PUT", f"/job/{job}?recover") == recovered
+    work = client.take()
+    assert work["id"] == f"{job}_1_0"
+    assert awe.data("PUT", f"/job/{job}?recover") == recovered
+    assert awe.job(job)["state"] == "in-progress", "a job that runs is left alone"
+    v1 = f"/v1/jobs/{awe.job(job)['definition']}/{job}"
+    assert awe.cloud.http("POST", f"{v1}:kill", {}).status in (200, 202)
+    awe.wait(job, "suspend")
+    assert awe.data("PUT", f"/job/{job}?recover") == recovered
+    client.finish(client.take())
+    done = awe.wait(job, "completed")
+    assert (done["remaintasks"], done["lastfailed"]) == (0, "")
+    assert "nothing to recover" in awe.error("PUT", f"/job/{job}?recover")
+
+
 def test_recompute_and_resubmit(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")["id"]

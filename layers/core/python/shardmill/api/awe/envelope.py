@@ -31,9 +31,10 @@ class AweAnswer:
     content: bytes | None = None
 
 
-def listed(data: list[Any], *, limit: int, offset: int, total: int) -> AweAnswer:
-    """A list with its paging."""
-    return AweAnswer(data, more={"limit": limit, "offset": offset, "total_count": total})
+def listed(data: Any, *, limit: int, offset: int, total: int, note: str = "") -> AweAnswer:
+    """A list with its paging. `note` says what it leaves out, if there is more than a list looks at."""
+    paging = {"limit": limit, "offset": offset, "total_count": total}
+    return AweAnswer(data, more=paging | ({"note": note} if note else {}))
 
 
 def response(result: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardmill.api.awe.envelope import AweAnswer, listed
 from shardmill.api.awe.request import AweRequest
 from shardmill.aws.clock import new_id
 from shardmill.engine.awe import documents, job_lists, logs
@@ -11,6 +12,7 @@ from shardmill.engine.awe.lookup import find_job
 from shardmill.engine.awe.submit import submit_document
 from shardmill.engine.errors import BadRequest
 from shardmill.engine.mill import mill
+from shardmill.store.rows import JobRow
 
 
 def submit(request: AweRequest) -> dict[str, Any]:
@@ -33,10 +35,18 @@ def submit(request: AweRequest) -> dict[str, Any]:
 def read(request: AweRequest) -> Any:
     """A job, or with `perf`, `position` or `report` what is known of its run."""
     job = find_job(mill(), request.ids["job_id"], request.actor, "read")
-    if request.has("perf"):
-        return logs.performance(mill(), job, request.now)
+    if request.has("perf") or request.has("report"):
+        return _of_workunits(request, job)
     if request.has("position"):
         return {"id": job.id, "position": job_lists.position(mill(), job)}
-    if request.has("report"):
-        return logs.report(mill(), job, request.now)
     return documents.job_document(mill(), job, request.base)
+
+
+def _of_workunits(request: AweRequest, job: JobRow) -> AweAnswer:
+    """What is known of the workunits of a job, of so many at once; `limit` and `offset` choose."""
+    most = logs.MAX_WORKUNITS
+    limit = min(request.number("limit", most, least=1, most=10**9), most)
+    wanted = logs.WorkRange(request.number("offset", 0, least=0, most=10**9), limit)
+    read = logs.performance if request.has("perf") else logs.report
+    data, total = read(mill(), job, wanted, request.now)
+    return listed(data, limit=limit, offset=wanted.offset, total=total)

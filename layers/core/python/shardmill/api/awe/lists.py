@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from shardmill.api.awe.envelope import AweAnswer, listed
@@ -18,7 +19,8 @@ from shardmill.engine.mill import mill
 
 DEFAULT_LIMIT = 25
 MAX_LIMIT = 100
-MAX_CLIENTS = 2_000
+MAX_CLIENTS = 10_000
+_WORKERS_AT_ONCE = 1_000
 _FLAGS = ("query", "active", "suspend", "registered", "verbosity", "date_start", "date_end")
 _NO_FIELDS = frozenset((*_FLAGS, "limit", "offset", "order", "direction"))
 
@@ -32,20 +34,24 @@ def list_jobs(request: AweRequest) -> AweAnswer:
         start=parse_date(request.text("date_start"), "date_start"),
         end=parse_date(request.text("date_end"), "date_end"),
     )
+    limit, offset = _paging(request)
     found = job_lists.list_jobs(
         mill(),
         wanted,
         Visible(mill(), request.actor),
-        order=request.text("order") or "info.submittime",
+        order=request.text("order") or job_lists.SUBMITTED,
         descending=request.text("direction").lower() not in ("asc", "ascending"),
+        offset=offset,
+        limit=limit,
     )
-    limit, offset = _paging(request)
-    shown = found[offset : offset + limit]
     if request.text("verbosity") == "minimal":
-        data = [documents.minimal_document(job, documents.read_steps(mill(), job)) for job in shown]
+        data = [documents.minimal_document(job, documents.read_steps(mill(), job)) for job in found.jobs]
     else:
-        data = [documents.job_document(mill(), job, request.base) for job in shown]
-    return listed(data, limit=limit, offset=offset, total=len(found))
+        data = [documents.job_document(mill(), job, request.base) for job in found.jobs]
+    note = (
+        f"only the newest {found.truncated} jobs were looked at; narrow the list" if found.truncated else ""
+    )
+    return listed(data, limit=limit, offset=offset, total=found.total, note=note)
 
 
 def _fields(request: AweRequest) -> dict[str, frozenset[str]]:
@@ -65,9 +71,8 @@ def list_work(request: AweRequest) -> AweAnswer:
         jobs = [find_job(mill(), job_id, request.actor, "read")]
     else:
         jobs = work_lists.live_jobs(mill(), Visible(mill(), request.actor))
-    found = work_lists.list_work(mill(), jobs, request.text("state"))
     limit, offset = _paging(request)
-    shown = found[offset : offset + limit]
+    shown, total = work_lists.list_work(mill(), jobs, request.text("state"), offset=offset, limit=limit)
     workers = mill().workers.by_id({work.shard.worker_id for work in shown if work.shard.worker_id})
     steps = {work.job.id: documents.read_steps(mill(), work.job).steps for work in shown}
     data: list[dict[str, Any]] = []
@@ -76,17 +81,20 @@ def list_work(request: AweRequest) -> AweAnswer:
         files = Files(mill(), steps[work.job.id], request.base)
         client = holder.name if holder else ""
         data.append(work_document(files, work.job, work.step, work.rank, work.shard, client=client))
-    return listed(data, limit=limit, offset=offset, total=len(found))
+    note = f"only the newest {work_lists.MAX_JOBS} jobs in each state were looked at; name one with jobid"
+    full = not job_id and len(jobs) >= work_lists.MAX_JOBS
+    return listed(data, limit=limit, offset=offset, total=total, note=note if full else "")
 
 
 def list_clients(request: AweRequest) -> AweAnswer:
     """Clients and other workers, by `busy`, `group`, `status` and `app`."""
     visible = Visible(mill(), request.actor)
-    rows = [row for row in mill().workers.page(after=None, limit=MAX_CLIENTS) if visible.groups(row.groups)]
+    read = list(islice(mill().workers.page(after=None, limit=_WORKERS_AT_ONCE), MAX_CLIENTS))
+    rows = [row for row in read if visible.groups(row.groups)]
     group, app, status = request.text("group"), request.text("app"), request.text("status")
     found = [
         document
-        for document in client_documents(mill(), rows[:MAX_CLIENTS], request.now)
+        for document in client_documents(mill(), rows, request.now)
         if (not request.has("busy") or document["busy"])
         and (not group or document["group"] == group)
         and (not status or document["status"] == status)
@@ -94,4 +102,5 @@ def list_clients(request: AweRequest) -> AweAnswer:
     ]
     limit, offset = _paging(request)
     limit = MAX_CLIENTS if not request.text("limit") else limit
-    return listed(found[offset : offset + limit], limit=limit, offset=offset, total=len(found))
+    note = f"only {MAX_CLIENTS} clients were looked at" if len(read) == MAX_CLIENTS else ""
+    return listed(found[offset : offset + limit], limit=limit, offset=offset, total=len(found), note=note)

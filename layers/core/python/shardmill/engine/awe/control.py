@@ -37,6 +37,8 @@ def resume_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
 
 def recover_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
     """Continue a job, whatever keeps it from running: suspended, ended by a failure, or interrupted."""
+    if job.state is JobState.SUCCESS:
+        raise BadRequest(f"the job is completed, there is nothing to recover: {job.id}")
     if job.state is JobState.SUSPENDED:
         resume(mill, job, actor, "recovered", now)
     elif job.state.ended:

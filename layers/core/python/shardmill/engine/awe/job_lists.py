@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe.documents import info_document, is_registered
@@ -18,9 +18,13 @@ from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
 MAX_SCANNED = 2_000
-"""The newest jobs that a list looks at."""
+"""The newest jobs that a list reads, if it filters or orders them by their fields."""
+MAX_COUNTED = 100_000
+"""The jobs that a list by state, in the order of submission, counts."""
+SUBMITTED = "info.submittime"
 ACTIVE = (JobState.INIT, JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
 FAILED = (JobState.SUSPENDED, JobState.FAILED, JobState.KILLED)
+REGISTERED = (*ACTIVE, JobState.SUSPENDED)
 _PAGE = 500
 
 
@@ -43,13 +47,52 @@ class JobFilter:
             return False
         return all(str(value_of(job, name)) in wanted for name, wanted in self.fields.items())
 
+    @property
+    def by_state(self) -> frozenset[JobState] | None:
+        """The states of the jobs if nothing else decides: none means all. None if their fields decide."""
+        if self.start is not None or self.end is not None or self.fields.keys() - {"state"}:
+            return None
+        sets = [frozenset(self.states)] if self.states else []
+        if self.registered:
+            sets.append(frozenset(REGISTERED))
+        if "state" in self.fields:
+            sets.append(
+                frozenset(state for word in self.fields["state"] for state in states.job_states(word))
+            )
+        chosen = frozenset.intersection(*sets) if sets else frozenset()
+        return None if sets and not chosen else chosen
+
+
+class JobPage(NamedTuple):
+    """A part of a list. `total`: how many jobs match; if `truncated`, of those that were looked at."""
+
+    jobs: list[JobRow]
+    total: int
+    truncated: int = 0
+
 
 def list_jobs(
-    mill: Mill, wanted: JobFilter, visible: Visible, *, order: str, descending: bool
-) -> list[JobRow]:
-    """The jobs that match, in order; of very many jobs, only the newest are looked at."""
-    found = [job for job in _rows(mill, wanted) if visible.job(job) and wanted.matches(job)]
-    return sorted(found, key=lambda job: _sort_key(job, order), reverse=descending)
+    mill: Mill,
+    wanted: JobFilter,
+    visible: Visible,
+    *,
+    order: str,
+    descending: bool,
+    offset: int,
+    limit: int,
+) -> JobPage:
+    """A part of the jobs that match, in order; of very many jobs, the newest are looked at."""
+    chosen = wanted.by_state
+    if visible.all and order == SUBMITTED and chosen is not None:
+        names = sorted(state.value for state in chosen)
+        rows, total = mill.awe_jobs.page(
+            names, newest_first=descending, offset=offset, limit=limit, most=MAX_COUNTED
+        )
+        return JobPage(rows, total, MAX_COUNTED if total == MAX_COUNTED else 0)
+    read = list(_rows(mill, wanted))
+    found = [job for job in read if visible.job(job) and wanted.matches(job)]
+    found.sort(key=lambda job: _sort_key(job, order), reverse=descending)
+    return JobPage(found[offset : offset + limit], len(found), MAX_SCANNED if len(read) >= MAX_SCANNED else 0)
 
 
 def _rows(mill: Mill, wanted: JobFilter) -> Iterator[JobRow]:

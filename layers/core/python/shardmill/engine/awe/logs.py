@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from shardmill.engine.awe.documents import is_done, read_steps, task_state
 from shardmill.engine.files import keys
@@ -18,7 +18,7 @@ from shardmill.model.blocks import Shard
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_WORKUNITS = 200
-"""The workunits whose logs one report of a job contains."""
+"""The workunits of which one report of a job contains the logs; others have an offset."""
 MAX_BYTES = 4_000_000
 STREAMS = ("stdout", "stderr", "worknotes")
 
@@ -43,13 +43,25 @@ def _shard(mill: Mill, step: StepRow, rank: int) -> Shard:
     return mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
 
 
-def report(mill: Mill, job: JobRow, now: int) -> dict[str, Any]:
-    """The logs of all workunits of a job that ran; of very many, the first."""
+class WorkRange(NamedTuple):
+    """A part of the workunits of a job, in the order of its tasks."""
+
+    offset: int = 0
+    limit: int = MAX_WORKUNITS
+
+    def ranks(self, before: int, step: StepRow) -> range:
+        """The ranks of a step in the range, if the steps before it have so many workunits."""
+        first, end = self.offset - before, self.offset + self.limit - before
+        return range(max(0, first), max(0, min(step.total, end)))
+
+
+def report(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[dict[str, Any], int]:
+    """The logs of workunits of a job, and how many workunits there are."""
     found = read_steps(mill, job)
-    room, left, tasks = MAX_BYTES, MAX_WORKUNITS, []
+    room, total, tasks = MAX_BYTES, 0, []
     for step in found.steps:
         works = []
-        for rank in range(min(step.total, left)):
+        for rank in wanted.ranks(total, step):
             logs = {name: text for name in STREAMS if (text := _log(mill, job, step, rank, name, now))}
             room -= sum(len(text) for text in logs.values())
             if room < 0:
@@ -57,7 +69,7 @@ def report(mill: Mill, job: JobRow, now: int) -> dict[str, Any]:
             identity = work_id(job.id, step.name, rank, step.total)
             shown = rank + 1 if step.total > 1 else 0
             works.append({"wuid": identity, "id": identity, "rank": shown, "logs": logs})
-        left -= len(works)
+        total += step.total
         tasks.append(
             {
                 "taskid": task_name(step.name),
@@ -68,30 +80,33 @@ def report(mill: Mill, job: JobRow, now: int) -> dict[str, Any]:
                 "workunits": works,
             }
         )
-    return {
+    document = {
         "id": job.id,
         "state": states.JOB[job.state],
         "updatetime": awe_time(job.update_time),
         "notes": job.notes,
         "tasks": tasks,
     }
+    return document, total
 
 
 def _log(mill: Mill, job: JobRow, step: StepRow, rank: int, stream: str, now: int) -> str:
     return read_log(mill, job, step.home, rank, stream, now) if _shard(mill, step.home, rank).attempt else ""
 
 
-def performance(mill: Mill, job: JobRow, now: int) -> dict[str, Any]:
-    """The times of a job and its tasks, and what clients measured of its workunits."""
+def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[dict[str, Any], int]:
+    """The times of a job and its tasks, what clients measured, and how many workunits there are."""
     found = read_steps(mill, job)
     works: dict[str, Any] = {}
+    total = 0
     for step in found.steps:
-        for rank in range(min(step.total, MAX_WORKUNITS - len(works))):
+        for rank in wanted.ranks(total, step):
             text = _log(mill, job, step, rank, "perf", now)
             if text:
                 works[work_id(job.id, step.name, rank, step.total)] = _parsed(text)
+        total += step.total
     ended = job.completed_time or now
-    return {
+    document = {
         "id": job.id,
         "queued": job.create_time // 1000,
         "start": (job.started_time or 0) // 1000,
@@ -108,6 +123,7 @@ def performance(mill: Mill, job: JobRow, now: int) -> dict[str, Any]:
         },
         "pworks": works,
     }
+    return document, total
 
 
 def _parsed(text: str) -> Any:

@@ -23,7 +23,6 @@ from shardmill.store.rows import JobRow, StepRow
 
 MAX_JOBS = 200
 MAX_WORKERS = 2_000
-MAX_LISTED = 5_000
 _WORKUNITS = {"queuing": "queued", "checkout": "checkout", "suspended": "suspend"}
 
 
@@ -43,20 +42,35 @@ def live_jobs(mill: Mill, visible: Visible) -> list[JobRow]:
     return found
 
 
-def list_work(mill: Mill, jobs: list[JobRow], state: str) -> list[ListedWork]:
-    """The workunits of jobs, or those in a state; of very many, the first."""
-    found = (work for job in jobs for work in _of_job(mill, job))
-    return list(islice((work for work in found if state in ("", states.WORK[work.shard.state])), MAX_LISTED))
+def list_work(
+    mill: Mill, jobs: list[JobRow], state: str, *, offset: int, limit: int
+) -> tuple[list[ListedWork], int]:
+    """A part of the workunits of jobs, or of those in a state; and how many there are.
+
+    The counts of their steps tell which steps must be read: those of the part.
+    """
+    shown: list[ListedWork] = []
+    total = 0
+    for job in jobs:
+        steps = [step for step in read_steps(mill, job).steps if step.total]
+        numbers = counts(mill, steps)
+        for step in steps:
+            found = sum(n for each, n in numbers[step.index].items() if state in ("", states.WORK[each]))
+            missing = limit - len(shown)
+            if missing > 0 and total + found > offset:
+                works = _of_step(mill, job, step, state)
+                shown += islice(works, max(0, offset - total), max(0, offset - total) + missing)
+            total += found
+    return shown, total
 
 
-def _of_job(mill: Mill, job: JobRow) -> Iterator[ListedWork]:
-    for step in read_steps(mill, job).steps:
-        if not step.total:
-            continue
-        home = step.home
-        for block in mill.shards.all_blocks(home):
-            for rank, shard in block.items():
-                yield ListedWork(job, home, rank, displayed_shard(home, shard))
+def _of_step(mill: Mill, job: JobRow, step: StepRow, state: str) -> Iterator[ListedWork]:
+    home = step.home
+    for block in mill.shards.all_blocks(home):
+        for rank, shard in block.items():
+            work = ListedWork(job, home, rank, displayed_shard(home, shard))
+            if state in ("", states.WORK[work.shard.state]):
+                yield work
 
 
 def queue_summary(mill: Mill, visible: Visible, now: int) -> dict[str, dict[str, int]]:

@@ -1,8 +1,10 @@
-"""Changes of jobs that only the AWE protocol makes: their description, and when they are deleted."""
+"""What only the AWE protocol does with jobs: changes of description and deletion, and lists by number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 from shardmill.store import indexes, keys
@@ -31,6 +33,27 @@ class AweJobs:
     def set_token(self, job: JobRow) -> bool:
         """Note that a job has a data token, which is deleted with it."""
         return self._changed(Update(keys.job(job.id)).set(has_token=True).if_exists("jid"))
+
+    def page(
+        self, states: Collection[str], *, newest_first: bool, offset: int, limit: int, most: int
+    ) -> tuple[list[JobRow], int]:
+        """The jobs in some states, or all, from an offset in the order of submission; and how many there are.
+
+        Only entries of an index are counted, at most `most`; the rows of the page alone are read.
+        """
+        index = indexes.STATE if states else indexes.LIST
+        partitions = [place for state in states for place in indexes.jobs_in(state)] or indexes.all_jobs()
+        entries = merge(
+            *(self._table.query(place, index=index, newest_first=newest_first) for place in partitions),
+            key=lambda entry: str(entry[indexes.LIST_SORT]),
+            reverse=newest_first,
+        )
+        wanted, total = [], 0
+        for total, entry in enumerate(islice(entries, most), start=1):
+            if offset < total <= offset + limit:
+                wanted.append(keys.key_of(entry))
+        found = map(JobRow.from_item, self._table.batch_get(wanted)) if wanted else ()
+        return sorted(found, key=lambda job: job.jid, reverse=newest_first), total
 
     def _changed(self, update: Update) -> bool:
         try:

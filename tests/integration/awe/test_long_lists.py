@@ -1,0 +1,95 @@
+"""Lists and reports with more entries than one answer has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shardmill.api.awe import lists
+from shardmill.engine.awe import job_lists, logs, work_lists
+from support.aws_rules.faults import Faults
+from support.moto.cloud import Cloud
+from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.node_client import NodeClient
+
+HOST = "http://test.execute-api.us-east-1.amazonaws.com/awe"
+
+
+@pytest.fixture
+def awe(cloud: Cloud) -> AweCalls:
+    return AweCalls(cloud)
+
+
+def page(awe: AweCalls, path: str) -> tuple[list[Any], int, str]:
+    answer = awe.send("GET", path).json
+    return answer["data"], answer["total_count"], answer.get("note", "")
+
+
+def test_jobs_beyond_the_bound_are_listed_and_counted(
+    awe: AweCalls, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_lists, "MAX_SCANNED", 2)
+    ids = [awe.submit(task(), name=f"n{at}", clientgroups="docker")["id"] for at in range(5)]
+    awe.data("PUT", f"/job/{ids[1]}?suspend")
+    found, total, note = page(awe, "/job?limit=2&offset=3")
+    assert ([job["id"] for job in found], total, note) == ([ids[1], ids[0]], 5, "")
+    found, total, _ = page(awe, "/job?limit=2&offset=3&direction=asc&verbosity=minimal")
+    assert ([job["id"] for job in found], total) == (ids[3:], 5)
+    assert page(awe, "/job?offset=9") == ([], 5, "")
+    assert page(awe, "/job?suspend")[1] == 1
+    assert page(awe, "/job?registered&limit=1")[1] == 5
+    assert page(awe, "/job?active&registered&limit=1")[1] == 4
+    assert page(awe, "/job?query&state=suspend,completed")[1] == 1
+    assert page(awe, "/job?query&state=nonsense")[1] == 0
+    assert page(awe, "/job?active&suspend=1&query&state=completed")[1] == 0
+    found, total, note = page(awe, "/job?query&info.name=n0")
+    assert (found, total) == ([], 0)
+    assert "newest 2 jobs" in note
+    faults.meter.reset()
+    page(awe, "/job?limit=1&offset=4&verbosity=minimal")
+    assert faults.meter.calls["dynamodb.Query"] <= 9, "one for each partition of the index, and the steps"
+
+
+def test_workunits_and_reports_beyond_one_answer(awe: AweCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MAX_WORKUNITS", 3)
+    client = awe.client()
+    node = NodeClient(awe.cloud).upload(b"".join(b"%d\n" % at for at in range(70)))["id"]
+    split = {"partinfo": {"input": "x", "index": "line"}, "totalwork": 70}
+    first = task(inputs={"x": {"host": HOST, "node": node}}, **split)
+    job = awe.submit(first, task("1"), clientgroups="docker")["id"]
+    works = [client.take() for _ in range(3)]
+    for work in works:
+        client.finish(work, stdout=work["id"].encode(), perf=b'{"maxmem": 7}')
+    found, total, _ = page(awe, f"/work?jobid={job}&limit=5&offset=66")
+    assert total == 71
+    assert [work["id"] for work in found] == [*(f"{job}_0_{rank}" for rank in (67, 68, 69, 70)), f"{job}_1_0"]
+    done, total, _ = page(awe, f"/work?jobid={job}&state=completed&limit=2&offset=2")
+    assert total == 3
+    assert len(done) == 1
+    assert page(awe, "/work?state=queued&limit=1")[1] == 68
+    ids = sorted(work["id"] for work in works)
+    reported: set[str] = set()
+    for offset in range(0, 72, 3):
+        answer = awe.send("GET", f"/job/{job}?report&offset={offset}").json
+        assert (answer["limit"], answer["offset"], answer["total_count"]) == (3, offset, 71)
+        units = [unit for each in answer["data"]["tasks"] for unit in each["workunits"]]
+        assert len(units) == min(3, 71 - offset)
+        reported |= {unit["wuid"] for unit in units if unit["logs"]}
+    assert sorted(reported) == ids
+    measured: dict[str, Any] = {}
+    for offset in range(0, 72, 3):
+        measured |= awe.data("GET", f"/job/{job}?perf&offset={offset}&limit=100")["pworks"]
+    assert sorted(measured) == ids
+
+
+def test_more_clients_than_a_list_looks_at(awe: AweCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    for at in range(3):
+        awe.client(name=f"c{at}")
+    found, total, note = page(awe, "/client?limit=2&offset=1")
+    assert (len(found), total, note) == (2, 3, "")
+    monkeypatch.setattr(lists, "MAX_CLIENTS", 2)
+    assert "2 clients" in page(awe, "/client")[2]
+    monkeypatch.setattr(work_lists, "MAX_JOBS", 1)
+    awe.submit(task(), clientgroups="docker")
+    assert "jobid" in page(awe, "/work")[2]
