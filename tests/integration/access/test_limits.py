@@ -1,4 +1,4 @@
-"""Limits of the deployment: the rate of a token, and what events may submit."""
+"""Limits of the deployment: the rate of a token, what events may submit, and no limits of applications."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from shardmill.engine.access.rate import WINDOW_SECONDS
+from shardmill.model.access.limits import Limits
+from support.aws_rules.faults import Faults
 from support.fakes.lambda_server import FunctionError
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
@@ -50,3 +52,24 @@ def test_events_submit_only_what_the_deployment_allows(cloud: Cloud, monkeypatch
         with pytest.raises(FunctionError, match=f"there is no definition named '{name}'"):
             cloud.invoke("submit", event(name))
     assert cloud.http("GET", "/v1/jobs/payroll/e1").status == 404
+
+
+def test_without_limits_of_applications_nothing_is_counted(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardmill.engine.access.request_rate.now_ms", lambda: 3_000_000_000_000)
+    runner = JobRunner(cloud)
+    with Faults() as faults:
+        runner.define({"stepName": "a", "sharding": "{{ params.n }}"}, params={"n": 2}, appName="any")
+        assert cloud.http("PUT", "/v1/schedules/orders/s", {"cron": "0 4 * * *"}).status == 201
+        runner.submit()
+        runner.run()
+        cloud.http("DELETE", "/v1/jobs/orders/t1?full=true")
+        runner.tick()
+    assert faults.meter.calls["dynamodb.TransactWriteItems"] > 3
+    wanted = [
+        call.name for call in faults.calls if "APP#" in str(call.params) or "counted_" in str(call.params)
+    ]
+    assert wanted == []
+    shown = cloud.http("GET", "/v1/limits?application=any").json
+    assert [shown[kind] for kind in Limits._fields] == [{"limit": None, "used": None}] * 5

@@ -11,7 +11,8 @@ from shardmill.model.definition.fields import JobDefine, PackConf, StepDefine
 from shardmill.model.definition.step_settings import PackSettings, StepSettings
 from shardmill.model.files import Partition
 from shardmill.model.states import JobState, StepState
-from shardmill.store.rows import BackfillRow, GroupRow, JobRow, ScheduleRow, StepRow, WorkerRow
+from shardmill.store.rows import GroupRow, JobRow, ScheduleRow, StepRow, WorkerRow
+from shardmill.store.schedules import BackfillRow
 
 ROWS: list[Any] = [
     JobRow("id", 1, "job", "t1", 1, JobState.INIT, "hash", 1, 1),

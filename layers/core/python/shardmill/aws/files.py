@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
 
 URL_SECONDS = 900
+MOST_MEASURED = 100_000
+"""Objects whose sizes are added up; a thousand take one call."""
 MOST_CHUNKS = 100
 """How many chunks of a log one call reads: a log that was followed live has many small ones."""
 
@@ -182,6 +184,13 @@ class Files:
         """Return the keys under a prefix, at most a thousand."""
         listed = self._client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
         return [entry["Key"] for entry in listed.get("Contents", [])]
+
+    def stored_bytes(self, prefix: str) -> int:
+        """Return how many bytes the objects under a prefix have, of the first MOST_MEASURED objects."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=prefix, PaginationConfig={"MaxItems": MOST_MEASURED}
+        )
+        return sum(entry["Size"] for page in pages for entry in page.get("Contents", []))
 
     def read_chunks(self, prefix: str, *, offset: int, most: int) -> tuple[bytes, bool] | None:
         """Read up to `most` bytes from an offset into the chunks under a prefix; also whether more follow.

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
+from shardmill.model.access.limits import Limits
+
 
 class SettingMissing(Exception):
     """An environment variable of the deployment is missing."""
@@ -84,6 +86,7 @@ class Settings(NamedTuple):
     event_definitions: tuple[str, ...] = ("*",)
     token_rate: int = 0
     machine_alias: str = ""
+    limits: Limits = Limits()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -112,6 +115,7 @@ class Settings(NamedTuple):
             token_key=environ.get("SHARDMILL_TOKEN_KEY", ""),  # functions/authorizer and functions/api
             event_definitions=tuple(environ.get("SHARDMILL_EVENT_DEFINITIONS", "*").split(",")),  # submit
             token_rate=int(environ.get("SHARDMILL_TOKEN_RATE", "0")),  # functions/api and functions/lease
+            limits=Limits.parse(environ.get("SHARDMILL_APPLICATION_LIMITS", "")),  # all functions have it
             empty_bucket=environ.get("SHARDMILL_EMPTY_BUCKET") == "true",  # only functions/setup has it
             machine_alias=environ.get("SHARDMILL_MACHINE_ALIAS", ""),  # emulators have none
         )

@@ -30,7 +30,7 @@ from shardmill.cli.commands import (
     worker,
     workers,
 )
-from shardmill.cli.commands.overview import cost, open_page, top
+from shardmill.cli.commands.overview import cost, limits, open_page, top
 from shardmill.cli.commands.setup import completion, doctor, init
 from shardmill.cli.exits import CommandGroup
 
@@ -114,6 +114,7 @@ for _command in (
     top.top,
     cost.cost,
     cost.estimate,
+    limits.limits,
     completion.completion,
     init.init,
     doctor.doctor,

@@ -1,4 +1,4 @@
-"""Tokens, as methods of the Client."""
+"""Tokens and limits, as methods of the Client."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from urllib.parse import quote
 
 from shardmill.client.requests import Calls, read, time_text
 from shardmill.model.access.token import IssuedToken, Token
+from shardmill.model.access.usage import ApplicationLimits
 
 _LIST = "/v1/tokens"
 
 
 class TokenCalls(Calls):
+    def limits(self, application: str = "") -> ApplicationLimits:
+        """The limits of an application, and what it uses of them."""
+        return read(ApplicationLimits, self._http.get("/v1/limits", {"application": application}))
+
     def tokens(self) -> Iterator[Token]:
         """The tokens by id, without their secrets."""
         return self._list(Token, _LIST)

@@ -7,6 +7,7 @@ from typing import Any
 
 from shardmill.aws.secrets import SecretUnavailable
 from shardmill.engine.access.errors import Forbidden
+from shardmill.engine.access.limits import limits_reported
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
@@ -61,9 +62,10 @@ def save(
         attempts.begin()
         graph = _check_cycles(mill, define, actor)
         try:
-            return mill.definitions.save(
-                job_name, stored, user=actor.name, now=now, expected=expected, graph=graph
-            )
+            with limits_reported(mill, actor):
+                return mill.definitions.save(
+                    job_name, stored, user=actor.name, now=now, expected=expected, graph=graph
+                )
         except VersionConflict:
             continue
         except VersionMismatch as error:

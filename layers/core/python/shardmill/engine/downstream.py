@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from shardmill.aws.observability import logger
+from shardmill.engine.access.errors import LimitReached
 from shardmill.engine.errors import DefinitionSuspended
 from shardmill.engine.jobs import children, dependencies
 from shardmill.engine.mill import Mill
@@ -54,7 +55,7 @@ def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId) -> None:
     for notify in notifications:
         try:
             notify()
-        except DefinitionSuspended:
+        except (DefinitionSuspended, LimitReached):
             failed += 1
         except Exception:
             extra = {"action": "notify-dependents", "jobId": job.id, "run": job.run}

@@ -16,6 +16,7 @@ from shardmill.aws.sealing import Sealer
 from shardmill.aws.settings import Settings
 from shardmill.store import keys
 from shardmill.store.access.tokens import Tokens
+from shardmill.store.access.usage import Usage
 from shardmill.store.awe.jobs import AweJobs
 from shardmill.store.awe.nodes import Nodes
 from shardmill.store.awe.server import ServerIdentities
@@ -59,6 +60,7 @@ V = TypeVar("V")
 @dataclass(frozen=True, eq=False, repr=False)
 class Mill:
     settings: Settings
+    usage: Usage
     definitions: Definitions
     jobs: Jobs
     job_numbers: JobNumbers
@@ -93,10 +95,12 @@ class Mill:
     @classmethod
     def connect(cls, settings: Settings) -> Mill:
         table = Table(clients.dynamodb(), settings.table)
+        usage = Usage(table, settings.limits)
         return cls(
             settings=settings,
-            definitions=Definitions(table),
-            jobs=Jobs(table),
+            usage=usage,
+            definitions=Definitions(table, usage),
+            jobs=Jobs(table, usage),
             job_numbers=JobNumbers(table),
             data_tokens=DataTokens(table),
             sealer=Sealer(settings),
@@ -106,7 +110,7 @@ class Mill:
             workers=Workers(table),
             groups=Groups(table),
             slots=Slots(table),
-            schedules=Schedules(table),
+            schedules=Schedules(table, usage),
             runs=Runs(table),
             child_starts=ChildStarts(table),
             dead_letters=DeadLetters(table),

@@ -9,6 +9,9 @@ from shardmill.aws.observability import logger
 from shardmill.engine.mill import AHEAD_MS, Mill
 from shardmill.engine.repair import repair_due_jobs
 
+COUNT_AGAIN_MS = 86_400_000
+"""How often the tick counts what is not counted against the limits of applications."""
+
 NewId = Callable[[], str]
 Clock = Callable[[], int]
 Part = Callable[[Mill, int, NewId], dict[str, int]]
@@ -36,6 +39,7 @@ def tick(mill: Mill, now: int, new_id: NewId, clock: Clock | None = None) -> dic
         "advance-backfills": _advance_backfills,
         "handle-deadlines": _handle_deadlines,
         "repair-due-jobs": repair_due_jobs,
+        "count-existing": _count_existing,
     }
     for name, part in parts.items():
         try:
@@ -60,6 +64,18 @@ def _advance_backfills(mill: Mill, now: int, new_id: NewId) -> dict[str, int]:
         from shardmill.engine.schedules.backfill import advance_due
 
         advance_due(mill, now, new_id)
+    return {}
+
+
+def _count_existing(mill: Mill, now: int, _: NewId) -> dict[str, int]:
+    if not mill.settings.limits.any:
+        return {}
+    limits, counted = mill.usage.counted()
+    if limits == mill.settings.limits.text and now - counted < COUNT_AGAIN_MS:
+        return {}
+    from shardmill.engine.jobs.count_existing import count_existing  # few ticks need it
+
+    count_existing(mill, now)
     return {}
 
 

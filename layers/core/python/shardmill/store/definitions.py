@@ -8,12 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shardmill.model.access.limits import Limits
 from shardmill.store import indexes, keys
+from shardmill.store.access.usage import LimitExceeded, Usage
 from shardmill.store.row_mapping import Row
 from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
 MAX_STORED_BYTES = 350_000
+_ONE = Limits(definitions=1)
+_OF_HEAD = ("suspended", "counted_in")
 
 Expected = int | Literal["any"] | None
 """The newest version that a write requires: its number, 0 for none at all, or any; None for no check."""
@@ -62,11 +66,14 @@ class Listed(Row):
     groups: Sequence[str] = ()
     """The worker groups of its steps; `default` for steps that name none. Empty in rows of older versions."""
     suspended: str = ""
+    counted_in: str = ""
+    """The application against whose limits the definition counts; only the head has it."""
 
 
 class Definitions:
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, usage: Usage | None = None) -> None:
         self._table = table
+        self._usage = usage or Usage(table, Limits())
 
     def find(self, job_name: str) -> Definition | None:
         item = self._table.get(keys.definition_head(job_name))
@@ -86,7 +93,7 @@ class Definitions:
         expected: Expected,
         graph: int | None = None,
     ) -> Definition:
-        """Write the next version.
+        """Write the next version. Raises LimitExceeded if its application may not have another definition.
 
         `graph`: the revision of the dependency graph that its dependencies were validated against; if they
         change, it must still be the current one.
@@ -121,22 +128,29 @@ class Definitions:
             groups=named_groups(document),
         )
         item: Item = {**listed.to_item(), "document": packed}
-        emptied = {name: None for name in Listed.names() if name not in item and name != "suspended"}
+        emptied = {name: None for name in Listed.names() if name not in item and name not in _OF_HEAD}
         write_head = Update(keys.definition_head(job_name)).set_all(
             {**item, **emptied, "deleted": None, **indexes.listed(indexes.DEFINITIONS, job_name)}
         )
+        counted, application = head.get("counted_in", ""), listed.app_name
+        counts = self._usage.reference(application, counted)
+        moves = self._usage.moves(counted, counts, _ONE)
         write_head.if_equal(version=newest or None)
+        if moves:
+            write_head.set(counted_in=counts).if_equal(counted_in=counted or None)
         before = [] if head.get("deleted") else head.get("parents", [])
         version = {**keys.definition_version(job_name, saved.version), **item}
+        requests = [
+            self._table.update_request(write_head),
+            self._table.put_request(version, new=True),
+            *self._edges(job_name, before, listed.parents, graph),
+            *moves,
+        ]
         try:
-            self._table.transact(
-                [
-                    self._table.update_request(write_head),
-                    self._table.put_request(version, new=True),
-                    *self._edges(job_name, before, listed.parents, graph),
-                ]
-            )
+            self._table.transact(requests)
         except (TransactionRefused, Contended) as error:
+            if moves and isinstance(error, TransactionRefused) and error.failed == [len(requests) - 1]:
+                raise LimitExceeded(application, _ONE) from error
             raise VersionConflict from error
         return saved
 
@@ -175,19 +189,22 @@ class Definitions:
         items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True)
         return [keys.parse_child(item) for item in items]
 
-    def usage(self, job_name: str) -> tuple[int | None, int]:
+    def usage(self, job_name: str) -> tuple[int | None, int, str]:
         """A value that changes whenever a schedule or another definition begins to depend on this one."""
         head = self._table.get(keys.definition_head(job_name)) or {}
-        return head.get("used"), self.graph_revision()
+        return head.get("used"), self.graph_revision(), head.get("counted_in", "")
 
-    def delete(self, job_name: str, *, version: int, parents: list[str], use: tuple[int | None, int]) -> None:
+    def delete(
+        self, job_name: str, *, version: int, parents: list[str], use: tuple[int | None, int, str]
+    ) -> None:
         """Mark the head as deleted; versions stay for the jobs that use them, and numbering continues.
 
         `use`: the value of `usage` before the caller checked that nothing depends on the definition.
         """
-        used, graph = use
-        hidden = Update(keys.definition_head(job_name)).set(deleted=True).remove(*indexes.UNLIST, "suspended")
-        hidden.if_equal(version=version, deleted=None, used=used)
+        used, graph, counted = use
+        hidden = Update(keys.definition_head(job_name)).set(deleted=True)
+        hidden.remove(*indexes.UNLIST, "suspended", "counted_in")
+        hidden.if_equal(version=version, deleted=None, used=used, counted_in=counted or None)
         judged = Update(keys.graph_counter()).if_equal(value=graph or None)
         try:
             self._table.transact(
@@ -196,6 +213,7 @@ class Definitions:
                     self._table.check_request(judged),
                     *self._edges(job_name, parents, [], None),
                     self._table.delete_request(keys.child_start(job_name)),
+                    *self._usage.moves(counted, "", _ONE),
                 ]
             )
         except (TransactionRefused, Contended) as error:

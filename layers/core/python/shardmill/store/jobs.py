@@ -6,17 +6,19 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+from shardmill.model.access.limits import Limits
 from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JOB_MOVES, JobState
 from shardmill.store import indexes, keys
+from shardmill.store.access.usage import LimitExceeded, Usage
 from shardmill.store.codec import to_json
 from shardmill.store.due.deadlines import deadline_rows
-from shardmill.store.due.waiting import WaitingJobs
+from shardmill.store.due.ended import EndedJobs
 from shardmill.store.history import update_with_history
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
 from shardmill.store.slots import Holder, only_run_claim
-from shardmill.store.table import ConditionFailed, Contended, TransactionRefused
+from shardmill.store.table import ConditionFailed, Contended, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
 NO_RUN_BEFORE = "-"
@@ -26,8 +28,12 @@ class ExtraWriteFailed(Exception):
     """A condition of the additional writes failed, so neither they nor the job were written."""
 
 
-class Jobs(WaitingJobs):
+class Jobs(EndedJobs):
     """Jobs, and, by inheritance, their steps."""
+
+    def __init__(self, table: Table, usage: Usage | None = None) -> None:
+        super().__init__(table)
+        self._usage = usage or Usage(table, Limits())
 
     def identity(self, job_name: str, trigger: str) -> tuple[str, str] | None:
         """The id of the job with a name and trigger, and the hash of its request."""
@@ -64,13 +70,17 @@ class Jobs(WaitingJobs):
         """Create a job; False if its identity is taken, or is being taken by a concurrent transaction.
 
         `also`: more writes of the same transaction; raises ExtraWriteFailed if one of their conditions fails.
+        Raises LimitExceeded if the job would exceed a limit of its application.
         """
-        written = [*self.creation(job, due=due), *also]
+        claim = self._usage.job_claim(job)
+        written = [*self.creation(job, due=due), *claim]
         try:
-            self._table.transact(written, tries=2)
+            self._table.transact([*written, *also], tries=8 if claim else 2)
         except TransactionRefused as refused:
-            if refused.failed[-1] >= len(written) - len(also):
+            if refused.failed[-1] >= len(written):
                 raise ExtraWriteFailed from refused
+            if claim and refused.failed == [len(written) - 1]:
+                raise LimitExceeded(job.app_name, Limits(jobs=1, tasks=job.counted_tasks or 0)) from refused
             return False
         except Contended:
             return False
@@ -143,11 +153,13 @@ class Jobs(WaitingJobs):
         params: dict[str, Any] | None = None,
         with_dependents: bool = False,
         rerun_with: str = "",
+        tasks: int | None = None,
     ) -> JobRow | None:
         """Begin the next run of a job, with its own deadline; None if the job changed since it was read.
 
         `expires`: until when the run waits for the jobs that an earlier one still waited for when it ended.
-        `params`: the parameters of the new run, if they change.
+        `params`: the parameters of the new run, if they change. `tasks`: how many tasks count against the
+        limits of its application, None if they do not; raises LimitExceeded.
         """
         text = json.dumps(redo, separators=(",", ":"))
         state = (JobState.INIT if expires is None else JobState.WAITING).value
@@ -166,21 +178,28 @@ class Jobs(WaitingJobs):
         update.if_equal(run=job.run).if_in("state", [source.value for source in sources])
         if deadline is not None:
             update.set(deadline=deadline, late=False)
-        if deadline is not None or job.unique:
+        if deadline is not None or job.unique or tasks is not None:
             update.append("history", change.encode())
-            return self._begin_run(job, update, deadline)
+            return self._begin_run(job, update, deadline, tasks)
         try:
             return JobRow.from_item(update_with_history(self._table, update, change))
         except ConditionFailed:
             return None
 
-    def _begin_run(self, job: JobRow, update: Update, deadline: int | None) -> JobRow | None:
+    def _begin_run(
+        self, job: JobRow, update: Update, deadline: int | None, tasks: int | None
+    ) -> JobRow | None:
         """Update a job and the rows that go with its run; None if one of them changed since it was read."""
         rows = [self._table.put_request(each) for each in deadline_rows(job.id, deadline)]
-        claim = self._only_run(job.evolve(run=job.run + 1))
+        rows += self._only_run(job.evolve(run=job.run + 1))
+        counted, wanted = self._usage.run_claim(job, tasks) if tasks is not None else ([], Limits())
+        if tasks is not None:
+            update.set(counted_tasks=tasks).if_equal(counted_tasks=job.counted_tasks)
         try:
-            self._table.transact([self._table.update_request(update), *rows, *claim])
-        except TransactionRefused:
+            self._table.transact([self._table.update_request(update), *rows, *counted])
+        except TransactionRefused as refused:
+            if counted and refused.failed == [len(rows) + 1]:
+                raise LimitExceeded(job.app_name, wanted) from refused
             return None
         return self.get(job.id)
 
@@ -225,61 +244,6 @@ class Jobs(WaitingJobs):
         """Note that the job which this one replaces has ended."""
         self._update_if_unchanged(Update(keys.job(job.id)).remove("replaces").if_equal(replaces=job.replaces))
 
-    def mark_deleted(
-        self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool, ending: bool
-    ) -> bool:
-        """Mark an ended job as deleted and free its name; False if it changed since it was read."""
-        row = Update(keys.job(job.id)).set(**indexes.job_state(job.id, JobState.DELETED.value))
-        row.set(update_time=now, purge=purge, ending=ending or None)
-        row.set(**indexes.due_job(job.id, due)).remove(*indexes.UNLIST_JOB, "event_pending", "heirs_pending")
-        row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
-        row.if_equal(run=job.run, state=job.state.value)
-        name = keys.identity(job.job_name, job.trigger)
-        own = Update(name).if_equal(id=job.id)
-        run = keys.run_at(job.job_name, job.moment, job.id)
-        requests = [self._table.update_request(row), self._table.delete_request(run)]
-        if job.state is not JobState.DELETED:
-            requests.append(self._table.delete_request(name, own))
-        try:
-            self._table.transact(requests)
-        except TransactionRefused:
-            return False
-        return True
-
-    def purge(self, job: JobRow) -> None:
-        """Delete all rows of a job, its own last."""
-        partition = keys.partition_of(keys.job(job.id))
-        items = self._table.query(partition, only=keys.KEY, consistent=True)
-        self._table.batch_delete([keys.key_of(item) for item in items if not keys.is_job(item)])
-        self._table.delete(keys.job(job.id))
-
-    def event_published(self, job_id: str, run: int, *, due: int) -> None:
-        """Note that a job's event was published; the tick checks whether its dependents were notified."""
-        sent = Update(keys.job(job_id)).remove("event_pending").set_all(indexes.due_job(job_id, due))
-        try:
-            self._table.update(sent.if_equal(run=run, event_pending=True, heirs_pending=True))
-        except ConditionFailed as changed:
-            if changed.old is None:
-                raise
-            done = Update(keys.job(job_id)).remove("event_pending")
-            done.set(**indexes.due_job(job_id, _expiry(JobRow.from_item(changed.old))))
-            self._update_if_unchanged(done.if_equal(run=run, event_pending=True, heirs_pending=None))
-
-    def dependents_notified(self, job: JobRow) -> None:
-        """Note that the dependents of an ended job were notified; only its event may still be pending."""
-        notified = (
-            Update(keys.job(job.id)).remove("heirs_pending").set(**indexes.due_job(job.id, _expiry(job)))
-        )
-        try:
-            self._table.update(notified.if_equal(run=job.run, state=job.state.value, event_pending=None))
-        except ConditionFailed as changed:
-            if changed.old is None:
-                raise
-            before_event = Update(keys.job(job.id)).remove("heirs_pending")
-            self._update_if_unchanged(
-                before_event.if_equal(run=job.run, state=job.state.value, event_pending=True)
-            )
-
     def page(
         self, *, job_name: str | None, state: str | None, before: int | None, limit: int
     ) -> Iterator[JobRow]:
@@ -295,6 +259,14 @@ class Jobs(WaitingJobs):
         )
         return map(JobRow.from_item, items)
 
+    def live(self) -> Iterator[JobRow]:
+        """The jobs that have not ended, in any order; reads all of them."""
+        states = [state.value for state in JobState if not state.ended]
+        for partition in (each for state in states for each in indexes.jobs_in(state)):
+            items = self._table.query(partition, index=indexes.STATE, only=keys.KEY)
+            found = self.by_id(map(keys.parse_job, items))
+            yield from (job for job in found.values() if not job.state.ended)
+
     def needing(self, group: str) -> Iterator[tuple[str, str]]:
         """The name and trigger of each job that has not ended and has steps for a group."""
         wanted = ("job_name", "trigger", "groups")
@@ -303,12 +275,3 @@ class Jobs(WaitingJobs):
             for item in self._table.query(jobs, index=indexes.STATE, only=wanted):
                 if group in item.get("groups", ()):
                     yield item["job_name"], item["trigger"]
-
-
-def _expiry(job: JobRow) -> int | None:
-    """When the tick deletes an ended job, if its definition or a request limits the retention."""
-    if job.delete_at is not None:
-        return job.delete_at
-    if not job.retention_days or job.completed_time is None:
-        return None
-    return job.completed_time + job.retention_days * 86_400_000

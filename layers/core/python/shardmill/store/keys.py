@@ -28,6 +28,7 @@ _CHILD = "child#"
 _SCHEDULE = "s#"
 _BACKFILL = "b#"
 _WAITER = "waiter#"
+_APPLICATION = "APP#"
 _MAX_TIME = 10**14
 _MAX_RUN = 9_999
 _MAX_VERSION = 10**8 - 1
@@ -168,6 +169,11 @@ def graph_counter() -> Key:
     return _counter("graph")
 
 
+def counted_limits() -> Key:
+    """With which limits of applications everything was counted."""
+    return _counter("limits")
+
+
 def group_counter(group_name: str) -> Key:
     """The counter that numbers the generations of a group's queues."""
     return _counter(f"group#{group_name}")
@@ -253,6 +259,20 @@ def token(token_id: str) -> Key:
 def token_rate(token_id: str, window: int) -> Key:
     """The requests of a token in a window of time."""
     return {"pk": f"RATE#{token_id}", "sk": str(window)}
+
+
+def application(name: str) -> Key:
+    """The counters of what an application uses of its limits."""
+    return {"pk": application_reference(name), "sk": "use"}
+
+
+def application_reference(name: str) -> str:
+    """An application as the value of an attribute; never empty, even if its name is."""
+    return f"{_APPLICATION}{name}"
+
+
+def parse_application(reference: str) -> str:
+    return reference.removeprefix(_APPLICATION)
 
 
 def awe_server() -> Key:

@@ -83,6 +83,8 @@ class JobRow(Row):
     deadline_time: str = ""
     on_deadline: str = ""
     late: bool = False
+    counted_tasks: int | None = None  # of a live job that counts against the limits of its application
+    counted_bytes: int | None = None
     notify: AbstractSet[str] = field(default_factory=frozenset)
     history: Sequence[str] = field(default_factory=tuple)
 
@@ -120,6 +122,7 @@ class StepRow(Row):
     ignored: bool = False
     root: bool = False
     spoiled: bool = False
+    counted: bool = False  # the job's `counted_tasks` has its tasks, which were not known at the submit
     unwanted: bool = False
     gen: int = 1
     resend: bool = False
@@ -294,27 +297,8 @@ class ScheduleRow(Row):
     fired: int = 0
     history: Sequence[dict[str, Any]] = json_field(list)
     deleted: bool = False
+    counted_in: str = ""  # the application against whose limits it counts
 
     @property
     def key(self) -> tuple[str, str]:
         return self.job_name, self.id
-
-
-class BackfillRow(Row):
-    job_name: str
-    schedule_id: str
-    number: int
-    state: str
-    create_time: int
-    update_time: int
-    user: str
-    times: Sequence[int] = json_field(list)
-    parallel: int = 1
-    force: bool = False
-    at: int = 0
-    rev: int = 0
-    running: Sequence[str] = field(default_factory=tuple)
-    success: int = 0
-    failed: int = 0
-    skipped: int = 0
-    notes: str = ""

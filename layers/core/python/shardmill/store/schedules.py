@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field
 from typing import Any
 
+from shardmill.model.access.limits import Limits
 from shardmill.store import indexes, keys
-from shardmill.store.rows import BackfillRow, ScheduleRow
+from shardmill.store.access.usage import LimitExceeded, Usage
+from shardmill.store.row_mapping import Row, json_field
+from shardmill.store.rows import ScheduleRow
 from shardmill.store.table import ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Item, Update
 
@@ -17,11 +21,33 @@ Skip = tuple[int, int]
 Ticks = tuple[int, int]
 
 _SKIPS_KEPT_SECONDS = 400 * 86_400
+_ONE = Limits(schedules=1)
+
+
+class BackfillRow(Row):
+    job_name: str
+    schedule_id: str
+    number: int
+    state: str
+    create_time: int
+    update_time: int
+    user: str
+    times: Sequence[int] = json_field(list)
+    parallel: int = 1
+    force: bool = False
+    at: int = 0
+    rev: int = 0
+    running: Sequence[str] = field(default_factory=tuple)
+    success: int = 0
+    failed: int = 0
+    skipped: int = 0
+    notes: str = ""
 
 
 class Schedules:
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, usage: Usage | None = None) -> None:
         self._table = table
+        self._usage = usage or Usage(table, Limits())
 
     def get(self, job_name: str, schedule_id: str) -> ScheduleRow | None:
         row = self.known(job_name, schedule_id)
@@ -48,19 +74,30 @@ class Schedules:
         items = indexes.listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
         return map(ScheduleRow.from_item, items)
 
-    def save(self, known: ScheduleRow | None, wanted: ScheduleRow) -> ScheduleRow | None:
-        """Write a schedule of a definition that exists; None if either has changed since it was read."""
+    def save(
+        self, known: ScheduleRow | None, wanted: ScheduleRow, application: str = ""
+    ) -> ScheduleRow | None:
+        """Write a schedule of a definition that exists; None if either has changed since it was read.
+
+        Raises LimitExceeded if the application of the definition may not have another schedule.
+        """
         in_use = Update(keys.definition_head(wanted.job_name)).set(used=wanted.update_time)
         in_use.if_exists("version").if_equal(deleted=None)
-        wanted = wanted.evolve(rev=known.rev + 1 if known else 1)
+        counted = known.counted_in if known else ""
+        wanted = wanted.evolve(
+            rev=known.rev + 1 if known else 1, counted_in=self._usage.reference(application, counted)
+        )
         if known:
             write = self._table.update_request(_change(known, wanted))
         else:
             item = {**keys.schedule(*wanted.key), **wanted.to_item(), **_places(wanted)}
             write = self._table.put_request(item, new=True)
+        moves = self._usage.moves(counted, wanted.counted_in, _ONE)
         try:
-            self._table.transact([self._table.update_request(in_use), write])
-        except TransactionRefused:
+            self._table.transact([self._table.update_request(in_use), write, *moves])
+        except TransactionRefused as refused:
+            if moves and refused.failed == [len(moves) + 1]:
+                raise LimitExceeded(application, _ONE) from refused
             return None
         return wanted
 
@@ -99,8 +136,13 @@ class Schedules:
 
     def delete(self, row: ScheduleRow, *, now: int) -> bool:
         """Mark a schedule as deleted; its numbering continues, so that a new one is never taken for it."""
-        deleted = row.evolve(deleted=True, status=0, history=[], document={}, update_time=now)
-        return self.change(row, deleted) is not None
+        deleted = row.evolve(deleted=True, status=0, history=[], document={}, update_time=now, counted_in="")
+        moves = self._usage.moves(row.counted_in, "", _ONE)
+        try:
+            self._table.transact([*self.change_requests(row, deleted), *moves])
+        except TransactionRefused:
+            return False
+        return True
 
     def due(self, until: int) -> Iterator[tuple[int, ScheduleKey]]:
         """The next times up to a moment, each with its schedule, earliest first."""

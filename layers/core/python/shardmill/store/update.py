@@ -114,6 +114,13 @@ class Update:
         self.conditions.append(f"(attribute_not_exists({alias}) OR size({alias}) < {self._value(size)})")
         return self
 
+    def if_at_most(self, name: str, most: int) -> Update:
+        """Require that a counter, which is never negative, is at most `most`; 0 if it is absent."""
+        alias = self._name(name)
+        present = f"{alias} <= {self._value(most)}"
+        self.conditions.append(present if most < 0 else f"(attribute_not_exists({alias}) OR {present})")
+        return self
+
     def if_length(self, name: str, length: int) -> Update:
         """Require that a set or list has exactly `length` members."""
         self.conditions.append(f"size({self._name(name)}) = {self._value(length)}")

@@ -1,8 +1,8 @@
-"""The exceptions of access: no token, a token without the scope, and tokens that do not exist."""
+"""The exceptions of access: no token, a token without the scope, tokens that do not exist, and limits."""
 
 from __future__ import annotations
 
-from shardmill.engine.errors import MillError, NotFound
+from shardmill.engine.errors import Conflict, MillError, NotFound
 
 
 class Unauthorized(MillError):
@@ -34,3 +34,9 @@ class TokenNotFound(NotFound):
 
     def __init__(self, token_id: str) -> None:
         super().__init__(f"there is no token {token_id[:64]!r}; it was revoked, or it expired long ago")
+
+
+class LimitReached(Conflict):
+    """The application has as many definitions, Jobs, tasks, schedules or bytes as the deployment allows."""
+
+    code = "limit-reached"

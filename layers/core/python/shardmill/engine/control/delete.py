@@ -79,6 +79,9 @@ def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
             budget.spend(_CALLS_PER_BATCH)
             if budget.spent:
                 return False
+    present = mill.jobs.get(job.id) if job.counted_bytes is not None or mill.settings.limits.any else None
+    if present:
+        mill.usage.release_bytes(present)
     mill.jobs.purge(job)
     return True
 

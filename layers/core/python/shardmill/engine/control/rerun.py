@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from shardmill.engine.access.limits import limits_reported
 from shardmill.engine.continuation import Budget
 from shardmill.engine.errors import Conflict, JobNotEnded, StepNotFound
 from shardmill.engine.jobs import unique
 from shardmill.engine.jobs.carry_over import ALL_TASKS, FAILED_TASKS, last_planned
+from shardmill.engine.jobs.count_existing import counted_tasks
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.jobs.effective import (
     bound_groups_for,
@@ -75,26 +77,35 @@ def rerun(
     if job.parked or job.event_pending:
         _end_current_run(mill, job, actor, now)
         redo = _tasks_to_rerun(mill, job, scope)
-    expires = None
+    expires, tasks = None, None
+    if mill.settings.limits.any or job.counted_tasks is not None:
+        tasks = counted_tasks(mill, job.evolve(params=changed) if changed else job)
     if job.unmet or rerun_with:
         expires = now + pinned_definition(mill, job).expired_seconds * 1000
         mill.runs.add_edges(job)
-    started = mill.jobs.next_run(
-        unique.claim(mill, job) if job.unique else job,
-        redo=redo,
-        sources=RERUNNABLE,
-        now=now,
-        due=now + START_GRACE_MS,
-        actor=actor.name,
-        reason=reason or _describe(scope, params),
-        deadline=deadline(now, job.deadline_seconds, job.deadline_time, job.timezone),
-        expires=expires,
-        params=changed,
-        with_dependents=with_dependents,
-        rerun_with=rerun_with,
-    )
+    with limits_reported(mill, actor):
+        started = mill.jobs.next_run(
+            unique.claim(mill, job) if job.unique else job,
+            redo=redo,
+            sources=RERUNNABLE,
+            now=now,
+            due=now + START_GRACE_MS,
+            actor=actor.name,
+            reason=reason or _describe(scope, params),
+            deadline=deadline(now, job.deadline_seconds, job.deadline_time, job.timezone),
+            expires=expires,
+            params=changed,
+            with_dependents=with_dependents,
+            rerun_with=rerun_with,
+            tasks=tasks,
+        )
     if not started:
-        raise _changed(mill, job)
+        present = mill.jobs.get(job.id) or job
+        if tasks is None or present.counted_tasks == job.counted_tasks:
+            raise _changed(mill, job)
+        # Its end was completed meanwhile, so that it does not count any more; that happens once for a run.
+        again: dict[str, Any] = {"params": params, "with_dependents": with_dependents}
+        return rerun(mill, present, scope, actor, reason, now, rerun_with=rerun_with, **again)
     if rerun_with:
         mill.runs.add_edges(started)  # again: a parent that ends meanwhile may have deleted them
     start_job(mill, started, now)

@@ -8,7 +8,12 @@ _SUBMITTED = "given"
 
 def job_prefixes(job_id: str) -> tuple[str, str]:
     """The prefixes of everything that is stored for a Job: its logs and its files."""
-    return f"{LOGS}/{job_id}/", f"{FILES}/{job_id}/"
+    return f"{LOGS}/{job_id}/", files_of(job_id)
+
+
+def files_of(job_id: str) -> str:
+    """The prefix of the files of a Job: those submitted with it, and those that its tasks stored."""
+    return f"{FILES}/{job_id}/"
 
 
 def submitted_file(job_id: str, name: str) -> str:

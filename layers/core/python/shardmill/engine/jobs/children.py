@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardmill.aws.observability import logger
+from shardmill.engine.access.errors import LimitReached
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import DefinitionSuspended, MillError, TriggerTaken
 from shardmill.engine.jobs.cancelled_runs import fires_at
@@ -179,7 +180,7 @@ class _Starter:
                 made = submit(self._mill, request, actor, now=self._now, new_id=new_id, origin=origin)
             except TriggerTaken:
                 continue  # by a Job with another dataTime
-            except (Transient, DefinitionSuspended):
+            except (Transient, DefinitionSuspended, LimitReached):
                 raise  # the next tick will retry
             except MillError as error:
                 # A retry would be rejected again, and there is no caller to report this to.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shardmill.engine.errors import DefinitionNotFound
@@ -11,6 +11,7 @@ from shardmill.engine.running.changes import requested_changes
 from shardmill.model.definition import step_override
 from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.model.definition.step_override import StepOverride
+from shardmill.model.definition.task_count import total
 from shardmill.store.rows import JobRow
 
 DEFAULT_GROUP = "default"
@@ -85,6 +86,11 @@ def effective_steps(define: JobDefine, job: JobRow, bound: BoundGroups) -> list[
     """Return all steps of a Job with their effective settings."""
     overrides = overrides_of(job)
     return [effective(define, step, job, bound, overrides.get(step.step_name)) for step in define.steps]
+
+
+def tasks_known_before(steps: Iterable[StepDefine]) -> int:
+    """Return how many tasks steps have, those whose number is known before they are opened."""
+    return sum(total(step) or 0 for step in steps)
 
 
 def pinned_definition(mill: Mill, job: JobRow) -> JobDefine:

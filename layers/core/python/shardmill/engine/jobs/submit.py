@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardmill.engine.access.limits import create_job
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
     DefinitionNotFound,
@@ -21,6 +22,7 @@ from shardmill.engine.jobs.effective import (
     effective_steps,
     ignored_steps,
     read_bound_groups,
+    tasks_known_before,
 )
 from shardmill.engine.jobs.runnable import check_runnable, invalid_request
 from shardmill.engine.jobs.start_times import start_due, waiting, with_deadline
@@ -125,19 +127,19 @@ def submit(
 
         uploads.check(mill, request.files, actor)
     job = job.evolve(jid=mill.job_numbers.next(now))
-    present = _create(mill, job, request, now)
+    present = _create(mill, job, request, actor, now)
     if present.id == job.id:
         return Submitted(present, new=True, steps=steps)
     return Submitted(present, new=False)
 
 
-def _create(mill: Mill, job: JobRow, request: JobRequest, now: int) -> JobRow:
+def _create(mill: Mill, job: JobRow, request: JobRequest, actor: Actor, now: int) -> JobRow:
     """Create a Job and start it; return it, or the one that the same request created concurrently."""
     attempts = Attempts(f"the trigger {request.trigger!r}", _TRIES)
     secrets = _secrets(mill, job, request)
     while True:
         attempts.begin()
-        if mill.jobs.create(job, due=start_due(job, now), also=secrets):
+        if create_job(mill, job, due=start_due(job, now), also=secrets, actor=actor):
             start_job(mill, job, now)
             return job
         concurrent = find_existing(mill, request)
@@ -186,7 +188,8 @@ def build_job(
     specs = effective_steps(define, job, reads.bound_groups(mill, define))
     ignored = ignored_steps(job)
     run = [spec for spec in specs if spec.step_name not in ignored]
-    job = job.evolve(groups={name for spec in run for name in spec.worker_groups})
+    counted = tasks_known_before(run) if mill.settings.limits.any else None
+    job = job.evolve(groups={name for spec in run for name in spec.worker_groups}, counted_tasks=counted)
     check_job_scope(job, actor)
     check_runnable(mill, job, run, now)
     if define.unique_alive_instance:

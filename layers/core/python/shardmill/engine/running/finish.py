@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.continuation import continue_soon
+from shardmill.engine.files.keys import files_of
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
 from shardmill.model.history import ENGINE, Change
@@ -101,7 +103,23 @@ def announce(mill: Mill, job: JobRow, now: int) -> None:
     kind = JOB_ENDED if job.state.ended else JOB_SUSPENDED
     mill.bus.publish(kind, detail_of(mill, job, kind, _state_since(job)))
     concurrency.release_slot(mill, job, now)
+    release_use(mill, job)
     mill.jobs.event_published(job.id, job.run, due=now + DEPENDENTS_GRACE_MS)
+
+
+def release_use(mill: Mill, job: JobRow) -> None:
+    """Stop counting a Job that has ended against the limits of its application; once for each run.
+
+    Its files count from now on, if there is a limit of their bytes.
+    """
+    attempts = Attempts(f"the use of the Job {job.id}")
+    present: JobRow | None = job
+    while present and present.run == job.run and present.state.ended and present.counted_tasks is not None:
+        attempts.begin()
+        stored = mill.files.stored_bytes(files_of(job.id)) if mill.settings.limits.bytes else None
+        if mill.usage.release_job(present, stored):
+            return
+        present = mill.jobs.get(job.id)
 
 
 def detail_of(mill: Mill, job: JobRow, kind: str, time: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from shardmill.engine.access.limits import limit_reached
 from shardmill.engine.errors import CannotOpen
 from shardmill.engine.files import outputs
 from shardmill.engine.mill import Mill
@@ -18,6 +19,7 @@ from shardmill.model.definition.task_count import MAX_ITEMS, is_sharded, pack_co
 from shardmill.model.states import JobState, StepState
 from shardmill.model.templates import render
 from shardmill.model.templates.expression import kind
+from shardmill.store.access.usage import LimitExceeded
 from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow, StepRow
 
@@ -120,6 +122,8 @@ def _open(mill: Mill, step: StepRow, sources: Iterable[StepRow], now: int) -> St
         opened = mill.jobs.move_step(step, StepState.READY, now=now, same_gen=True, context=context)
         return opened or step_row(mill, step.job_id, step.run, step.index)
     step = _with_task_values(_with_tasks(mill, step))
+    if not step.counted and mill.settings.limits.any and total(step.settings) is None:
+        _count_tasks_found(mill, step)
     if step.two_levels:
         mill.shards.make_sets(step)
     members = set_count(step.total) if step.two_levels else block_count(step.total)
@@ -134,6 +138,17 @@ def _open(mill: Mill, step: StepRow, sources: Iterable[StepRow], now: int) -> St
         context=step.context_text,
     )
     return opened or step_row(mill, step.job_id, step.run, step.index)
+
+
+def _count_tasks_found(mill: Mill, step: StepRow) -> None:
+    """Count the tasks of a step whose number was not known when its Job was submitted."""
+    job = mill.jobs.get(step.job_id)
+    if not job or job.counted_tasks is None or not step.total:
+        return
+    try:
+        mill.usage.claim_tasks(job, step, step.total)
+    except LimitExceeded as error:
+        raise CannotOpen(str(limit_reached(mill, error, None))) from error
 
 
 def _referenced_rows(mill: Mill, step: StepRow) -> list[StepRow]:

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from itertools import islice
-from typing import Any
-from zoneinfo import ZoneInfo
 
 from shardmill.aws.observability import logger
+from shardmill.engine.access.errors import LimitReached
+from shardmill.engine.access.limits import create_job
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import BackfillNotFound, Busy, MillError
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.schedules import fire, manage
+from shardmill.engine.schedules.backfill_times import requested_times
 from shardmill.engine.schedules.request import request_of
 from shardmill.model.actor import Actor
-from shardmill.model.fault import Fault, fault
 from shardmill.model.states import JobState
-from shardmill.model.time.backfill import MAX_TIMES, Backfill, BackfillRequest
-from shardmill.model.time.schedule import Schedule, short
-from shardmill.model.timestamps import from_ms, to_ms
-from shardmill.store.rows import BackfillRow, JobRow, ScheduleRow
+from shardmill.model.time.backfill import Backfill, BackfillRequest
+from shardmill.model.time.schedule import short
+from shardmill.model.timestamps import from_ms
+from shardmill.store.rows import JobRow, ScheduleRow
+from shardmill.store.schedules import BackfillRow
 
 MAX_TIMES_PER_PASS = 200
 _TRIES = 6
-_DEFINITION_SUSPENDED = "waits until its definition is resumed"
+_WAITS = "waits until"
+_DEFINITION_SUSPENDED = f"{_WAITS} its definition is resumed"
 Key = tuple[str, str, int]
 NewId = Callable[[], str]
 
@@ -38,7 +38,7 @@ def begin(
     mill: Mill, row: ScheduleRow, request: BackfillRequest, actor: Actor, now: int, new_id: NewId
 ) -> BackfillRow:
     """Start a backfill of a schedule's times."""
-    times = _times(manage.schedule_of(row), request, now)
+    times = requested_times(manage.schedule_of(row), request, now)
     if request.order == "desc":
         times.reverse()
     attempts = Attempts(f"the list of backfills of the schedule {row.id!r}")
@@ -59,64 +59,6 @@ def begin(
         )
         if mill.schedules.add_backfill(backfill, due=now + RECHECK_MS):
             return advance(mill, _key(backfill), now, new_id) or backfill
-
-
-def _times(schedule: Schedule, request: BackfillRequest, now: int) -> list[int]:
-    """Return the requested times in ascending order. Raises ScheduleInvalid with all faults."""
-    faults: list[Fault] = []
-    spans: list[tuple[tuple[str | int, ...], datetime, datetime]] = []
-    if request.from_ is not None and request.to is not None:
-        bounds = [_span(request.from_, schedule.timezone), _span(request.to, schedule.timezone)]
-        for name, span in zip(("from", "to"), bounds, strict=True):
-            if not span:
-                faults.append(fault((name,), "bad-time", "must be a date or an RFC 3339 time"))
-        if bounds[0] and bounds[1]:
-            spans.append(((), bounds[0][0], bounds[1][0]))
-            if bounds[1][0] <= bounds[0][0]:
-                faults.append(fault((), "end-before-start", "to must be after from"))
-    for at, text in enumerate(request.times):
-        span = _span(text, schedule.timezone)
-        if span:
-            spans.append((("times", at), *span))
-        else:
-            faults.append(fault(("times", at), "bad-time", "must be a date or an RFC 3339 time"))
-    if faults:
-        raise manage.invalid("the backfill is not valid", faults)
-    return _in_spans(schedule, spans, now)
-
-
-def _in_spans(schedule: Schedule, spans: Sequence[tuple[Any, datetime, datetime]], now: int) -> list[int]:
-    found: set[int] = set()
-    faults: list[Fault] = []
-    for where, first, end in spans:
-        left = MAX_TIMES + 1 - len(found)
-        times = [to_ms(time) for time in islice(schedule.timetable.times(first, end), left)]
-        if not times:
-            text = "the schedule has no time in this range; check its startDate, endDate and delaySeconds"
-            faults.append(fault(where, "no-times", text))
-        elif times[-1] > now:
-            faults.append(fault(where, "future-time", "is in the future; a backfill runs past times only"))
-        found.update(times)
-    if len(found) > MAX_TIMES:
-        text = f"a backfill has at most {MAX_TIMES} times; split the range into several backfills"
-        faults = [fault((), "too-many-times", text)]
-    if faults:
-        raise manage.invalid("the backfill is not valid", faults)
-    return sorted(found)
-
-
-def _span(text: str, timezone: str) -> tuple[datetime, datetime] | None:
-    """Return the range of a date (a whole day in the schedule's time zone) or of a time; None if invalid."""
-    zone = ZoneInfo(timezone)
-    try:
-        if len(text) <= 10:
-            day = datetime.combine(date.fromisoformat(text), datetime.min.time())
-            return day.replace(tzinfo=zone), (day + timedelta(days=1)).replace(tzinfo=zone)
-        moment = datetime.fromisoformat(text)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return moment, moment + timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        return None
 
 
 @dataclass(slots=True)
@@ -184,7 +126,7 @@ def _pass(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Progre
         progress.notes = f"the schedule was deleted with {len(b.times) - b.at} times left"
         progress.at = len(b.times)
     batch = fire.FireBatch(mill, new_id)
-    if progress.notes == _DEFINITION_SUSPENDED:
+    if progress.notes.startswith(_WAITS):
         progress.notes = ""
     if row and b.state == "RUNNING" and progress.at < len(b.times) and batch.suspended(b.job_name):
         row = None
@@ -192,7 +134,11 @@ def _pass(mill: Mill, backfill: BackfillRow, now: int, new_id: NewId) -> _Progre
     while row and b.state == "RUNNING" and progress.at < len(b.times) and len(progress.running) < b.parallel:
         if progress.at - b.at >= MAX_TIMES_PER_PASS:
             break
-        _run_time(batch, row, backfill, progress, now)
+        try:
+            _run_time(batch, row, backfill, progress, now)
+        except LimitReached as error:
+            progress.notes = f"{_WAITS} there is room: {error}"[:500]
+            break
         progress.at += 1
     return progress
 
@@ -224,7 +170,7 @@ def _run_time(
         progress.failed += 1
         progress.notes = f"{request['trigger']} was rejected: {error}"[:500]
         return
-    if mill.jobs.create(made, due=now + START_GRACE_MS):
+    if create_job(mill, made, due=now + START_GRACE_MS):
         start_job(mill, made, now)
         progress.running.append(made.id)
         return

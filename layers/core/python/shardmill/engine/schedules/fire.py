@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardmill.engine.access.errors import LimitReached
+from shardmill.engine.access.limits import create_job
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import DefinitionNotFound, MillError, Overlap
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
@@ -163,7 +165,8 @@ def fire_now(
         }
         done = _advanced(row, row.next, [entry], job)
         try:
-            if mill.jobs.create(job, due=now + START_GRACE_MS, also=_schedule_writes(mill, row, done, [])):
+            writes = _schedule_writes(mill, row, done, [])
+            if create_job(mill, job, due=now + START_GRACE_MS, also=writes, actor=actor):
                 start_job(mill, job, now)
                 return job, True
         except ExtraWriteFailed:
@@ -198,15 +201,17 @@ def _start(
         if job.renews:
             done = fixed_delay.awaiting(done, job, now)
         try:
-            if mill.jobs.create(
-                job, due=now + START_GRACE_MS, also=_schedule_writes(mill, row, done, entries)
-            ):
+            writes = _schedule_writes(mill, row, done, entries)
+            if create_job(mill, job, due=now + START_GRACE_MS, also=writes):
                 publish_skipped(mill, row, entries)
                 start_job(mill, job, now)
                 batch.lag = max(batch.lag, batch.clock() - time)
                 return done.evolve(rev=row.rev + 1), True
         except ExtraWriteFailed:
             return None, False
+        except LimitReached as error:
+            entry |= no_job("refused", str(error))
+            return _advance(mill, row, decision.next, [*entries, entry]), False
         taken = mill.jobs.find(row.job_name, trigger)
         if taken:
             exists = no_job("exists", "a Job with this trigger already exists") | {"jobId": taken.id}

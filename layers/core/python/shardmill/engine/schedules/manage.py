@@ -6,6 +6,7 @@ import json
 from itertools import islice
 from typing import Any
 
+from shardmill.engine.access.limits import limits_reported
 from shardmill.engine.access.visible import check_groups
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
@@ -73,7 +74,8 @@ def save(
         known = mill.schedules.known(job_name, schedule_id)
         _check_expected(known, expected, job_name, schedule_id)
         wanted = _row(known, schedule, stored, actor, now)
-        saved = mill.schedules.save(known, wanted)
+        with limits_reported(mill, actor):
+            saved = mill.schedules.save(known, wanted, definition.document.get("appName", ""))
         if saved:
             hand_over_saved(mill, saved, now)
             if saved.status == 0:

@@ -30,11 +30,18 @@ class WorkerGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class Application:
+    """All definitions and Jobs of an application."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Everything:
     """The deployment as a whole, such as its dead letters."""
 
 
-Resource = Work | WorkerGroups | Everything
+Resource = Work | WorkerGroups | Application | Everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,9 @@ class Grant:
                 and (self.applications is None or resource.application in self.applications)
                 and (self.groups is None or self._has_groups(resource.groups))
             )
+        if isinstance(resource, Application):
+            within = self.applications is None or resource.name in self.applications
+            return within and self.definitions is None and self.groups is None
         if isinstance(resource, WorkerGroups) and self.groups is not None:
             return self._has_groups(resource.names)
         return not self.limited
