@@ -21,6 +21,7 @@ SHORT_FOR_A_REASON = {
     "engine/task_id.py": "the format of task ids, shared by the API and the engine",
     "local/errors.py": "exceptions shared by modules that do not import each other",
     "engine/access/receipts.py": "the lease function imports it, which needs nothing else of access",
+    "model/access/usage.py": "Pydantic models; functions without the API import model/access/limits only",
     "model/history.py": "a value that the store and the views share",
     "model/timestamps.py": "closing a step imports it without the models of model/base",
 }

@@ -7,6 +7,7 @@ from typing import Annotated
 from aws_lambda_powertools.event_handler.openapi.params import Query
 
 from shardmill.api.responses import actor, now, visible
+from shardmill.engine.access.limits import application_limits
 from shardmill.engine.definitions import read as read_definition
 from shardmill.engine.mill import mill
 from shardmill.engine.views import jobs
@@ -14,9 +15,11 @@ from shardmill.engine.views.cost import cost_so_far
 from shardmill.engine.views.now import Now, overview
 from shardmill.engine.views.runs import MAX_RUNS, DefinitionRuns, definition_runs
 from shardmill.model.access.grants import Everything
+from shardmill.model.access.usage import ApplicationLimits
 from shardmill.model.cost.prices import Cost
 
 DEFAULT_RUNS = 25
+MAX_APPLICATION = 64
 
 
 def now_overview() -> Now:
@@ -37,3 +40,16 @@ def runs(
     """List the last Jobs of a definition with the states of their steps."""
     read_definition(mill(), job_name)
     return definition_runs(mill(), job_name, limit, visible())
+
+
+def read_limits(
+    application: Annotated[
+        str,
+        Query(max_length=MAX_APPLICATION, description="appName of definitions; empty for those without one"),
+    ] = "",
+) -> ApplicationLimits:
+    """Get the limits of an application, and what it uses of them.
+
+    `used` is null if nothing is counted, or if the token may not read all of the application.
+    """
+    return application_limits(mill(), application, actor())

@@ -123,7 +123,7 @@ ROUTES = (
     Route("GET", "/v1/health", "meta", "health", public=True),
     Route("GET", "/v1/sign-in", "access.sign_in", "sign_in", public=True),
     Route("GET", "/v1/now", "overview", "now_overview", "read"),
-    Route("GET", "/v1/limits", "access.limits", "read_limits", "read"),
+    Route("GET", "/v1/limits", "overview", "read_limits", "read"),
     Route("GET", "/v1/definitions", "definitions", "list_definitions", "read"),
     Route("POST", "/v1/definitions:validate", "definitions", "validate", "define"),
     Route("GET", "/v1/definitions:graph", "definitions", "graph", "read"),
