@@ -8,8 +8,9 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
@@ -30,15 +31,15 @@ def main(arguments: Sequence[str]) -> int:
     try:
         _check_name(options.stack)
         account = _account(options.region)
-        known = _outputs(options.stack, options.region)
+        known = _find(options.stack, options.region)
         token = None if known is not None and not options.new_token else token_from(secrets.token_bytes(32))
         print(f"deploying the stack {options.stack} to account {account} in {options.region}")
-        _deploy(options, token)
-        outputs = _outputs(options.stack, options.region) or {}
+        _deploy(options, token, known.tags if known else {})
+        found = _find(options.stack, options.region)
     except (Refused, BotoCoreError, ClientError) as fault:
         print(f"error: {fault}", file=sys.stderr)
         return 1
-    print(_next_steps(options.stack, options.region, outputs.get("ApiUrl", ""), token))
+    print(_next_steps(options.stack, options.region, found.url if found else "", token))
     return 0
 
 
@@ -59,6 +60,10 @@ def _check_name(stack: str) -> None:
             f"{stack!r} cannot be the name of a stack: use letters, digits and hyphens, beginning with a "
             "letter, and at most 46 characters, because the names of functions and queues begin with it"
         )
+    if re.search("-task(-|$)", stack):
+        raise Refused(
+            f"{stack!r} cannot be the name of a stack: tasks of a stack NAME may invoke functions NAME-task-*"
+        )
 
 
 def _account(region: str) -> str:
@@ -70,8 +75,15 @@ def _account(region: str) -> str:
         ) from error
 
 
-def _outputs(stack: str, region: str) -> dict[str, str] | None:
-    """The outputs of a stack; None if it does not exist."""
+class Stack(NamedTuple):
+    """A stack that exists."""
+
+    url: str
+    tags: dict[str, str]
+
+
+def _find(stack: str, region: str) -> Stack | None:
+    """A stack that can be deployed; None if it does not exist."""
     client = boto3.client("cloudformation", region_name=region)
     try:
         [found] = client.describe_stacks(StackName=stack)["Stacks"]
@@ -88,7 +100,9 @@ def _outputs(stack: str, region: str) -> dict[str, str] | None:
             f"the stack {stack} is {status} and cannot be deployed; {what}: "
             f"aws cloudformation {command} --stack-name {stack} --region {region}"
         )
-    return {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+    tags = {each["Key"]: each["Value"] for each in found.get("Tags", [])}
+    return Stack(outputs.get("ApiUrl", ""), tags)
 
 
 def _advice(status: str) -> tuple[str, str] | None:
@@ -103,9 +117,10 @@ def _advice(status: str) -> tuple[str, str] | None:
     return None
 
 
-def _deploy(options: argparse.Namespace, token: str | None) -> None:
-    """Run `sam deploy`. Parameters that are not given keep their values when a stack is updated."""
-    parameters = [*options.parameters, *([f"AdminTokenHash={hash_of(token)}"] if token else [])]
+def _deploy(options: argparse.Namespace, token: str | None, known_tags: Mapping[str, str]) -> None:
+    """Run `sam deploy`. Parameters and tags that are not given keep their values when a stack is updated."""
+    parameters = _pairs(dict(each.partition("=")[::2] for each in options.parameters))
+    parameters += [f"AdminTokenHash={hash_of(token)}"] if token else []
     command = [options.sam, "deploy", "--template-file", str(BUILT), "--no-confirm-changeset"]
     command += [
         "--no-fail-on-empty-changeset",
@@ -116,10 +131,21 @@ def _deploy(options: argparse.Namespace, token: str | None) -> None:
     ]
     command += ["--stack-name", options.stack, "--region", options.region]
     command += ["--parameter-overrides", *parameters] if parameters else []
-    command += ["--tags", *options.tags] if options.tags else []
+    # Parameters are kept by `sam`; tags would be removed.
+    tags = {**known_tags, **dict(each.partition("=")[::2] for each in options.tags)}
+    command += ["--tags", *_pairs(tags)] if tags else []
     done = subprocess.run(command, env=os.environ | {"SAM_CLI_TELEMETRY": "0"}, check=False)
     if done.returncode:
         raise Refused(f"sam deploy failed with exit code {done.returncode}; its output says why")
+
+
+def _pairs(values: Mapping[str, str]) -> list[str]:
+    """NAME=VALUE as `sam` reads them: with quotes around spaces."""
+    return [f"{_quoted(name)}={_quoted(values[name])}" for name in values]
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if " " in text else text
 
 
 def _next_steps(stack: str, region: str, url: str, token: str | None) -> str:

@@ -119,13 +119,16 @@ class Status:
 
     def __init__(self, status: str) -> None:
         self.status = status
+        self.tags: dict[str, str] = {}
 
     def client(self, service: str, **options: Any) -> Any:
         return self if service == "cloudformation" else boto3.client(service, **options)
 
     def describe_stacks(self, *, StackName: str) -> dict[str, Any]:
         outputs = [{"OutputKey": "ApiUrl", "OutputValue": URL}] if self.status.endswith("COMPLETE") else []
-        return {"Stacks": [{"StackName": StackName, "StackStatus": self.status, "Outputs": outputs}]}
+        tags = [{"Key": name, "Value": value} for name, value in self.tags.items()]
+        stack = {"StackName": StackName, "StackStatus": self.status, "Outputs": outputs, "Tags": tags}
+        return {"Stacks": [stack]}
 
 
 @pytest.fixture
@@ -181,3 +184,36 @@ def test_a_stack_name_that_would_fail_later_is_refused(
 
 def test_the_longest_stack_name_is_accepted(sam: Sam) -> None:
     assert deploy.main(["--stack", "m" * 46, "--region", REGION]) == 0
+
+
+def tags(sam: Sam) -> list[str]:
+    command = sam.commands[-1]
+    return command[command.index("--tags") + 1 :] if "--tags" in command else []
+
+
+def test_an_update_keeps_the_tags_of_the_stack(sam: Sam, status: Status) -> None:
+    """`sam deploy` without tags removes them."""
+    status.status = "UPDATE_COMPLETE"
+    status.tags = {"team": "data", "cost center": "42 a"}
+    assert run() == 0
+    assert tags(sam) == ["team=data", '"cost center"="42 a"']
+    assert run("--tag", "team=ops", "--tag", "stage=prod") == 0
+    assert tags(sam) == ["team=ops", '"cost center"="42 a"', "stage=prod"]
+
+
+def test_a_stack_whose_functions_another_stack_may_invoke_is_refused(
+    sam: Sam, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tasks of the stack `mill` may invoke the functions `mill-task-*`."""
+    for name in ("mill-task", "mill-task-2"):
+        assert deploy.main(["--stack", name, "--region", REGION]) == 1
+        assert "-task" in capsys.readouterr().err
+    assert sam.commands == []
+    assert deploy.main(["--stack", "mill-tasks", "--region", REGION]) == 0
+
+
+def test_a_value_with_spaces_is_quoted_for_sam(sam: Sam) -> None:
+    assert run("--parameter", "OidcClientScopes=a b", "--parameter", "LogRetentionDays=7") == 0
+    command = sam.commands[-1]
+    assert 'OidcClientScopes="a b"' in command
+    assert "LogRetentionDays=7" in command
