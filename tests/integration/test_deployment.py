@@ -196,6 +196,14 @@ def test_a_retained_bucket_can_still_be_written(busy: JobRunner) -> None:
     assert objects(busy.mill) == 4
 
 
+def test_a_bucket_that_somebody_deleted_does_not_stop_the_deletion(busy: JobRunner) -> None:
+    mill = deleting(busy.mill)
+    mill.files.remove("")
+    mill.files._client.delete_bucket(Bucket=mill.settings.bucket)
+    tear_down(mill)
+    assert list(mill.queues.of_groups(mill.settings.queue_prefix)) == []
+
+
 def test_the_role_of_the_function_may_do_all_of_it(busy: JobRunner) -> None:
     with running_as("setup"):  # the policies of template.yaml apply
         tear_down(deleting(busy.mill))

@@ -193,6 +193,14 @@ def test_every_function_that_is_invoked_asynchronously_keeps_what_fails() -> Non
         assert (destination["Type"], RESOURCES[queue]["Type"]) == ("SQS", "AWS::SQS::Queue"), name
 
 
+def test_a_function_may_send_what_fails_to_its_destination() -> None:
+    """Lambda uses the role of the function, and SAM adds no permission for a queue that exists."""
+    for name, properties in FUNCTIONS.items():
+        failed = properties.get("EventInvokeConfig", {}).get("DestinationConfig", {}).get("OnFailure")
+        if failed:
+            assert may_send_to(name, failed["Destination"]["Fn::GetAtt"][0]), name
+
+
 def test_late_ticks_are_dropped() -> None:
     assert FUNCTIONS["TickFunction"]["EventInvokeConfig"] == {
         "MaximumRetryAttempts": 0,

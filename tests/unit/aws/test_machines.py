@@ -94,3 +94,10 @@ def test_executions_of_every_version_are_listed_described_and_stopped(
     assert made.status(ID, 1, 0) == "RUNNING"
     made.abort(ID, 1, 0)
     assert made.stop_running(10) == 0
+
+
+def test_a_state_machine_that_was_deleted_has_no_executions(step_functions: tuple[Stubber, Make]) -> None:
+    stub, machines = step_functions
+    stub.add_client_error("list_executions", "StateMachineDoesNotExist")
+    stub.add_response("list_executions", {"executions": []})
+    assert machines("live").stop_running(10) == 0

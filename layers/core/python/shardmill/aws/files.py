@@ -215,13 +215,19 @@ class Files:
             start += size
         return data, offset + len(data) < total
 
-    def deny_writes(self) -> None:
-        """Make S3 reject new objects, whoever writes them: roles, workers, presigned URLs. Idempotent."""
+    def deny_writes(self) -> bool:
+        """Make S3 reject new objects, whoever writes them: roles, workers, presigned URLs. Idempotent.
+
+        False if the bucket does not exist.
+        """
         policy: dict[str, Any] = {"Version": "2012-10-17", "Statement": []}
         try:
             policy = json.loads(self._client.get_bucket_policy(Bucket=self.bucket)["Policy"])
         except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchBucketPolicy":
+            code = error.response["Error"]["Code"]
+            if code == "NoSuchBucket":
+                return False
+            if code != "NoSuchBucketPolicy":
                 raise
         added = {
             "Sid": "NoMoreObjects",
@@ -233,6 +239,7 @@ class Files:
         policy["Statement"] = [each for each in policy["Statement"] if each.get("Sid") != added["Sid"]]
         policy["Statement"].append(added)
         self._client.put_bucket_policy(Bucket=self.bucket, Policy=json.dumps(policy))
+        return True
 
     def remove(self, prefix: str, *, most: int | None = None) -> bool:
         """Delete objects under a prefix, about `most` of them; return whether all are deleted."""

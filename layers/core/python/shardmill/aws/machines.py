@@ -111,13 +111,22 @@ class Machines:
         """Stop up to `most` running executions of each state machine; return how many."""
         stopped = 0
         for machine in (self._job_machine, self._step_machine):
+            running = self._running(machine, most)
+            for arn in running:
+                self._stop(arn, "the stack is being deleted")
+            stopped += len(running)
+        return stopped
+
+    def _running(self, machine: str, most: int) -> list[str]:
+        try:
             found = self._client.list_executions(
                 stateMachineArn=machine, statusFilter="RUNNING", maxResults=most
             )
-            for execution in found["executions"]:
-                self._stop(execution["executionArn"], "the stack is being deleted")
-            stopped += len(found["executions"])
-        return stopped
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "StateMachineDoesNotExist":
+                raise
+            return []
+        return [execution["executionArn"] for execution in found["executions"]]
 
     def _arn(self, job_id: str, run: int, index: int | None) -> str:
         machine, name = self._job_machine, f"{job_id}-r{run}"

@@ -42,14 +42,13 @@ def tear_down(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float
     objects are denied first, and the rest is repeated until nothing new was found for a while.
     Raises NotRemoved if the time does not suffice; a repetition continues.
     """
-    if mill.settings.empty_bucket:
-        mill.files.deny_writes()
+    empty_bucket = mill.settings.empty_bucket and mill.files.deny_writes()
     quiet_since = remaining_ms()
     while True:
         began = remaining_ms()
         found = _stop_executions(mill, remaining_ms)
         mill.queues.remove(mill.queues.of_groups(mill.settings.queue_prefix))
-        if mill.settings.empty_bucket and _empty_bucket(mill, remaining_ms):
+        if empty_bucket and _empty_bucket(mill, remaining_ms):
             found = f"objects are in the bucket {mill.settings.bucket}"
         if found:
             quiet_since = began
