@@ -187,11 +187,30 @@ def test_a_drained_client_is_told_to_stop(awe: AweCalls) -> None:
     assert client.beat()["stop"] == client.id
 
 
-def test_an_idle_client_costs_one_read_a_call(awe: AweCalls, faults: Faults) -> None:
+def test_an_idle_client_costs_one_read_and_one_invocation_a_call(
+    awe: AweCalls, faults: Faults, caplog: pytest.LogCaptureFixture
+) -> None:
     client = awe.client()
     assert client.refused() == "Server queue is empty"
     client.beat()
     faults.meter.reset()
+    caplog.clear()
     assert client.refused() == "Server queue is empty"
     client.beat()
     assert faults.meter.calls == {"dynamodb.GetItem": 2}
+    assert not [record for record in caplog.records if record.levelname == "INFO"], "nor is it logged"
+
+
+@pytest.mark.parametrize("header", [None, "CG_TOKEN sm_wrong", "Basic x", "CG_TOKEN", "xx"])
+def test_calls_without_a_valid_token_are_refused_in_the_envelope(awe: AweCalls, header: str | None) -> None:
+    client = awe.client()
+    headers = {} if header is None else {"Authorization": header}
+    for method, path in (
+        ("GET", f"/client/{client.id}?heartbeat"),
+        ("GET", f"/work?client={client.id}"),
+        ("POST", "/job"),
+        ("PUT", "/queue?suspend"),
+    ):
+        answer = awe.cloud.http(method, f"/awe{path}", b"{}", token=None, headers=headers)
+        assert (answer.status, answer.json["status"], answer.json["data"]) == (401, 401, None)
+        assert answer.json["error"]

@@ -29,9 +29,13 @@ class Route:
     """The authorizer has an identity source: without the header it is not called."""
 
     def takes(self, method: str, path: str) -> bool:
-        if self.key.endswith("/{proxy+}"):
-            return f"{method} {path}".startswith(self.key.removesuffix("{proxy+}"))
-        return self.key in (f"{method} {path}", f"ANY {path}")
+        wanted, _, place = self.key.partition(" ")
+        if wanted not in (method, "ANY"):
+            return False
+        if place.endswith("/{proxy+}"):
+            prefix = place.removesuffix("{proxy+}")
+            return path.startswith(prefix) and path != prefix
+        return path == place
 
 
 @dataclass(frozen=True)

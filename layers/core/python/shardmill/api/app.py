@@ -25,11 +25,15 @@ def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         path = path_below(path, identity)
     event["rawPath"] = path
     extra = {"action": "http-request", "method": method, "path": path, "requestId": context.aws_request_id}
+    quiet = 0
     try:
+        if is_awe(path):
+            request_checks.authenticate(event)
         route = find_route(method, path, event.get("queryStringParameters") or {})
         request_checks.check(event, route)
         if route is None:
             raise _no_route(method, path)
+        quiet = route.idle_status
         answer = _answer_awe(event, route) if route.awe else _answer(event, context, route)
     except conditional.NotModified as same:
         answer = conditional.not_modified(same.etag)
@@ -42,7 +46,8 @@ def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         else:
             logger.warning("the request failed and may be retried", extra={**extra, "error": str(error)})
         answer = fault(path, known or problems.internal_error(context.aws_request_id))
-    logger.info("answered a request", extra={**extra, "status": answer["statusCode"]})
+    log = logger.debug if answer["statusCode"] == quiet else logger.info
+    log("answered a request", extra={**extra, "status": answer["statusCode"]})
     return answer
 
 

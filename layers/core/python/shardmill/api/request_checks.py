@@ -11,6 +11,7 @@ from typing import Any
 from shardmill.api import problems
 from shardmill.api.access.enforce import check_access
 from shardmill.api.routes import Route, is_awe
+from shardmill.aws.clock import now_ms
 from shardmill.aws.settings import iam_scopes
 from shardmill.engine import authorize
 from shardmill.engine.access.errors import Unauthorized
@@ -35,6 +36,19 @@ def actor_of(event: dict[str, Any]) -> Actor:
     if not actor:
         raise Unauthorized
     return actor
+
+
+def authenticate(event: dict[str, Any]) -> None:
+    """Find the actor of a request of the AWE protocol.
+
+    The API calls no authorizer for these requests: idle clients send them every few seconds, and a second
+    function for each would cost almost as much as the answer.
+    """
+    context = event["requestContext"]
+    if "authorizer" not in context:
+        token = authorize.token_in(event.get("headers") or {}, authorize.AWE_SCHEMES)
+        actor = authorize.authorizer().actor(token, now_ms())
+        context["authorizer"] = {"lambda": authorize.context_of(actor)}
 
 
 def check(event: dict[str, Any], route: Route | None) -> None:

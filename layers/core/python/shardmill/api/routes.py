@@ -37,6 +37,8 @@ class Route:
     """Is part of the OpenAPI document."""
     query: str = ""
     """Answers only requests with this query parameter, as the AWE protocol tells its calls apart."""
+    idle_status: int = 0
+    """The status of its answers to idle AWE clients, which are not logged."""
 
     @cached_property
     def awe(self) -> bool:
@@ -76,7 +78,16 @@ class Route:
         )
 
 
-def _awe(method: str, path: str, function: str, scope: str, *, query: str = "", whole: bool = False) -> Route:
+def _awe(
+    method: str,
+    path: str,
+    function: str,
+    scope: str,
+    *,
+    query: str = "",
+    whole: bool = False,
+    idle_status: int = 0,
+) -> Route:
     """A route of the AWE protocol, which docs/awe.md describes: OpenAPI cannot say what its flags mean."""
     module, name = function.rsplit(".", 1)
     return Route(
@@ -89,6 +100,7 @@ def _awe(method: str, path: str, function: str, scope: str, *, query: str = "", 
         public=not scope,
         documented=False,
         query=query,
+        idle_status=idle_status,
     )
 
 
@@ -211,7 +223,7 @@ ROUTES = (
     _awe("GET", "/job/<job_id>", "jobs.read", "read"),
     _awe("PUT", "/job/<job_id>", "control.change", "operate"),
     _awe("DELETE", "/job/<job_id>", "control.delete", "operate"),
-    _awe("GET", "/work", "work.check_out", "worker", query="client"),
+    _awe("GET", "/work", "work.check_out", "worker", query="client", idle_status=400),
     _awe("GET", "/work", "lists.list_work", "read"),
     _awe("GET", "/work/<work_id>", "work.read_data_token", "worker", query="datatoken"),
     _awe("GET", "/work/<work_id>", "work.read_private_env", "worker", query="privateenv"),
@@ -220,9 +232,11 @@ ROUTES = (
     _awe("GET", "/client", "lists.list_clients", "read"),
     _awe("PUT", "/client", "clients.change_all", "operate", whole=True),
     _awe("POST", "/client", "clients.register", "worker"),
-    _awe("GET", "/client/<client_id>", "clients.beat", "worker", query="heartbeat"),
+    _awe("GET", "/client/<client_id>", "clients.beat", "worker", query="heartbeat", idle_status=200),
     _awe("GET", "/client/<client_id>", "clients.read", "read"),
-    _awe("PUT", "/client/<client_id>", "clients.beat_with_work", "worker", query="heartbeat"),
+    _awe(
+        "PUT", "/client/<client_id>", "clients.beat_with_work", "worker", query="heartbeat", idle_status=200
+    ),
     _awe("PUT", "/client/<client_id>", "clients.set_subclients", "worker", query="subclients"),
     _awe("PUT", "/client/<client_id>", "clients.change", "operate"),
     _awe("GET", "/cgroup", "groups.list_groups", "read"),

@@ -25,8 +25,8 @@ from shardmill.store.codec import to_json
 from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
 
-BEAT_MS = 15_000
-"""An idle client that was seen more recently is not written again; it beats each 10 s."""
+BEAT_MS = 25_000
+"""An idle client that was seen more recently is not written again: it beats each 10 s."""
 UNKNOWN_MS = 60_000
 """After this time, a unit that its client does not name in its heartbeats is taken back."""
 SILENT_MS = 60_000
