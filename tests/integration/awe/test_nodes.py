@@ -7,12 +7,13 @@ import json
 
 import pytest
 
+from shardmill.aws.settings import MAX_BODY_BYTES
 from shardmill.engine.mill import mill
 from shardmill.engine.nodes import stored_nodes
 from shardmill.engine.nodes.callers import Caller
 from shardmill.engine.nodes.errors import NodeImmutable
 from shardmill.engine.nodes.inputs import OwnNodes
-from shardmill.engine.nodes.uploads import MAX_BODY_BYTES, NewFile
+from shardmill.engine.nodes.uploads import NewFile
 from shardmill.model.actor import Actor
 from shardmill.model.awe.faults import DocumentFault
 from shardmill.model.awe.nodes import NO_TIME

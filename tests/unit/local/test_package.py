@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shardmill.aws.settings import Settings
 from shardmill.local import emulator_quirks, package
 from shardmill.local.deploy import ARTIFACTS, Package
 from shardmill.local.errors import DeployFailed
@@ -145,3 +146,17 @@ def test_references_to_concurrency_become_numbers() -> None:
     template = {"Resources": {"Lane": mapping, "Other": {"Properties": {}}}}
     emulator_quirks.concurrency_as_numbers(template, {"RunnerConcurrency": "5"})
     assert mapping["Properties"]["ScalingConfig"] == {"MaximumConcurrency": 5}
+
+
+_NEEDED = ("STACK", "TABLE", "BUCKET", "JOB_MACHINE", "STEP_MACHINE", "BUS", "LAMBDA_QUEUES", "DEAD_QUEUE")
+SETTINGS = {f"SHARDMILL_{name}": "x" for name in _NEEDED}
+
+
+def test_the_api_function_of_the_laptop_cloud_takes_large_files() -> None:
+    function = {"Properties": {"Environment": {"Variables": {"A": "1"}}}}
+    emulator_quirks.pass_large_bodies({"Resources": {"ApiFunction": function}})
+    most = Settings.from_environment(
+        {**SETTINGS, **function["Properties"]["Environment"]["Variables"]}
+    ).max_body
+    assert most == 100_000_000
+    assert Settings.from_environment(SETTINGS).max_body == 4_500_000

@@ -28,6 +28,10 @@ def _need(environ: Mapping[str, str], name: str) -> str:
         ) from None
 
 
+MAX_BODY_BYTES = 4_500_000
+"""A Lambda function gets and returns at most 6 MB, in which a file has a third more characters than bytes."""
+
+
 class TokenSettings(NamedTuple):
     """What functions/authorizer needs to check tokens."""
 
@@ -87,6 +91,7 @@ class Settings(NamedTuple):
     token_rate: int = 0
     machine_alias: str = ""
     limits: Limits = Limits()
+    max_body: int = MAX_BODY_BYTES
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -118,6 +123,7 @@ class Settings(NamedTuple):
             limits=Limits.parse(environ.get("SHARDMILL_APPLICATION_LIMITS", "")),  # all functions have it
             empty_bucket=environ.get("SHARDMILL_EMPTY_BUCKET") == "true",  # only functions/setup has it
             machine_alias=environ.get("SHARDMILL_MACHINE_ALIAS", ""),  # emulators have none
+            max_body=int(environ.get("SHARDMILL_MAX_BODY_BYTES", MAX_BODY_BYTES)),  # the laptop cloud has it
         )
 
     @property

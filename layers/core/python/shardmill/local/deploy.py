@@ -137,6 +137,7 @@ class Package:
             del properties["DefinitionUri"]
             properties["Definition"] = definition
         emulator_quirks.keep_authorizers_uncached(template)
+        emulator_quirks.pass_large_bodies(template)
         return template
 
 

@@ -25,6 +25,7 @@ RESUMED_TOGETHER = 2
 KEPT_EXECUTIONS = 100
 KEPT_LOG_STREAMS = 50
 KEPT_POINTS = 500
+MAX_BODY_BYTES = 100_000_000
 PERSISTED_SERVICES = frozenset(
     {"apigateway", "cloudformation", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs", "stepfunctions"}
     | {"secretsmanager", "sns", "ssm"}
@@ -37,6 +38,14 @@ def keep_authorizers_uncached(template: dict[str, Any]) -> None:
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::ApiGatewayV2::Authorizer":
             resource["Properties"].setdefault("IdentitySource", [])
+
+
+def pass_large_bodies(template: dict[str, Any]) -> None:
+    """Let the API function take and return files of 100 MB. The limits of API Gateway and Lambda, which
+    MiniStack does not have, are those of a network; AWE clients know no other way for their outputs."""
+    function = template["Resources"].get("ApiFunction", {}).get("Properties", {})
+    if "Environment" in function:
+        function["Environment"]["Variables"]["SHARDMILL_MAX_BODY_BYTES"] = str(MAX_BODY_BYTES)
 
 
 def concurrency_as_numbers(template: dict[str, Any], parameters: Mapping[str, str]) -> None:

@@ -34,7 +34,7 @@ _FIELDS = "send the file in the field upload, or a part of it in a field named b
 
 def create(request: AweRequest) -> AweAnswer:
     """POST /node: a new node; with its file and attributes, or with an address for its file."""
-    uploads.check_size(request.body, f"POST {request.base}/node")
+    uploads.check_size(mill(), request.body, f"POST {request.base}/node")
     caller = _caller(request)
     form = _form(request)
     announced = _announced(request) if request.has("upload_url") else None
@@ -57,7 +57,7 @@ def read(request: AweRequest) -> AweAnswer:
         found = stored_nodes.download(mill(), stored_nodes.find(mill(), caller, node_id, now), wanted)
     if request.has("download_url"):
         return AweAnswer({"url": found.address(), "validtill": None})
-    if not _follows_redirects(request) and (content := found.content(uploads.MAX_BODY_BYTES)) is not None:
+    if not _follows_redirects(request) and (content := found.content(mill().settings.max_body)) is not None:
         return AweAnswer(content=content)
     return AweAnswer(status=302, headers={"location": found.address(), "cache-control": "no-store"})
 
@@ -72,7 +72,7 @@ def update(request: AweRequest) -> AweAnswer:
     node_id, caller, now = request.ids["node_id"], _caller(request), request.now
     if request.text("index"):
         return _index(caller, node_id, request.text("index"), now)
-    uploads.check_size(request.body, f"PUT {request.base}/node/{node_id}")
+    uploads.check_size(mill(), request.body, f"PUT {request.base}/node/{node_id}")
     form = _form(request)
     announced = _announced(request) if request.has("upload_url") else None
     job_node = parse_job_node(node_id)

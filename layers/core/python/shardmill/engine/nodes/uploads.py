@@ -9,9 +9,6 @@ from typing import Any, NamedTuple
 from shardmill.engine.errors import BodyTooLarge
 from shardmill.engine.mill import Mill
 
-MAX_BODY_BYTES = 4_500_000
-"""A Lambda function gets events of 6 MB, in which a body has a third more characters than bytes."""
-
 
 class NewFile(NamedTuple):
     """A file in a request, with its attributes if it has any."""
@@ -36,14 +33,15 @@ class Presigned(NamedTuple):
     headers: Mapping[str, str]
 
 
-def check_size(body: bytes, request: str) -> None:
+def check_size(mill: Mill, body: bytes, request: str) -> None:
     """Raise BodyTooLarge for a body that API Gateway and Lambda would not pass on AWS.
 
     `request` is the method and address of the request, without a query.
     """
-    if len(body) > MAX_BODY_BYTES:
+    most = mill.settings.max_body
+    if len(body) > most:
         raise BodyTooLarge(
-            f"the body has {len(body)} bytes; API Gateway and Lambda pass at most {MAX_BODY_BYTES}. Upload "
+            f"the body has {len(body)} bytes; API Gateway and Lambda pass at most {most}. Upload "
             f"the file to S3 instead: {request}?upload_url&sha256=HEX&size=BYTES (of a part, also &part=N) "
             "answers with an address and headers for a PUT of the file"
         )
