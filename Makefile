@@ -26,6 +26,9 @@ demo: setup  ## run an example job on this machine
 test: setup  ## run all tests and print the thirty slowest
 	@.venv/bin/pytest -n 4 --dist loadgroup --durations=30
 
+retest: setup  ## run the tests that failed last time again, one after the other
+	@.venv/bin/pytest --last-failed --last-failed-no-failures none --maxfail 1 -v
+
 check: lint types layers openapi-check audit sam sam-start  ## run every check of CI except the tests
 
 lint: setup  ## check formatting and lint rules
@@ -58,6 +61,6 @@ $(BENCHMARKS):
 clean:  ## remove generated files and environments
 	rm -rf .venv .venv-sam .npm .aws-sam .fidelity .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo test check lint types layers openapi openapi-check bench $(BENCHMARKS) sam clean
+.PHONY: help setup demo test retest check lint types layers openapi openapi-check bench $(BENCHMARKS) sam clean
 
 include mk/*.mk

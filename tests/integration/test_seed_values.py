@@ -121,7 +121,7 @@ def task_id(value: Any, run: SeedRun) -> bool:
 
 
 STEPS = ("make", "prep", "merge")
-INFO = PIPELINE["info"]
+INFO = {**PIPELINE["info"], "clientgroups": None}
 PARAMS = {"reportDate": "2026-01-21", "quality": 20}
 PREP = PIPELINE["steps"][1]
 MASKED = {"public": {"LANG": "C"}, "private": {"KEY": "********"}}

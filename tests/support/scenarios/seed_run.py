@@ -228,7 +228,7 @@ class _Scenario:
         def more() -> None:
             held.extend(lease(self.runner, self.me, count - len(held)))
 
-        self.runner.cloud.run_until(lambda: len(held) == count, 40, meanwhile=more)
+        self.runner.cloud.run_until(lambda: len(held) == count, 100, meanwhile=more)
         assert {task["stepName"] for task in held} <= {what, "main"}
         time.sleep(0.02)  # so that its compute time is more than 0
         return held
@@ -241,4 +241,4 @@ class _Scenario:
         assert answer.status == 200, answer
 
     def until(self, predicate: Any) -> None:
-        self.runner.cloud.run_until(predicate, 20)
+        self.runner.cloud.run_until(predicate, 60)
