@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from shardmill.client.requests import Submitted
     from shardmill.model.access.token import IssuedToken, Token
+    from shardmill.model.access.usage import ApplicationLimits, Limit
     from shardmill.model.batch import BatchedJob, BatchItem
     from shardmill.model.cost.prices import Cost, CostItem
     from shardmill.model.definition.answers import JobGraph, ListedDefine, SavedDefine
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _ERRORS = "shardmill.client.errors"
 _HOMES = {
+    "ApplicationLimits": "shardmill.model.access.usage",
     "Attempt": "shardmill.model.job",
     "Backfill": "shardmill.model.time.backfill",
     "BadAnswer": _ERRORS,
@@ -70,6 +72,7 @@ _HOMES = {
     "JobGraph": "shardmill.model.definition.answers",
     "JobRequest": "shardmill.model.request",
     "JobState": "shardmill.model.states",
+    "Limit": "shardmill.model.access.usage",
     "ListedDefine": "shardmill.model.definition.answers",
     "NotConnected": _ERRORS,
     "NotFound": _ERRORS,
@@ -100,6 +103,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ApplicationLimits",
     "Attempt",
     "Backfill",
     "BadAnswer",
@@ -126,6 +130,7 @@ __all__ = [
     "JobGraph",
     "JobRequest",
     "JobState",
+    "Limit",
     "ListedDefine",
     "NotConnected",
     "NotFound",

@@ -21,7 +21,7 @@ def http_transport(url: str | None, token: str | None) -> Transport:
 
     found = connection(url, token, worker=True)
     protect(token)
-    return HttpTransport(found.url, found.token)
+    return HttpTransport(found.api, found.token, auth=found.auth())
 
 
 def direct_transport(token: str | None) -> Transport:

@@ -1,22 +1,49 @@
-"""The URL and token of the API: given, from the environment, or of a running `shardmill dev`."""
+"""The URL and token of the API: given, from the environment, or of a running `shardmill dev`.
+
+With SHARDMILL_AUTH=iam, requests have no token: they are signed with the AWS credentials of the process.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from shardmill.client.dev_session import Session, find_session
 from shardmill.client.errors import NotConnected
 
+if TYPE_CHECKING:
+    import httpx
+
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+_SIGNED_ROUTES = "/iam"
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
     url: str
     token: str = field(repr=False)
+    signed: bool = False
+    """Requests are signed with AWS credentials, and have no token."""
+
+    @property
+    def api(self) -> str:
+        """The URL that paths of the API are appended to."""
+        return self.url + (_SIGNED_ROUTES if self.signed else "")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.signed else {"authorization": f"Bearer {self.token}"}
+
+    def auth(self) -> httpx.Auth | None:
+        """What signs requests, if they are signed."""
+        if not self.signed:
+            return None
+        from shardmill.client.signing import SignedRequests  # imports botocore, which tokens do not need
+
+        return SignedRequests()
 
     @property
     def loopback(self) -> bool:
@@ -35,6 +62,10 @@ def connection(
     `worker`: use the token for workers of `dev`, not its admin token.
     """
     url = url or os.environ.get("SHARDMILL_URL")
+    if _signs():
+        if not url:
+            raise NotConnected("SHARDMILL_AUTH is iam: set the URL of the API with --url or SHARDMILL_URL")
+        return Connection(_checked_url(_normalized(url).removesuffix(_SIGNED_ROUTES)), "", signed=True)
     token = token or os.environ.get("SHARDMILL_TOKEN")
     if not (url and token):
         session = find()
@@ -49,6 +80,13 @@ def connection(
     if not token:
         raise NotConnected(f"no token for {url} is set: use --token or SHARDMILL_TOKEN")
     return Connection(_checked_url(_normalized(url)), _checked_token(token.strip()))
+
+
+def _signs() -> bool:
+    way = os.environ.get("SHARDMILL_AUTH") or "token"
+    if way not in ("token", "iam"):
+        raise NotConnected(f"SHARDMILL_AUTH must be token or iam, not {way[:64]!r}")
+    return way == "iam"
 
 
 def _normalized(url: str) -> str:

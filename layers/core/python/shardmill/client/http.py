@@ -43,8 +43,9 @@ class Http:
         self._url = connection.url
         self.calls = 0
         self._client = httpx.Client(
-            base_url=connection.url,
-            headers={"authorization": f"Bearer {connection.token}", "accept": "application/json"},
+            base_url=connection.api,
+            headers={**connection.headers, "accept": "application/json"},
+            auth=connection.auth(),
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             trust_env=not connection.loopback,  # a proxy cannot reach this machine's loopback interface
             transport=transport,
@@ -113,7 +114,7 @@ class Http:
             )
         except _TemporaryFailure as failure:
             return failure.response
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise self._unreachable(error) from error
 
     def _answer(self, response: httpx.Response) -> Any:
@@ -131,7 +132,7 @@ class Http:
         request = f"{response.request.method} {response.request.url.path}"
         raise problem_error(response.status_code, body, request)
 
-    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
+    def _unreachable(self, error: httpx.RequestError) -> Unreachable:
         reason = "no response in time" if isinstance(error, httpx.TimeoutException) else str(error)
         return Unreachable(f"cannot reach Shardmill at {self._url}: {reason or type(error).__name__}")
 

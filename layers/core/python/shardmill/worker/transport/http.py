@@ -1,4 +1,4 @@
-"""A worker that uses the HTTP API, with a token only."""
+"""A worker that uses the HTTP API, with a token or with requests that are signed."""
 
 from __future__ import annotations
 
@@ -72,10 +72,13 @@ _T = TypeVar("_T", bound=BaseModel)
 class HttpTransport:
     """Waits at SQS if the API gave it addresses and SQS can be reached; otherwise the API waits for it."""
 
-    def __init__(self, url: str, token: str, *, client: httpx.Client | None = None) -> None:
+    def __init__(
+        self, url: str, token: str, *, client: httpx.Client | None = None, auth: httpx.Auth | None = None
+    ) -> None:
         self._client = client or httpx.Client(timeout=httpx.Timeout(30, read=MAX_WAIT_SECONDS + 20))
         self._url = url.rstrip("/")
-        self._headers = {"authorization": f"Bearer {token}"}
+        self._headers = {} if auth else {"authorization": f"Bearer {token}"}
+        self._auth = auth
         self._worker: RegisteredWorker | None = None
         self._waiting = SqsWaiting(self._client, self._release)
         self._outbox = Outbox()
@@ -247,7 +250,8 @@ class HttpTransport:
 
     def _send(self, path: str, content: bytes, headers: dict[str, str]) -> httpx.Response:
         try:
-            return self._client.post(self._url + path, content=content, headers=headers)
+            auth = self._auth or httpx.USE_CLIENT_DEFAULT
+            return self._client.post(self._url + path, content=content, headers=headers, auth=auth)
         except httpx.InvalidURL as error:
             raise Refused(f"{self._url!r} is not a valid URL: {error}") from error
         except httpx.HTTPError as error:
