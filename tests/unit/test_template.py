@@ -331,3 +331,34 @@ def test_the_state_machines_use_exactly_the_substitutions_that_the_template_make
         text = (PROJECT / machine["Properties"]["DefinitionUri"]).read_text()
         substituted = set(machine["Properties"]["DefinitionSubstitutions"])
         assert set(re.findall(r"\$\{(\w+)\}", text)) == substituted, machine["Properties"]["DefinitionUri"]
+
+
+def test_the_page_about_aws_names_every_parameter() -> None:
+    page = (PROJECT / "docs/aws.md").read_text()
+    missing = {name for name in TEMPLATE["Parameters"] if f"`{name}`" not in page}
+    assert missing == {"NotifyLoopback"}  # of the laptop cloud
+
+
+def test_every_parameter_says_what_it_is_and_rejects_nonsense() -> None:
+    constraints = {"AllowedPattern", "AllowedValues", "MinValue", "MinLength"}
+    free = {name for name, each in TEMPLATE["Parameters"].items() if not constraints & each.keys()}
+    assert free == {"AllowHosts", "OidcClientId", "OidcClientScopes"}
+    assert [name for name, each in TEMPLATE["Parameters"].items() if not each["Description"]] == []
+
+
+def test_the_variables_of_a_function_fit_into_four_kilobytes() -> None:
+    """Lambda's limit; the other values that a deployment sets have about a hundred characters."""
+    queue = len("https://sqs.ap-southeast-1.amazonaws.com/123456789012/") + 46 + 11 + len("-lambda-normal")
+    shared = TEMPLATE["Globals"]["Function"]["Environment"]["Variables"]
+
+    def size(value: Any) -> int:
+        text = json.dumps(value)
+        if "Queue" in text:
+            return queue * (3 if "Fn::If" in text else 1)
+        if "arn:" in text or "StackId" in text:
+            return 150
+        return 100 if isinstance(value, dict) else len(str(value))
+
+    for name, properties in FUNCTIONS.items():
+        variables = {**shared, **properties.get("Environment", {}).get("Variables", {})}
+        assert sum(len(each) + size(variables[each]) for each in variables) < 4096, name
