@@ -213,6 +213,16 @@ def test_rules_do_not_save_when_they_fired() -> None:
     assert "fired" not in run_python(program)
 
 
+def test_cloudformation_creates_no_versions_and_aliases_of_state_machines() -> None:
+    """Therefore `load_emulated_template` removes them."""
+    program = (
+        "from ministack.services.cloudformation import provisioners as p; "
+        "print(sorted(each for each in p._RESOURCE_HANDLERS if each.startswith('AWS::StepFunctions::')))"
+    )
+    assert "StateMachine'" in run_python(program)
+    assert "StateMachineAlias" not in run_python(program)
+
+
 def test_a_long_poll_checks_the_queue_every_tenth_of_a_second() -> None:
     program = "import inspect; from ministack.services import sqs; print(inspect.getsource(sqs))"
     assert "await asyncio.sleep(min(0.1," in run_python(program)

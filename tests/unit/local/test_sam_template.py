@@ -6,7 +6,9 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from shardmill.engine.notify import MAX_ATTEMPTS
 from shardmill.local.sam_template import load_emulated_template, load_template
@@ -110,3 +112,13 @@ def test_an_emulator_gets_the_template_without_aliases_of_state_machines() -> No
     assert emulated["Resources"]["Setup"]["DependsOn"] == ["JobMachine", "StepMachine"]
     assert emulated["Globals"]["Function"]["Environment"]["Variables"]["SHARDMILL_MACHINE_ALIAS"] == ""
     assert TEMPLATE["Resources"]["JobMachine"]["Properties"]["AutoPublishAlias"] == "live"  # AWS gets them
+
+
+def test_moto_cannot_publish_versions_of_state_machines() -> None:
+    """Once it can, `load_emulated_template` need not remove them for the tests."""
+    with mock_aws():
+        client = boto3.client("stepfunctions", region_name="us-east-1")
+        with pytest.raises(NotImplementedError, match="publish_state_machine_version"):
+            client.publish_state_machine_version(
+                stateMachineArn="arn:aws:states:us-east-1:123456789012:stateMachine:m"
+            )
