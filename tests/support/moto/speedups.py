@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache
 from typing import Any
 from unittest.mock import patch
@@ -11,7 +12,9 @@ from antlr4 import RuleContext
 from botocore import useragent
 from moto.core import models, responses
 from moto.core.serialize import ResponseSerializer
-from moto.dynamodb.parsing.ast_nodes import Node
+from moto.dynamodb.parsing import validators
+from moto.dynamodb.parsing.ast_nodes import Expression, Node, UpdateExpressionFunction
+from moto.dynamodb.parsing.expressions import UpdateExpressionParser
 from moto.dynamodb.parsing.validators import DepthFirstTraverser
 from moto.sqs import models as queues
 from moto.stepfunctions.parser.asl.component.common.path import result_path
@@ -34,6 +37,7 @@ def faster_moto() -> Iterator[None]:
         user_agents_cached(),
         attribute_values_serialized_directly(),
         update_expressions_traversed_by_type(),
+        update_expressions_parsed_once(),
         definitions_parsed_once(),
         json_paths_parsed_once(),
         queues_without_datetimes(),
@@ -55,10 +59,13 @@ _underscores: Method = cache(responses.camelcase_to_underscores)
 
 @contextmanager
 def action_names_cached() -> Iterator[None]:
-    """moto lists all methods of a service, and converts the name of the action, for each call."""
+    """moto lists all methods of a service, and converts the name of the action, for each call.
+
+    It also converts the names of all attributes of a queue each time they are set or read."""
     with (
         patch.object(responses, "method_names_from_class", _method_names),
         patch.object(responses, "camelcase_to_underscores", _underscores),
+        patch.object(queues, "camelcase_to_underscores", _underscores),
     ):
         yield
 
@@ -78,10 +85,27 @@ def _processed_class(traverser: type, node: type, classes: tuple[type, ...]) -> 
     return next((each for each in classes if issubclass(node, each)), None)
 
 
+_parsed_update: Method = cache(UpdateExpressionParser.make)
+
+
+def _copied_node(node: Any, parent: Any = None) -> Any:
+    """Copy a parsed update, which each validation of it changes."""
+    copy = object.__new__(type(node))
+    vars(copy).update(vars(node), parent=parent)
+    if node.children:
+        copy.children = [
+            _copied_node(each, copy) if isinstance(each, Node) else each for each in node.children
+        ]
+    return copy
+
+
 @contextmanager
 def update_expressions_traversed_by_type() -> Iterator[None]:
     """moto checks each node of an update expression against all abstract classes, six times over."""
     is_node: Callable[[type], bool] = cache(lambda kind: issubclass(kind, Node))
+    has_clauses: Callable[[type], bool] = cache(
+        lambda kind: issubclass(kind, (Expression, UpdateExpressionFunction))
+    )
 
     def traverse(self: Any, node: Any, child_id: int = -1) -> Any:
         kind = type(node)
@@ -100,7 +124,34 @@ def update_expressions_traversed_by_type() -> Iterator[None]:
                 parent.children[child_id] = node
         return node
 
-    with patch.object(DepthFirstTraverser, "traverse_node_recursively", traverse):
+    def find_clauses(self: Any, wanted: Any) -> list[Any]:
+        found: list[Any] = []
+        for child in self.children or ():
+            kind = type(child)
+            if kind in wanted:
+                found.append(child)
+            elif has_clauses(kind):
+                found.extend(child.find_clauses(wanted))
+        return found
+
+    with (
+        patch.object(DepthFirstTraverser, "traverse_node_recursively", traverse),
+        patch.object(Node, "find_clauses", find_clauses),
+    ):
+        yield
+
+
+@contextmanager
+def update_expressions_parsed_once() -> Iterator[None]:
+    """moto parses an update expression twice for each call, and copies it with all that it refers to."""
+
+    def copied(value: Any) -> Any:
+        return _copied_node(value) if isinstance(value, Expression) else deepcopy(value)
+
+    with (
+        patch.object(UpdateExpressionParser, "make", _parsed_update),
+        patch.object(validators, "deepcopy", copied),
+    ):
         yield
 
 
