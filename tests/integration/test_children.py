@@ -296,6 +296,40 @@ def test_a_suspended_child_starts_after_its_resume(schedules: ScheduleClock) -> 
     assert times(schedules, "child") == ["01-05 03:00"]
 
 
+GONE: dict[str, tuple[str, str, Any]] = {
+    "deleted": ("DELETE", "/v1/jobs/b/t1", None),
+    "deleted in full": ("DELETE", "/v1/jobs/b/t1?full=true", None),
+    "killed in its next run": ("POST", "/v1/jobs/b/t1:rerun", {"scope": "all"}),
+}
+
+
+@pytest.mark.parametrize("parents", [("b",), ("a", "b")])
+@pytest.mark.parametrize("gone", GONE)
+def test_the_success_of_a_parent_that_goes_while_its_child_is_suspended_counts(
+    schedules: ScheduleClock, gone: str, parents: tuple[str, ...]
+) -> None:
+    family(schedules, *parents)
+    schedules.runner.post("/v1/definitions/child:suspend")
+    for number, name in enumerate(parents, 1):
+        finish(schedules, name, dataTime=f"2026-01-05T0{number}:00:00Z")
+    gone_id = row(schedules, "b", "t1").id
+    assert schedules.runner.cloud.http(*GONE[gone]).status in (200, 202, 204)
+    if gone.startswith("killed"):
+        schedules.runner.post("/v1/jobs/b/t1:kill")
+    schedules.runner.cloud.deliver_job_ends()
+    schedules.runner.tick(minutes=3)
+    assert listed(schedules, "child") == []
+    schedules.runner.post("/v1/definitions/child:resume")
+    schedules.runner.tick(minutes=6)
+    schedules.runner.tick(minutes=9)
+    [child] = listed(schedules, "child")
+    assert schedules.runner.run(trigger=child["trigger"], name="child")["state"] == "SUCCESS"
+    schedules.runner.tick(minutes=15)
+    assert len(listed(schedules, "child")) == 1
+    if gone == "deleted in full":
+        assert schedules.mill.jobs.get(gone_id) is None
+
+
 def test_a_child_that_cannot_run_is_reported_once_and_the_next_one_starts(schedules: ScheduleClock) -> None:
     family(schedules, "a", "b", workerGroup="nowhere")
     finish(schedules, "a", dataTime="2026-01-05T01:00:00Z")

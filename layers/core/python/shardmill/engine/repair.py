@@ -137,8 +137,8 @@ def repair(
         if job.heirs_pending:
             from shardmill.engine import downstream  # imports jobs/submit, which few ticks need
 
-            downstream.notify_dependents(mill, job, now, new_id)
-        else:
+            downstream.notify_dependents(mill, job, now, new_id, budget)
+        if not job.heirs_pending or job.state is JobState.DELETED:
             delete.continue_deletion(mill, job, now, budget)
     elif job.state in (JobState.INIT, JobState.WAITING):
         _repair_start(mill, job, now, budget)

@@ -2,6 +2,7 @@
 
 The row changes only on condition of its `rev`, so of several parents that end at once exactly one commits the
 start. The commit stores the id of the child's Job, so that whoever creates the Job creates the same one.
+That a parent's Job was counted is a row of its own, so that no row grows with the number of children.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ class ChildStartRow(Row):
     succeeded: Mapping[str, list[Any]] = json_field()
     """By parent: the dataTime and the id of its latest Job that succeeded since the last start."""
     starting: Mapping[str, Any] = json_field()
-    """The start that is committed while its Job is not known to exist: `id`, `dataTime` and `parents`."""
+    """The start that is committed while its Job is not known to exist: its `id` and `dataTime`.
+
+    `parents` are the dataTimes of the parents' Jobs that it counts, `jobs` the ids of these Jobs.
+    """
 
 
 class ChildStarts:
@@ -38,13 +42,16 @@ class ChildStarts:
 
     def count(self, row: ChildStartRow, changed: ChildStartRow, parent: JobRow) -> bool | None:
         """Count a parent's Job: None if it was counted before, False if the row changed since it was read."""
-        mark = Update(keys.job(parent.id)).add(counted={row.job_name}).if_exists("state")
-        mark.if_lacks("counted", row.job_name)
-        requests = [_change(row, changed), mark]
+        exists = Update(keys.job(parent.id)).if_exists("state").if_lacks("counted", row.job_name)
+        requests = [
+            self._table.update_request(_change(row, changed)),
+            self._table.put_request(keys.counted(parent.id, row.job_name), new=True),
+            self._table.check_request(exists),
+        ]
         try:
-            self._table.transact([self._table.update_request(each) for each in requests])
+            self._table.transact(requests)
         except TransactionRefused as refused:
-            return None if 1 in refused.failed else False
+            return None if {1, 2}.intersection(refused.failed) else False
         return True
 
     def change(self, row: ChildStartRow, changed: ChildStartRow) -> bool:

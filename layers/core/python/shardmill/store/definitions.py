@@ -183,11 +183,12 @@ class Definitions:
         items = self._table.batch_get([keys.definition_head(name) for name in job_names])
         return {item["job_name"]: item.get("parents", []) for item in items if not item.get("deleted")}
 
-    def children(self, job_name: str) -> list[str]:
-        """The definitions that depend on this one."""
+    def children(self, job_name: str, *, after: str = "") -> Iterator[str]:
+        """The names of the definitions that depend on this one, in order; those behind the name `after`."""
         partition = keys.partition_of(keys.definition_head(job_name))
-        items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True)
-        return [keys.parse_child(item) for item in items]
+        start = keys.definition_child(job_name, after) if after else None
+        items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True, start=start)
+        return map(keys.parse_child, items)
 
     def usage(self, job_name: str) -> tuple[int | None, int, str]:
         """A value that changes whenever a schedule or another definition begins to depend on this one."""

@@ -13,7 +13,7 @@ from shardmill.store import indexes, keys
 from shardmill.store.access.usage import LimitExceeded, Usage
 from shardmill.store.codec import to_json
 from shardmill.store.due.deadlines import deadline_rows
-from shardmill.store.due.ended import EndedJobs
+from shardmill.store.due.ended import EndedJobs, owes_success
 from shardmill.store.history import update_with_history
 from shardmill.store.rows import JobRow
 from shardmill.store.runs import rows_of
@@ -174,7 +174,8 @@ class Jobs(EndedJobs):
         update.set(**indexes.due_job(job.id, due))
         change = Change(now, state, job.run + 1, actor, reason)
         update.remove("notes", "last_failed", "started_time", "completed_time", "parked", "let_finish")
-        update.remove("event_pending", "heirs_pending", "replaces", "planning", "first_missing")
+        update.remove("event_pending", "heirs_pending", "replaces", "planning", "first_missing", "notifying")
+        update.set(owed=owes_success(job) or None)
         update.if_equal(run=job.run).if_in("state", [source.value for source in sources])
         if deadline is not None:
             update.set(deadline=deadline, late=False)

@@ -25,6 +25,7 @@ _SCHEDULES = "SCHED#"
 _JOB = "JOB#"
 _JOB_ROW = "job"
 _CHILD = "child#"
+_COUNTED = "counted#"
 _SCHEDULE = "s#"
 _BACKFILL = "b#"
 _WAITER = "waiter#"
@@ -150,6 +151,12 @@ def edges_after(parent: str, moment: int) -> tuple[Partition, Range]:
     return partition_of(edge(parent, 0, "", 0)), ("sk", sort_time(moment + 1), last)
 
 
+def edges_beyond(parent: str, moment: int, after: str) -> tuple[Partition, Range]:
+    """The edges whose dataTimes end after `moment`, from the sort key `after` on."""
+    partition, (name, first, last) = edges_after(parent, moment)
+    return partition, (name, max(first, after), last)
+
+
 def identity(job_name: str, trigger: str) -> Key:
     return {"pk": f"NAME#{job_name}", "sk": trigger}
 
@@ -204,6 +211,11 @@ def deadline(job_id: str) -> Key:
 def job_secret(job_id: str) -> Key:
     """The row with the data token of a job."""
     return {"pk": f"{_JOB}{job_id}", "sk": "secret"}
+
+
+def counted(job_id: str, child: str) -> Key:
+    """A row that says that a definition has counted the success of a job."""
+    return {"pk": f"{_JOB}{job_id}", "sk": f"{_COUNTED}{child}"}
 
 
 def watch(job_id: str) -> Key:

@@ -50,6 +50,8 @@ class JobRow(Row):
     has_token: bool = False  # a data token was given with it
     event_pending: bool = False
     heirs_pending: bool = False
+    notifying: Mapping[str, str] = json_field()  # how far its dependents were notified, if not all
+    owed: bool = False  # it changed before its success was passed on to all children
     groups: AbstractSet[str] = field(default_factory=frozenset)
     concurrency: int | None = None
     unique: str = ""
@@ -64,7 +66,7 @@ class JobRow(Row):
     first_missing: Mapping[str, int] = json_field()
     with_dependents: bool = False
     rerun_with: str = ""
-    counted: AbstractSet[str] = field(default_factory=frozenset)
+    counted: AbstractSet[str] = field(default_factory=frozenset)  # only in rows of earlier releases
     expires: int | None = None
     not_before: int | None = None
     redo: Mapping[str, Any] = json_field()
@@ -223,8 +225,7 @@ class WorkerRow(Row):
     seen: int = 0
     create_time: int = 0
     work: AbstractSet[str] = field(default_factory=frozenset)
-    running: AbstractSet[str] = field(default_factory=frozenset)
-    """Those of its tasks that had started at its last heartbeat; the others wait for a slot."""
+    running: AbstractSet[str] = field(default_factory=frozenset)  # the others of `work` wait for a slot
     progress: Mapping[str, Any] = json_field()
     followed: AbstractSet[str] = field(default_factory=frozenset)
     followed_until: int = 0
@@ -269,8 +270,7 @@ class GroupRow(Row):
     create_time: int
     update_time: int
     types: Sequence[str] = field(default_factory=tuple)
-    bound: Mapping[str, Sequence[int]] = json_field()
-    """When each of its types was bound, and when the binding was last saved."""
+    bound: Mapping[str, Sequence[int]] = json_field()  # when its types were bound and last saved
     suspended: str = ""
     lanes: Mapping[str, Sequence[int]] = json_field()
     lanes_checked: int = 0

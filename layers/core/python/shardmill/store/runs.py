@@ -20,12 +20,15 @@ class Runs:
         for item in self._table.query(partition, between=bounds, consistent=True):
             yield item["at"], item["id"]
 
-    def waiting_for(self, job_name: str, moment: int) -> Iterator[str]:
-        """The ids of the jobs that wait for a job of `job_name` with that dataTime."""
-        partition, bounds = keys.edges_after(job_name, moment)
+    def waiting_for(self, job_name: str, moment: int, *, after: str = "") -> Iterator[tuple[str, str]]:
+        """The positions and ids of the jobs that wait for a job of `job_name` with that dataTime.
+
+        `after`: only those behind a position.
+        """
+        partition, bounds = keys.edges_beyond(job_name, moment, after)
         for item in self._table.query(partition, between=bounds, consistent=True):
-            if item["from"] <= moment:
-                yield item["child"]
+            if item["from"] <= moment and item["sk"] != after:
+                yield item["sk"], item["child"]
 
     def all_waiting_for(self, job_name: str) -> Iterator[str]:
         """The ids of the jobs that wait for any job of `job_name`."""

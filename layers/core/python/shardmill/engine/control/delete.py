@@ -11,6 +11,7 @@ from shardmill.engine.running.finish import announce
 from shardmill.model.blocks import block_count
 from shardmill.model.history import ENGINE
 from shardmill.model.states import JobState
+from shardmill.store.due.ended import owes_success
 from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.tasks.keys import TASK_PARTITIONS
 
@@ -38,7 +39,8 @@ def delete(
         announce(mill, job, now)
     if job.has_token:
         mill.data_tokens.delete(job.id)
-    due = now + RECHECK_MS if full or ending else None
+    owed = owes_success(job)
+    due = now + RECHECK_MS if full or ending or owed else None
     if not mill.jobs.mark_deleted(job, actor=actor, now=now, due=due, purge=full, ending=ending):
         present = mill.jobs.get(job.id)
         if present and present.state is not JobState.DELETED:
@@ -47,7 +49,7 @@ def delete(
         if present and full:
             delete(mill, present, actor, now, full=True, budget=budget)
     elif full or ending:
-        _complete(mill, job.evolve(purge=full, ending=ending), now, budget)
+        _complete(mill, job.evolve(purge=full, ending=ending, owed=owed), now, budget)
 
 
 def _complete(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:
@@ -65,7 +67,8 @@ def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
     """Remove a deleted Job's rows, files and logs; False if the budget is spent before.
 
     The row of a step is removed after those of its tasks, so that a further call continues with the next
-    step. The Job's own row is removed last, so the tick continues until then.
+    step. The Job's own row is removed last, so the tick continues until then. It stays while children do not
+    know the Job's success.
     """
     while steps := mill.jobs.first_steps(job.id, limit=_STEPS):
         for step in steps:
@@ -82,7 +85,8 @@ def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
     present = mill.jobs.get(job.id) if job.counted_bytes is not None or mill.settings.limits.any else None
     if present:
         mill.usage.release_bytes(present)
-    mill.jobs.purge(job)
+    if not job.owed:
+        mill.jobs.purge(job)
     return True
 
 

@@ -24,6 +24,7 @@ from shardmill.model.actor import Actor
 from shardmill.model.base import MAX_NAME
 from shardmill.model.definition.fields import Dependency
 from shardmill.model.errors import Transient
+from shardmill.model.states import JobState
 from shardmill.model.time.dependency_window import narrowest, unit_at
 from shardmill.model.timestamps import from_ms, to_ms
 from shardmill.store.rows import JobRow
@@ -62,6 +63,8 @@ class _Starter:
         self._name = name
         self._now = now
         self._new_id = new_id
+        succeeded = parent.state is JobState.SUCCESS
+        self._done = {} if succeeded else {parent.job_name: parent.moment}
 
     def start_for_time(self, parents: Sequence[str]) -> None:
         """Start the child of the parent's dataTime if all parents share it; else count the success."""
@@ -72,7 +75,8 @@ class _Starter:
             if not existing and all(self._has_run_at(name, moment) for name in others):
                 if others:
                     self._forget_successes()
-                self._submit(moment, Origin(by_parents=True), self._new_id, f"after-{self._parent.job_name}")
+                origin = Origin(by_parents=True, done=self._done)
+                self._submit(moment, origin, self._new_id, f"after-{self._parent.job_name}")
             else:
                 self._count()
         if len(parents) > 1:
@@ -91,7 +95,7 @@ class _Starter:
                 moment, _ = unit_at(window, moment, zone, -window.to)
             start, end = map(to_ms, unit_at(narrow, moment, zone))
             if not self._existing(start, end):
-                origin = Origin(timezone=zone, by_parents=True)
+                origin = Origin(timezone=zone, by_parents=True, done=self._done)
                 self._submit(start, origin, self._new_id, f"after-{self._parent.job_name}")
 
     def _existing(self, start: int, end: int) -> list[JobRow]:
@@ -149,7 +153,9 @@ class _Starter:
                 starts.change(row, row.evolve(starting={}))
             elif all(name in row.succeeded for name in parents):
                 times = {name: row.succeeded[name][0] for name in parents}
+                jobs = {name: row.succeeded[name][1] for name in parents}
                 start = {"id": self._new_id(), "dataTime": max(times.values()), "parents": times}
+                start["jobs"] = jobs
                 starts.change(row, row.evolve(succeeded={}, starting=start))
             else:
                 return
@@ -165,9 +171,18 @@ class _Starter:
 
     def _create(self, start: Mapping[str, Any]) -> None:
         """Create the Job of a committed start, unless it exists."""
-        origin = Origin(by_parents=True, parents=start["parents"])
+        times = start["parents"]
+        done = {name: times[name] for name in self._deleted(start.get("jobs", {}))}
+        origin = Origin(by_parents=True, parents=times, done={**self._done, **done})
         own = str(start["id"])
         self._submit(start["dataTime"], origin, lambda: own, own[:_ID_DIGITS], own=own)
+
+    def _deleted(self, jobs: Mapping[str, str]) -> list[str]:
+        """Return the parents whose Jobs were deleted since their success was counted."""
+        others = {name: job_id for name, job_id in jobs.items() if job_id != self._parent.id}
+        present = self._mill.jobs.by_id(others.values()) if others else {}
+        states = {name: present[job_id].state for name, job_id in others.items() if job_id in present}
+        return [name for name in others if states.get(name, JobState.DELETED) is JobState.DELETED]
 
     def _submit(self, moment: int, origin: Origin, new_id: NewId, suffix: str, own: str = "") -> None:
         """Submit the child's Job; with `own`, under a trigger that has no Job with another id."""

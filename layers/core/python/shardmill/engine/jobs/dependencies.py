@@ -54,11 +54,16 @@ class Run:
 
 
 def expected_runs(
-    mill: Mill, define: JobDefine, job: JobRow, moments: Mapping[str, int] = MappingProxyType({})
+    mill: Mill,
+    define: JobDefine,
+    job: JobRow,
+    moments: Mapping[str, int] = MappingProxyType({}),
+    done: Mapping[str, int] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return the runs that a new Job will wait for, as stored in its row. Raises RequestInvalid.
 
     `moments`: the dataTimes of parents without a window, where they differ from the Job's own.
+    `done`: the dataTimes of parents' Jobs that succeeded and can no longer be read.
     """
     faults: list[Fault] = []
     found: list[dict[str, Any]] = []
@@ -71,6 +76,8 @@ def expected_runs(
             faults.append(fault(("dataTime",), "missing-field", text))
             continue
         start, end, times = _times(mill, dependency, job, moments.get(dependency.job_name, job.moment))
+        if dependency.job_name in done:
+            times = _without(times, done[dependency.job_name])
         found.append(
             {
                 "jobName": dependency.job_name,
@@ -110,6 +117,10 @@ def _times(
         for each in schedules
     }
     return to_ms(start), to_ms(end), times
+
+
+def _without(times: dict[str, list[int]] | None, moment: int) -> dict[str, list[int]]:
+    return {name: [time for time in each if time != moment] for name, each in (times or {}).items()}
 
 
 def runs(mill: Mill, job: JobRow) -> list[list[Run]]:

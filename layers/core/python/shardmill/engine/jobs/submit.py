@@ -62,6 +62,7 @@ class Origin:
     `on_time`: the schedule's time has just come, so the deadline counts from the dataTime.
     `by_parents`: its parents start it; it may wait until the end of its windows, and `expiredSeconds` longer.
     `parents`: the dataTimes of the runs of parents that count, where they differ from the Job's own.
+    `done`: the dataTimes of those that succeeded and were deleted or run again since.
     """
 
     schedule_id: str = ""
@@ -72,6 +73,7 @@ class Origin:
     on_time: bool = False
     by_parents: bool = False
     parents: Mapping[str, int] = field(default_factory=dict)
+    done: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -194,7 +196,7 @@ def build_job(
     check_runnable(mill, job, run, now)
     if define.unique_alive_instance:
         job = unique.claim(mill, job)
-    expected = dependencies.expected_runs(mill, define, job, origin.parents)
+    expected = dependencies.expected_runs(mill, define, job, origin.parents, origin.done)
     windows_end = max([now, *(each["to"] for each in expected)]) if origin.by_parents else now
     return waiting(job, expected, windows_end + define.expired_seconds * 1000, now), specs
 

@@ -1,10 +1,13 @@
-"""What follows the end of a job: its event, its dependents, its deletion."""
+"""Jobs that have ended: their event, the notification of their dependents, and when they are deleted."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from shardmill.model.history import Change
 from shardmill.model.states import JobState
 from shardmill.store import indexes, keys
+from shardmill.store.codec import to_json
 from shardmill.store.due.waiting import WaitingJobs
 from shardmill.store.rows import JobRow
 from shardmill.store.table import ConditionFailed, TransactionRefused
@@ -12,15 +15,20 @@ from shardmill.store.update import Update
 
 
 class EndedJobs(WaitingJobs):
-    """Writes to jobs that have ended."""
+    """Writes that follow the end of a job."""
 
     def mark_deleted(
         self, job: JobRow, *, actor: str, now: int, due: int | None, purge: bool, ending: bool
     ) -> bool:
-        """Mark an ended job as deleted and free its name; False if it changed since it was read."""
+        """Mark an ended job as deleted and free its name; False if it changed since it was read.
+
+        If children do not know its success yet, the tick goes on to notify them.
+        """
         row = Update(keys.job(job.id)).set(**indexes.job_state(job.id, JobState.DELETED.value))
         row.set(update_time=now, purge=purge, ending=ending or None)
-        row.set(**indexes.due_job(job.id, due)).remove(*indexes.UNLIST_JOB, "event_pending", "heirs_pending")
+        row.set(**indexes.due_job(job.id, due)).remove(*indexes.UNLIST_JOB, "event_pending")
+        owed = owes_success(job) or None
+        row.set(owed=owed, heirs_pending=owed, notifying=None)
         row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
         row.if_equal(run=job.run, state=job.state.value)
         name = keys.identity(job.job_name, job.trigger)
@@ -54,24 +62,37 @@ class EndedJobs(WaitingJobs):
             done.set(**indexes.due_job(job_id, _expiry(JobRow.from_item(changed.old))))
             self._update_if_unchanged(done.if_equal(run=run, event_pending=True, heirs_pending=None))
 
+    def note_notified(self, job: JobRow, progress: Mapping[str, str]) -> None:
+        """Note how far the dependents of an ended job were notified."""
+        update = Update(keys.job(job.id)).set(notifying=to_json(progress) if progress else None)
+        self._update_if_unchanged(update.if_equal(run=job.run, state=job.state.value, heirs_pending=True))
+
     def dependents_notified(self, job: JobRow) -> None:
         """Note that the dependents of an ended job were notified; only its event may still be pending."""
-        notified = (
-            Update(keys.job(job.id)).remove("heirs_pending").set(**indexes.due_job(job.id, _expiry(job)))
-        )
+        notified = _notified(job).set(**indexes.due_job(job.id, _expiry(job)))
         try:
             self._table.update(notified.if_equal(run=job.run, state=job.state.value, event_pending=None))
         except ConditionFailed as changed:
             if changed.old is None:
                 raise
-            before_event = Update(keys.job(job.id)).remove("heirs_pending")
             self._update_if_unchanged(
-                before_event.if_equal(run=job.run, state=job.state.value, event_pending=True)
+                _notified(job).if_equal(run=job.run, state=job.state.value, event_pending=True)
             )
+
+
+def owes_success(job: JobRow) -> bool:
+    """Whether a job has succeeded and some of its children do not know it."""
+    return job.owed or (job.heirs_pending and job.state is JobState.SUCCESS)
+
+
+def _notified(job: JobRow) -> Update:
+    return Update(keys.job(job.id)).remove("heirs_pending", "notifying", "owed")
 
 
 def _expiry(job: JobRow) -> int | None:
     """When the tick deletes an ended job, if its definition or a request limits the retention."""
+    if job.state is JobState.DELETED:
+        return job.update_time if job.purge or job.ending else None
     if job.delete_at is not None:
         return job.delete_at
     if not job.retention_days or job.completed_time is None:

@@ -112,9 +112,9 @@ class Watches:
         self._update(Update(keys.job(job_id)).set_all(indexes.due_job(job_id, due)).if_exists("state"))
 
     def end_deletion(self, job_id: str) -> None:
-        """Note that the tasks of a deleted job have been ended, unless its rows are to be removed now."""
+        """Note that the tasks of a deleted job have been ended, unless there is more to do."""
         done = Update(keys.job(job_id)).remove("ending").set_all(indexes.due_job(job_id, None))
-        self._update(done.if_equal(state=JobState.DELETED.value, purge=False))
+        self._update(done.if_equal(state=JobState.DELETED.value, purge=False, owed=None))
 
     def _update(self, update: Update) -> bool:
         try:
