@@ -65,9 +65,7 @@ def delete_job(mill: Mill, job: JobRow, actor: str, now: int, new_id: NewId, *, 
         _continue_schedule(mill, job, now, new_id)  # the deletion ended the Job
 
 
-def notify_dependents(
-    mill: Mill, job: JobRow, now: int, new_id: NewId, budget: Budget | None = None
-) -> bool:
+def notify_dependents(mill: Mill, job: JobRow, now: int, new_id: NewId, budget: Budget | None = None) -> bool:
     """Notify everything that depends on the end of a Job, as far as the budget allows; idempotent.
 
     Each notification is tried even if another one fails. After a failure the next tick continues with the

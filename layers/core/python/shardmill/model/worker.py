@@ -22,6 +22,8 @@ MAX_BATCH = 10
 MAX_EXCHANGED = 50
 """Tasks in a request that leases or reports more than a batch: of a worker that waits at SQS."""
 MAX_HELD = 2_000
+MAX_RUNNING = 1_000
+MAX_APPS_BYTES = 50_000
 MAX_WAIT_SECONDS = 20
 MAX_OUTPUT_BYTES = 65_536
 REPORT_STATUSES = ("ok", "already", "stale-attempt", "foreign-attempt", "wrong-group", "unknown-task")
@@ -44,8 +46,14 @@ Address = Annotated[
 ]
 
 
+def _fitting(apps: list[str]) -> list[str]:
+    if output_size(apps) > MAX_APPS_BYTES:
+        raise PydanticCustomError("too-large", f"has more than {MAX_APPS_BYTES} bytes; use *")
+    return apps
+
+
 def output_size(output: object) -> int:
-    """The size of a task's output in bytes, as it is stored."""
+    """The size of a task's output or another value in bytes, as it is stored."""
     return len(json.dumps(output, ensure_ascii=False, separators=(",", ":")).encode())
 
 
@@ -65,8 +73,10 @@ class Registration(Request):
     ip: Address | None = None
     port: int = Field(default=0, ge=0, le=65_535)
     cores: int = Field(default=1, ge=1, le=100_000)
-    apps: list[Text] = Field(default_factory=lambda: ["*"], max_length=200)
-    slots: int = Field(default=1, ge=1, le=1_000)
+    apps: Annotated[list[Text], AfterValidator(_fitting)] = Field(
+        default_factory=lambda: ["*"], max_length=200
+    )
+    slots: int = Field(default=1, ge=1, le=MAX_RUNNING)
     user: Text | None = None
     domain: Text | None = None
     instance_id: Text | None = None

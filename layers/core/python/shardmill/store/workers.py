@@ -16,6 +16,8 @@ from shardmill.store.update import Update
 KEEP_WORKER_SECONDS = 30 * 86400
 MAX_FAILING = 20
 """How many tasks of a series of failures a worker's row names; more are only counted."""
+MAX_FOLLOWED = 100
+"""Tasks of a worker whose logs are uploaded while they run; those of others come when they are larger."""
 MEMBERS_PAGE = 25
 
 
@@ -217,8 +219,9 @@ class Workers:
         self._changed(Update(keys.worker(worker_id)).delete(name, members).if_exists("name"))
 
     def follow(self, worker_id: str, task_id: str, *, until: int) -> None:
-        """Ask a worker to upload the log of a task while the task runs."""
+        """Ask a worker to upload the log of a task while the task runs, if not too many are followed."""
         update = Update(keys.worker(worker_id)).add(followed={task_id}).set(followed_until=until)
+        update.if_room_for("followed", task_id, MAX_FOLLOWED)
         self._changed(update.if_contains("work", task_id))
 
     def leave_groups(self, worker: WorkerRow) -> None:

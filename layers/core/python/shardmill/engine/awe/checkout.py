@@ -17,11 +17,13 @@ from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks.lease import lease, lease_behind
 from shardmill.model.states import JobState, StepState, TaskState
-from shardmill.model.worker import MAX_HELD, Lease
+from shardmill.model.worker import Lease
 from shardmill.store.rows import GroupRow, WorkerRow
 from shardmill.store.workers import Tally
 
 MAX_JOBS_EXAMINED = 3
+MAX_UNITS = 100
+"""Workunits that a client holds: its row has the receipt of each, with the handle of its message."""
 _RECEIVES = 10
 """Messages of one queue that may turn out to be outdated before the next queue is looked into."""
 _ALL_QUEUES = "awe"
@@ -35,7 +37,7 @@ def check_out(mill: Mill, worker: WorkerRow, space: int | None, clock: Callable[
         raise QueueSuspended
     if not worker.takes_tasks:
         raise ClientSuspended
-    if len(worker.work) >= MAX_HELD:
+    if len(worker.work) >= MAX_UNITS:
         raise ClientBusy
     session = WorkerSession.of_client(worker, space)
     found, seen = _lease(mill, worker, session, clock)

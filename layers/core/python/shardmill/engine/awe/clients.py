@@ -20,7 +20,14 @@ from shardmill.model.access.grants import WorkerGroups
 from shardmill.model.actor import Actor
 from shardmill.model.awe.faults import Faults
 from shardmill.model.awe.names import ANY_GROUP, plain_name
-from shardmill.model.worker import HandedBack, HeldTask, Registration, Result
+from shardmill.model.worker import (
+    MAX_APPS_BYTES,
+    HandedBack,
+    HeldTask,
+    Registration,
+    Result,
+    output_size,
+)
 from shardmill.store.codec import to_json
 from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
@@ -69,6 +76,8 @@ def _registration(client_id: str, group: str, document: Mapping[str, Any], fault
     apps = document.get("apps")
     listed = apps if isinstance(apps, list) else [] if apps is None else [apps]
     named = [faults.text(each, "apps")[:256] for each in listed][:200]
+    if output_size(named) > MAX_APPS_BYTES:
+        faults.add("apps", f"must have at most {MAX_APPS_BYTES} bytes; use *")
     found: dict[str, Any] = {
         "name": client_id,
         "groups": [group],

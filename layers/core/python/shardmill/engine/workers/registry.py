@@ -30,7 +30,7 @@ from shardmill.engine.workers.ownership import check_registration, unknown_worke
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
-from shardmill.model.worker import HeldTask, Registration
+from shardmill.model.worker import MAX_RUNNING, HeldTask, Registration
 from shardmill.store.rows import StepRow, WorkerRow
 from shardmill.store.workers import NameTaken, Tally
 
@@ -213,7 +213,7 @@ def heartbeat(
         worker_id,
         session,
         work=[claim.task.task_id for claim in claims if claim.held_by(worker_id)],
-        running=[claim.task.task_id for claim in claims if not claim.task.waiting],
+        running=[claim.task.task_id for claim in claims if not claim.task.waiting][:MAX_RUNNING],
         progress=_progress(claim.task for claim in claims if claim.held_by(worker_id)),
         tally=tally or Tally(),
         now=now,
