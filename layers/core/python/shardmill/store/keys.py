@@ -157,6 +157,11 @@ def edges_beyond(parent: str, moment: int, after: str) -> tuple[Partition, Range
     return partition, (name, max(first, after), last)
 
 
+def parse_edge(item: Mapping[str, Any]) -> str:
+    """The position of an edge among those of its parent."""
+    return str(item["sk"])
+
+
 def identity(job_name: str, trigger: str) -> Key:
     return {"pk": f"NAME#{job_name}", "sk": trigger}
 

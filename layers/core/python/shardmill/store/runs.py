@@ -27,8 +27,9 @@ class Runs:
         """
         partition, bounds = keys.edges_beyond(job_name, moment, after)
         for item in self._table.query(partition, between=bounds, consistent=True):
-            if item["from"] <= moment and item["sk"] != after:
-                yield item["sk"], item["child"]
+            position = keys.parse_edge(item)
+            if item["from"] <= moment and position != after:
+                yield position, item["child"]
 
     def all_waiting_for(self, job_name: str) -> Iterator[str]:
         """The ids of the jobs that wait for any job of `job_name`."""
