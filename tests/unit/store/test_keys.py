@@ -9,10 +9,17 @@ import pytest
 
 import shardmill
 from shardmill.store import group_keys, indexes, keys
+from shardmill.store.due import run_keys
 from shardmill.store.tasks import keys as task_keys
 
 SOURCE = Path(shardmill.__file__).parent
-HOMES = {"store/keys.py", "store/group_keys.py", "store/indexes.py", "store/tasks/keys.py"}
+HOMES = {
+    "store/keys.py",
+    "store/group_keys.py",
+    "store/indexes.py",
+    "store/tasks/keys.py",
+    "store/due/run_keys.py",
+}
 ATTRIBUTES = {"pk", "sk", "lk", "ls", "nk", "tk", "dk", "da"}
 PREFIXES = ("DEF#", "SCHED#", "SKIP#", "RUN#", "EDGE#", "NAME#", "JOB#", "T#", "WORKER#", "GROUP#", "SLOTS#")
 EXPRESSIONS = {"store/table.py", "store/update.py"}  # `#` begins a placeholder there
@@ -92,12 +99,12 @@ def test_ranges_include_their_ends() -> None:
     assert partition == ("pk", "JOB#id")
     for run, index, inside in ((2, 0, True), (2, 99_999, True), (1, 99_999, False), (3, 0, False)):
         assert (first <= keys.step("id", run, index)["sk"] <= last) is inside
-    _, (_, first, last) = keys.runs_between("job", 10, 20)
+    _, (_, first, last) = run_keys.runs_between("job", 10, 20)
     for time, inside in ((9, False), (10, True), (19, True), (20, False)):
-        assert (first <= keys.run_at("job", time, "id")["sk"] <= last) is inside
-    _, (_, first, last) = keys.edges_after("job", 10)
+        assert (first <= run_keys.run_at("job", time, "id")["sk"] <= last) is inside
+    _, (_, first, last) = run_keys.edges_after("job", 10)
     for time, inside in ((10, False), (11, True), (10**14, True)):
-        assert (first <= keys.edge("job", time, "id", 0)["sk"] <= last) is inside
+        assert (first <= run_keys.edge("job", time, "id", 0)["sk"] <= last) is inside
     _, (_, first, last) = keys.definition_versions("job", before=5)
     for version, inside in ((1, True), (4, True), (5, False)):
         assert (first <= keys.definition_version("job", version)["sk"] <= last) is inside

@@ -1,4 +1,5 @@
-"""DynamoDB keys; those of groups are in `group_keys`, of tasks in `tasks.keys`, of the indexes in `indexes`.
+"""DynamoDB keys; those of groups are in `group_keys`, of tasks in `tasks.keys`, of dependencies between jobs in
+`due.run_keys`, of the indexes in `indexes`.
 
 Definitions, schedules, groups, workers and the identity of a job are keyed by name. All other rows of a job
 are keyed by its id and run, so that rows of an earlier job with the same name are never read by accident.
@@ -30,7 +31,7 @@ _SCHEDULE = "s#"
 _BACKFILL = "b#"
 _WAITER = "waiter#"
 _APPLICATION = "APP#"
-_MAX_TIME = 10**14
+MAX_TIME = 10**14
 _MAX_RUN = 9_999
 _MAX_VERSION = 10**8 - 1
 MAX_STEP = 99_999
@@ -107,13 +108,13 @@ def skip(job_name: str, schedule_id: str, until: int) -> Key:
 
 def skips_from(job_name: str, schedule_id: str, start: int) -> tuple[Partition, Range]:
     """The skips of a schedule that end at `start` or later."""
-    first, last = (skip(job_name, schedule_id, until) for until in (start, _MAX_TIME))
+    first, last = (skip(job_name, schedule_id, until) for until in (start, MAX_TIME))
     return partition_of(first), key_range(first, last)
 
 
 def parse_skip(item: Mapping[str, Any]) -> int:
     """The last of the times that a skip covers."""
-    return int(item["sk"]) - _MAX_TIME
+    return int(item["sk"]) - MAX_TIME
 
 
 def backfill(job_name: str, schedule_id: str, number: int) -> Key:
@@ -128,38 +129,6 @@ def parse_backfill(item: Mapping[str, Any]) -> tuple[str, str, int]:
     """The job name, the id of the schedule and the number of a backfill."""
     _, schedule_id, number = item["sk"].split("#")
     return item["pk"].removeprefix(_SCHEDULES), schedule_id, int(number)
-
-
-def run_at(job_name: str, data_time: int, job_id: str) -> Key:
-    """A job among those of its definition, ordered by dataTime."""
-    return {"pk": f"RUN#{job_name}", "sk": f"{sort_time(data_time)}#{job_id}"}
-
-
-def runs_between(job_name: str, start: int, end: int) -> tuple[Partition, Range]:
-    """The jobs of a definition with `start <= dataTime < end`."""
-    return partition_of(run_at(job_name, 0, "")), ("sk", sort_time(start), sort_time(end))
-
-
-def edge(parent: str, until: int, child_id: str, number: int) -> Key:
-    """A job that waits for jobs of `parent`, ordered by the end of the dataTimes that it waits for."""
-    return {"pk": f"EDGE#{parent}", "sk": f"{sort_time(until)}#{child_id}#{number:03d}"}
-
-
-def edges_after(parent: str, moment: int) -> tuple[Partition, Range]:
-    """The edges whose dataTimes end after `moment`."""
-    last = sort_time(10**15 - _MAX_TIME - 1) + "~"
-    return partition_of(edge(parent, 0, "", 0)), ("sk", sort_time(moment + 1), last)
-
-
-def edges_beyond(parent: str, moment: int, after: str) -> tuple[Partition, Range]:
-    """The edges whose dataTimes end after `moment`, from the sort key `after` on."""
-    partition, (name, first, last) = edges_after(parent, moment)
-    return partition, (name, max(first, after), last)
-
-
-def parse_edge(item: Mapping[str, Any]) -> str:
-    """The position of an edge among those of its parent."""
-    return str(item["sk"])
 
 
 def identity(job_name: str, trigger: str) -> Key:
@@ -328,7 +297,7 @@ SLOT_WAITERS = prefix(_WAITER)
 
 def sort_time(milliseconds: int) -> str:
     """A time as text that sorts in the same order, times before 1970 included."""
-    return f"{milliseconds + _MAX_TIME:015d}"
+    return f"{milliseconds + MAX_TIME:015d}"
 
 
 def sort_number(number: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardmill.store import keys
+from shardmill.store.due import run_keys
 from shardmill.store.rows import JobRow
 from shardmill.store.table import Table
 from shardmill.store.update import Item
@@ -16,7 +17,7 @@ class Runs:
 
     def between(self, job_name: str, start: int, end: int) -> Iterator[tuple[int, str]]:
         """The dataTimes and ids of the Jobs with `start <= dataTime < end`, in order."""
-        partition, bounds = keys.runs_between(job_name, start, end)
+        partition, bounds = run_keys.runs_between(job_name, start, end)
         for item in self._table.query(partition, between=bounds, consistent=True):
             yield item["at"], item["id"]
 
@@ -25,15 +26,15 @@ class Runs:
 
         `after`: only those behind a position.
         """
-        partition, bounds = keys.edges_beyond(job_name, moment, after)
+        partition, bounds = run_keys.edges_beyond(job_name, moment, after)
         for item in self._table.query(partition, between=bounds, consistent=True):
-            position = keys.parse_edge(item)
+            position = run_keys.parse_edge(item)
             if item["from"] <= moment and position != after:
                 yield position, item["child"]
 
     def all_waiting_for(self, job_name: str) -> Iterator[str]:
         """The ids of the jobs that wait for any job of `job_name`."""
-        partition, _ = keys.edges_after(job_name, 0)
+        partition, _ = run_keys.edges_after(job_name, 0)
         for item in self._table.query(partition, consistent=True):
             yield item["child"]
 
@@ -48,14 +49,14 @@ class Runs:
 
 def rows_of(job: JobRow) -> list[Item]:
     """The rows to write with a job, so that its dependents and the jobs that it depends on find it."""
-    run = {**keys.run_at(job.job_name, job.moment, job.id), "id": job.id, "at": job.moment}
+    run = {**run_keys.run_at(job.job_name, job.moment, job.id), "id": job.id, "at": job.moment}
     return [run, *edges(job)]
 
 
 def edges(job: JobRow) -> list[Item]:
     return [
         {
-            **keys.edge(each["jobName"], each["to"], job.id, number),
+            **run_keys.edge(each["jobName"], each["to"], job.id, number),
             "child": job.id,
             "from": each["from"],
         }

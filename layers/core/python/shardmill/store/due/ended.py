@@ -8,6 +8,7 @@ from shardmill.model.history import Change
 from shardmill.model.states import JobState
 from shardmill.store import indexes, keys
 from shardmill.store.codec import to_json
+from shardmill.store.due import run_keys
 from shardmill.store.due.waiting import WaitingJobs
 from shardmill.store.rows import JobRow
 from shardmill.store.table import ConditionFailed, TransactionRefused
@@ -33,7 +34,7 @@ class EndedJobs(WaitingJobs):
         row.if_equal(run=job.run, state=job.state.value)
         name = keys.identity(job.job_name, job.trigger)
         own = Update(name).if_equal(id=job.id)
-        run = keys.run_at(job.job_name, job.moment, job.id)
+        run = run_keys.run_at(job.job_name, job.moment, job.id)
         requests = [self._table.update_request(row), self._table.delete_request(run)]
         if job.state is not JobState.DELETED:
             requests.append(self._table.delete_request(name, own))
