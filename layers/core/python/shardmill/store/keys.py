@@ -1,5 +1,7 @@
-"""DynamoDB keys; those of groups are in `group_keys`, of tasks in `tasks.keys`, of dependencies between jobs in
-`due.run_keys`, of the indexes in `indexes`.
+"""DynamoDB keys of most rows.
+
+Those of groups are in `group_keys`, of tasks in `tasks.keys`, of dependencies between jobs in `due.run_keys`,
+of the indexes in `indexes`.
 
 Definitions, schedules, groups, workers and the identity of a job are keyed by name. All other rows of a job
 are keyed by its id and run, so that rows of an earlier job with the same name are never read by accident.
