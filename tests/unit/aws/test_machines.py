@@ -101,3 +101,19 @@ def test_a_state_machine_that_was_deleted_has_no_executions(step_functions: tupl
     stub.add_client_error("list_executions", "StateMachineDoesNotExist")
     stub.add_response("list_executions", {"executions": []})
     assert machines("live").stop_running(10) == 0
+
+
+def test_executions_that_step_functions_throttles_are_left_for_the_next_call(
+    step_functions: tuple[Stubber, Make],
+) -> None:
+    stub, machines = step_functions
+    shared = {"status": "RUNNING", "startDate": 0}
+    listed = [
+        {"executionArn": f"{BASE}:execution:mill-job:{name}", "stateMachineArn": JOB, "name": name, **shared}
+        for name in ("a", "b", "c")
+    ]
+    stub.add_response("list_executions", {"executions": listed})
+    stub.add_response("stop_execution", {"stopDate": 0})
+    stub.add_client_error("stop_execution", "ThrottlingException")
+    stub.add_response("list_executions", {"executions": []})
+    assert machines("live").stop_running(10) == 3  # found: the caller asks again

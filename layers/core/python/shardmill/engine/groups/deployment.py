@@ -46,7 +46,7 @@ def tear_down(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float
     quiet_since = remaining_ms()
     while True:
         began = remaining_ms()
-        found = _stop_executions(mill, remaining_ms)
+        found = _stop_executions(mill, remaining_ms, wait)
         mill.queues.remove(mill.queues.of_groups(mill.settings.queue_prefix))
         if empty_bucket and _empty_bucket(mill, remaining_ms):
             found = f"objects are in the bucket {mill.settings.bucket}"
@@ -60,12 +60,13 @@ def tear_down(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float
         KeyParameter(mill.settings.key_parameter).delete()
 
 
-def _stop_executions(mill: Mill, remaining_ms: Callable[[], int]) -> str:
+def _stop_executions(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float], None]) -> str:
     """Stop all executions; return what was found."""
     found = ""
     while mill.machines.stop_running(_BATCH):
         found = "executions are running"
         _check_time(remaining_ms, found)
+        wait(1.0)  # the list still has those that were just stopped
     return found
 
 
