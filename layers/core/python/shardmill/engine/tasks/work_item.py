@@ -25,10 +25,21 @@ from shardmill.model.templates.render import TemplateError, as_text, render, ren
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
 
-# Parameters come from the submitter; they must not change what the step's program loads or runs.
+# Parameters come from the submitter; they must not change what the step's program loads, runs or calls.
 _RESERVED = re.compile(
-    r"^(PATH|HOME|SHELL|USER|LOGNAME|IFS|ENV|CLASSPATH|(BASH|LD|DYLD|NODE|_?JAVA|JDK|HADOOP|HIVE|YARN|TEZ|DOCKER"
-    r"|SSL|AWS|SHARDMILL)_.*|PYTHON.*|PERL.*)$"
+    r"""
+    PATH | HOME | SHELL | USER | LOGNAME | TMPDIR | TZDIR
+    | IFS | ENV | CDPATH | GLOBIGNORE | SHELLOPTS | BASHOPTS | PS\d
+    | PROMPT_COMMAND | POSIXLY_CORRECT | ZDOTDIR
+    | GCONV_PATH | LOCPATH | NLSPATH | HOSTALIASES | RES_OPTIONS | LOCALDOMAIN | RESOLV_.*
+    | (BASH|LD|DYLD|MALLOC|GLIBC|NODE|NPM|_?JAVA|JDK|HADOOP|HIVE|YARN|TEZ|DOCKER|LUA|PHP|OPENSSL|SSL|CURL
+      |REQUESTS|AWS|SHARDMILL)_.*
+    | GIT_(SSH|EXEC|ASKPASS|CONFIG|PROXY|EXTERNAL|TEMPLATE|DIR|WORK|EDITOR|PAGER|SEQUENCE).*
+    | R_(HOME|PROFILE|ENVIRON|LIBS).* | (PYTHON|PERL|RUBY).* | CLASSPATH | PHPRC | WGETRC
+    | EDITOR | VISUAL | BROWSER | LESSOPEN | LESSCLOSE | .*PAGER
+    | (?i:(http|https|ftp|all|no)_proxy)
+    """,
+    re.VERBOSE,
 )
 
 
@@ -188,7 +199,7 @@ def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str,
 
 def _environ(step: StepRow, spec: StepDefine, context: dict[str, Any], attempt: int) -> dict[str, str]:
     params = {name: as_text(value) for name, value in spec.params.items()}
-    environ = {name: text for name, text in params.items() if not _RESERVED.match(name)}
+    environ = {name: text for name, text in params.items() if not _RESERVED.fullmatch(name)}
     if spec.command:
         private = spec.command.environ.private
         kept = {name: text for name, text in private.items() if not _is_fetched(text)}
