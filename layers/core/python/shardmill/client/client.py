@@ -38,7 +38,7 @@ from shardmill.client.tokens import TokenCalls
 from shardmill.client.transfer import ObjectStore
 from shardmill.client.workers import WorkerCalls
 from shardmill.model.base import Answer
-from shardmill.model.batch import MAX_REQUESTS, BatchAnswer, BatchItem
+from shardmill.model.batch import MAX_REQUESTS, BatchItem
 from shardmill.model.definition.answers import JobGraph, ListedDefine, SavedDefine
 from shardmill.model.definition.fields import Info, JobDefine
 from shardmill.model.fault import Fault, fault
@@ -199,11 +199,11 @@ class Client(
     def submit_batch(self, requests: Iterable[Mapping[str, Any]]) -> Iterator[BatchItem]:
         """Submit JobRequests, as JSON documents, a hundred at a time; yield the answer to each in order.
 
-        A request that fails does not stop the others, and repeating a batch is safe.
+        A request that fails does not stop the others, and repeating a batch is safe. Requests that the API
+        could not process in time are sent again.
         """
         for batch in batches(requests, MAX_REQUESTS, MAX_BATCH_BYTES):
-            answer = self._http.send("POST", "/v1/jobs:batch", document={"requests": batch}, idempotent=True)
-            yield from read(BatchAnswer, answer).items
+            yield from self._submit_batch(batch)
 
     def job(self, job_name: str, trigger: str, *, run: int | None = None) -> Job:
         """A Job with its steps; `run`, here and below, selects an earlier run."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -13,11 +14,13 @@ from urllib.parse import quote
 from pydantic import Field, TypeAdapter, ValidationError
 
 from shardmill.client.errors import BadAnswer, BadName, Invalid
-from shardmill.client.http import Http
+from shardmill.client.http import BACKOFF, Http
 from shardmill.model.base import Answer, Name, Time, Trigger
+from shardmill.model.batch import BatchAnswer, BatchItem
 from shardmill.model.fault import fault
 from shardmill.model.job import Job
 from shardmill.model.timestamps import from_ms, to_ms
+from shardmill.transfer.backoff import retry
 
 T = TypeVar("T", bound=Answer)
 
@@ -55,6 +58,10 @@ class Submitted(Job):
     new: bool = Field(exclude=True)
 
 
+class _Unprocessed(Exception):
+    """Some requests of a batch were not processed."""
+
+
 class Calls:
     _http: Http
 
@@ -77,6 +84,28 @@ class Calls:
     def _start_job(self, path: str, document: Any, *, idempotent: bool) -> Submitted:
         status, answer = self._http.exchange("POST", path, document=document, idempotent=idempotent)
         return read(Submitted, {**answer, "new": status == ACCEPTED} if isinstance(answer, dict) else answer)
+
+    def _submit_batch(self, batch: Sequence[Mapping[str, Any]]) -> list[BatchItem]:
+        """Submit a batch, and again those of its requests that failed for a moment; return all answers.
+
+        A request is sent again until none of them gets further in several attempts.
+        """
+        answers: dict[int, BatchItem] = {}
+
+        def attempt() -> None:
+            sent = [at for at in range(len(batch)) if at not in answers or answers[at].temporary]
+            document = {"requests": [batch[at] for at in sent]}
+            answer = self._http.send("POST", "/v1/jobs:batch", document=document, idempotent=True)
+            answers.update(zip(sent, read(BatchAnswer, answer).items, strict=False))
+            if done() < len(batch):
+                raise _Unprocessed
+
+        def done() -> int:
+            return sum(not item.temporary for item in answers.values())
+
+        with suppress(_Unprocessed):
+            retry(attempt, BACKOFF, on=_Unprocessed, progress=done)
+        return [answers[at] for at in sorted(answers)]
 
 
 def read(model: type[T], answer: Any) -> T:

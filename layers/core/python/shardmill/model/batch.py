@@ -33,6 +33,11 @@ class BatchItem(Answer):
     def new(self) -> bool:
         return self.status == 202
 
+    @property
+    def temporary(self) -> bool:
+        """Whether the request failed for a moment: sent again, it may succeed."""
+        return self.status in (429, 500, 502, 503, 504)
+
 
 class BatchAnswer(Answer):
     """The answers to the requests of a batch, in their order."""
