@@ -278,3 +278,17 @@ def test_a_split_gives_each_workunit_its_part(awe: AweCalls) -> None:
     assert set(client.beat()["discard"].split(",")) >= {works[2]["id"], works[3]["id"]}
     found = awe.wait(job, "suspend")
     assert found["lastfailed"] == works[1]["id"]
+
+
+@pytest.mark.parametrize("call", ["DELETE /job/{id}", "PUT /job/{id}?resubmit", "PUT /job/{id}?recompute=0"])
+def test_what_depends_on_a_job_that_changes_right_after_its_end_starts(awe: AweCalls, call: str) -> None:
+    client = awe.client()
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    parent = awe.job(job)["definition"]
+    child = {"steps": [{"stepName": "a"}], "dependencies": [parent]}
+    assert awe.cloud.http("PUT", "/v1/definitions/child", child).status == 201
+    client.finish(client.take())
+    awe.wait(job, "completed")
+    method, path = call.format(id=job).split()
+    awe.data(method, path)
+    assert len(awe.cloud.http("GET", "/v1/jobs?jobName=child").json["items"]) == 1

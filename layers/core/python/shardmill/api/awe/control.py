@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from shardmill.api.awe.request import AweRequest
+from shardmill.aws.clock import new_id
 from shardmill.engine.awe import control
 from shardmill.engine.awe.lookup import find_job
 from shardmill.engine.errors import BadRequest
 from shardmill.engine.mill import mill
+from shardmill.store.rows import JobRow
 
 _ACTIONS = {
     "suspend": control.suspend_job,
@@ -14,11 +16,13 @@ _ACTIONS = {
     "recover": control.recover_job,
     "resubmit": control.resubmit_job,
 }
+_RERUNS = ("recover", "resubmit", "recompute")
 
 
 def change(request: AweRequest) -> str:
     """Change a job as the query says; the answer is a sentence."""
-    job = find_job(mill(), request.ids["job_id"], request.actor, "operate")
+    reruns = any(request.has(name) for name in _RERUNS)
+    job = _job(request, completed=reruns)
     for name, action in _ACTIONS.items():
         if request.has(name):
             return action(mill(), job, request.actor, request.now)
@@ -46,5 +50,15 @@ def change(request: AweRequest) -> str:
 
 def delete(request: AweRequest) -> str:
     """Delete a job; with `full`, also its rows, files and logs."""
-    job = find_job(mill(), request.ids["job_id"], request.actor, "operate")
+    job = _job(request, completed=True)
     return control.delete_job(mill(), job, request.actor, request.now, full=request.has("full"))
+
+
+def _job(request: AweRequest, *, completed: bool) -> JobRow:
+    """Return the job of a request; `completed`: what depends on its end knows it, before the job changes."""
+    job = find_job(mill(), request.ids["job_id"], request.actor, "operate")
+    if not completed or not job.heirs_pending:
+        return job
+    from shardmill.engine.downstream import complete_end  # few requests need it
+
+    return complete_end(mill(), job, request.now, new_id)
