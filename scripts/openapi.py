@@ -38,10 +38,11 @@ SUCCESSES = {
     ("/v1/groups/{name}", "put"): {"200": "changed", "201": "created"},
     ("/v1/groups:resume", "post"): {"204": "resumed"},
     ("/v1/groups:suspend", "post"): {"204": "suspended"},
+    ("/v1/jobs/{job_name}/{trigger}", "delete"): {"200": "of a dry run", "204": "deleted"},
     ("/v1/jobs", "post"): {"200": "the same request was made before", "202": "a new Job"},
     ("/v1/schedules/{job_name}/{schedule_id}", "put"): {"200": "changed", "201": "created"},
     ("/v1/schedules/{job_name}/{schedule_id}:fire", "post"): {"200": "an existing Job", "202": "a new Job"},
-    ("/v1/schedules/{job_name}/{schedule_id}:backfill", "post"): {"202": "started"},
+    ("/v1/schedules/{job_name}/{schedule_id}:backfill", "post"): {"200": "of a dry run", "202": "started"},
     ("/v1/tokens", "post"): {"201": "created"},
     ("/v1/workers", "post"): {"201": "registered"},
 }

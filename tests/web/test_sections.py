@@ -81,7 +81,7 @@ def test_a_schedule_shows_coming_times_clock_changes_and_the_times_of_a_backfill
         expect(page.locator(".times li").first).to_contain_text("06:00:00")
         page.get_by_role("button", name="Backfill").click()
         dialog = page.get_by_role("dialog", name="Backfill")
-        expect(dialog).to_contain_text(re.compile("7 times from .*one job each"))
+        expect(dialog).to_contain_text("7 times run, one Job of balance-report each")
         dialog.get_by_role("button", name="Cancel").click()
         page.get_by_role("button", name="Fire now").click()
         page.get_by_role("dialog").get_by_role("button", name="Fire now").click()

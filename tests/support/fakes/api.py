@@ -75,7 +75,7 @@ class FakeApi:
     def changed_jobs(self) -> list[str]:
         """The paths of requests that change or delete a job, relative to /v1/jobs."""
         changes = (each.path for each in self.requests if each.method in ("POST", "DELETE"))
-        return [path.removeprefix("/v1/jobs/") for path in changes]
+        return [path.removeprefix("/v1/jobs/") for path in changes if path != "/v1/jobs:dry-run"]
 
     @property
     def request_lines(self) -> list[str]:

@@ -12,7 +12,6 @@ import pytest
 from pydantic import ValidationError
 
 from shardmill import store
-from shardmill.api.control import Rerun
 from shardmill.engine.access.tokens import MAX_PREVIOUS
 from shardmill.engine.awe.checkout import MAX_UNITS
 from shardmill.engine.control.change import MAX_CHANGES_BYTES
@@ -24,6 +23,7 @@ from shardmill.engine.tasks.work_item import Receipt
 from shardmill.engine.workers.registry import MAX_PROGRESS_BYTES
 from shardmill.model.access.token import MAX_SCOPES_BYTES
 from shardmill.model.blocks import SET_SIZE, Shard
+from shardmill.model.control.requests import Rerun
 from shardmill.model.definition.field_types import StepType
 from shardmill.model.definition.fields import MAX_GROUPS, MAX_STEPS, JobDefine
 from shardmill.model.groups.lanes import MAX_LANES

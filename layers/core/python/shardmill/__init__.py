@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from shardmill.model.access.token import IssuedToken, Token
     from shardmill.model.access.usage import ApplicationLimits, Limit
     from shardmill.model.batch import BatchedJob, BatchItem
+    from shardmill.model.control.effect import DryRunItem, Effect
     from shardmill.model.cost.prices import Cost, CostItem
     from shardmill.model.definition.answers import JobGraph, ListedDefine, SavedDefine
     from shardmill.model.definition.fields import JobDefine, StepDefine
@@ -52,6 +53,9 @@ _HOMES = {
     "BadFile": _ERRORS,
     "BadName": _ERRORS,
     "BatchItem": "shardmill.model.batch",
+    "ActionRequests": "shardmill.client.control",
+    "DryRunItem": "shardmill.model.control.effect",
+    "Effect": "shardmill.model.control.effect",
     "BatchedJob": "shardmill.model.batch",
     "Client": "shardmill.client.client",
     "Conflict": _ERRORS,
@@ -103,6 +107,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ActionRequests",
     "ApplicationLimits",
     "Attempt",
     "Backfill",
@@ -118,6 +123,8 @@ __all__ = [
     "DeadLetter",
     "DeadLetterContent",
     "DependencyStatus",
+    "DryRunItem",
+    "Effect",
     "Explanation",
     "Fault",
     "Firing",

@@ -41,6 +41,7 @@ def api() -> FakeApi:
     api.on("GET", "/v1/jobs", _list)
     edges = [{"parent": parent, "child": child} for parent, child in EDGES]
     api.on("GET", "/v1/definitions:graph", {"nodes": [], "edges": edges})
+    api.on("POST", "/v1/jobs:dry-run", _dry_run)
     for each in JOBS:
         path = f"/v1/jobs/{each['jobName']}/{each['trigger']}"
         api.on("GET", path, each)
@@ -63,3 +64,15 @@ def _in_state(state: str) -> Any:
         return job(state, jobName=name, trigger=rest.partition(":")[0], run=2)
 
     return reply
+
+
+def _dry_run(request: Request) -> dict[str, Any]:
+    """Each job would change."""
+    known = {(each["jobName"], each["trigger"]): each["state"] for each in JOBS}
+    sentences = [f"{request.document['action']} changes it."]
+    items = []
+    for one in request.document["jobs"]:
+        state = known[one["jobName"], one["trigger"]]
+        effect = {**one, "state": state, "becomes": state, "changes": True, "run": 1, "sentences": sentences}
+        items.append({**one, "status": 200, "effect": effect})
+    return {"items": items}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shardmill.cli.bulk import run as run_module
-from support.fakes.api import FakeApi, Reply, Run, job, output_of, page, problem
+from support.fakes.api import FakeApi, Reply, Run, job, page, problem
 
 
 @pytest.fixture
@@ -17,11 +17,48 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 REFUSAL = problem(409, "job-ended", "the Job report/t6 has ended as SUCCESS")
 
 
-def test_dry_run_lists_without_changes(api: FakeApi, run: Run) -> None:
-    lines = output_of(run("kill", "--job", "report", "--state", "RUNNING", "--dry-run")).splitlines()
-    assert lines[0].split() == ["JOB", "TRIGGER", "STATE", "DATA", "TIME", "SUBMITTED", "USER"]
-    assert lines[1].split()[:4] == ["report", "t6", "RUNNING", "2026-01-06T00:00:00Z"]
-    assert (len(lines), api.request_lines) == (2, ["GET /v1/jobs"])
+def test_a_dry_run_shows_what_the_server_would_do(api: FakeApi, run: Run) -> None:
+    result = run("kill", "--job", "report", "--state", "RUNNING", "--reason", "enough", "--dry-run")
+    assert (result.exit_code, result.stdout) == (0, "report t6 RUNNING\n  kill changes it.\n")
+    assert result.stderr == "shardmill: dry run: 1 job would change, 0 would not, 0 would refuse\n"
+    assert api.request_lines == ["GET /v1/jobs", "POST /v1/jobs:dry-run"]
+    assert api.requests[-1].document == {
+        "action": "kill",
+        "jobs": [{"jobName": "report", "trigger": "t6"}],
+        "request": {"reason": "enough"},
+    }
+
+
+def test_a_dry_run_that_a_job_would_refuse_fails_as_the_command_would(api: FakeApi, run: Run) -> None:
+    item = {"jobName": "report", "trigger": "t3", "status": 409}
+    api.on(
+        "POST", "/v1/jobs:dry-run", {"items": [{**item, "problem": {"code": "x", "detail": "it has ended"}}]}
+    )
+    result = run("kill", "--job", "report", "--state", "SUCCESS", "--dry-run")
+    assert (result.exit_code, result.stdout) == (1, "report t3\n  refused: it has ended\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "action", "request_"),
+    [
+        (["suspend", "--job", "report", "--let-finish"], "suspend", {"letFinish": True}),
+        (["resume", "--job", "report"], "resume", {}),
+        (["start", "--job", "mail", "--without-dependencies"], "start", {}),
+        (["rerun", "--job", "report", "--all"], "rerun", {"scope": "all"}),
+        (["recompute", "main", "--job", "report"], "recompute", {"stepName": "main"}),
+        (["force", "SUCCESS", "--job", "report"], "force", {"state": "SUCCESS"}),
+        (["change", "--job", "report", "--group", "big"], "change", {"workerGroups": ["big"]}),
+        (["priority", "10", "--job", "report"], "priority", {"priority": 10}),
+        (["delete", "--job", "report", "--full"], "delete", {"full": True}),
+    ],
+)
+def test_every_command_is_tried_with_its_own_request(
+    api: FakeApi, run: Run, command: list[str], action: str, request_: dict[str, Any]
+) -> None:
+    assert run(*command, "--dry-run").exit_code == 0
+    [sent] = [each.document for each in api.requests if each.method == "POST"]
+    assert (sent["action"], sent["request"]) == (action, request_)
+    assert api.changed_jobs == []
 
 
 def test_each_job_gets_its_own_request(api: FakeApi, run: Run) -> None:

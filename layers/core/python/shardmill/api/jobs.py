@@ -10,7 +10,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Body, Path, Query
 from shardmill.api import conditional, pagination
 from shardmill.api.conditional import JobVersion, NotModified
 from shardmill.api.pagination import Cursor, Limit, Page
-from shardmill.api.responses import JSON, actor, current_event, job_response, no_content, now, visible
+from shardmill.api.responses import JSON, DryRun, actor, current_event, job_response, no_content, now, visible
 from shardmill.aws.clock import new_id
 from shardmill.engine.files import logs, uploads
 from shardmill.engine.jobs.submit import submit as submit_request
@@ -21,6 +21,7 @@ from shardmill.engine.views.task_grid import TaskGrid, task_grid
 from shardmill.engine.views.task_values import TaskValues, task_values
 from shardmill.model.base import Answer
 from shardmill.model.blocks import block_of
+from shardmill.model.control.effect import Effect
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
 from shardmill.model.states import JobState, TaskState
 from shardmill.model.transfers import JobFile, Upload, UploadRequest
@@ -119,11 +120,16 @@ def delete_job(
     job_name: str,
     trigger: str,
     full: Annotated[bool, Query(description="also delete its rows, files and logs")] = False,
-) -> Response[None]:
+    dry_run: DryRun = False,
+) -> Response[Effect | None]:
     """Delete a Job, after killing it if it has not ended. Its name and trigger can then be used again."""
+    job = jobs.read_job(mill(), job_name, trigger)
+    if dry_run:
+        from shardmill.engine.views import effects  # imported here because few requests need it
+
+        return Response(200, JSON, effects.deletion(mill(), job, full=full))
     from shardmill.engine import downstream  # imported here because few requests need it
 
-    job = jobs.read_job(mill(), job_name, trigger)
     downstream.delete_job(mill(), job, actor().name, now(), new_id, full=full)
     return no_content()
 

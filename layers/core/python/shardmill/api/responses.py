@@ -7,10 +7,10 @@ import re
 from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
-from aws_lambda_powertools.event_handler.openapi.params import Body
+from aws_lambda_powertools.event_handler.openapi.params import Body, Query
 from aws_lambda_powertools.event_handler.router import APIGatewayHttpRouter
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from shardmill.api.request_checks import actor_of
 from shardmill.aws.clock import now_ms
@@ -18,7 +18,7 @@ from shardmill.engine.access.visible import Visible
 from shardmill.engine.errors import PreconditionFailed
 from shardmill.engine.mill import mill
 from shardmill.model.actor import Actor
-from shardmill.model.base import Request
+from shardmill.model.base import Reason
 from shardmill.model.job import Job
 from shardmill.store.definitions import Expected
 
@@ -26,15 +26,11 @@ JSON = "application/json"
 MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is at most 6 MB
 _ETAG = re.compile(r'"v([1-9]\d{0,8})"')
 
-
-class Reason(Request):
-    """The reason for an action."""
-
-    reason: str = Field(default="", max_length=500, description="recorded in the notes and the history")
-
-
 ReasonBody = Annotated[Reason, Body()]
 NO_REASON = Reason()
+DryRun = Annotated[
+    bool, Query(alias="dryRun", description="answer what the action would do, and change nothing")
+]
 
 
 _router = APIGatewayHttpRouter()
@@ -64,7 +60,7 @@ def now() -> int:
     return now_ms()
 
 
-def no_content() -> Response[None]:
+def no_content() -> Response[Any]:
     return Response(status_code=204, content_type=JSON, body=None)
 
 

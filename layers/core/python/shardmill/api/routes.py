@@ -149,6 +149,7 @@ ROUTES = (
     Route("GET", "/v1/jobs", "jobs", "list_jobs", "read"),
     Route("POST", "/v1/jobs", "jobs", "submit", "submit"),
     Route("POST", "/v1/jobs:batch", "batch", "submit_batch", "submit"),
+    Route("POST", "/v1/jobs:dry-run", "dry_run", "dry_run", "operate"),
     Route("POST", "/v1/uploads", "jobs", "begin_upload", "submit"),
     Route("POST", f"{_JOB}:suspend", "control", "suspend_job", "operate"),
     Route("POST", f"{_JOB}:resume", "control", "resume_job", "operate"),

@@ -11,6 +11,7 @@ from shardmill.api import pagination
 from shardmill.api.pagination import Cursor, Limit, Page
 from shardmill.api.responses import (
     JSON,
+    DryRun,
     actor,
     etag,
     expected_version,
@@ -21,11 +22,11 @@ from shardmill.api.responses import (
 )
 from shardmill.aws.clock import new_id
 from shardmill.engine.mill import mill
-from shardmill.engine.schedules import backfill, fire, manage
+from shardmill.engine.schedules import backfill, backfill_times, fire, manage
 from shardmill.engine.views import jobs
 from shardmill.model.base import Time
 from shardmill.model.job import Job
-from shardmill.model.time.backfill import Backfill, BackfillRequest
+from shardmill.model.time.backfill import Backfill, BackfillEffect, BackfillRequest
 from shardmill.model.time.schedule import FireRequest, SavedSchedule, UpcomingTimes
 from shardmill.model.timestamps import to_ms
 from shardmill.store.rows import ScheduleRow
@@ -124,10 +125,12 @@ def fire_now(
 
 
 def start_backfill(
-    job_name: str, schedule_id: str, request: Annotated[BackfillRequest, Body()]
-) -> Response[Backfill]:
+    job_name: str, schedule_id: str, request: Annotated[BackfillRequest, Body()], dry_run: DryRun = False
+) -> Response[Backfill | BackfillEffect]:
     """Run a range or a list of past times: one Job each, with limited concurrency."""
     row = manage.read(mill(), job_name, schedule_id)
+    if dry_run:
+        return Response(200, JSON, backfill_times.dry_run(row, request, now()))
     begun = backfill.begin(mill(), row, request, actor(), now(), new_id)
     headers = {"location": f"/v1/schedules/{job_name}/{schedule_id}/backfills/{begun.number}"}
     return Response(202, JSON, backfill.view(begun), headers)

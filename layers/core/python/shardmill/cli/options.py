@@ -120,7 +120,9 @@ Downstream = Annotated[
         help="Include jobs with the same data time whose definitions depend on the selected ones.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the selected jobs without changing them.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would happen to each job, without changing it.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
 
 # What to do, and how to wait for it

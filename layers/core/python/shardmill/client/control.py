@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
-from shardmill.client.requests import Calls, definition_path, group_path, job_path, read
+from shardmill.client.requests import (
+    MAX_BATCH_BYTES,
+    Calls,
+    batches,
+    definition_path,
+    group_path,
+    job_path,
+    read,
+)
+from shardmill.model.control.effect import MAX_JOBS, DryRunAnswer, DryRunItem
 from shardmill.model.definition.answers import SavedDefine
 from shardmill.model.groups.group import WorkerGroup
 from shardmill.model.job import Explanation, Job, Transition
 
+T = TypeVar("T")
 
-class ControlCalls(Calls):
-    def suspend(self, job_name: str, trigger: str, reason: str = "", let_finish: bool = False) -> Job:
+
+class Actions(ABC, Generic[T]):
+    """The control actions on a Job; `T` is what each of them returns."""
+
+    def suspend(self, job_name: str, trigger: str, reason: str = "", let_finish: bool = False) -> T:
         """Suspend a Job. Its running tasks are stopped, or may finish with `let_finish`."""
         fields = {"reason": reason or None, "letFinish": let_finish}
         return self._act(job_name, trigger, "suspend", fields, idempotent=True)
 
-    def resume(self, job_name: str, trigger: str, reason: str = "") -> Job:
+    def resume(self, job_name: str, trigger: str, reason: str = "") -> T:
         """Resume a suspended Job; tasks that succeeded are kept.
 
         If it was suspended by a failure (`onFailure: suspend`), a new run repeats what failed.
         """
         return self._act(job_name, trigger, "resume", {"reason": reason or None}, idempotent=True)
 
-    def start(self, job_name: str, trigger: str, reason: str = "") -> Job:
+    def start(self, job_name: str, trigger: str, reason: str = "") -> T:
         """Start a Job that waits for other Jobs without them."""
         return self._act(job_name, trigger, "start", {"reason": reason or None}, idempotent=True)
 
     def kill(
         self, job_name: str, trigger: str, reason: str = "", step: str | None = None, index: int | None = None
-    ) -> Job:
+    ) -> T:
         """Kill a Job, a step or a task; the returned Job has steps only if a step was named."""
         fields = {"reason": reason or None, "stepName": step, "index": index}
         return self._act(job_name, trigger, "kill", fields, idempotent=True)
@@ -46,7 +61,7 @@ class ControlCalls(Calls):
         dependents: bool = False,
         params: Mapping[str, Any] | None = None,
         reason: str = "",
-    ) -> Job:
+    ) -> T:
         """Start a new run of a Job that has ended or is suspended; the results of all else are kept.
 
         By default, repeats what failed. Otherwise `everything`, some `steps`, or some `shards` of one step.
@@ -63,11 +78,7 @@ class ControlCalls(Calls):
         }
         return self._act(job_name, trigger, "rerun", fields)
 
-    def dependents(self, job_name: str, trigger: str) -> list[Job]:
-        """The Jobs that a rerun with `dependents` runs again after this one, in their order."""
-        return self._page(Job, f"{job_path(job_name, trigger)}/dependents", {})[0]
-
-    def recompute(self, job_name: str, trigger: str, step: str, reason: str = "") -> Job:
+    def recompute(self, job_name: str, trigger: str, step: str, reason: str = "") -> T:
         """Start a new run of a step and of all steps downstream of it."""
         return self._act(job_name, trigger, "recompute", {"reason": reason or None, "stepName": step})
 
@@ -79,20 +90,16 @@ class ControlCalls(Calls):
         reason: str = "",
         step: str | None = None,
         index: int | None = None,
-    ) -> Job:
+    ) -> T:
         """Set the state of a Job, a step or a task to SUCCESS or FAILED."""
         fields = {"state": state, "reason": reason or None, "stepName": step, "index": index}
         return self._act(job_name, trigger, "force", fields, idempotent=True)
 
-    def delete_job(self, job_name: str, trigger: str, *, full: bool = False) -> None:
+    def delete_job(self, job_name: str, trigger: str, *, full: bool = False) -> T | None:
         """Delete a Job, which is killed if it runs; `full`: also delete its rows, files and logs."""
-        self._http.send("DELETE", job_path(job_name, trigger), query={"full": "true"} if full else {})
+        return self._act(job_name, trigger, "delete", {"full": full or None})
 
-    def explain(self, job_name: str, trigger: str) -> Explanation:
-        """Why a Job has not ended, or why it ended as it did."""
-        return read(Explanation, self._http.send("GET", f"{job_path(job_name, trigger)}:explain"))
-
-    def set_priority(self, job_name: str, trigger: str, priority: int, reason: str = "") -> Job:
+    def set_priority(self, job_name: str, trigger: str, priority: int, reason: str = "") -> T:
         """Change the priority of a Job, including its queued tasks."""
         return self._act(job_name, trigger, "priority", {"priority": priority, "reason": reason or None})
 
@@ -103,7 +110,7 @@ class ControlCalls(Calls):
         worker_groups: Sequence[str],
         step: str | None = None,
         reason: str = "",
-    ) -> Job:
+    ) -> T:
         """Move a Job, or one of its steps, to other worker groups, including its queued tasks."""
         fields = {"workerGroups": list(worker_groups), "stepName": step, "reason": reason or None}
         return self._act(job_name, trigger, "group", fields)
@@ -120,7 +127,7 @@ class ControlCalls(Calls):
         failed_retries: int | None = None,
         timeout_seconds: int | None = None,
         reason: str = "",
-    ) -> Job:
+    ) -> T:
         """Change settings of a Job or of one of its steps; arguments that are None change nothing.
 
         The changes apply to tasks that are not leased yet, and to later runs.
@@ -136,6 +143,55 @@ class ControlCalls(Calls):
         }
         return self._act(job_name, trigger, "change", fields)
 
+    @abstractmethod
+    def _act(
+        self, job_name: str, trigger: str, verb: str, fields: Mapping[str, Any], *, idempotent: bool = False
+    ) -> T:
+        """Perform an action of this name with the fields of its body that are not None."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRequest:
+    """An action and its body, as a dry run takes them."""
+
+    action: str
+    body: dict[str, Any]
+
+
+class ActionRequests(Actions[ActionRequest]):
+    """Returns the requests of actions without sending them."""
+
+    def _act(
+        self, job_name: str, trigger: str, verb: str, fields: Mapping[str, Any], *, idempotent: bool = False
+    ) -> ActionRequest:
+        del job_name, trigger, idempotent  # the same request is tried on many Jobs
+        return ActionRequest(verb, _given(fields))
+
+
+class ControlCalls(Actions[Job], Calls):
+    def delete_job(self, job_name: str, trigger: str, *, full: bool = False) -> None:
+        """Delete a Job, which is killed if it runs; `full`: also delete its rows, files and logs."""
+        self._http.send("DELETE", job_path(job_name, trigger), query={"full": "true"} if full else {})
+
+    def dry_run(self, request: ActionRequest, jobs: Iterable[tuple[str, str]]) -> Iterator[DryRunItem]:
+        """What an action would do to Jobs, given by name and trigger; nothing is changed.
+
+        `request`: for example `ActionRequests().kill("", "")`.
+        """
+        named = ({"jobName": job_name, "trigger": trigger} for job_name, trigger in jobs)
+        for batch in batches(named, MAX_JOBS, MAX_BATCH_BYTES):
+            document = {"action": request.action, "jobs": batch, "request": request.body}
+            answer = self._http.send("POST", "/v1/jobs:dry-run", document=document, idempotent=True)
+            yield from read(DryRunAnswer, answer).items
+
+    def dependents(self, job_name: str, trigger: str) -> list[Job]:
+        """The Jobs that a rerun with `dependents` runs again after this one, in their order."""
+        return self._page(Job, f"{job_path(job_name, trigger)}/dependents", {})[0]
+
+    def explain(self, job_name: str, trigger: str) -> Explanation:
+        """Why a Job has not ended, or why it ended as it did."""
+        return read(Explanation, self._http.send("GET", f"{job_path(job_name, trigger)}:explain"))
+
     def history(self, job_name: str, trigger: str) -> list[Transition]:
         """All state transitions of a Job and its steps, in all runs, in order."""
         return list(self._list(Transition, f"{job_path(job_name, trigger)}/history"))
@@ -143,9 +199,12 @@ class ControlCalls(Calls):
     def _act(
         self, job_name: str, trigger: str, verb: str, fields: Mapping[str, Any], *, idempotent: bool = False
     ) -> Job:
-        document = {field: value for field, value in fields.items() if value is not None}
         path = f"{job_path(job_name, trigger)}:{verb}"
-        return read(Job, self._http.send("POST", path, document=document, idempotent=idempotent))
+        return read(Job, self._http.send("POST", path, document=_given(fields), idempotent=idempotent))
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: value for field, value in fields.items() if value is not None}
 
 
 class SuspensionCalls(Calls):

@@ -71,6 +71,12 @@ class Request(Model):
         return whole_numbers(data) if isinstance(data, dict) else data
 
 
+class Reason(Request):
+    """The reason for an action."""
+
+    reason: str = Field(default="", max_length=500, description="recorded in the notes and the history")
+
+
 class Answer(Model):
     """A document that Shardmill returns; unknown fields are ignored, so that older clients can read it."""
 

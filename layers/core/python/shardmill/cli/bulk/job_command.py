@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shardmill.cli import output
 from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.client.client import Client
+    from shardmill.client.control import Actions
     from shardmill.model.job import Job
 
 
@@ -30,19 +31,18 @@ def _show_state(_client: Client, job: Job, as_json: bool) -> None:
 class JobCommand:
     """What a command does to each selected job.
 
-    `act`: performs the action and returns the updated job, or None if the job was deleted.
+    `act`: performs the action with a client, and returns the updated job, or None if the job was deleted.
+    With `ActionRequests` it returns the request, for --dry-run.
     `default_states`: the states that a filter without --state selects.
     `step`: the step that the action is limited to, if any.
     `show`: prints the result for a single job.
-    `followed_by`: returns the jobs that the server handles after a job, for --dry-run.
     `single_only`: an option that is in use and that only works for a single job.
     """
 
     verb: str
     default_states: Collection[JobState]
-    act: Callable[[Client, str, str], Job | None]
+    act: Callable[[Actions[Any], str, str], Any]
     step: str | None = None
     oldest_first: bool = False
     show: Callable[[Client, Job, bool], None] = _show_state
     single_only: str | None = None
-    followed_by: Callable[[Client, Job], list[Job]] | None = None

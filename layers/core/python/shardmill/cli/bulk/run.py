@@ -19,19 +19,12 @@ from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.client.client import Client
+    from shardmill.model.control.effect import DryRunItem
     from shardmill.model.job import Job
 
 Outcome = dict[str, Any]
 
 SHOWN_NAMES = 5
-_SELECTED_COLUMNS: dict[str, Callable[[Job], object]] = {
-    "JOB": lambda job: job.job_name,
-    "TRIGGER": lambda job: job.trigger,
-    "STATE": lambda job: job.state.value,
-    "DATA TIME": lambda job: job.data_time,
-    "SUBMITTED": lambda job: job.create_time,
-    "USER": lambda job: job.submit_user,
-}
 _OUTCOME_COLUMNS: dict[str, Callable[[Outcome], object]] = {
     "JOB": lambda outcome: outcome["jobName"],
     "TRIGGER": lambda outcome: outcome["trigger"],
@@ -75,12 +68,39 @@ def run_job_command(
         if not jobs:
             output.message(f"no jobs to {command.verb} match the selection")
         if dry_run:
-            if command.followed_by:
-                jobs = [each for job in jobs for each in (job, *command.followed_by(client, job))]
-                jobs = list({(job.job_name, job.trigger): job for job in jobs}.values())
-            output.listing(jobs, _SELECTED_COLUMNS, as_json)
+            _show_effects(client, command, jobs, as_json)
         else:
             _run_for_many(client, command, jobs, yes, as_json)
+
+
+def _show_effects(client: Client, command: JobCommand, jobs: Sequence[Job], as_json: bool) -> None:
+    """Print what the command would do to each job, as the server says; exit with 1 if any would refuse it."""
+    from shardmill.client.control import ActionRequests
+
+    names = [(job.job_name, job.trigger) for job in jobs]
+    items = list(client.dry_run(command.act(ActionRequests(), *names[0]), names)) if names else []
+    if as_json:
+        output.json_list(items)
+    else:
+        for item in items:
+            _show_effect(item)
+    if not items:
+        return
+    refused = sum(item.effect is None for item in items)
+    unchanged = sum(item.effect is not None and not item.effect.changes for item in items)
+    changed = output.plural(len(items) - refused - unchanged, "job")
+    output.message(f"dry run: {changed} would change, {unchanged} would not, {refused} would refuse")
+    if refused:
+        raise typer.Exit(OTHER)
+
+
+def _show_effect(item: DryRunItem) -> None:
+    state = f" {item.effect.state.value}" if item.effect else ""
+    output.line(f"{item.job_name} {item.trigger}{state}")
+    problem = item.problem or {}
+    detail = with_commands(str(problem.get("code", "")), str(problem.get("detail", item.status)))
+    for sentence in item.effect.sentences if item.effect else [f"refused: {detail}"]:
+        output.line(f"  {sentence}")
 
 
 def _run_for_one(client: Client, command: JobCommand, job_name: str, trigger: str, as_json: bool) -> None:

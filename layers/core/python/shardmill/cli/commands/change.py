@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,8 +28,7 @@ from shardmill.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from shardmill.client.client import Client
-    from shardmill.model.job import Job
+    from shardmill.client.control import Actions
 
 
 def _parse_integer(text: str) -> int:
@@ -147,7 +146,7 @@ def change(
             "--timeout"
         )
 
-    def act(client: Client, job_name: str, trigger: str) -> Job:
+    def act(client: Actions[Any], job_name: str, trigger: str) -> Any:
         return client.change(
             job_name,
             trigger,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +34,7 @@ from shardmill.model.states import JobState
 
 if TYPE_CHECKING:
     from shardmill.client.client import Client
+    from shardmill.client.control import Actions
     from shardmill.model.job import Job
 
 Everything = Annotated[bool, typer.Option("--all", help="Rerun all tasks, not only those that failed.")]
@@ -108,7 +109,7 @@ def rerun(
     indexes = [] if shards is None else parse_indexes(shards)
     params = parse_params(param or ())
 
-    def act(client: Client, job_name: str, trigger: str) -> Job:
+    def act(client: Actions[Any], job_name: str, trigger: str) -> Any:
         return client.rerun(
             job_name,
             trigger,
@@ -124,9 +125,6 @@ def rerun(
         verb="rerun",
         default_states=(JobState.FAILED, *([JobState.SUCCESS] if everything or steps or downstream else [])),
         act=act,
-        followed_by=(lambda client, job: client.dependents(job.job_name, job.trigger))
-        if downstream
-        else None,
         step=steps[0] if steps else None,
         oldest_first=True,
         show=lambda client, job, as_json: _show_new_run(client, job, wait, timeout, as_json),

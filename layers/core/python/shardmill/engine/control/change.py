@@ -35,17 +35,15 @@ def change(
     reason: str = "",
 ) -> JobRow:
     """Change all steps of a Job or one of them; attempts that run keep their settings."""
-    _check(mill, job, requested, step_name, now)
-    summary = f"changed {_describe(requested)}" + (f" of step {step_name}" if step_name else "")
+    check_change(mill, job, requested, now, step_name=step_name)
+    summary = f"changed {describe(requested)}" + (f" of step {step_name}" if step_name else "")
     present: JobRow | None = job
     attempts = Attempts(f"the job {job.job_name}/{job.trigger}")
     while True:
         attempts.begin()
-        if not present or present.state.ended:
-            state = present.state if present else "gone"
-            raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {state}")
-        merged = _merged(present.changes, requested, step_name)
-        _check_size(merged)
+        if not present:
+            raise JobEnded(f"the Job {job.job_name}/{job.trigger} has been deleted")
+        merged = _next_changes(present, requested, step_name)
         if merged == present.changes:
             return apply_changes(mill, present, now, Budget()) if present.unapplied else present
         groups = _groups(present, requested, step_name)
@@ -65,7 +63,10 @@ def change(
         present = mill.jobs.get(job.id)
 
 
-def _check(mill: Mill, job: JobRow, requested: Changes, step_name: str, now: int) -> None:
+def check_change(
+    mill: Mill, job: JobRow, requested: Changes, now: int, *, step_name: str = ALL_STEPS
+) -> bool:
+    """Return whether a request changes a Job; only reads. Raises JobEnded, StepNotFound or RequestInvalid."""
     if step_name:
         saved = mill.definitions.version(job.job_name, job.version)
         if not saved or all(step["stepName"] != step_name for step in saved.document["steps"]):
@@ -78,6 +79,16 @@ def _check(mill: Mill, job: JobRow, requested: Changes, step_name: str, now: int
         text = f"there is no worker group {name!r}; create it with PUT /v1/groups/{name}"
         wrong = fault(("workerGroups", list(wanted).index(name)), "unknown-group", text)
         raise RequestInvalid("the change is not valid", faults=[wrong.model_dump()])
+    return _next_changes(job, requested, step_name) != job.changes
+
+
+def _next_changes(job: JobRow, requested: Changes, step_name: str) -> dict[str, Any]:
+    """Return all changes of a Job after a request. Raises JobEnded, or RequestInvalid if too large."""
+    if job.state.ended:
+        raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}")
+    merged = _merged(job.changes, requested, step_name)
+    _check_size(merged)
+    return merged
 
 
 def _check_size(merged: Changes) -> None:
@@ -105,7 +116,8 @@ def _groups(job: JobRow, requested: Changes, step_name: str) -> set[str]:
     return wanted if wanted and not step_name else {*job.groups, *wanted}
 
 
-def _describe(requested: Changes) -> str:
+def describe(requested: Changes) -> str:
+    """Return the requested values in words."""
     return ", ".join(f"{spelled(name)} to {_text(value)}" for name, value in requested.items())
 
 

@@ -67,17 +67,28 @@ def rerun_with_dependents(
 
     Raises JobNotEnded if a dependent runs: it would go on with the old results.
     """
-    running = [each for each in find_dependents(mill, job) if each.state not in RERUNNABLE and not each.unmet]
+    check_dependents(mill, job)
+    scope = scope_with_dependents(job, scope)
+    started = rerun(mill, job, scope, actor, reason, now, params=params, with_dependents=True)
+    take_dependents_along(mill, started, now)
+    return started
+
+
+def check_dependents(mill: Mill, job: JobRow) -> list[JobRow]:
+    """Return the dependents that run again with a Job. Raises JobNotEnded if one of them runs."""
+    found = find_dependents(mill, job)
+    running = [each for each in found if each.state not in RERUNNABLE and not each.unmet]
     if running:
         named = ", ".join(f"{each.job_name}/{each.trigger} is {each.state}" for each in running[:5])
         raise JobNotEnded(
             f"dependents of {job.job_name}/{job.trigger} have not ended: {named}; kill them first"
         )
-    if job.state is JobState.SUCCESS and not scope.steps:
-        scope = Scope(everything=True)
-    started = rerun(mill, job, scope, actor, reason, now, params=params, with_dependents=True)
-    take_dependents_along(mill, started, now)
-    return started
+    return found
+
+
+def scope_with_dependents(job: JobRow, scope: Scope) -> Scope:
+    """Return what of a Job runs again together with its dependents."""
+    return Scope(everything=True) if job.state is JobState.SUCCESS and not scope.steps else scope
 
 
 def take_dependents_along(mill: Mill, root: JobRow, now: int) -> None:

@@ -31,14 +31,20 @@ def force_job(mill: Mill, job: JobRow, state: JobState, actor: Actor, reason: st
     return kill.end_run(mill, present, actor.name, now, Budget(), publish=forced is not None)
 
 
-def force_step(
-    mill: Mill, job: JobRow, step: StepRow, state: StepState, actor: Actor, reason: str, now: int
-) -> None:
-    """End a step of a Job that has not ended: its open tasks are killed, its dependents released."""
+def check_force_step(job: JobRow, step: StepRow, state: StepState) -> bool:
+    """Return whether forcing a step changes it. Raises JobEnded or StepEnded if it cannot be forced."""
     if job.state.ended:
         raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; force or rerun it")
     if step.state.ended and step.state is not state:
         raise StepEnded(f"step {step.name!r} has ended as {step.state}")
+    return step.state is not state
+
+
+def force_step(
+    mill: Mill, job: JobRow, step: StepRow, state: StepState, actor: Actor, reason: str, now: int
+) -> None:
+    """End a step of a Job that has not ended: its open tasks are killed, its dependents released."""
+    check_force_step(job, step, state)
     notes = _notes(state, actor, reason)
     mill.watches.look_soon(job.id, due=now + RECHECK_MS)
     changes = end_before_tasks(now, notes)
@@ -49,12 +55,17 @@ def force_step(
     kill.finish_step(mill, job, present, now)
 
 
+def check_force_task(job: JobRow, step: StepRow) -> None:
+    """Raise StepEnded if no task of a step can be forced."""
+    if job.state.ended or not step.in_progress:
+        raise StepEnded(f"step {step.name!r} is {step.state}: its tasks cannot be forced now")
+
+
 def force_task(
     mill: Mill, job: JobRow, step: StepRow, rank: int, state: TaskState, actor: Actor, reason: str, now: int
 ) -> None:
     """End a task of a running step. Its worker, if it has one, stops at its next heartbeat."""
-    if job.state.ended or not step.in_progress:
-        raise StepEnded(f"step {step.name!r} is {step.state}: its tasks cannot be forced now")
+    check_force_task(job, step)
 
     def forced(shard: Shard) -> Shard:
         running = shard.state is TaskState.RUNNING

@@ -70,10 +70,7 @@ def rerun(
     `params`: new values of parameters, for this run and later ones. `with_dependents`: the caller reruns its
     dependents too. `rerun_with`: the run that it is a dependent of; it waits for its parents again.
     """
-    if job.state not in RERUNNABLE:
-        raise JobNotEnded(f"the Job {job.job_name}/{job.trigger} is {job.state}; kill or suspend it first")
-    changed = _changed_params(mill, job, params, now) if params else None
-    redo = _tasks_to_rerun(mill, job, scope)
+    redo, changed = check_rerun(mill, job, scope, params, now)
     if job.parked or job.event_pending:
         _end_current_run(mill, job, actor, now)
         redo = _tasks_to_rerun(mill, job, scope)
@@ -110,6 +107,19 @@ def rerun(
         mill.runs.add_edges(started)  # again: a parent that ends meanwhile may have deleted them
     start_job(mill, started, now)
     return started
+
+
+def check_rerun(
+    mill: Mill, job: JobRow, scope: Scope, params: Mapping[str, Any], now: int
+) -> tuple[TasksToRerun, dict[str, Any] | None]:
+    """Return what would run again, and the parameters if they change; only reads.
+
+    Raises JobNotEnded, StepNotFound, RequestInvalid, or Conflict if nothing failed.
+    """
+    if job.state not in RERUNNABLE:
+        raise JobNotEnded(f"the Job {job.job_name}/{job.trigger} is {job.state}; kill or suspend it first")
+    changed = _changed_params(mill, job, params, now) if params else None
+    return _tasks_to_rerun(mill, job, scope), changed
 
 
 def _tasks_to_rerun(mill: Mill, job: JobRow, scope: Scope) -> TasksToRerun:

@@ -15,24 +15,25 @@ def start_without_dependencies(mill: Mill, job: JobRow, actor: Actor, reason: st
 
     Of this, the end of the last parent, a kill and the expiry, the first to write wins.
     """
-    _check(job)
-    if not job.unmet:
+    if not check_start(job):
         return job
     text = "started without its dependencies" + (f": {reason}" if reason else "")
     due = now + START_GRACE_MS
     started = mill.jobs.waive_dependencies(job, now=now, due=due, actor=actor.name, reason=text)
     if not started:
         present = mill.jobs.get(job.id) or job.evolve(state=JobState.DELETED)
-        _check(present)
+        check_start(present)
         return present
     start_job(mill, started, now)
     mill.runs.delete_edges(started)
     return started
 
 
-def _check(job: JobRow) -> None:
+def check_start(job: JobRow) -> bool:
+    """Return whether a Job waits for others. Raises JobEnded, or Conflict if it is suspended."""
     name = f"the Job {job.job_name}/{job.trigger}"
     if job.state.ended:
         raise JobEnded(f"{name} has ended as {job.state}; rerun it")
     if job.state is JobState.SUSPENDED:
         raise Conflict(f"{name} is {job.state}; resume it first")
+    return job.unmet

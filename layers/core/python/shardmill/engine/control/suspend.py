@@ -6,6 +6,8 @@ Job applies to its steps too. The tick completes what a crash interrupts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.control.rerun import Scope, rerun
@@ -19,7 +21,7 @@ from shardmill.engine.running.recover import recover_run
 from shardmill.engine.tasks import park
 from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.states import JobState
-from shardmill.store.rows import JobRow
+from shardmill.store.rows import JobRow, StepRow
 
 _ALIVE = (JobState.INIT, JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
 
@@ -52,30 +54,43 @@ def suspend(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int, *, let
                 continue_soon(mill, job.id, now)
             _sync_steps(mill, moved, now)
             return moved
-        present = mill.jobs.get(job.id)
-        if not present or present.state.ended:
-            raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {(present or job).state}")
-        if present.state is JobState.SUSPENDED:
+        present = mill.jobs.get(job.id) or job.evolve(state=JobState.DELETED)
+        if not check_suspend(present):
             return present
+
+
+def check_suspend(job: JobRow) -> bool:
+    """Return whether a suspension changes a Job. Raises JobEnded."""
+    if job.state.ended:
+        raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}")
+    return job.state is not JobState.SUSPENDED
+
+
+def check_resume(job: JobRow) -> bool:
+    """Return whether a resume changes a Job. Raises JobEnded."""
+    if job.state.ended:
+        raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; rerun it instead")
+    return job.state is JobState.SUSPENDED
+
+
+def state_after_resume(job: JobRow, nodes: Sequence[StepRow]) -> JobState:
+    """Return the state in which a Job that was suspended on request continues."""
+    if job.unmet:
+        return JobState.WAITING
+    if job.planning or not nodes:
+        return JobState.INIT
+    if job.concurrency or job.after:
+        return JobState.WAITING
+    return JobState.RUNNING if any(node.started_time for node in nodes) else JobState.QUEUED
 
 
 def resume(mill: Mill, job: JobRow, actor: Actor, reason: str, now: int) -> JobRow:
     """Resume a suspended Job; one that failed (`onFailure: suspend`) is rerun where it failed."""
-    if job.state is not JobState.SUSPENDED:
-        if job.state.ended:
-            raise JobEnded(f"the Job {job.job_name}/{job.trigger} has ended as {job.state}; rerun it instead")
+    if not check_resume(job):
         return job
     if not job.parked:  # it failed with `onFailure: suspend`
         return rerun(mill, job, Scope(), actor, reason or "resumed: rerun of what failed", now)
-    nodes = mill.jobs.steps(job.id, job.run)
-    begun = any(node.started_time for node in nodes)
-    state = JobState.RUNNING if begun else JobState.QUEUED
-    if job.unmet:
-        state = JobState.WAITING
-    elif job.planning or not nodes:
-        state = JobState.INIT
-    elif job.concurrency or job.after:
-        state = JobState.WAITING
+    state = state_after_resume(job, mill.jobs.steps(job.id, job.run))
     moved = mill.jobs.move(
         job.id,
         job.run,

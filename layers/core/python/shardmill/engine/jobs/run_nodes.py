@@ -40,11 +40,16 @@ def find_step(job: JobRow, nodes: Sequence[StepRow], step_name: str) -> StepRow:
     raise StepNotFound(f"the Job {job.job_name}/{job.trigger} has no step {step_name!r}")
 
 
-def planned_step(mill: Mill, job: JobRow, step_name: str, now: int) -> StepRow:
-    """Return a step to change it, after planning a Job that was just accepted; else raises Conflict."""
+def planned_step(mill: Mill, job: JobRow, step_name: str, now: int, *, dry_run: bool = False) -> StepRow:
+    """Return a step to change it, after planning a Job that was just accepted; else raises Conflict.
+
+    `dry_run`: return the step as it would be planned.
+    """
     nodes = mill.jobs.steps(job.id, job.run)
     if not is_complete(nodes):
-        find_step(job, _with_missing(mill, job, nodes), step_name)
+        found = find_step(job, _with_missing(mill, job, nodes), step_name)
+        if job.state is JobState.INIT and dry_run:
+            return found
         if job.state is JobState.INIT:
             from shardmill.engine.jobs.plan import plan  # usually the Job's execution has planned it
 

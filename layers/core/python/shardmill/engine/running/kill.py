@@ -36,6 +36,13 @@ def kill(mill: Mill, job: JobRow, actor: str, reason: str, now: int, budget: Bud
     return end_run(mill, present, actor, now, budget or Budget(), publish=killed is not None)
 
 
+def check_kill(job: JobRow) -> bool:
+    """Return whether a kill changes a Job. Raises JobEnded if it has ended otherwise."""
+    if job.state.ended and job.state is not JobState.KILLED:
+        raise _ended(job, job.state)
+    return job.state is not JobState.KILLED
+
+
 def end_run(mill: Mill, job: JobRow, actor: str, now: int, budget: Budget, *, publish: bool) -> JobRow:
     """End the steps of a Job that was ended, then publish its end or, if the budget is spent, continue soon.
 
@@ -111,14 +118,21 @@ def finish_step(mill: Mill, job: JobRow, step: StepRow, now: int) -> None:
         continue_soon(mill, job.id, now)
 
 
-def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, now: int) -> None:
-    """Kill one step. Its dependents are skipped, and the Job fails when the other steps have ended."""
+def check_kill_step(job: JobRow, step: StepRow) -> bool:
+    """Return whether a kill changes a step. Raises JobEnded or StepEnded if it cannot be killed."""
     if job.state.ended:
         raise _ended(job, job.state)
     if step.state is StepState.KILLED or (step.kill and not step.state.ended):
-        return
+        return False
     if step.state.ended:
         raise StepEnded(f"step {step.name!r} has ended as {step.state}")
+    return True
+
+
+def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, now: int) -> None:
+    """Kill one step. Its dependents are skipped, and the Job fails when the other steps have ended."""
+    if not check_kill_step(job, step):
+        return
     mill.watches.look_soon(job.id, due=now + RECHECK_MS)
     notes = _notes(actor, reason)
     if step.state is StepState.WAITING:
@@ -136,12 +150,17 @@ def kill_step(mill: Mill, job: JobRow, step: StepRow, actor: str, reason: str, n
             messages.request_wake(mill, stopped, now)
 
 
-def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, reason: str, now: int) -> None:
-    """Kill one task. Its worker, if it has one, stops at its next heartbeat."""
+def check_kill_task(job: JobRow, step: StepRow) -> None:
+    """Raise JobEnded or StepEnded if no task of a step can be killed."""
     if job.state.ended:
         raise _ended(job, job.state)
     if not step.in_progress:
         raise StepEnded(f"step {step.name!r} is {step.state}: none of its tasks can be killed now")
+
+
+def kill_task(mill: Mill, job: JobRow, step: StepRow, rank: int, actor: str, reason: str, now: int) -> None:
+    """Kill one task. Its worker, if it has one, stops at its next heartbeat."""
+    check_kill_task(job, step)
 
     def killed(shard: Shard) -> Shard:
         return shard.evolve(state=TaskState.KILLED, span=elapsed_ms(shard, now))
@@ -165,10 +184,8 @@ def end_task(
         attempts.begin()
         shard = mill.shards.blocks(step, [number])[number][rank]
         wanted = ended(shard)
-        if shard.state is wanted.state:
+        if not check_end_task(shard, wanted.state):
             return
-        if shard.state.ended:
-            raise TaskEnded(f"the task has ended as {shard.state}")
         if wanted.attempt:
             entry = {"attempt": wanted.attempt, "worker": shard.worker_id, "reason": reason}
             entry |= {"message": message, "startTime": shard.time, "endTime": now}
@@ -181,6 +198,15 @@ def end_task(
         completion.after_end(mill, step, block)
         completion.send_next(mill, step, [rank], now, repeated=True)  # it may not have been enqueued yet
         return
+
+
+def check_end_task(shard: Shard, state: TaskState) -> bool:
+    """Return whether ending a task in a state changes it. Raises TaskEnded if it ended in another one."""
+    if shard.state is state:
+        return False
+    if shard.state.ended:
+        raise TaskEnded(f"the task has ended as {shard.state}")
+    return True
 
 
 def elapsed_ms(shard: Shard, now: int) -> int:

@@ -10,9 +10,32 @@ from zoneinfo import ZoneInfo
 
 from shardmill.engine.schedules import manage
 from shardmill.model.fault import Fault, fault
-from shardmill.model.time.backfill import MAX_TIMES, BackfillRequest
+from shardmill.model.time.backfill import MAX_TIMES, BackfillEffect, BackfillRequest
 from shardmill.model.time.schedule import Schedule
-from shardmill.model.timestamps import to_ms
+from shardmill.model.timestamps import from_ms, to_ms
+from shardmill.store.rows import ScheduleRow
+
+
+def dry_run(row: ScheduleRow, request: BackfillRequest, now: int) -> BackfillEffect:
+    """Return what a backfill would run; reads and writes nothing."""
+    schedule = manage.schedule_of(row)
+    times = requested_times(schedule, request, now)
+    zone = ZoneInfo(schedule.timezone)
+    first, last = (f"{from_ms(time).astimezone(zone):%Y-%m-%d %H:%M:%S}" for time in (times[0], times[-1]))
+    number = f"{len(times):,} times run" if len(times) > 1 else "1 time runs"
+    ordered = "the newest first" if request.order == "desc" else "the oldest first"
+    repeated = "run again" if request.force else "are skipped"
+    return BackfillEffect(
+        total=len(times),
+        first=from_ms(times[0]),
+        last=from_ms(times[-1]),
+        parallel=request.parallel,
+        sentences=[
+            f"{number}, one Job of {row.job_name} each: {request.parallel} at a time, {ordered}.",
+            f"From {first} to {last} ({schedule.timezone}).",
+            f"Times whose Job has succeeded {repeated}.",
+        ],
+    )
 
 
 def requested_times(schedule: Schedule, request: BackfillRequest, now: int) -> list[int]:

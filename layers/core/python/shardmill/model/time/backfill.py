@@ -65,3 +65,13 @@ class Backfill(Answer):
     update_time: Time
     submit_user: str
     notes: str = ""
+
+
+class BackfillEffect(Answer):
+    """What a backfill would run, found without starting it."""
+
+    total: int = Field(description="times, one Job each")
+    first: Time
+    last: Time
+    parallel: int
+    sentences: list[str] = Field(description="all of this in words")

@@ -1,11 +1,13 @@
 // Data that stays fresh: each resource is polled with conditional requests, within a budget of requests a minute.
 
-import { Problem, requestsLastMinute, send, Unreachable } from "./api.js";
+import { Problem, send, Unreachable } from "./api.js";
 import { isSignedIn } from "./session.js";
 
-/** The budget of requests a minute. Polls leave room in it for what the user asks for. */
-export const BUDGET = { visible: 30, hidden: 2 };
-const POLLS_VISIBLE = 24;
+/**
+ * The most reads a minute that the page makes by itself, so that an open page stays below 30 requests. What the user
+ * asks for is added: actions, their dry runs, and one reading of the view after each.
+ */
+const BUDGET = { visible: 24, hidden: 2 };
 const HIDDEN_SECONDS = 30;
 const SLOWEST = 4;
 const RETRY_SECONDS = [2, 4, 8, 15, 30];
@@ -14,6 +16,7 @@ const resources = new Set();
 const cache = new Map();
 const status = { failures: 0, retryAt: 0, lastSuccess: 0, reached: true };
 const listeners = new Set();
+const times = [];
 let hiddenPoll = 0;
 
 export const connection = status;
@@ -50,9 +53,17 @@ export function live(path, { every = 5, changed }) {
   return resource;
 }
 
-async function load(resource) {
+/** The number of reads in the last minute that the user did not ask for. */
+function readsLastMinute() {
+  const from = Date.now() - 60_000;
+  while (times.length && times[0] < from) times.shift();
+  return times.length;
+}
+
+async function load(resource, asked = false) {
   if (resource.busy || !isSignedIn()) return;
   resource.busy = true;
+  if (!asked) times.push(Date.now());
   try {
     const answer = await send("GET", resource.path, undefined, resource.etag);
     reached();
@@ -117,7 +128,8 @@ export function refreshAll() {
     resource.slow = 1;
     resource.due = 0;
   }
-  poll();
+  if (document.hidden) return poll();
+  for (const resource of resources) load(resource, true);
 }
 
 function poll() {
@@ -125,11 +137,11 @@ function poll() {
   if (!isSignedIn() || now < status.retryAt) return;
   if (!status.reached) status.retryAt = now + RETRY_SECONDS[RETRY_SECONDS.length - 1] * 1000;
   if (document.hidden) {
-    if (now - hiddenPoll < HIDDEN_SECONDS * 1000 || requestsLastMinute() >= BUDGET.hidden) return;
+    if (now - hiddenPoll < HIDDEN_SECONDS * 1000 || readsLastMinute() >= BUDGET.hidden) return;
     hiddenPoll = now;
   }
   const due = [...resources].filter((each) => !each.busy && each.due <= now).sort((a, b) => a.due - b.due);
-  const most = document.hidden || !status.reached ? 1 : POLLS_VISIBLE - requestsLastMinute();
+  const most = document.hidden || !status.reached ? 1 : BUDGET.visible - readsLastMinute();
   for (const resource of due.slice(0, Math.max(most, 0))) load(resource);
 }
 

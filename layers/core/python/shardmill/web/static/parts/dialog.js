@@ -32,3 +32,8 @@ export function openDialog(label, render, { className = "" } = {}) {
 /** The heading of a dialog, with a button to close it. */
 export const heading = (text, close) =>
   h("header", {}, h("h2", {}, text), h("button", { class: "quiet", type: "button", onclick: () => close(), "aria-label": "Close" }, glyph("close")));
+
+/** Focus the button that confirms, as soon as it can be used, unless the user fills in a field. */
+export function focusUnlessTyping(button) {
+  if (!button.disabled && !["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement?.tagName)) button.focus();
+}

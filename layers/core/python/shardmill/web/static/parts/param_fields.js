@@ -7,12 +7,16 @@ export const kind = (value) => (Array.isArray(value) ? "list" : value === null ?
 const article = (value) => (kind(value) === "object" ? "An object" : `A ${kind(value)}`);
 
 /**
- * Draw a field for each parameter. `values`: its present values; `form`: {values, errors}, changed by the user.
+ * Draw a field for each parameter. `values`: its present values; `form`: {values, errors}, changed by the user;
+ * `edited` is called after each change.
  */
-export const paramFields = (values, form) =>
+export const paramFields = (values, form, edited = () => {}) =>
   Object.entries(values).map(([name, value]) => {
     const id = `param-${name}`;
-    return h("div", { key: id, class: "field" }, h("label", { for: id }, name), control(id, value, form.values[name], (given) => (form.values[name] = given)), typeof value !== "string" && h("p", { class: "hint" }, `${article(value)}, as JSON`), form.errors[id] && h("p", { class: "error", role: "alert" }, form.errors[id]));
+    return h("div", { key: id, class: "field" }, h("label", { for: id }, name), control(id, value, form.values[name], (given) => {
+      form.values[name] = given;
+      edited();
+    }), typeof value !== "string" && h("p", { class: "hint" }, `${article(value)}, as JSON`), form.errors[id] && h("p", { class: "error", role: "alert" }, form.errors[id]));
   });
 
 function control(id, value, given, set) {

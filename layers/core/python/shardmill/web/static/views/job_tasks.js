@@ -1,17 +1,15 @@
 // The tasks of a step: a grid with a cell for each, filters, and actions on what failed.
 
 import { h } from "../core/vdom.js";
-import { action, post } from "../core/api.js";
 import { duration, number, plural } from "../core/format.js";
-import { refreshAll } from "../core/live.js";
 import { go, href, setQuery } from "../core/router.js";
 import { allows, ofJob } from "../core/permissions.js";
 import { icon, LIVE, TASK_STATES, tone, word } from "../core/states.js";
 import { chosenStep, gridPath, tasksOf } from "../core/task_grid.js";
 import { cells, cellState } from "../parts/cells.js";
-import { confirm } from "../parts/confirm.js";
 import { glyph } from "../parts/icons.js";
 import { empty, pending } from "../parts/messages.js";
+import { confirmPart } from "../parts/step_actions.js";
 import { stepChoice } from "../parts/step_choice.js";
 
 const PAGE = 10_000;
@@ -88,18 +86,10 @@ function pages(grid) {
 }
 
 /** Run the failed shards of this step again, if the job has ended. */
-function rerunFailed({ job, parts }, step, grid) {
+function rerunFailed({ job }, step, grid) {
   const failed = tasksOf(grid).filter((task) => ["FAILED", "KILLED"].includes(task.state)).map((task) => task.index);
   if (!failed.length || !allows("operate", ofJob(job)) || (LIVE.has(job.state) && job.state !== "SUSPENDED")) return null;
-  const run = () =>
-    confirm(`Rerun ${plural(failed.length, "task")}`, {
-      lines: [`Run ${job.run + 1} of ${job.jobName}/${job.trigger} starts. It runs ${plural(failed.length, "task")} of ${step.stepName} again, and steps that depend on it.`, `Tasks: ${failed.slice(0, 30).join(", ")}${failed.length > 30 ? " …" : ""}`, "All other results are kept."],
-      button: `Rerun ${plural(failed.length, "task")}`,
-      done: "The run has started.",
-      run: async (reason) => {
-        await post(action(parts, "rerun"), { steps: [step.stepName], shards: failed, ...reason });
-        refreshAll();
-      },
-    });
+  const title = `Rerun ${plural(failed.length, "task")}`;
+  const run = () => confirmPart(title, job, "rerun", { steps: [step.stepName], shards: failed }, { done: "The run has started.", lines: [`Tasks: ${failed.slice(0, 30).join(", ")}${failed.length > 30 ? " …" : ""}`] });
   return h("button", { onclick: run }, glyph("redo"), `Rerun ${plural(failed.length, "failed task")}`);
 }

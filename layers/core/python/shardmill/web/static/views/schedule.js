@@ -98,19 +98,15 @@ const today = (days) => new Date(Date.now() + days * 86_400_000).toISOString().s
 
 /** Ask for a range of past times; the times in it are shown before anything starts. */
 function backfill(data, parts) {
-  const form = { from: today(-7), to: today(0), parallel: "1", force: false, preview: null, error: "", asked: "" };
+  const form = { from: today(-7), to: today(0), parallel: "1", force: false, found: null, error: null, asked: "" };
+  const content = () => ({ from: form.from, to: form.to, parallel: Number(form.parallel), force: form.force });
   const preview = async (redraw) => {
-    const key = `${form.from} ${form.to}`;
+    const key = JSON.stringify(content());
     if (form.asked === key) return;
-    form.asked = key;
-    form.preview = null;
-    try {
-      const from = new Date(Date.parse(`${form.from}T00:00:00Z`) - 1).toISOString();
-      const answer = await get(url([...parts, "next"], { count: 1000, from }));
-      form.preview = answer.items.filter((item) => item.utc < `${form.to}T00:00:00Z` && Date.parse(item.utc) < Date.now());
-    } catch (error) {
-      form.error = error.message;
-    }
+    Object.assign(form, { asked: key, found: null, error: null });
+    const found = await post(`${action(parts, "backfill")}?dryRun=true`, content()).then((answer) => ({ found: answer }), (error) => ({ error }));
+    if (form.asked !== key) return;
+    Object.assign(form, found);
     redraw();
   };
   const input = (name, label, type, redraw) => h("div", { class: "field" }, h("label", { for: `backfill-${name}` }, label), h("input", { id: `backfill-${name}`, type, value: form[name], onchange: (event) => {
@@ -118,7 +114,8 @@ function backfill(data, parts) {
     redraw();
   } }));
   return confirm("Backfill", {
-    lines: () => (form.error ? [form.error] : form.preview ? [`${plural(form.preview.length, "time")} from ${form.from} up to, and not including, ${form.to}: one job each, ${form.parallel} at a time.`, form.preview.length && `From ${form.preview[0].local.replace("T", " ")} to ${form.preview.at(-1).local.replace("T", " ")}.`, form.force ? "Times whose job has succeeded run again." : "Times whose job has succeeded are skipped."] : ["The times are being read."]),
+    lines: () => (form.error ? [form.error.message, ...(form.error.faults || []).map((fault) => fault.message)] : form.found ? form.found.sentences : ["Asking what will happen."]),
+    isReady: () => Boolean(form.found),
     fields: (redraw) => {
       preview(redraw);
       return [h("div", { class: "filters" }, input("from", "From", "date", redraw), input("to", "To, not included", "date", redraw), input("parallel", "At a time", "number", redraw)), h("label", { class: "check" }, h("input", { type: "checkbox", checked: form.force, onchange: (event) => {
@@ -128,7 +125,7 @@ function backfill(data, parts) {
     },
     button: "Start the backfill", done: "The backfill has started.", reason: false,
     run: async () => {
-      await post(action(parts, "backfill"), { from: form.from, to: form.to, parallel: Number(form.parallel), force: form.force });
+      await post(action(parts, "backfill"), content());
       refreshAll();
     },
   });

@@ -1,17 +1,15 @@
 // A task: its attempts, inputs and outputs, and its log.
 
 import { h } from "../core/vdom.js";
-import { action, post, url } from "../core/api.js";
+import { url } from "../core/api.js";
 import { between, bytes, clock, duration } from "../core/format.js";
-import { refreshAll } from "../core/live.js";
 import { href, setQuery } from "../core/router.js";
 import { allows } from "../core/permissions.js";
 import { badge, LIVE } from "../core/states.js";
-import { confirm } from "../parts/confirm.js";
 import { glyph } from "../parts/icons.js";
 import { append, log, logState } from "../parts/log.js";
 import { pending } from "../parts/messages.js";
-import { forceTask } from "../parts/step_actions.js";
+import { confirmPart } from "../parts/step_actions.js";
 import { keyValues, show } from "../parts/values.js";
 
 export const title = ({ jobName, trigger, step, index }) => `${step} ${index} of ${jobName} ${trigger}`;
@@ -69,7 +67,7 @@ function header(task, job, run) {
       { class: "title" },
       h("h1", {}, `Task ${index}`, h("span", { class: "muted" }, ` of ${total}`)),
       badge(task.state),
-      h("div", { class: "actions" }, task.rank > 0 && neighbour(index - 1, "Previous task", "left"), task.rank < total - 1 && neighbour(index + 1, "Next task", "right"), controls(task, job)),
+      h("div", { class: "actions" }, task.rank > 0 && neighbour(index - 1, "Previous task", "left"), task.rank < total - 1 && neighbour(index + 1, "Next task", "right"), controls(task)),
     ),
     h(
       "dl",
@@ -82,21 +80,19 @@ function header(task, job, run) {
   );
 }
 
-function controls(task, job) {
-  const name = `Task ${task.sharding.index} of ${task.stepName}`;
-  const send = (route, body) => async (reason) => {
-    await post(action(job, route), { ...body, ...reason });
-    refreshAll();
-  };
-  const one = { stepName: task.stepName, index: task.sharding.index };
-  const forced = h("button", { onclick: () => forceTask({ jobName: task.jobName, trigger: task.trigger }, task) }, glyph("check"), "Force success");
-  if (LIVE.has(task.state) && allows("operate", { definition: task.jobName })) {
-    return [forced, h("button", { class: "danger", onclick: () => confirm("Kill the task", { lines: [`${name} ends as KILLED.`, task.state === "RUNNING" && `Worker ${task.worker} stops it.`], button: "Kill the task", done: `${name} is killed.`, danger: true, run: send("kill", one) }) }, glyph("stop"), "Kill")];
+function controls(task) {
+  const job = { jobName: task.jobName, trigger: task.trigger };
+  const [index, stepName] = [task.sharding.index, task.stepName];
+  const name = `Task ${index} of ${stepName}`;
+  if (!allows("operate", { definition: task.jobName })) return null;
+  const button = (label, icon, danger, title, route, body, done) => h("button", { key: label, class: danger ? "danger" : "", onclick: () => confirmPart(title, job, route, body, { done, danger }) }, glyph(icon), label);
+  if (LIVE.has(task.state)) {
+    return [
+      button("Force success", "check", false, "Force success", "force", { stepName, index, state: "SUCCESS" }, "The task is forced to SUCCESS."),
+      button("Kill", "stop", true, "Kill the task", "kill", { stepName, index }, `${name} is killed.`),
+    ];
   }
-  if (task.state !== "SUCCESS" && allows("operate", { definition: task.jobName })) {
-    return h("button", { onclick: () => confirm("Rerun the task", { lines: ["A new run of the job starts.", `${name} runs again, and steps that depend on it. All other results are kept.`], button: "Rerun the task", done: "The run has started.", run: send("rerun", { steps: [one.stepName], shards: [one.index] }) }) }, glyph("redo"), "Rerun");
-  }
-  return null;
+  return task.state === "SUCCESS" ? null : button("Rerun", "redo", false, "Rerun the task", "rerun", { steps: [stepName], shards: [index] }, "The run has started.");
 }
 
 function streams(stream, attempt, task) {
