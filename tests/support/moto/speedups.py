@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from antlr4 import RuleContext
 from botocore import useragent
+from botocore.parsers import BaseJSONParser
 from moto.core import models, responses
 from moto.core.serialize import ResponseSerializer
 from moto.dynamodb.parsing import validators
@@ -36,6 +37,7 @@ def faster_moto() -> Iterator[None]:
         action_names_cached(),
         user_agents_cached(),
         attribute_values_serialized_directly(),
+        attribute_values_parsed_directly(),
         update_expressions_traversed_by_type(),
         update_expressions_parsed_once(),
         definitions_parsed_once(),
@@ -155,6 +157,31 @@ def update_expressions_parsed_once() -> Iterator[None]:
         yield
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether an attribute's value is in JSON what it is in Python: bytes and their containers are not."""
+    for name, member in value.items():
+        if name == "M":
+            return all(map(_is_plain, member.values()))
+        if name == "L":
+            return all(map(_is_plain, member))
+        return name not in ("B", "BS")
+    return False
+
+
+@contextmanager
+def attribute_values_parsed_directly() -> Iterator[None]:
+    """botocore looks for each of ten types in each value of each item."""
+    original: Method = BaseJSONParser._handle_structure
+
+    def handle(self: BaseJSONParser, shape: Any, value: Any) -> Any:
+        if shape.name == "AttributeValue" and type(value) is dict and len(value) == 1 and _is_plain(value):
+            return value
+        return original(self, shape, value)
+
+    with patch.object(BaseJSONParser, "_handle_structure", handle):
+        yield
+
+
 @contextmanager
 def attribute_values_serialized_directly() -> Iterator[None]:
     """moto looks for each value of each item under dozens of names; DynamoDB's have only their own."""
@@ -164,10 +191,12 @@ def attribute_values_serialized_directly() -> Iterator[None]:
         if shape.name != "AttributeValue" or type(value) is not dict:
             original(self, serialized, value, shape, key)
             return
-        wrapper: dict[str, Any] = {}
-        for name, member in value.items():
-            self._serialize(wrapper, member, shape.members[name], name)
-        self._default_serialize(serialized, wrapper, shape, key)
+        if not _is_plain(value):
+            wrapper: dict[str, Any] = {}
+            for name, member in value.items():
+                self._serialize(wrapper, member, shape.members[name], name)
+            value = wrapper
+        self._default_serialize(serialized, value, shape, key)
 
     with patch.object(ResponseSerializer, "_serialize_type_structure", serialize):
         yield
