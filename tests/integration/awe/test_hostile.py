@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from random import Random
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shardmill.api.routes import ROUTES
 from support.moto.moto_cloud import moto_cloud
 from support.scenarios.awe_calls import AweCalls, task
-from support.scenarios.node_client import BOUNDARY
+from support.scenarios.node_client import BOUNDARY, multipart
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
@@ -64,6 +67,69 @@ def test_heartbeats(awe: AweCalls, body: Any) -> None:
     text = json.dumps(body).encode()
     check(awe.send("PUT", f"/client/{client.id}?heartbeat", text))
     check(awe.send("PUT", f"/client/{client.id}?heartbeat", b'{"current_work": ' + text + b"}"))
+
+
+CALLS = [(route.method, route.path.removeprefix("/awe")) for route in ROUTES if route.awe]
+NAMES = [
+    *sorted({route.query for route in ROUTES if route.awe and route.query}),
+    *(
+        "limit",
+        "offset",
+        "order",
+        "query",
+        "state",
+        "status",
+        "client",
+        "available",
+        "report",
+        "perf",
+        "download",
+    ),
+    *("index", "part", "chunk_size", "upload_url", "sha256", "size", "file_name", "jobid", "json", "suspend"),
+    *("resume", "recover", "recompute", "priority", "expiration", "verbosity", "date_end", "group", "other"),
+]
+VALUES = ["", "1", "-1", "0", "line", "1-2", "2-1", "9" * 40, "a" * 64, "\u00e9\0", "%", "done", "base64:x"]
+FIELDS = ["upload", "profile", "attributes", "attributes_str", "parts", "1", "0", "perf", "stdout", "", 'x"y']
+CONTENTS = [b"", b"{}", b"[1]", b"\xff\0", b"7", b"9" * 30, b'{"a": NaN}', b"\r\n--", b"x" * 3_000]
+TYPES = ["", "application/json", "multipart/form-data", f"multipart/form-data; boundary={BOUNDARY}"]
+
+
+@pytest.mark.parametrize("at", range(len(CALLS)), ids=[f"{method} {path}" for method, path in CALLS])
+def test_random_requests(awe: AweCalls, at: int) -> None:
+    """Any query, body and form, whole or cut off, for each route; with ids that exist and that do not."""
+    method, template = CALLS[at]
+    choose = Random(at)  # not Hypothesis: the threads of the stack use the random module while it draws
+    for ids in (known_ids(awe), dict.fromkeys(("job_id", "work_id", "client_id", "node_id", "name"), "x")):
+        path = template
+        for name, value in {**ids, "index": "line"}.items():
+            path = path.replace(f"<{name}>", value)
+        for _ in range(4):
+            query = {choose.choice(NAMES): choose.choice(VALUES) for _ in range(choose.randrange(5))}
+            form = {choose.choice(FIELDS): ("f", choose.choice(CONTENTS)) for _ in range(choose.randrange(4))}
+            body = (
+                multipart(form)[: -choose.choice([0, 0, 3, 50]) or None] if form else choose.choice(CONTENTS)
+            )
+            headers = {"content-type": choose.choice(TYPES), "authorization": f"OAuth {awe.token}"}
+            address = f"/awe{path}?{urlencode(query)}"
+            answer = awe.cloud.http(method, address, body, token=None, headers=headers)
+            assert answer.status < 500, (method, address, body, answer)
+            if answer.status >= 400:
+                check(answer)
+    awe.send("PUT", "/queue?resume")
+
+
+def known_ids(awe: AweCalls) -> dict[str, str]:
+    """Ids of a job with a unit, a client and a node."""
+    client = awe.client("hostile", id="hostile-2")
+    job = awe.submit(task(outputs={"o": {}}), clientgroups="hostile")["id"]
+    node = awe.data("POST", "/node", upload=b"1\n2\n")["id"]
+    return {
+        "job_id": job,
+        "work_id": f"{job}_0_0",
+        "client_id": client.id,
+        "node_id": node,
+        "name": "hostile",
+    }
 
 
 BODIES = [

@@ -1,5 +1,8 @@
 """Jobs of `/v1` run on AWE clients, and jobs of AWE documents on other workers of the same group."""
 
+import os
+import subprocess
+
 import pytest
 
 from support.moto.cloud import Cloud
@@ -33,6 +36,36 @@ def test_a_client_runs_the_commands_and_shell_texts_of_other_jobs(awe: AweCalls,
     client.finish(work)
     runner.cloud.run_until(runner.ended)
     assert runner.job()["state"] == "SUCCESS"
+
+
+def test_shell_texts_reach_clients_whole(awe: AweCalls, runner: JobRunner) -> None:
+    """Clients split `args` at spaces and single quotes, replace ${VAR}, and drop unknown @names."""
+    client = awe.client("mixed")
+    text = "X='a  b'; printf '%s|' \"${X}\" me@host\n"
+    runner.define({"stepName": "shell", "content": text}, workerGroup="mixed")
+    runner.submit()
+    command = client.take()["cmd"]
+    words = as_clients_split(command["args"])
+    environ = {**os.environ, **command["environ"]["public"]}
+    done = subprocess.run([command["name"], *words], env=environ, capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"a  b|me@host|"
+    assert command["args_array"] == ["-c", text]
+
+
+def as_clients_split(text: str) -> list[str]:
+    """Words between spaces; a space between single quotes belongs to its word."""
+    assert "@" not in text
+    assert "${" not in text
+    words = [""]
+    quoted = False
+    for sign in text:
+        if sign == "'":
+            quoted = not quoted
+        elif sign == " " and not quoted:
+            words.append("")
+        else:
+            words[-1] += sign
+    return words
 
 
 def test_a_client_leaves_other_step_types_to_workers(awe: AweCalls, runner: JobRunner) -> None:

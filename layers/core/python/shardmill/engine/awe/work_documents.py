@@ -19,6 +19,10 @@ from shardmill.model.states import TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
 
+_SCRIPT = "SHARDMILL_SCRIPT"
+_READ_BY_CLIENTS = ("'", "@", "${")
+"""What clients would change in a text of `args`; such a text is passed in a variable instead."""
+
 
 def work_document(
     files: Files,
@@ -114,11 +118,15 @@ def _with_producers(mill: Mill, leased: Lease, index: int) -> Sequence[StepRow]:
 def _rendered(leased: Lease, step: StepRow) -> dict[str, Any]:
     """The command of the lease, whose templates are resolved for this task."""
     found: dict[str, Any] = {}
+    script: dict[str, str] = {}
     if leased.command:
         found["args"] = plain(leased.command.args or "")
         found["args_array"] = [plain(word) for word in leased.command.args_array or []]
     elif isinstance(leased.content, str):
         found |= shell_words(leased.content)
+        if any(sign in leased.content for sign in _READ_BY_CLIENTS):
+            found["args"] = f"-c 'eval \"${_SCRIPT}\"'"
+            script = {_SCRIPT: leased.content}
     own = step.define.command.environ.public if step.define.command else {}
     names = own if leased.command and not leased.params else leased.environ
-    return found | {"environ": {"public": {name: leased.environ[name] for name in names}}}
+    return found | {"environ": {"public": {name: leased.environ[name] for name in names} | script}}
