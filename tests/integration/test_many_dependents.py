@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,13 +13,16 @@ from shardmill.aws.clock import new_id
 from shardmill.aws.machines import Machines
 from shardmill.engine import continuation, downstream
 from shardmill.engine.jobs import children, dependencies
+from shardmill.engine.repair import repair
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 from shardmill.store.table import Throttled
+from support.aws_rules.call import ProcessKilled
 from support.aws_rules.faults import Faults
+from support.scenarios.interrupter import Interrupter, Interruption
 from support.scenarios.job_chain import define, finish, listed, row
 from support.scenarios.long_work import calls_of
-from support.scenarios.schedule_clock import ScheduleClock
+from support.scenarios.schedule_clock import ScheduleClock, ms
 
 CHILDREN = 12
 TIME = "2026-01-05T01:00:00Z"
@@ -180,3 +186,51 @@ def test_a_parent_whose_dependents_cannot_be_notified_now_is_neither_deleted_nor
 
 def throttled() -> None:
     raise Throttled
+
+
+def test_a_crash_at_each_call_of_a_slice_starts_each_child_once(
+    schedules: ScheduleClock, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slice starts one child; the tick continues after a crash in the first one."""
+    monkeypatch.setattr(Machines, "start_job", lambda *_: None)
+    monkeypatch.setattr(continuation, "SLICE_CALLS", 1)
+    interrupter = Interrupter()
+    faults.add_rule(interrupter.around)
+    mill, now = schedules.mill, schedules.runner.worker.clock
+    define(schedules, "a")
+    for name in names(3):
+        define(schedules, name, "a")
+    for calls in count(1):
+        parent = succeeded("a", minute=calls, now=now())
+        assert mill.jobs.create(parent, due=now())
+        mill.jobs.event_published(parent.id, 1, due=now())
+        interruption = Interruption("crash", calls)
+        with suppress(ProcessKilled):
+            interrupter.act(partial(downstream.job_ended, mill, parent.id, 1, now(), new_id), interruption)
+        for _ in range(5):
+            repair(mill, parent.id, now(), new_id, budget=continuation.Budget.of_slice())
+        ended = mill.jobs.get(parent.id)
+        assert ended is not None
+        assert not ended.heirs_pending
+        found = [list(mill.runs.between(name, parent.moment, parent.moment + 1)) for name in names(3)]
+        assert [len(each) for each in found] == [1, 1, 1], f"crash at call {calls}"
+        if not interruption.reached:
+            break
+    assert calls > 8
+
+
+def succeeded(name: str, *, minute: int, now: int) -> JobRow:
+    return JobRow(
+        id=new_id(),
+        jid=1,
+        job_name=name,
+        trigger=f"t{minute}",
+        version=1,
+        state=JobState.SUCCESS,
+        request_hash="hash",
+        create_time=now,
+        update_time=now,
+        data_time=ms("2026-01-05 00:00") + minute * 60_000,
+        event_pending=True,
+        heirs_pending=True,
+    )
