@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from shardmill.aws.queues import Ticket
 from support.moto.cloud import Cloud
 from support.moto.http_api import Answer
 from support.moto.moto_cloud import moto_cloud
@@ -149,6 +150,45 @@ def test_a_receipt_deletes_only_the_message_of_its_own_task(stage: Stage, cloud:
     )["Attributes"]["ApproximateNumberOfMessagesNotVisible"]
     assert int(hidden) == 2, "the message of the other task, and the one that was not deleted"
     assert stage.honest.report(stage.held).status == 200
+
+
+def test_forged_messages_lease_nothing_and_delete_nothing(
+    stage: Stage, cloud: Cloud, runner: JobRunner
+) -> None:
+    """A worker that waits at SQS brings messages; these were never received, or belong to another queue."""
+    _, queue, handle, _, gen = json.loads(stage.held["receipt"][32:])
+    job_id = stage.held["taskId"].partition("_")[0]
+    other = a_worker(cloud, f"{stage.name}-other", "theirs")
+    theirs = runner.mill.groups.get("theirs")
+    assert theirs is not None
+    bodies = [
+        Ticket(job_id, 1, 0, gen, 0),
+        Ticket(job_id, 1, 0, gen + 1, 1),
+        Ticket(job_id, 2, 0, gen, 1),
+        Ticket(job_id, 1, 7, gen, 1),
+        Ticket("nobody", 1, 0, gen, 1),
+    ]
+    waiting = in_queue(cloud, queue)
+    for name in (queue.rsplit("/", 1)[1], theirs.queues[0].rsplit("/", 1)[1], "no-such-queue", "../x"):
+        for ticket in bodies:
+            message = {"queue": name, "receipt": handle, "body": ticket.encode()}
+            body = {"workerId": other.id, "session": other.session, "max": 1, "messages": [message]}
+            answer = other.call("POST", "/v1/work:lease", body)
+            assert (answer.status, answer.json.get("items", [])) in ((200, []), (409, []), (422, [])), answer
+            again = stage.liar.call(
+                "POST", "/v1/work:lease", body | {"workerId": stage.liar.id, "session": stage.liar.session}
+            )
+            assert all(item["taskId"] != stage.held["taskId"] for item in again.json.get("items", []))
+    assert in_queue(cloud, queue) == waiting
+    assert runner.task("a", 0, name=stage.name)["attempt"] == stage.held["attempt"]
+    assert stage.honest.report(stage.held).status == 200
+
+
+def in_queue(cloud: Cloud, queue: str) -> int:
+    """How many messages a queue has, visible or not."""
+    names: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = cloud.clients.sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=names)["Attributes"]
+    return sum(map(int, found.values()))
 
 
 @pytest.mark.parametrize(
