@@ -231,12 +231,9 @@ def test_the_table_matches_the_template(small_cloud: Cloud) -> None:
 
 
 def test_the_queues_match_the_template(small_cloud: Cloud) -> None:
-    urls = small_cloud.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
-    prefix = small_cloud.environment["SHARDMILL_QUEUE_PREFIX"]
-    assert [url.rsplit("/", 1)[-1] for url in urls] == [
-        f"{prefix}-lambda-normal"
-    ] * 3  # one for all priorities
-    attributes = small_cloud.clients.sqs.get_queue_attributes(QueueUrl=urls[0], AttributeNames=["All"])
+    url = small_cloud.environment["SHARDMILL_LAMBDA_QUEUES"]
+    assert url.rsplit("/", 1)[-1] == f"{small_cloud.environment['SHARDMILL_QUEUE_PREFIX']}-lambda-normal"
+    attributes = small_cloud.clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
     assert attributes["Attributes"]["VisibilityTimeout"] == "5400"
 
 
@@ -305,10 +302,10 @@ def test_the_tick_uses_the_given_time(small_cloud: Cloud) -> None:
 
 
 def test_lambda_queues_keep_failed_messages(small_cloud: Cloud) -> None:
-    url = small_cloud.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")[1]
+    url = small_cloud.environment["SHARDMILL_LAMBDA_QUEUES"]
     for body in ("good", "bad", "good"):
         small_cloud.clients.sqs.send_message(QueueUrl=url, MessageBody=body)
-    assert small_cloud.serve_lambda_lanes() == 2
+    assert small_cloud.serve_lambda_queue() == 2
     left = small_cloud.clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
     assert left["ApproximateNumberOfMessagesNotVisible"] == "1"
 

@@ -123,7 +123,7 @@ def test_a_message_in_a_removed_lane_is_sent_again_by_the_tick(runner: JobRunner
     step, row = runner.row(0), group_of(runner)
     unused = row.queues[MAX_LANES - 1]
     runner.mill.queues.delete(runner.worker.receive())
-    messages.send_to(runner.mill, [unused], step.key, step.gen, [0, 1])
+    messages.send_to(runner.mill, [messages.Route(unused)], step.key, step.gen, [0, 1])
     assert runner.worker.take() == []
     runner.later(3 * MINUTE)
     runner.worker.beat([])

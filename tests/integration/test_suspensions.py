@@ -140,7 +140,7 @@ def test_suspending_all_groups_includes_groups_created_later(runner: JobRunner) 
     runner.cloud.run_until(lambda: runner.states() == {"a": "READY"}, 10)
     for _ in range(3):
         assert runner.worker.take() == []
-        runner.cloud.serve_lambda_lanes()
+        runner.cloud.serve_lambda_queue()
     assert runner.job(name="quick")["state"] == "QUEUED"
     groups = runner.cloud.http("GET", "/v1/groups").json["items"]
     assert {each["name"] for each in groups if "fire drill" in each["suspended"]} == {
@@ -151,7 +151,7 @@ def test_suspending_all_groups_includes_groups_created_later(runner: JobRunner) 
     runner.post("/v1/groups:resume", status=204)
     runner.later(10)
     assert runner.run()["state"] == "SUCCESS"
-    runner.cloud.run_until(lambda: runner.ended(name="quick"), 30, meanwhile=runner.cloud.serve_lambda_lanes)
+    runner.cloud.run_until(lambda: runner.ended(name="quick"), 30, meanwhile=runner.cloud.serve_lambda_queue)
 
 
 def test_an_unknown_group_cannot_be_suspended(runner: JobRunner) -> None:

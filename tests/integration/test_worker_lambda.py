@@ -29,9 +29,9 @@ def now() -> int:
     return int(time.time() * 1000)
 
 
-def records(runner: JobRunner, count: int, lane: int = 1) -> list[dict[str, Any]]:
+def records(runner: JobRunner, count: int) -> list[dict[str, Any]]:
     """Receive messages of the group `lambda` as records of a Lambda event."""
-    url = runner.mill.settings.lambda_queues[lane]
+    url = runner.mill.settings.lambda_queue
     found: list[Message] = []
 
     def receive() -> None:
@@ -121,9 +121,9 @@ def test_no_task_has_more_than_fourteen_minutes(runner: JobRunner, monkeypatch: 
 
 
 def test_an_unreadable_message_goes_to_the_dead_letter_queue(runner: JobRunner) -> None:
-    url = runner.mill.settings.lambda_queues[0]
+    url = runner.mill.settings.lambda_queue
     runner.cloud.clients.sqs.send_message(QueueUrl=url, MessageBody="not a ticket")
-    assert len(run_batch(runner.mill, records(runner, 1, lane=0), now() + 60_000, now())) == 1
+    assert len(run_batch(runner.mill, records(runner, 1), now() + 60_000, now())) == 1
     dead = runner.cloud.clients.sqs.receive_message(QueueUrl=runner.mill.settings.dead_queue)["Messages"]
     assert [message["Body"] for message in dead] == ["not a ticket"]
 

@@ -330,7 +330,7 @@ def test_a_task_that_one_group_cannot_run_moves_to_the_other(runner: JobRunner) 
     step = runner.row(0)
     group = runner.mill.groups.get("one")
     assert group is not None
-    messages.send_to(runner.mill, [group.queues[1]], (step.job_id, 1, 0), step.gen, [0])
+    messages.send_to(runner.mill, [messages.Route(group.queues[1])], (step.job_id, 1, 0), step.gen, [0])
     assert one.take() == []
     assert len(two.take()) == 1
 

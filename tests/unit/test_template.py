@@ -284,12 +284,11 @@ def test_the_alarm_about_waiting_tasks_finds_the_queues_of_every_group() -> None
     for tag in ("shardmill:deployment", "shardmill:group"):
         assert f'tag."{tag}"' in text
         assert f'"{tag}":' in (PROJECT / "layers/core/python/shardmill/aws/queues.py").read_text()
-    for name in ("LambdaHighQueue", "LambdaNormalQueue", "LambdaLowQueue"):
-        tags = {tag["Key"]: tag["Value"] for tag in RESOURCES[name]["Properties"]["Tags"]}
-        assert tags == {
-            "shardmill:deployment": {"Fn::Sub": "${AWS::StackName}-${Api}"},
-            "shardmill:group": "lambda",
-        }
+    tags = {tag["Key"]: tag["Value"] for tag in RESOURCES["LambdaNormalQueue"]["Properties"]["Tags"]}
+    assert tags == {
+        "shardmill:deployment": {"Fn::Sub": "${AWS::StackName}-${Api}"},
+        "shardmill:group": "lambda",
+    }
 
 
 def test_the_dashboard_is_json_and_names_existing_functions() -> None:

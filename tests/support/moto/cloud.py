@@ -114,10 +114,9 @@ class Cloud:
             for event in page["events"]
         )
 
-    def serve_lambda_lanes(self, batch: int = 10) -> int:
-        """Poll the Lambda queues once, as their event source mappings do; return the message count."""
-        queues = self.environment["SHARDMILL_LAMBDA_QUEUES"].split(",")
-        return sum(self._serve(url, "runner", batch) for url in queues)
+    def serve_lambda_queue(self, batch: int = 10) -> int:
+        """Poll the Lambda queue once, as its event source mapping does; return the message count."""
+        return self._serve(self.environment["SHARDMILL_LAMBDA_QUEUES"], "runner", batch)
 
     def serve_fire_queue(self, batch: int = 1) -> int:
         """Run the event source mapping of `fire` until its queue is empty; return the message count."""

@@ -186,7 +186,7 @@ def test_the_environment_of_a_session_has_every_setting(tmp_path: Path) -> None:
 
     environ = session_environment(a_session(StateFolder.at(tmp_path / "s")))
     settings = Settings.from_environment(environ)
-    assert (settings.table, settings.lambda_queues) == ("t", ("h", "n", "l"))
+    assert (settings.table, settings.lambda_queue) == ("t", "h")
     assert environ["SHARDMILL_URL"] == "http://127.0.0.1:1/x"
     assert environ["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
 

@@ -108,11 +108,18 @@ class Queues:
         self._dead_queue = dead_queue
 
     def make_lanes(
-        self, prefix: str, group: str, generation: int, lease_seconds: int, *, first: int = 0
+        self,
+        prefix: str,
+        group: str,
+        generation: int,
+        lease_seconds: int,
+        *,
+        first: int = 0,
+        tagged: bool = True,
     ) -> list[str]:
         """Create the queues of a group, or those from the number `first` on. Idempotent.
 
-        `prefix`: of all queues of the deployment.
+        `prefix`: of all queues of the deployment. `tagged`: the alarm about waiting tasks finds them.
         """
         if len(prefix) > MAX_PREFIX:
             raise ValueError(
@@ -128,7 +135,7 @@ class Queues:
             self._client.create_queue(
                 QueueName=f"{prefix}-{digest}-{lane}-{generation}",
                 Attributes=attributes,  # type: ignore[arg-type]
-                tags={"shardmill:deployment": prefix, "shardmill:group": group},
+                tags={"shardmill:deployment": prefix, "shardmill:group": group} if tagged else {},
             )["QueueUrl"]
             for lane in _LANE_NAMES[first:]
         ]

@@ -74,7 +74,7 @@ class Settings(NamedTuple):
     job_machine: str
     step_machine: str
     bus: str
-    lambda_queues: tuple[str, ...]
+    lambda_queue: str
     dead_queue: str
     queue_prefix: str = ""
     secrets_key: str = ""
@@ -104,7 +104,7 @@ class Settings(NamedTuple):
             job_machine=need("JOB_MACHINE"),
             step_machine=need("STEP_MACHINE"),
             bus=need("BUS"),
-            lambda_queues=tuple(need("LAMBDA_QUEUES").split(",")),
+            lambda_queue=need("LAMBDA_QUEUES").split(",")[0],  # several in stacks of earlier releases
             dead_queue=need("DEAD_QUEUE"),
             secrets_key=environ.get("SHARDMILL_SECRETS_KEY", ""),
             secret_prefix=environ.get("SHARDMILL_SECRET_PREFIX", ""),

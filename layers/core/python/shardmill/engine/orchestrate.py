@@ -32,7 +32,8 @@ def act(mill: Mill, event: dict[str, Any], now: int) -> dict[str, Any]:
         return open_step.open_step(mill, job_id, run, index, now)
     if action == "enqueue":
         key, ranks = (job_id, run, index), range(event["item"]["from"], event["item"]["to"])
-        return {"sent": messages.send_range(mill, event["queues"], key, event["gen"], ranks)}
+        routes = [messages.Route.decode(text) for text in event["queues"]]
+        return {"sent": messages.send_range(mill, routes, key, event["gen"], ranks)}
     if action == "sweep":
         return {"swept": close_step.sweep_set(mill, job_id, run, index, event["item"])}
     if action == "close":

@@ -69,12 +69,23 @@ class Groups:
         except ConditionFailed:
             return None
 
-    def change_lanes(self, group: GroupRow, table: LaneTable) -> GroupRow | None:
+    def set_order_queues(self, group: GroupRow, queues: Sequence[str]) -> GroupRow | None:
+        """Set the queues by which Lambda groups order their tasks; None if the group does not exist."""
+        update = Update(group_keys.group(group.name)).set(order_queues=list(queues)).if_exists("name")
+        try:
+            return GroupRow.from_item(self._table.update(update, returns="ALL_NEW"))
+        except ConditionFailed:
+            return None
+
+    def change_lanes(self, group: GroupRow, table: LaneTable, *, now: int = 0) -> GroupRow | None:
         """Change the lanes of a group unless they changed since it was read.
 
-        Returns the group as it is then; None if it does not exist.
+        `now` is noted if the group has several lanes from then on. Returns the group as it is then; None if
+        it does not exist.
         """
         update = Update(group_keys.group(group.name)).set(lanes=to_json(table.stored())).if_exists("name")
+        if now and table.mixed and not group.lane_table.mixed:
+            update.set(mixed_since=now)
         try:
             item = self._table.update(
                 update.if_new_or_equal("lanes", to_json(group.lanes)), returns="ALL_NEW"

@@ -274,10 +274,19 @@ class GroupRow(Row):
     suspended: str = ""
     lanes: Mapping[str, Sequence[int]] = json_field()
     lanes_checked: int = 0
+    order_queues: Sequence[str] = field(default_factory=tuple)
+    """In the group `lambda`: the queues with copies of the messages, one for each priority in use."""
+    mixed_since: int = 0
+    """When the group began to have several priorities in use, in milliseconds."""
 
     @cached_property
     def lane_table(self) -> LaneTable:
-        return LaneTable.of(self.lanes, len(self.queues))
+        return LaneTable.of(self.lanes, len(self.lane_queues))
+
+    @property
+    def lane_queues(self) -> Sequence[str]:
+        """The queues of the lanes, in the numbering of the lane table."""
+        return self.order_queues if self.kind == "lambda" else self.queues
 
 
 class ScheduleRow(Row):

@@ -19,7 +19,7 @@ from shardmill.aws.clock import new_id, now_ms
 from shardmill.aws.queues import Message
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import Mill
-from shardmill.engine.tasks.lease import lease
+from shardmill.engine.tasks.by_priority import lease_by_priority
 from shardmill.engine.tasks.report import report
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.worker import Lease, Reported, Result
@@ -65,36 +65,40 @@ def protect_on_lambda() -> None:
 def run_batch(
     mill: Mill, records: Sequence[Mapping[str, Any]], context_deadline_ms: int, now: int
 ) -> list[str]:
-    """Run the tasks of an SQS event, at most until `context_deadline_ms` (since 1970).
+    """Run as many tasks as an SQS event has messages, at most until `context_deadline_ms` (since 1970).
 
-    Returns the ids of the messages that SQS must keep because their tasks have not ended.
+    These are its own tasks, or waiting ones of higher priorities. Returns the ids of the messages that SQS
+    must keep because their tasks have not ended.
     """
     messages = [_message(mill, record) for record in records]
     leases = _lease(mill, messages, now)
     seconds = (context_deadline_ms - now) / 1000
-    _hide(mill, messages, leases, seconds)
+    _hide(mill, leases, seconds)
     ended: set[tuple[str, int]] = set()
     for results in _run(mill, leases, min(MAX_SECONDS, seconds - _KILL_SECONDS - _MARGIN_SECONDS)):
         ended |= _report(mill, results)
-    handles = {_handle(task) for task in leases if (task.task_id, task.attempt) in ended}
+    handles = {
+        message.handle
+        for task in leases
+        if (task.task_id, task.attempt) in ended and (message := _message_of(task))
+    }
     return [message.id for message in messages if message.handle not in handles]
 
 
-def _hide(mill: Mill, messages: Sequence[Message], leases: Sequence[Lease], seconds: float) -> None:
+def _hide(mill: Mill, leases: Sequence[Lease], seconds: float) -> None:
     """Hide the messages of leased tasks no longer than this invocation can take.
 
     The visibility timeout of the queue is six times as long: it would delay the retry of a crashed function.
     """
-    taken = {_handle(task) for task in leases}
     hidden = math.ceil(max(seconds, 0)) + _RETRY_SECONDS
-    mill.queues.hide((message, hidden) for message in messages if message.handle in taken)
+    mill.queues.hide((message, hidden) for task in leases if (message := _message_of(task)))
 
 
 def _lease(mill: Mill, messages: Sequence[Message], now: int) -> list[Lease]:
     """Lease the tasks; after a failure, shorten the queue's long visibility timeout to retry soon."""
     try:
         with translate_errors():
-            return lease(mill, WorkerSession(_session()), messages, now)
+            return lease_by_priority(mill, WorkerSession(_session()), messages, now)
     except Unreachable as error:
         log.warning(
             "failed to lease tasks; their messages become visible again in a few seconds",
@@ -117,17 +121,21 @@ def _report(mill: Mill, results: Sequence[Result]) -> set[tuple[str, int]]:
 
 
 def _message(mill: Mill, record: Mapping[str, Any]) -> Message:
-    name = record["eventSourceARN"].rsplit(":", 1)[-1]
-    queue = next((url for url in mill.settings.lambda_queues if url.rsplit("/", 1)[-1] == name), None)
-    if not queue:
-        raise LookupError(f"the queue {name!r} is not listed in SHARDMILL_LAMBDA_QUEUES")
-    receives = int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
-    return Message(queue, record["receiptHandle"], record["body"], record["messageId"], receives)
+    name, queue = record["eventSourceARN"].rsplit(":", 1)[-1], mill.settings.lambda_queue
+    if queue.rsplit("/", 1)[-1] != name:
+        raise LookupError(f"the queue {name!r} is not the one of SHARDMILL_LAMBDA_QUEUES")
+    attributes = record.get("attributes", {})
+    receives, sent = (
+        int(attributes.get(key, default))
+        for key, default in (("ApproximateReceiveCount", 1), ("SentTimestamp", 0))
+    )
+    return Message(queue, record["receiptHandle"], record["body"], record["messageId"], receives, sent)
 
 
-def _handle(task: Lease) -> str:
+def _message_of(task: Lease) -> Message | None:
+    """The message with which a task was leased; None if it was a copy."""
     receipt = Receipt.decode(task.receipt)
-    return receipt.handle if receipt else ""
+    return receipt.message if receipt else None
 
 
 def _run(mill: Mill, leases: Sequence[Lease], limit: float) -> Iterator[list[Result]]:

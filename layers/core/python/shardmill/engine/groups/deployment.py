@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shardmill.aws.data_keys import KeyParameter
-from shardmill.engine.groups.groups import BUILT_IN_GROUPS, add_missing_queues, save
+from shardmill.engine.groups.groups import BUILT_IN_GROUPS, add_missing_queues, lambda_queues, save
 from shardmill.engine.mill import Mill
 from shardmill.model.groups.group import GroupRequest
 
@@ -28,7 +28,7 @@ def set_up(mill: Mill, now: int) -> None:
     for name, kind in BUILT_IN_GROUPS.items():
         if not mill.groups.get(name):
             save(mill, name, GroupRequest.model_validate({"kind": kind}), now)
-    queues = list(mill.settings.lambda_queues)
+    queues = lambda_queues(mill)
     for group in mill.groups.page():
         if group.kind == "lambda" and list(group.queues) != queues:
             mill.groups.set_queues(group, queues)

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import ValidationError
 
 from shardmill.engine.errors import GroupFixed, GroupInUse, GroupNotFound, RequestInvalid
+from shardmill.engine.groups.lanes import LAMBDA_GROUP
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.fault import fault, faults_of
 from shardmill.model.groups.group import GroupName, GroupRequest
-from shardmill.model.groups.lanes import MAX_LANES
+from shardmill.model.groups.lanes import BANDS, MAX_LANES
 from shardmill.store.group_keys import EVERY_GROUP
 from shardmill.store.rows import GroupRow
 
 DEFAULT_LEASE_SECONDS = 60
 LAMBDA_LEASE_SECONDS = 900
-BUILT_IN_GROUPS = {"default": "pull", "lambda": "lambda"}
+BUILT_IN_GROUPS = {"default": "pull", LAMBDA_GROUP: "lambda"}
 
 
 def save(mill: Mill, name: str, request: GroupRequest, now: int) -> tuple[GroupRow, bool]:
@@ -50,7 +51,7 @@ def _create(
 ) -> tuple[GroupRow, bool]:
     generation = mill.groups.next_generation(name)
     if kind == "lambda":
-        queues = list(mill.settings.lambda_queues)
+        queues = lambda_queues(mill)
     else:
         queues = mill.queues.make_lanes(mill.settings.queue_prefix, name, generation, seconds)
     bound = binding_times(types, {}, now)
@@ -69,6 +70,11 @@ def binding_times(
     return {name: (before.get(name, (now,))[0], now) for name in names}
 
 
+def lambda_queues(mill: Mill) -> list[str]:
+    """The queues of a group of kind `lambda`: one, listed for each band of earlier releases."""
+    return [mill.settings.lambda_queue] * len(BANDS)
+
+
 def add_missing_queues(mill: Mill, group: GroupRow) -> GroupRow:
     """Add the queues that a group of an earlier release does not have; idempotent.
 
@@ -76,14 +82,21 @@ def add_missing_queues(mill: Mill, group: GroupRow) -> GroupRow:
     tick sends the messages that were in them again.
     """
     prefix = mill.settings.queue_prefix
-    foreign = any(not url.rsplit("/", 1)[-1].startswith(f"{prefix}-") for url in group.queues)
-    kept = [] if foreign else list(group.queues)
-    if group.kind == "lambda" or len(kept) >= MAX_LANES:
+    foreign = any(not url.rsplit("/", 1)[-1].startswith(f"{prefix}-") for url in group.lane_queues)
+    kept = [] if foreign else list(group.lane_queues)
+    if len(kept) >= MAX_LANES or (group.kind == "lambda" and group.name != LAMBDA_GROUP):
         return group
     # A repeated call must request the same attributes. The lease time of the group may change in between.
     queues = mill.queues.make_lanes(
-        prefix, group.name, group.generation, DEFAULT_LEASE_SECONDS, first=len(kept)
+        prefix,
+        group.name,
+        group.generation,
+        DEFAULT_LEASE_SECONDS,
+        first=len(kept),
+        tagged=group.kind != "lambda",
     )
+    if group.kind == "lambda":
+        return mill.groups.set_order_queues(group, [*kept, *queues]) or group
     return mill.groups.set_queues(group, [*kept, *queues]) or group
 
 

@@ -86,10 +86,10 @@ def _enqueue(mill: Mill, step: StepRow, now: int, *, suspended: bool) -> Opened:
     opened = _nothing_to_enqueue(step)
     if not step.opened or not step.open:
         return opened
-    queues = messages.queues_of(mill, step, now)
+    routes = messages.routes_of(mill, step, now)
     if step.window > MAX_SENT_AT_OPENING:
-        return opened | {"ranges": ranges(step.window), "queues": queues}
-    messages.send_range(mill, queues, step.key, step.gen, range(step.window))
+        return opened | {"ranges": ranges(step.window), "queues": [route.encode() for route in routes]}
+    messages.send_range(mill, routes, step.key, step.gen, range(step.window))
     return opened
 
 

@@ -47,7 +47,8 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
         ):
             returned.append((step, rank, held, task.reason))
         if change in (_Return.CHANGED, _Return.REPEATED):
-            if receipt.gen == step.gen and now - held.time < 0.8 * lease_time(mill, step, now):
+            recent = receipt.gen == step.gen and now - held.time < 0.8 * lease_time(mill, step, now)
+            if receipt.message and recent:
                 visible.append((receipt.message, 0))
             else:  # the message is void, or another worker may have received and hidden it
                 messages.send_if_possible(mill, step, [rank], now)

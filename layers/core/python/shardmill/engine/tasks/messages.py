@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from math import ceil
+from typing import NamedTuple
 
 from shardmill.aws.observability import logger
 from shardmill.aws.queues import BATCH, MAX_DELAY_SECONDS, RESEND, Message, Ticket
 from shardmill.engine.continuation import Budget
 from shardmill.engine.errors import GroupNotFound
-from shardmill.engine.groups.lanes import queue_for
+from shardmill.engine.groups.lanes import order_queue_for, queue_for
 from shardmill.engine.groups.matching import group_rows, has_capable_worker, required_program
 from shardmill.engine.mill import STEP_CACHE_MS, Mill
 from shardmill.engine.tasks import window
@@ -27,6 +28,21 @@ MAX_HIDDEN_WAIT_SECONDS = 30
 """Up to here, hiding a message is cheaper than sending and deleting one, and few are hidden at a time."""
 
 
+class Route(NamedTuple):
+    """Where messages are sent: the queue of a group, and the order queue that gets copies, if any."""
+
+    queue: str
+    copies: str = ""
+
+    def encode(self) -> str:
+        """As the state machine passes it on; without copies, as in earlier releases."""
+        return f"{self.queue} {self.copies}".rstrip()
+
+    @classmethod
+    def decode(cls, text: str) -> Route:
+        return cls(*text.split(" "))
+
+
 def lease_time(mill: Mill, step: StepRow, now: int) -> int:
     """How long a lease of a step's tasks is valid without a heartbeat, in milliseconds."""
     groups = group_rows(mill, step.groups, now)
@@ -37,19 +53,27 @@ def seconds_until(moment: int, now: int) -> int:
     return max(0, -(-(moment - now) // 1000))
 
 
-def queues_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None = None) -> list[str]:
-    """The queues for a step's messages: those of its groups with a capable worker, or else of all."""
+def queues_of(mill: Mill, step: StepRow, now: int) -> list[str]:
+    """The queues for a step's messages."""
+    return [route.queue for route in routes_of(mill, step, now)]
+
+
+def routes_of(mill: Mill, step: StepRow, now: int, *, only: Sequence[str] | None = None) -> list[Route]:
+    """The routes of a step's messages: to its groups with a capable worker, or else to all."""
     rows = group_rows(mill, step.groups, now)
     groups = [rows[name] for name in only or step.sent_to or step.groups if name in rows]
     if len(groups) > 1:
         need = required_program(step)
         groups = [group for group in groups if has_capable_worker(mill, group, need, now)] or groups
-    queues = [queue_for(mill, group, step.priority) for group in groups]
-    if not queues:
+    routes = [
+        Route(queue_for(mill, group, step.priority), order_queue_for(mill, group, step.priority, now))
+        for group in groups
+    ]
+    if not routes:
         raise GroupNotFound(
             f"none of the worker groups of step {step.name!r} exists: {', '.join(step.groups)}"
         )
-    return queues
+    return routes
 
 
 def send(
@@ -63,7 +87,7 @@ def send(
 ) -> None:
     """Send one message for each task, distributed over the groups of the step or over `to`."""
     key = (step.job_id, step.run, step.index)
-    send_to(mill, queues_of(mill, step, now, only=to), key, step.gen, ranks, delay=delay)
+    send_to(mill, routes_of(mill, step, now, only=to), key, step.gen, ranks, delay=delay)
 
 
 def send_if_possible(mill: Mill, step: StepRow, ranks: Sequence[int], now: int, *, delay: int = 0) -> None:
@@ -83,13 +107,16 @@ def postpone(mill: Mill, step: StepRow, waits: Iterable[tuple[int, Message, int]
 
     A hidden message is in flight, and SQS allows 120,000 of these in a queue; a delayed one is not. So a task
     with a long wait gets a new, delayed message, and then its old one is deleted. A wait that is longer than
-    SQS delays a message is postponed again.
+    SQS delays a message is postponed again. While the group needs copies of its messages, a task with a short
+    wait gets a new message with a copy, too.
     """
+    waits = list(waits)
     hidden: list[tuple[Message, int]] = []
     replaced: list[Message] = []
     delayed: dict[int, list[int]] = {}
+    copied = bool(waits) and _has_copies(mill, step, now)
     for rank, message, seconds in waits:
-        if seconds <= MAX_HIDDEN_WAIT_SECONDS:
+        if seconds <= MAX_HIDDEN_WAIT_SECONDS and not copied:
             hidden.append((message, seconds))
         else:
             delayed.setdefault(min(seconds, MAX_DELAY_SECONDS), []).append(rank)
@@ -102,28 +129,36 @@ def postpone(mill: Mill, step: StepRow, waits: Iterable[tuple[int, Message, int]
         mill.queues.delete(replaced)
 
 
+def _has_copies(mill: Mill, step: StepRow, now: int) -> bool:
+    groups = group_rows(mill, step.groups, now).values()
+    return any(order_queue_for(mill, group, step.priority, now) for group in groups)
+
+
 def send_to(
     mill: Mill,
-    queues: Sequence[str],
+    routes: Sequence[Route],
     step_key: tuple[str, int, int],
     gen: int,
     ranks: Iterable[int],
     *,
     delay: int = 0,
 ) -> None:
-    tickets: dict[str, list[Ticket]] = {}
+    """Send one message for each task. Its copy comes first, so that no message is without one."""
+    tickets: dict[Route, list[Ticket]] = {}
     for rank in ranks:
-        tickets.setdefault(queues[rank % len(queues)], []).append(Ticket(*step_key, gen, rank))
-    for queue, listed in tickets.items():
-        mill.queues.send(queue, listed, delay=delay)
+        tickets.setdefault(routes[rank % len(routes)], []).append(Ticket(*step_key, gen, rank))
+    for route, listed in tickets.items():
+        if route.copies:
+            mill.queues.send(route.copies, listed, delay=delay)
+        mill.queues.send(route.queue, listed, delay=delay)
 
 
 def send_range(
-    mill: Mill, queues: Sequence[str], step_key: tuple[str, int, int], gen: int, ranks: range
+    mill: Mill, routes: Sequence[Route], step_key: tuple[str, int, int], gen: int, ranks: range
 ) -> int:
     """Send the first messages of the lines of `ranks` when a step opens. Returns the number of messages."""
     sent = list(ranks) if step_key[1] == 1 else first_open(mill, step_key, ranks)
-    send_to(mill, queues, step_key, gen, sent)
+    send_to(mill, routes, step_key, gen, sent)
     return len(sent)
 
 
@@ -138,7 +173,7 @@ def send_open(mill: Mill, step: StepRow, now: int, *, start: int = 0, last: bool
     sent, rest = ranks[:MAX_SENT_IN_SLICE], ranks[MAX_SENT_IN_SLICE:]
     send(mill, step, sent, now)
     if rest:
-        send_to(mill, queues_of(mill, step, now)[:1], step.key, step.gen, [RESEND - rest[0]])
+        _send_request(mill, step, RESEND - rest[0], now)
     elif last:
         mill.jobs.mark_sent(step, now=now)
     return len(sent)
@@ -169,9 +204,12 @@ def request_resend(mill: Mill, step: StepRow, now: int) -> None:
 
     Delayed, because a report that uses a cached row of the step may still send tasks with the old one.
     """
-    key = (step.job_id, step.run, step.index)
-    delay = STEP_CACHE_MS // 1000 + 1
-    send_to(mill, queues_of(mill, step, now)[:1], key, step.gen, [RESEND], delay=delay)
+    _send_request(mill, step, RESEND, now, delay=STEP_CACHE_MS // 1000 + 1)
+
+
+def _send_request(mill: Mill, step: StepRow, rank: int, now: int, *, delay: int = 0) -> None:
+    """Send a message without a task, which needs no copy."""
+    mill.queues.send(queues_of(mill, step, now)[0], [Ticket(*step.key, step.gen, rank)], delay=delay)
 
 
 def request_wake(mill: Mill, step: StepRow, now: int) -> None:

@@ -55,8 +55,9 @@ class Receipt:
     """The generation of the message; messages of older generations are void."""
 
     @property
-    def message(self) -> Message:
-        return Message(self.queue, self.handle, "")
+    def message(self) -> Message | None:
+        """None if the task was leased with a copy of its message, which stays in its queue."""
+        return Message(self.queue, self.handle, "") if self.queue else None
 
     def encode(self) -> str:
         values = [self.run, self.queue, self.handle, self.shard.encode(), self.gen]

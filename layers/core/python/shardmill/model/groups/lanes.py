@@ -24,7 +24,7 @@ _DEFAULT_PRIORITY = 1
 
 
 def band_of(priority: int) -> int:
-    """The queue of a priority in a group whose queues are fixed."""
+    """The queue of a priority while it has no lane."""
     return 0 if priority >= 10 else 1 if priority >= 0 else 2
 
 
@@ -88,6 +88,15 @@ class LaneTable(NamedTuple):
         taken = {lane.queue: priority for priority, lane in self.lanes.items()}
         bands = {queue: _BAND_PRIORITIES[queue] for queue in range(len(BANDS))}
         return sorted(((priority, queue) for queue, priority in (bands | taken).items()), reverse=True)
+
+    def in_use(self) -> list[tuple[int, int]]:
+        """The priorities with a lane, highest first, each with its queue."""
+        return sorted(((priority, lane.queue) for priority, lane in self.lanes.items()), reverse=True)
+
+    @property
+    def usual_priority(self) -> int:
+        """The priority that has been in use for the longest time."""
+        return next(iter(self.lanes))
 
     def after_check(self, empty: AbstractSet[int], now: int) -> LaneTable:
         """Mark the lanes whose priorities are in `empty`, and remove those that were marked for long.
