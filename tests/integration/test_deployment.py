@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from shardmill.aws.files import ObjectsKept
 from shardmill.engine.groups import deployment
 from shardmill.engine.mill import Mill
+from shardmill.model.groups.lanes import MAX_LANES
 from support.aws_rules.call import running_as
 from support.scenarios.job_runner import JobRunner
 
@@ -225,3 +226,22 @@ def test_an_update_of_the_stack_gives_lambda_groups_its_new_queues(runner: JobRu
     default = mill.groups.get("default")
     assert default
     assert default.queues[0].rsplit("/", 1)[1].startswith(mill.settings.queue_prefix)
+
+
+def test_the_group_lambda_has_order_queues_which_no_alarm_watches(runner: JobRunner) -> None:
+    """They have copies of messages that are also in the queue that Lambda polls."""
+    mill, sqs = runner.mill, runner.cloud.clients.sqs
+    runner.cloud.http("PUT", "/v1/groups/l2", {"kind": "lambda"})
+    first, other = mill.groups.get("lambda"), mill.groups.get("l2")
+    assert first
+    assert other
+    assert len(set(first.order_queues)) == MAX_LANES
+    assert not other.order_queues
+    assert sqs.list_queue_tags(QueueUrl=first.order_queues[0]).get("Tags", {}) == {}
+    mill.groups.set_order_queues(first, [])  # as after an update of an earlier release
+    deployment.set_up(mill, 1)
+    again = mill.groups.get("lambda")
+    assert again
+    assert again.order_queues == first.order_queues
+    tear_down(mill)
+    assert not set(first.order_queues) & set(mill.queues.of_groups(mill.settings.queue_prefix))

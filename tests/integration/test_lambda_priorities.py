@@ -1,4 +1,4 @@
-"""Priorities in the group `lambda`: one queue that Lambda polls, and the tasks start in the order of their priorities."""
+"""Priorities in Lambda groups: Lambda polls one queue, and tasks start in the order of their priorities."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from shardmill.engine.groups import lanes
 from shardmill.engine.running import open_step
+from shardmill.engine.tasks import by_priority
 from shardmill.model.groups.lanes import MAX_LANES
 from shardmill.model.worker import Lease, Result
 from shardmill.store.rows import GroupRow
@@ -264,3 +265,70 @@ def test_more_priorities_than_queues_share_one(runner: JobRunner, started: Start
     assert sorted(order) == priorities
     exact = [priority for priority in order if priority < MAX_LANES]
     assert exact == sorted(exact, reverse=True)
+
+
+def test_a_task_leased_with_its_copy_is_run_again_if_its_worker_is_lost(
+    runner: JobRunner, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own message was not touched, and leads to a new attempt when the lease is over."""
+    define(runner)
+    submit(runner, 1)
+    submit(runner, 5)
+    queue = runner.mill.settings.lambda_queue
+    late, other = runner.cloud._visible(queue, 1), runner.cloud._visible(queue, 1)
+
+    def lose(*_: Any, **__: Any) -> Result:
+        raise RuntimeError("the sandbox ended")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(lambda_runner, "execute", lose)
+        assert runner.cloud._deliver(queue, "runner", late) == 0  # leased the task of `other` with its copy
+    assert runner.task("a", 0, "p5", "small")["state"] == "RUNNING"
+    assert copies(runner) == {1: 1}
+    runner.mill.groups.change("lambda", lease_seconds=1, bound=None, now=0)
+    runner.mill.recent_groups.discard("lambda")
+    runner.cloud.clients.sqs.change_message_visibility(
+        QueueUrl=queue, ReceiptHandle=other[0]["ReceiptHandle"], VisibilityTimeout=0
+    )
+    assert sorted(run_all(runner, started, 2)) == [1, 5]
+    assert runner.task("a", 0, "p5", "small")["attempts"][-1]["attempt"] == 2
+
+
+def test_messages_and_copies_that_are_delivered_twice_run_no_task_twice(
+    runner: JobRunner, started: Started, faults: Faults
+) -> None:
+    define(runner)
+    for priority in (1, 4, 6):
+        submit(runner, priority, 5)
+    row, sqs = row_of(runner), runner.cloud.clients.sqs
+    for url in (row.queues[0], *(row.order_queues[lane] for _, lane in row.lane_table.in_use())):
+        answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+        for message in answer.get("Messages", []):
+            sqs.send_message(QueueUrl=url, MessageBody=message["Body"], MessageGroupId="again")
+    assert run_all(runner, started, 15, batch=4) == [6] * 5 + [4] * 5 + [1] * 5
+    drain(runner)
+    assert (sorted(started.priorities, reverse=True), copies(runner)) == ([6] * 5 + [4] * 5 + [1] * 5, {})
+
+
+def test_a_lost_copy_changes_the_order_and_nothing_else(runner: JobRunner, started: Started) -> None:
+    define(runner)
+    for priority in (1, 4):
+        submit(runner, priority, 2)
+    row = row_of(runner)
+    runner.cloud.clients.sqs.purge_queue(QueueUrl=row.order_queues[row.lane_table.lanes[4].queue])
+    assert sorted(run_all(runner, started, 4)) == [1, 1, 4, 4]
+
+
+def test_queues_that_were_empty_a_moment_ago_are_not_looked_into(
+    runner: JobRunner, started: Started, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner.mill.empty_queues, "_keep_ms", 60_000)
+    monkeypatch.setattr(by_priority, "UNCOPIED_MS", -60_000)  # all messages have copies
+    define(runner)
+    for priority in range(2, 9):
+        submit(runner, priority)
+    submit(runner, 1, 6)
+    assert run_all(runner, started, 8) == [8, 7, 6, 5, 4, 3, 2, 1]  # seven queues are known to be empty
+    faults.meter.reset()
+    assert run_all(runner, started, 3) == [1] * 3
+    assert faults.meter.calls["sqs.ReceiveMessage"] == 3

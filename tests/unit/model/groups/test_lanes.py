@@ -97,3 +97,10 @@ def test_a_group_of_an_earlier_release_has_three_lanes() -> None:
     table = used(5, 7, 9, table=LaneTable.of({}, len(BANDS)))
     assert table.lanes.keys() == {1, 5, 7}
     assert table.queue_of(9) == table.queue_of(7)
+
+
+def test_lanes_in_use_are_ordered_by_priority_and_the_first_one_is_the_usual() -> None:
+    table = used(5, -3, 9, table=NEW)
+    assert [priority for priority, _ in table.in_use()] == [9, 5, 1, -3]
+    assert dict(table.in_use()) == {priority: lane.queue for priority, lane in table.lanes.items()}
+    assert table.usual_priority == 1

@@ -1,9 +1,9 @@
 """Lease the tasks of Lambda groups by priority.
 
-Lambda polls one queue, in which the messages of all priorities are. An invocation with ten of them may run ten
-tasks, but not only those: it looks into the order queues, which have a copy of each message, from the highest
-priority down. A task is leased with its copy, and the copy is deleted. A message whose task has to wait for
-others is released, so that it invokes another runner.
+Lambda polls one queue, in which the messages of all priorities are. An invocation with ten of them may run
+ten tasks, but not only those: it looks into the order queues, which have a copy of each message, from the
+highest priority down. A task is leased with its copy, and the copy is deleted. A message whose task has to
+wait for others is released, so that it invokes another runner.
 
 The messages remain what they are without copies: each task has its own, which is deleted when the task has
 ended. So a copy that is lost, delivered twice or outdated changes only the order.
