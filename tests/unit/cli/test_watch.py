@@ -3,13 +3,17 @@
 import json
 import signal
 import subprocess
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from shardmill.cli import watch
+from shardmill.cli.app import app
 from support.command_process import COMMAND, environment, run_on_terminal
 from support.fakes.api import FakeApi, Reply, Run, group, job, listed, page, worker
 from support.processes import child_process
+from unit.cli.test_app import all_commands
 
 CLEAR = "\x1b[H\x1b[J"
 
@@ -78,6 +82,33 @@ def test_other_lists(api: FakeApi, run: Run, command: str, path: str, item: obje
     api.on("GET", path, page(item))
     assert len(run(command, "--watch").stdout.splitlines()) == 2
     assert api.request_lines == [f"GET {path}"] * 3
+
+
+@pytest.mark.usefixtures("three_rounds")
+def test_files_are_listed_without_their_addresses(api: FakeApi, run: Run) -> None:
+    file = {"name": "a.csv", "stepName": "main", "index": 0, "size": 3, "sha256": "0" * 64, "url": "secret"}
+    api.on("GET", "/v1/jobs/report/t1/files", page(), page(file), page(file))
+    assert len(run("files", "report", "t1", "--watch").stdout.splitlines()) == 4
+    lines = run("files", "report", "t1", "--watch", "--json").stdout.splitlines()
+    assert [each["name"] for each in json.loads(lines[-1])] == ["a.csv"]
+    assert "secret" not in lines[-1]
+
+
+def list_commands() -> list[str]:
+    """The commands whose summary says that they list something; groups of commands are left out."""
+    return [name for name in all_commands() if _lists(name)]
+
+
+def _lists(name: str) -> bool:
+    command: Any = get_command(app)
+    for part in name.split():
+        command = command.commands[part]
+    return (command.help or "").startswith("List ") and not getattr(command, "commands", None)
+
+
+@pytest.mark.parametrize("name", list_commands())
+def test_every_list_can_be_watched(name: str, run: Run) -> None:
+    assert "--watch" in run(*name.split(), "--help").stdout
 
 
 @pytest.mark.usefixtures("three_rounds")

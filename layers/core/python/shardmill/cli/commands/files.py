@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 from shardmill.cli import output
 from shardmill.cli.options import JobName, Json, Token, Trigger, Url
 from shardmill.cli.render.bars import transfer_progress
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
     from shardmill.model.transfers import JobFile
@@ -69,6 +70,7 @@ def files(
     trigger: Trigger,
     step: OfStep = None,
     name: Pattern = None,
+    watch: Watch = False,
     url: Url = None,
     token: Token = None,
     as_json: Json = False,
@@ -87,6 +89,14 @@ def files(
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
+        if watch:
+
+            def read() -> Iterable[Any]:
+                found = client.files(job_name, trigger, step=step, name=name)
+                return map(_as_json, found) if as_json else found
+
+            show_list(read, _COLUMNS, as_json, watch)
+            return
         found = client.files(job_name, trigger, step=step, name=name)
         if as_json:
             output.json_list(_as_json(file) for file in found)

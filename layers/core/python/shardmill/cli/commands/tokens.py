@@ -12,6 +12,7 @@ import typer
 from shardmill.cli import output
 from shardmill.cli.options import Json, Token, Url, pass_to_subcommand
 from shardmill.cli.parsing import parse_duration, parse_moment
+from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
     from shardmill.model.access.token import GrantedScope, IssuedToken
@@ -149,7 +150,7 @@ def create(
 
 
 @app.command("list")
-def list_tokens(url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def list_tokens(watch: Watch = False, url: Url = None, token: Token = None, as_json: Json = False) -> None:
     """List the tokens, without their secrets.
 
     The last use is accurate to an hour.
@@ -162,7 +163,7 @@ def list_tokens(url: Url = None, token: Token = None, as_json: Json = False) -> 
     from shardmill.client.client import Client
 
     with Client(url, token) as client:
-        output.listing(client.tokens(), _COLUMNS, as_json)
+        show_list(client.tokens, _COLUMNS, as_json, watch)
 
 
 @app.command()
