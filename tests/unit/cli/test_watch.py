@@ -95,7 +95,7 @@ def test_files_are_listed_without_their_addresses(api: FakeApi, run: Run) -> Non
 
 
 def list_commands() -> list[str]:
-    """The commands whose summary says that they list something; those that only group commands are left out."""
+    """The commands whose summary says that they list something, not those that only group commands."""
     return [name for name in all_commands() if _lists(name)]
 
 
