@@ -62,6 +62,7 @@ gc.set_threshold(100_000, 20, 20)  # with the default of 700, the collector take
 from support.browser import WHY_NOT  # noqa: E402
 from support.fidelity.suite import TESTS as FIDELITY_TESTS  # noqa: E402
 from support.fixtures import cloud, faults, laptop  # noqa: E402  after the environment is clean
+from support.permission_use import PermissionUse  # noqa: E402
 from support.processes import restore_signals  # noqa: E402
 
 restore_signals()
@@ -72,7 +73,7 @@ __all__ = ["cloud", "faults", "laptop"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     help = "record the requests to DynamoDB in this folder, for make fidelity"
     parser.addoption("--record-dynamodb", metavar="FOLDER", help=help)
-    help = "fail if the functions have permissions that no test needs; for runs of all tests"
+    help = "also for a part of the tests, fail if template.yaml has permissions that none of them needed"
     parser.addoption("--check-permissions", action="store_true", help=help)
 
 
@@ -82,10 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         recorder.folder = Path(folder)
         recorder.folder.mkdir(parents=True, exist_ok=True)
-    if config.getoption("--check-permissions"):
-        from support.permission_use import PermissionUse
-
-        config.pluginmanager.register(PermissionUse())
+    config.pluginmanager.register(PermissionUse(config))
     # No test depends on how fast the machine is, so no example has a deadline.
     hypothesis.settings.register_profile(
         "shardmill", deadline=None, suppress_health_check=[HealthCheck.too_slow]

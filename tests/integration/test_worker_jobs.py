@@ -1,6 +1,7 @@
 """Whole workers on moto, directly on AWS and over HTTP."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,23 @@ def test_a_job_with_every_step_type_succeeds(runner: JobRunner, transport: Trans
     assert job["state"] == "SUCCESS", job
     assert [runner.task("say", n)["stdout"] for n in range(2)] == ["shard 0 of 2\n", "shard 1 of 2\n"]
     assert runner.task("print", 0)["stdout"] == "a b"
+
+
+@pytest.mark.parametrize("group", ["default", "lambda"])
+def test_workers_may_invoke_functions_with_the_prefix_for_tasks(runner: JobRunner, group: str) -> None:
+    name = f"{runner.cloud.stack.name}-task-add"
+    handlers: dict[str, Any] = {name: lambda event, context: event["payload"]["a"] + event["attempt"]}
+    runner.cloud.functions.handlers = {**runner.cloud.functions.handlers, **handlers}
+    content = {"function": name, "payload": {"a": 40}}
+    runner.define({"stepName": "a", "type": "lambda", "content": content}, workerGroup=group)
+    runner.submit()
+    if group == "lambda":
+        runner.cloud.run_until(runner.cloud.serve_lambda_lanes)
+        assert wait_for_end(runner)["state"] == "SUCCESS"
+    else:
+        with worker_thread(connect(runner.cloud, "direct")):
+            assert wait_for_end(runner)["state"] == "SUCCESS"
+    assert runner.task("a", 0)["stdout"] == "41"
 
 
 def test_failures_are_retried_and_recorded(runner: JobRunner, transport: Transport) -> None:

@@ -1,67 +1,118 @@
-"""Collect what every test process used of the functions' permissions, and compare it with template.yaml.
+"""A pytest plugin: compare what the tests used of the permissions in template.yaml with what it allows.
 
-A pytest plugin of runs that include all integration tests: `pytest --check-permissions`.
+A call that is not allowed fails every run. A permission that no test needed fails a run of all tests, such as
+`make test`, or one with `--check-permissions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shardmill.local.sam_template import load_template
-from support.aws_rules.permissions import Grant, grants, used
+from support.aws_rules.grants import WORKER, Grant, Refusal, described, grants, refused, used
 from support.paths import PROJECT
 
-NOT_SEEN_BY_THE_TESTS: dict[tuple[str, str], str] = {}
-"""Permissions of functions (by folder and action) that no test on moto uses, with the reason."""
+Statements = Mapping[str, list[dict[str, Any]]]
+
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+"""Permissions (role and action) that no test on moto can use, with the reason."""
 
 
 class PermissionUse:
-    def __init__(self) -> None:
-        self.used: set[Grant] = set()
-        self.unused: list[str] = []
+    """In a process of pytest-xdist: hands over what was used. In any other: reports at the end."""
 
+    def __init__(self, config: pytest.Config) -> None:
+        self._used: set[Grant] = set()
+        self._refused: set[Refusal] = set()
+        self._whole = _selects_all(config)
+        self._always = bool(config.getoption("--check-permissions"))
+        self._found: list[str] = []
+
+    def pytest_deselected(self) -> None:
+        self._whole = False
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """A process of pytest-xdist ended."""
-        self.used |= {tuple(grant) for grant in node.workeroutput.get("permissions", [])}  # type: ignore[misc]
+        """A process of pytest-xdist ended; one that crashed has no output."""
+        output = getattr(node, "workeroutput", {})
+        self._used |= {tuple(grant) for grant in output.get("permissions_used", [])}  # type: ignore[misc]
+        self._refused |= {tuple(each) for each in output.get("permissions_refused", [])}  # type: ignore[misc]
+        self._whole &= output.get("whole_collection", False)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
         if output is not None:
-            output["permissions"] = sorted(used)
+            output["permissions_used"] = sorted(used)
+            output["permissions_refused"] = sorted(refused)
+            output["whole_collection"] = self._whole
             return
-        self.unused = describe_unused(self.used | used)
-        if self.unused and session.exitstatus == pytest.ExitCode.OK:
+        if session.config.option.collectonly:
+            return
+        passed = session.exitstatus == pytest.ExitCode.OK
+        if self._refused or refused:
+            self._found = describe_refused(self._refused | refused, statements_of_roles())
+        if passed and (self._whole or self._always):
+            allowed = grants(statements_of_roles())
+            self._found += describe_unused(self._used | used, allowed, EXCEPTIONS)
+        if self._found and passed:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for line in self.unused:
+        if self._found:
+            terminalreporter.section("permissions in template.yaml", red=True)
+        for line in self._found:
             terminalreporter.write_line(line, red=True)
 
 
-def describe_unused(seen: Iterable[Grant]) -> list[str]:
-    """The permissions that no test used and that need no exception, and exceptions that are not needed."""
-    allowed = grants(statements_of_functions())
-    left = allowed - set(seen)
-    excepted = {grant for grant in left if grant[:2] in NOT_SEEN_BY_THE_TESTS}
-    found = [
-        f"template.yaml allows {action} to functions/{function} (statement {number}), and no test needs it"
-        for function, action, number in sorted(left - excepted)
+def _selects_all(config: pytest.Config) -> bool:
+    """Whether neither paths nor options name a part of the tests; for -k and -m see `pytest_deselected`."""
+    option = config.option
+    named = config.args_source != pytest.Config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")
+    return not (named or option.ignore or option.ignore_glob)
+
+
+def describe_refused(refusals: Iterable[Refusal], roles: Container[str]) -> list[str]:
+    """Calls that a role was not allowed; tests of the rule itself have roles of their own."""
+    return [
+        f"{described(role)} may not perform {action} on {arn}, which a test needed: add it to template.yaml"
+        for role, action, arn in sorted(refusals)
+        if role in roles
     ]
-    needless = set(NOT_SEEN_BY_THE_TESTS) - {grant[:2] for grant in excepted}
-    return found + [f"{each} is used by tests; remove the exception" for each in sorted(needless)]
 
 
-def statements_of_functions() -> dict[str, list[dict[str, Any]]]:
-    """The statements of each function, not resolved, in their order."""
+def describe_unused(
+    seen: Iterable[Grant], allowed: Iterable[Grant], exceptions: Mapping[tuple[str, str], str]
+) -> list[str]:
+    """The permissions that no test used and that are no exception, and exceptions that are not needed."""
+    left = set(allowed) - set(seen)
+    found = [
+        f"{described(role)} may perform {action} (its statement {number + 1}), but no test needed it: "
+        "remove it from template.yaml, or test what needs it"
+        for role, action, number in sorted(left)
+        if (role, action) not in exceptions
+    ]
+    needless = set(exceptions) - {(role, action) for role, action, _ in left}
+    return found + [
+        f"{described(role)} may perform {action}, and a test needed it: "
+        "remove it from EXCEPTIONS in tests/support/permission_use.py"
+        for role, action in sorted(needless)
+    ]
+
+
+def statements_of_roles() -> Statements:
+    """The statements of each function, by its folder, and of WorkerPolicy, not resolved, in their order."""
+    from shardmill.local.sam_template import load_template  # only where it is needed, to start quickly
+
     found: dict[str, list[dict[str, Any]]] = {}
     for resource in load_template(PROJECT / "template.yaml")["Resources"].values():
+        properties = resource.get("Properties", {})
         if resource["Type"] == "AWS::Serverless::Function":
-            properties = resource["Properties"]
             listed = [each for policy in properties.get("Policies", []) for each in policy["Statement"]]
             found[Path(properties["CodeUri"]).name] = listed
+        elif resource["Type"] == "AWS::IAM::ManagedPolicy":
+            found[WORKER] = properties["PolicyDocument"]["Statement"]
     return found

@@ -6,25 +6,47 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from threading import Thread
 from typing import Any
+from unittest.mock import patch
 
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 running_function: ContextVar[str | None] = ContextVar("running_function", default=None)
-"""The function whose handler runs in this thread."""
+"""The function whose handler runs in this thread, or `WORKER` of `grants.py`."""
 
 Send = Callable[[BaseClient, str, dict[str, Any]], dict[str, Any]]
 
 
 @contextmanager
 def running_as(function: str | None) -> Iterator[None]:
-    """Calls in this thread are made with the role of a function; None: by the test."""
+    """Calls in this thread are made with the role of a function or a worker; None: by the test."""
     token = running_function.set(function)
     try:
         yield
     finally:
         running_function.reset(token)
+
+
+@contextmanager
+def threads_keep_roles() -> Iterator[None]:
+    """Calls in threads that a function or a worker starts are made with its role, too."""
+    start = Thread.start
+
+    def start_with_role(thread: Thread) -> None:
+        role, run = running_function.get(), thread.run
+
+        def run_with_role() -> None:
+            with running_as(role):
+                run()
+
+        if role:
+            thread.run = run_with_role  # type: ignore[method-assign]
+        start(thread)
+
+    with patch.object(Thread, "start", start_with_role):
+        yield
 
 
 class ProcessKilled(BaseException):

@@ -1,6 +1,7 @@
-"""IAM: a function may only make the calls that its policies in template.yaml allow.
+"""IAM: functions and workers may only make the calls that their policies in template.yaml allow.
 
-`used` has what the tests of this process needed, so that `make test` finds permissions that nothing needs.
+`used` has what the tests of this process needed, and `refused` what they were not allowed: `make test` finds
+permissions that nothing needs, and missing ones also where the code handles the error.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 
 from shardmill.aws.files import Files, Place
-from support.aws_rules.call import Call, running_function
+from support.aws_rules.call import Call, running_as, running_function, threads_keep_roles
+from support.aws_rules.grants import described, listed, refused, used
 from support.watch import is_watched
 
 _S3_ACTIONS = {
@@ -35,18 +37,13 @@ _TRANSACTION = {
     "Delete": "DeleteItem",
     "ConditionCheck": "ConditionCheckItem",
 }
-_BY_ACTION_ONLY = ("ssm", "secretsmanager", "sns", "kms")
 Wanted = tuple[str, str]
 """An action and the ARN that it acts on."""
-Grant = tuple[str, str, int]
-"""A function, an action that it is allowed, and the number of the statement that allows it."""
-
-used: set[Grant] = set()
 
 
 @dataclass(frozen=True)
 class Permissions:
-    """`statements`: the resolved statements of each function's policies, by its folder."""
+    """`statements`: the resolved statements of the policies of each role."""
 
     statements: Mapping[str, Sequence[Mapping[str, Any]]]
     account: str
@@ -61,7 +58,8 @@ class Permissions:
             function = running_function.get()
             if function and is_watched(client):
                 self.check(function, Call(client, operation, params, original))
-            return original(client, operation, params)  # type: ignore[no-any-return]
+            with running_as(None):  # a state machine that the call starts does not run with this role
+                return original(client, operation, params)  # type: ignore[no-any-return]
 
         def sign_url(files: Files, operation: str, place: Place, **more: Any) -> str:
             """Whoever uses a presigned URL has the permissions of the function that signed it."""
@@ -76,18 +74,30 @@ class Permissions:
         with (
             patch.object(BaseClient, "_make_api_call", make_api_call),
             patch.object(Files, "_sign", sign_url),
+            threads_keep_roles(),
         ):
             yield
 
-    def check(self, function: str, call: Call) -> None:
+    def check(self, role: str, call: Call) -> None:
         for action, arn in self._wanted(call):
-            if not self.allows(function, action, arn):
-                text = f"the role of functions/{function} is not authorized to perform {action} on {arn}"
+            if text := self._refusal(role, action, arn):
                 raise call.refused("AccessDeniedException", text)
+
+    def check_mapping(self, function: str, queue_url: str) -> None:
+        """What Lambda does with the role of a function while it polls a queue for it."""
+        for action in ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"):
+            arn = self._arn("sqs", queue_url.rsplit("/", 1)[-1])
+            assert not self._refusal(function, action, arn)
+
+    def _refusal(self, role: str, action: str, arn: str) -> str | None:
+        if self.allows(role, action, arn):
+            return None
+        refused.add((role, action, arn))
+        return f"{described(role)} is not authorized to perform {action} on {arn}"
 
     def allows(self, function: str, action: str, arn: str) -> bool:
         for number, statement in enumerate(self.statements.get(function, ())):
-            if action in _listed(statement["Action"]) and _matches(arn, _listed(statement["Resource"])):
+            if action in listed(statement["Action"]) and _matches(arn, listed(statement["Resource"])):
                 used.add((function, action, number))
                 return True
         return False
@@ -110,7 +120,7 @@ class Permissions:
                 yield action, f"arn:aws:s3:::{params['Bucket']}{key}"
         elif call.service == "lambda" and operation == "Invoke":
             yield "lambda:InvokeFunction", self._arn("lambda", f"function:{params['FunctionName']}")
-        elif call.service in _BY_ACTION_ONLY:
+        else:
             yield f"{call.service}:{operation}", ""
 
     def _dynamodb(self, operation: str, params: Mapping[str, Any]) -> Iterator[Wanted]:
@@ -128,19 +138,5 @@ class Permissions:
         return f"arn:aws:{service}:{self.region}:{self.account}:{name}"
 
 
-def grants(statements: Mapping[str, Sequence[Mapping[str, Any]]]) -> set[Grant]:
-    """Everything that the policies of the functions allow."""
-    return {
-        (function, action, number)
-        for function, listed in statements.items()
-        for number, statement in enumerate(listed)
-        for action in _listed(statement["Action"])
-    }
-
-
 def _matches(arn: str, patterns: Sequence[str]) -> bool:
     return not arn or any(fnmatchcase(arn, pattern) for pattern in patterns)
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from support.aws_rules.lambda_concurrency import TooManyRequests
+from support.aws_rules.permissions import Permissions
 from support.fakes.lambda_server import FunctionError, Functions, LambdaServer
 from support.moto.http_api import Answer, HttpApi
 from support.moto.stack import ACCOUNT, REGION, Clients, Stack
@@ -30,6 +31,7 @@ class Cloud:
     api: HttpApi
     environment: Mapping[str, str]
     token: str
+    permissions: Permissions | None = None
     settled: set[str] = field(default_factory=set)
 
     @property
@@ -128,15 +130,18 @@ class Cloud:
     def serve_notify_queue(self) -> int:
         """Run the event source mapping of `notify` until no message is visible; return the deleted count."""
         url, handled = self.environment["SHARDMILL_NOTIFY_QUEUE"], 0
-        while messages := self._visible(url, 1):
+        while messages := self._visible(url, "notify", 1):
             handled += self._deliver(url, "notify", messages)
         return handled
 
     def _serve(self, url: str, function: str, batch: int) -> int:
-        messages = self._visible(url, batch)
+        messages = self._visible(url, function, batch)
         return self._deliver(url, function, messages) if messages else 0
 
-    def _visible(self, url: str, most: int) -> list[Any]:
+    def _visible(self, url: str, function: str, most: int) -> list[Any]:
+        """Receive as the event source mapping of a function does, which uses the function's role."""
+        if self.permissions:
+            self.permissions.check_mapping(function, url)
         answer = self.clients.sqs.receive_message(
             QueueUrl=url, MaxNumberOfMessages=most, MessageSystemAttributeNames=["All"]
         )

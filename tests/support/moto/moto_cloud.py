@@ -76,8 +76,10 @@ def moto_cloud(
         stack.create()
         environment = _as_on_lambda(stack.environment())
         resources.enter_context(patch.dict(os.environ, environment))
+        permissions = None
         if handlers is None and root == PROJECT:
-            resources.enter_context(Permissions(stack.statements(), ACCOUNT, REGION).enforced())
+            permissions = Permissions(stack.statements(), ACCOUNT, REGION)
+            resources.enter_context(permissions.enforced())
         resources.enter_context(_cold_caches())
         loaded = load_handlers(root) if handlers is None else handlers
         concurrency = LambdaConcurrency(reserved=stack.reserved)
@@ -91,7 +93,8 @@ def moto_cloud(
         )
         server = resources.enter_context(lambda_server(functions))
         resources.enter_context(patch.dict(os.environ, {"AWS_ENDPOINT_URL_LAMBDA": server.url}))
-        cloud = Cloud(stack, functions, HttpApi(stack.routes(), functions.invoke), environment, TOKEN)
+        api = HttpApi(stack.routes(), functions.invoke)
+        cloud = Cloud(stack, functions, api, environment, TOKEN, permissions)
         resources.callback(_end_executions, cloud)
         cloud.run_custom_resources(server)
         cloud.capture_events()

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.aws_rules.grants import WORKER
 from support.moto.http_api import Route
 from support.moto.template import Template, TemplateFault
 
@@ -92,12 +93,14 @@ class Stack:
         return merged
 
     def statements(self) -> dict[str, list[dict[str, Any]]]:
-        """What the policies of each function allow, by its folder."""
+        """What the policies of each function allow, by its folder, and what WorkerPolicy allows."""
         found: dict[str, list[dict[str, Any]]] = {}
         for logical, resource in self.template.resources("AWS::Serverless::Function").items():
             folder = Path(str(resource["Properties"]["CodeUri"])).name
             policies = self.template.properties(logical).get("Policies", [])
             found[folder] = [statement for policy in policies for statement in policy["Statement"]]
+        for logical in self.template.resources("AWS::IAM::ManagedPolicy"):
+            found[WORKER] = self.template.properties(logical)["PolicyDocument"]["Statement"]
         return found
 
     def failure_destinations(self) -> dict[str, Callable[[dict[str, Any]], object]]:

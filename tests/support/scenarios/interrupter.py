@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from support.aws_rules.call import Call, ProcessKilled
+from support.aws_rules.call import Call, ProcessKilled, running_as
 
 Moment = Literal["before", "after", "crash"]
 """before, after: another action runs before or after a call; crash: the process ends right after it."""
@@ -30,13 +30,17 @@ class Interruption:
             return make()
         self.reached = True
         if self.moment == "before":
-            self.meanwhile()
+            self._act_meanwhile()
             return make()
         answer = make()
         if self.moment == "crash":
             raise ProcessKilled(f"at call {self.nth}")
-        self.meanwhile()
+        self._act_meanwhile()
         return answer
+
+    def _act_meanwhile(self) -> None:
+        with running_as(None):  # the other action has not the role of the interrupted one
+            self.meanwhile()
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A worker that leases, holds and reports tasks exactly when the test says so."""
+"""A worker that leases, holds and reports tasks exactly when the test says so, as WorkerPolicy allows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from shardmill.engine.workers import registry
 from shardmill.model.worker import HeldTask, Lease, Registration, Reported, Result
 from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
+from support.aws_rules.call import running_as
+from support.aws_rules.grants import WORKER
 
 
 class ManualWorker:
+    @running_as(WORKER)
     def __init__(
         self,
         mill: Mill,
@@ -31,6 +34,7 @@ class ManualWorker:
             mill, Registration(name=name, groups=list(groups), apps=list(apps)), self.clock()
         )
 
+    @running_as(WORKER)
     def receive(self, most: int = 10) -> list[Message]:
         """Receive messages, higher priorities first, as every worker does."""
         found: list[Message] = []
@@ -44,9 +48,11 @@ class ManualWorker:
                     found += self.mill.queues.receive(url, most=free, wait=0, hide=hide)
         return found
 
+    @running_as(WORKER)
     def take(self, most: int = 10) -> list[Lease]:
         return lease(self.mill, WorkerSession.of(self.row), self.receive(most), self.clock())
 
+    @running_as(WORKER)
     def report(
         self, leases: Iterable[Lease], outcome: str = "success", *, count_now: bool = True, **more: object
     ) -> list[Reported]:
@@ -70,6 +76,7 @@ class ManualWorker:
             self.row = record_totals(self.mill, self.row.id, tally, self.clock()) or self.row
         return reported
 
+    @running_as(WORKER)
     def beat(self, held: Iterable[Lease], *, offline: bool = False) -> list[str]:
         """Send a heartbeat with these tasks; return those to drop."""
         work = [HeldTask(task_id=lease.task_id, attempt=lease.attempt, run=lease.run) for lease in held]

@@ -12,6 +12,8 @@ from uuid import uuid4
 
 import boto3
 
+from support.aws_rules.call import running_as
+from support.aws_rules.grants import WORKER
 from support.laptop import Laptop
 from support.moto.cloud import Cloud
 
@@ -97,7 +99,8 @@ def moto_stage(cloud: Cloud) -> Iterator[Stage]:
         args=(["default"], 4, transport),
         kwargs={"name": "stage", "stop": stop, "wait_seconds": 1, "grace_seconds": 1},
     )
-    worker.start()
+    with running_as(WORKER):
+        worker.start()
     try:
         yield Stage(call, cloud.clients.sqs)
     finally:

@@ -14,6 +14,8 @@ from shardmill.worker.run import run_worker
 from shardmill.worker.transport.base import Transport
 from shardmill.worker.transport.direct import DirectTransport
 from shardmill.worker.transport.http import HttpTransport
+from support.aws_rules.call import running_as
+from support.aws_rules.grants import WORKER
 from support.moto.cloud import Cloud
 from support.moto.presigned_sqs import PresignedSqs
 from support.scenarios.job_runner import JobRunner
@@ -56,7 +58,8 @@ def worker_thread(transport: Transport, name: str = "w", **more: Any) -> Iterato
     slots, groups = options.pop("slots", 3), options.pop("groups", ["default"])
 
     def work() -> None:
-        codes.append(run_worker(groups, slots, transport, name=name, **options))
+        with running_as(WORKER if isinstance(transport, DirectTransport) else None):
+            codes.append(run_worker(groups, slots, transport, name=name, **options))
 
     thread = threading.Thread(target=work)
     thread.start()
