@@ -71,7 +71,7 @@ __all__ = ["cloud", "faults", "laptop"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help = "record the requests to DynamoDB in this folder, for make fidelity"
+    help = "record the requests to DynamoDB of the tests in tests/support/fidelity/suite.py in this folder"
     parser.addoption("--record-dynamodb", metavar="FOLDER", help=help)
     help = "also for a part of the tests, fail if template.yaml has permissions that none of them needed"
     parser.addoption("--check-permissions", action="store_true", help=help)
@@ -81,7 +81,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if folder := config.getoption("--record-dynamodb"):
         from support.fidelity.recorder import recorder
 
-        recorder.folder = Path(folder)
+        recorder.folder, recorder.tests = Path(folder), FIDELITY_TESTS
         recorder.folder.mkdir(parents=True, exist_ok=True)
     config.pluginmanager.register(PermissionUse(config))
     # No test depends on how fast the machine is, so no example has a deadline.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -27,17 +27,20 @@ _thread = local()
 
 
 class Recorder:
-    """Writes recordings to `folder`; does nothing while that is None."""
+    """Writes recordings to `folder`; does nothing while that is None.
+
+    `tests`: the paths below tests/ of the tests that are recorded; None: all."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
+        self.tests: Container[str] | None = None
         self._file: IO[str] | None = None
         self._table: dict[str, Any] | None = None
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Record all requests in the block. Enter it before `repaired_moto`, which serializes requests."""
-        if self.folder is None:
+        if self.folder is None or not self._wants(os.environ.get("PYTEST_CURRENT_TEST", "")):
             yield
             return
         original: Callable[..., Any] = BotocoreStubber.process_request
@@ -78,6 +81,9 @@ class Recorder:
         for at in range(0, len(puts), _BATCH):
             request = {"RequestItems": {name: puts[at : at + _BATCH]}}
             self._record("BatchWriteItem", request, 200, {"UnprocessedItems": {}})
+
+    def _wants(self, test: str) -> bool:
+        return self.tests is None or test.split("::")[0].removeprefix("tests/") in self.tests
 
     def _record(self, operation: str, request: dict[str, Any], status: int, answer: dict[str, Any]) -> None:
         if operation == "CreateTable":
