@@ -109,6 +109,8 @@ class Permissions:
         elif call.service == "sqs":
             queue = params.get("QueueName") or params.get("QueueUrl", "*").rsplit("/", 1)[-1]
             yield f"sqs:{operation.removesuffix('Batch')}", self._arn("sqs", queue)
+            if "tags" in params:
+                yield "sqs:TagQueue", self._arn("sqs", queue)
         elif call.service == "stepfunctions":
             yield f"states:{operation}", params.get("stateMachineArn") or params.get("executionArn") or ""
         elif call.service == "events":
