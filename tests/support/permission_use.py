@@ -1,7 +1,7 @@
 """A pytest plugin: compare what the tests used of the permissions in template.yaml with what it allows.
 
 A call that is not allowed fails every run. A permission that no test needed fails a run of all tests, such as
-`make test`, or one with `--check-permissions`.
+`make test`, or one with `--check-permissions`. If tests failed in it, the next `--last-failed` run decides.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from support.paths import PROJECT
 
 Statements = Mapping[str, list[dict[str, Any]]]
 
+_CACHED = "shardmill/permissions-used"
+
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """Permissions (role and action) that no test on moto can use, with the reason."""
 
@@ -27,7 +29,8 @@ class PermissionUse:
     def __init__(self, config: pytest.Config) -> None:
         self._used: set[Grant] = set()
         self._refused: set[Refusal] = set()
-        self._whole = _selects_all(config)
+        self._again = bool(config.getoption("--last-failed", False))
+        self._whole = _selects_all(config) and not self._again
         self._always = bool(config.getoption("--check-permissions"))
         self._found: list[str] = []
 
@@ -55,11 +58,24 @@ class PermissionUse:
         passed = session.exitstatus == pytest.ExitCode.OK
         if self._refused or refused:
             self._found = describe_refused(self._refused | refused, statements_of_roles())
-        if passed and (self._whole or self._always):
-            allowed = grants(statements_of_roles())
-            self._found += describe_unused(self._used | used, allowed, EXCEPTIONS)
+        seen = self._seen(session.config)
+        if passed and seen is not None:
+            self._found += describe_unused(seen, grants(statements_of_roles()), EXCEPTIONS)
         if self._found and passed:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _seen(self, config: pytest.Config) -> set[Grant] | None:
+        """What all tests used, together with the run before if this one repeats what failed; None: a part."""
+        cache = config.cache
+        seen: set[Grant] | None = self._used | used
+        if self._again:
+            before = None if cache is None else cache.get(_CACHED, None)
+            seen = None if before is None else {*self._used, *used, *map(tuple, before)}
+        elif not self._whole:
+            seen = None
+        if cache is not None:
+            cache.set(_CACHED, None if seen is None else sorted(seen))
+        return self._used | used if self._always else seen
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._found:

@@ -1,5 +1,6 @@
 """Permissions that no test needed fail a run of all tests, and calls that were not allowed fail every run."""
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,13 @@ OF_WORKER: Grant = (WORKER, "sqs:SendMessage", 0)
 ALL = [SEND, DELETE, READ, OF_WORKER]
 
 
+class Cache(dict[str, Any]):
+    """Stands in for pytest's cache, which keeps JSON."""
+
+    def set(self, name: str, value: Any) -> None:
+        self[name] = json.loads(json.dumps(value))
+
+
 @pytest.fixture(autouse=True)
 def _template(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other permissions, and nothing of what the tests of this process used."""
@@ -34,12 +42,15 @@ def run(
     always: bool = False,
     status: pytest.ExitCode = pytest.ExitCode.OK,
     ignore: list[str] | None = None,
+    cache: Cache | None = None,
+    again: bool = False,
 ) -> tuple[pytest.ExitCode, list[str]]:
     """A run whose processes handed over `outputs`: its exit status and what it printed."""
     config: Any = SimpleNamespace(
         option=SimpleNamespace(ignore=ignore, ignore_glob=None, collectonly=False),
         args_source=pytest.Config.ArgsSource[source],
-        getoption=lambda name: always,
+        getoption=lambda name, default=None: again if name == "--last-failed" else always,
+        cache=cache,
     )
     plugin = PermissionUse(config)
     for output in outputs:
@@ -96,6 +107,22 @@ def test_a_run_of_a_part_or_with_failures_reports_nothing(part: dict[str, Any]) 
 def test_a_run_with_deselected_tests_or_a_crashed_process_reports_nothing() -> None:
     assert run(handed_over([SEND]), handed_over([], whole=False)) == (pytest.ExitCode.OK, [])
     assert run(handed_over([SEND]), {}) == (pytest.ExitCode.OK, [])
+
+
+def test_after_failures_the_run_that_repeats_them_decides() -> None:
+    failed, cache = pytest.ExitCode.TESTS_FAILED, Cache()
+    assert run(handed_over([SEND, DELETE]), status=failed, cache=cache) == (failed, [])
+    status, printed = run(handed_over([READ]), cache=cache, again=True)
+    assert (status, len(printed)) == (failed, 1)
+    assert printed[0].startswith("WorkerPolicy may perform sqs:SendMessage")
+    assert run(handed_over([OF_WORKER]), cache=cache, again=True) == (pytest.ExitCode.OK, [])
+
+
+def test_a_run_that_repeats_failures_of_a_part_reports_nothing() -> None:
+    failed, cache = pytest.ExitCode.TESTS_FAILED, Cache()
+    run(handed_over(ALL), cache=cache)
+    run(handed_over([SEND]), source="ARGS", status=failed, cache=cache)
+    assert run(handed_over([SEND]), cache=cache, again=True) == (pytest.ExitCode.OK, [])
 
 
 def test_the_option_reports_for_a_part_too() -> None:
