@@ -32,12 +32,14 @@ class Time:
     def wait(self, seconds: float) -> None:
         self.left -= int(seconds * 1000)
         self.waited += int(seconds * 1000)
-        self._meanwhile(self.waited)
+        with running_as(None):
+            self._meanwhile(self.waited)
 
 
 def tear_down(mill: Mill, time: Time | None = None) -> None:
     time = time or Time()
-    deployment.tear_down(mill, time.remaining, time.wait)
+    with running_as("setup"):
+        deployment.tear_down(mill, time.remaining, time.wait)
 
 
 def deleting(mill: Mill) -> Mill:

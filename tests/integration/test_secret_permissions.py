@@ -23,17 +23,21 @@ def cloud() -> Iterator[Cloud]:
         yield started
 
 
-@pytest.fixture
-def _customer_key(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def use_customer_key(monkeypatch: pytest.MonkeyPatch) -> None:
     arn: str = boto3.client("kms").create_key()["KeyMetadata"]["Arn"]
     monkeypatch.setenv("SHARDMILL_SECRETS_KEY", arn)
     deployment.mill.cache_clear()
 
 
-@pytest.mark.usefixtures("_customer_key")
-@pytest.mark.parametrize("form", ["http", "direct", "lambda"])
-def test_a_job_reads_its_secrets_and_its_end_is_signed(runner: JobRunner, form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "key"), [("http", "kms"), ("direct", "kms"), ("lambda", "kms"), ("lambda", "parameter")]
+)
+def test_a_job_reads_its_secrets_and_its_end_is_signed(
+    runner: JobRunner, form: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cloud = runner.cloud
+    if key == "kms":
+        use_customer_key(monkeypatch)
     boto3.client("ssm").put_parameter(Name="/shardmill/key", Value="b", Type="SecureString")
     boto3.client("secretsmanager").create_secret(Name="shardmill/pass", SecretString="c")
     private = {"A": "a", "B": "ssm:/shardmill/key", "C": "secretsmanager:shardmill/pass"}
@@ -49,8 +53,9 @@ def test_a_job_reads_its_secrets_and_its_end_is_signed(runner: JobRunner, form: 
             workerGroup="lambda" if form == "lambda" else "default",
             info={"auth": True},
         )
-        cloud.invoke("submit", {"id": "t1", "detail-type": "x", "source": "x", "detail": REQUEST})
         deployment.mill.cache_clear()  # each function has a process of its own
+        cloud.invoke("submit", {"id": "t1", "detail-type": "x", "source": "x", "detail": REQUEST})
+        deployment.mill.cache_clear()
         if form == "lambda":
             cloud.run_until(cloud.serve_lambda_lanes)
             assert wait_for_end(runner, 60)["state"] == "SUCCESS"

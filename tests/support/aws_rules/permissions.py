@@ -14,6 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 
 from shardmill.aws.files import Files, Place
 from support.aws_rules.call import Call, running_as, running_function, threads_keep_roles
@@ -37,6 +38,7 @@ _TRANSACTION = {
     "Delete": "DeleteItem",
     "ConditionCheck": "ConditionCheckItem",
 }
+_NO_OBJECT = ("404", "NoSuchKey")
 Wanted = tuple[str, str]
 """An action and the ARN that it acts on."""
 
@@ -58,8 +60,13 @@ class Permissions:
             function = running_function.get()
             if function and is_watched(client):
                 self.check(function, Call(client, operation, params, original))
-            with running_as(None):  # a state machine that the call starts does not run with this role
-                return original(client, operation, params)  # type: ignore[no-any-return]
+            try:
+                with running_as(None):  # a state machine that the call starts does not run with this role
+                    return original(client, operation, params)  # type: ignore[no-any-return]
+            except ClientError as error:
+                if function and is_watched(client) and error.response["Error"]["Code"] in _NO_OBJECT:
+                    self._check_listing(function, Call(client, operation, params, original))
+                raise
 
         def sign_url(files: Files, operation: str, place: Place, **more: Any) -> str:
             """Whoever uses a presigned URL has the permissions of the function that signed it."""
@@ -68,7 +75,10 @@ class Permissions:
             if function:
                 params = {"Bucket": place.bucket, "Key": place.key}
                 name = "".join(word.capitalize() for word in operation.split("_"))
-                self.check(function, Call(files._client, name, params, original))  # type: ignore[arg-type]
+                call = Call(files._client, name, params, original)  # type: ignore[arg-type]
+                self.check(function, call)
+                if name == "GetObject":
+                    self._check_listing(function, call)
             return signed
 
         with (
@@ -82,6 +92,13 @@ class Permissions:
         for action, arn in self._wanted(call):
             if text := self._refusal(role, action, arn):
                 raise call.refused("AccessDeniedException", text)
+
+    def _check_listing(self, role: str, call: Call) -> None:
+        """Without s3:ListBucket, S3 answers 403 instead of 404 if an object is missing."""
+        source = call.params.get("CopySource")
+        bucket = source["Bucket"] if isinstance(source, dict) else call.params["Bucket"]
+        if text := self._refusal(role, "s3:ListBucket", f"arn:aws:s3:::{bucket}"):
+            raise call.refused("403", text)
 
     def check_mapping(self, function: str, queue_url: str) -> None:
         """What Lambda does with the role of a function while it polls a queue for it."""
