@@ -85,6 +85,7 @@ _ENVIRONMENT = {
     for name in (
         "ADMIN_TOKEN_HASH",
         "ALLOW_HOSTS",
+        "APPLICATION_LIMITS",
         "BUCKET",
         "BUS",
         "DEAD_QUEUE",
