@@ -66,6 +66,14 @@ def test_an_address_without_a_view_says_so(pages: Pages) -> None:
         expect(page.get_by_role("alert")).to_contain_text("There is no view at this address.")
 
 
+def test_a_job_that_does_not_exist_says_where_to_look(pages: Pages, site: Site) -> None:
+    with pages.open("#/jobs/nobody/none") as page:
+        expect(page.get_by_role("alert")).to_contain_text("It may have been deleted")
+        page.get_by_role("link", name="Search in all jobs").click()
+        expect(page).to_have_url(f"{site.url}/#/jobs")
+    pages.errors[:] = [text for text in pages.errors if "404" not in text]
+
+
 def test_the_page_says_when_the_api_is_lost_and_goes_on_when_it_is_back(pages: Pages) -> None:
     lost = {"is": False}
 

@@ -12,6 +12,7 @@ export function problem(error, linkText, link) {
     { class: "message problem", role: "alert" },
     h("p", {}, error.message),
     faults(error),
+    error.status === 404 && h("p", { class: "hint" }, "It may have been deleted, or the address is wrong. ", h("a", { href: "#/jobs" }, "Search in all jobs"), " or ", h("a", { href: "#/" }, "see what is going on"), "."),
     linkText && h("p", {}, h("a", { href: link }, linkText)),
   );
 }
