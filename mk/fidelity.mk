@@ -12,7 +12,7 @@ $(DYNAMO_STAMP):
 ifneq ($(and $(shell command -v npm),$(shell command -v java)),)
 fidelity: setup  ## compare moto's answers to the tests with those of AWS's DynamoDB Local
 	@rm -rf $(RECORDINGS)
-	@.venv/bin/pytest -n 2 -m fidelity --record-dynamodb $(RECORDINGS) tests/integration tests/property
+	@.venv/bin/pytest -n 2 -m fidelity --record-dynamodb=$(RECORDINGS) tests/integration tests/property
 	@$(MAKE) -s judge
 
 judge: setup $(DYNAMO_STAMP)  ## the second half of fidelity: compare what `make test RECORD=1` recorded

@@ -53,9 +53,11 @@ BEYOND_THE_SCHEMA = {
     "too-large": "the size of several fields together",
     "masked-value": "a mask stands for a saved value",
 }
-# Fields of a step whose rules depend on its type and on its other fields.
+# Fields of a step whose rules depend on its type and on its other fields, and the request of a dry run, whose
+# rules depend on its action.
 DEPENDENT_FIELDS = re.compile(
-    r"/(content|command|packConf|window|url)\b|/(inputs|outputs|predata)/\d+/(name|origin|pattern)$"
+    r"^/request\b|/(content|command|packConf|window|url)\b"
+    r"|/(inputs|outputs|predata)/\d+/(name|origin|pattern)$"
 )
 CONFIG = {
     "seed": 1,
