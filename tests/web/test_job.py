@@ -184,6 +184,40 @@ def test_two_thousand_steps_stay_usable(pages: Pages, site: Site) -> None:
         assert _slowest_zoom(page) < 2_000, "a frame takes far less on an idle machine"
 
 
+def test_many_steps_are_shown_in_pages_and_found_by_name(pages: Pages, site: Site) -> None:
+    steps = [{"stepName": f"s{at}", "type": "noop"} for at in range(150)]
+    site.call("PUT", "/v1/definitions/long", {"jobName": "long", "steps": steps})
+    site.submit("long", "l1", after="2099-01-01T00:00:00Z")
+    site.wait_for("long", "l1", "WAITING")
+    with pages.open("#/jobs/long/l1?tab=steps") as page:
+        rows = page.locator("tbody tr")
+        expect(rows).to_have_count(100)
+        expect(page.get_by_text("Steps 1 to 100 of 150")).to_be_visible()
+        page.get_by_role("button", name="Next").click()
+        expect(rows).to_have_count(50)
+        expect(rows.last).to_contain_text("s149")
+        page.get_by_label("Find steps").fill("s77")
+        expect(rows).to_have_count(1)
+        expect(rows).to_contain_text("s77")
+    with pages.open("#/jobs/long/l1?tab=timeline&step=s120") as page:
+        expect(page.get_by_role("button", name="s120")).to_have_attribute("aria-expanded", "true")
+        expect(page.get_by_role("button", name="s12", exact=True)).to_have_count(0)
+    site.call("POST", "/v1/jobs/long/l1:kill")
+
+
+def test_the_runs_of_a_definition_with_many_steps_are_shown_in_pages(pages: Pages, site: Site) -> None:
+    answer = site.call("GET", "/v1/definitions/nightly-load/runs?limit=1")
+    answer["steps"] = [f"s{at}" for at in range(150)]
+    answer["runs"][0]["states"] = ["SUCCESS"] * 149 + ["FAILED"]
+    with pages.open() as page:
+        page.route("**/v1/definitions/nightly-load/runs?*", lambda route: route.fulfill(json=answer))
+        page.goto(f"{site.url}/#/definitions/nightly-load")
+        expect(page.locator("tbody tr")).to_have_count(100)
+        page.get_by_label("Find steps").fill("failed")
+        expect(page.locator("tbody tr")).to_have_count(1)
+        expect(page.get_by_text("1 of 150")).to_be_visible()
+
+
 def _slowest_zoom(page: Page) -> float:
     """The longest time between two frames while the graph is zoomed, in milliseconds."""
     return float(

@@ -51,6 +51,42 @@ def test_keys_and_the_palette_lead_to_views(page: Page, site: Site) -> None:
     expect(page).to_have_url(f"{site.url}/#/jobs")
 
 
+def test_a_phone_shows_every_section_and_every_tab(pages: Pages) -> None:
+    with pages.open("#/jobs/nightly-load/n1?tab=cost", width=390) as page:
+        for name, last in {"Sections": "Tokens", "Parts of the job": "Cost"}.items():
+            links = page.get_by_role("navigation", name=name).get_by_role("link")
+            expect(links.last).to_have_text(last)
+            boxes = [link.bounding_box() for link in links.all() if link.is_visible()]
+            assert len(boxes) >= 8
+            assert all(box and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), boxes
+            cut = links.evaluate_all(
+                "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.textContent)"
+            )
+            assert cut == []
+
+
+def test_a_new_view_has_the_focus_and_the_tools_of_a_graph_come_before_its_nodes(pages: Pages) -> None:
+    with pages.open("#/jobs") as page:
+        page.get_by_role("list", name="Jobs").get_by_role("link", name="nightly-load").first.press("Enter")
+        expect(page.get_by_role("group", name="Graph of the steps")).to_be_visible()
+        expect(page.locator("#content")).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("main").get_by_role("link", name="Jobs")).to_be_focused()
+        page.get_by_role("button", name="Show all").focus()
+        page.keyboard.press("Tab")
+        expect(page.locator(".node").first).to_be_focused()
+
+
+def test_nothing_moves_for_those_who_asked_for_less_motion(pages: Pages) -> None:
+    with pages.open() as page:
+        page.emulate_media(reduced_motion="reduce")
+        moving = """() => [...document.querySelectorAll('*')].map(each => getComputedStyle(each))
+            .filter(style => style.animationName !== 'none' || style.transitionDuration !== '0s').length"""
+        assert page.evaluate(moving) == 0
+        page.emulate_media(reduced_motion="no-preference")
+        assert page.evaluate(moving) > 0, "buttons change their colour in steps"
+
+
 def test_the_theme_follows_the_system_and_can_be_switched(pages: Pages) -> None:
     with pages.open(theme="dark") as page:
         html = page.locator("html")

@@ -64,6 +64,13 @@ function contextOf(place) {
   };
 }
 
+/** A new view starts with the focus on its content, unless the focus is outside of what changes. */
+function focusContent() {
+  const content = document.getElementById("content");
+  const focused = document.activeElement;
+  if (content && (focused === document.body || content.contains(focused))) content.focus({ preventScroll: true });
+}
+
 async function navigate() {
   const place = parse(location.hash);
   if (current && current.view === place.view && JSON.stringify(current.params) === JSON.stringify(place.params)) {
@@ -72,6 +79,7 @@ async function navigate() {
     return;
   }
   current?.context.leave();
+  if (current) focusContent();
   const next = { ...place, context: contextOf(place), render: null, error: null };
   current = next;
   redraw();

@@ -7,7 +7,8 @@ import { layered } from "./layout.js";
 
 const WIDTH = 190;
 const HEIGHT = 46;
-const TEXT = 22;
+const NAME = 19;
+const DETAIL = 25;
 const MARGIN = 24;
 const FINDABLE = 12;
 
@@ -32,8 +33,7 @@ export function graph(state, nodes, { label, source }) {
   }
   return h(
     "div",
-    { class: "graph", role: "group", "aria-label": label },
-    h("svg", { key: "svg", style: { height: `min(${Math.ceil(state.plan.height) + 4 * MARGIN}px, max(320px, 100vh - 330px))` }, mount: (el) => mount(state, el), update: () => place(state) }, state.vnode),
+    { class: "graph", role: "group", "aria-label": label, onfocusin: (event) => reveal(state, event.target.closest(".node")) },
     h(
       "div",
       { class: "graph-tools" },
@@ -42,6 +42,7 @@ export function graph(state, nodes, { label, source }) {
       h("button", { class: "quiet", "aria-label": "Zoom out", title: "Zoom out", onclick: () => zoom(state, 0.8) }, glyph("minus")),
       h("button", { class: "quiet", "aria-label": "Show all", title: "Show all", onclick: () => fit(state, 0) }, glyph("fit")),
     ),
+    h("svg", { key: "svg", style: { height: `min(${Math.ceil(state.plan.height) + 4 * MARGIN}px, max(320px, 100vh - 330px))` }, mount: (el) => mount(state, el), update: () => place(state) }, state.vnode),
   );
 }
 
@@ -61,6 +62,8 @@ function curve([x1, y1], [x2, y2]) {
   return `C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
 }
 
+const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
 function drawn(node, { x, y }) {
   return h(
     "a",
@@ -68,8 +71,8 @@ function drawn(node, { x, y }) {
     h("rect", { class: "box", width: WIDTH, height: HEIGHT, rx: 8 }),
     progress(node.shares || []),
     h("svg", { x: 10, y: 7, width: 16, height: 16, viewBox: "0 0 16 16" }, shape(node.state)),
-    h("text", { x: 34, y: 19, class: "name" }, node.title.length > TEXT ? `${node.title.slice(0, TEXT - 1)}…` : node.title),
-    h("text", { x: 34, y: 33, class: "detail" }, node.detail),
+    h("text", { x: 34, y: 19, class: "name" }, short(node.title, NAME)),
+    h("text", { x: 34, y: 33, class: "detail" }, short(node.detail || "", DETAIL)),
     h("title", {}, node.label),
   );
 }
@@ -112,7 +115,6 @@ function mount(state, el) {
     event.preventDefault();
     zoom(state, Math.exp(-event.deltaY / 500), event);
   }, { passive: false });
-  el.addEventListener("focusin", (event) => reveal(state, event.target.closest(".node")));
   new ResizeObserver(() => {
     if (!state.moved) state.scale = 0;
     place(state);

@@ -60,7 +60,7 @@ function topbar() {
   return h(
     "header",
     { class: "topbar" },
-    h("button", { class: "search", onclick: openPalette, "aria-label": "Search and commands" }, glyph("search"), h("span", {}, "Search or run a command"), h("kbd", {}, "/")),
+    h("button", { class: "search", onclick: openPalette, "aria-label": "Search and commands" }, glyph("search"), h("span", {}, "Search", h("span", { class: "hide-small" }, " or run a command")), h("kbd", {}, "/")),
     h("span", { class: "spacer" }),
     age(),
     h("button", { class: "quiet", onclick: toggleTheme, "aria-label": dark ? "Use light colours" : "Use dark colours", title: "Light or dark (t)" }, glyph(dark ? "sun" : "moon")),

@@ -12,6 +12,7 @@ import { diff } from "../parts/diff.js";
 import { graph, graphState } from "../parts/graph.js";
 import { glyph } from "../parts/icons.js";
 import { pending } from "../parts/messages.js";
+import { pagesState } from "../parts/pages.js";
 import { tabs } from "../parts/tabs.js";
 import { runsGrid } from "./runs_grid.js";
 
@@ -24,13 +25,14 @@ export default function definition(context) {
   const { jobName } = context.params;
   const parts = ["definitions", jobName];
   const state = graphState();
+  const pages = pagesState();
   return function render() {
     const resource = context.live(url(parts, { version: context.query.version }), { every: 20 });
     const message = pending(resource, "the definition");
     if (message) return message;
     const chosen = TABS.some(([id]) => id === context.query.tab) ? context.query.tab : "runs";
     const define = resource.data;
-    const content = { runs: () => runsGrid(context, jobName), graph: () => h("div", { class: "card" }, graph(state, define.steps.map(node), { label: "Graph of the steps", source: define })), document: () => h("pre", { class: "card document", tabindex: "0" }, text(define)), versions: () => versions(context, parts, define), schedules: () => schedules(context, jobName) };
+    const content = { runs: () => runsGrid(context, jobName, pages), graph: () => h("div", { class: "card" }, graph(state, define.steps.map(node), { label: "Graph of the steps", source: define })), document: () => h("pre", { class: "card document", tabindex: "0" }, text(define)), versions: () => versions(context, parts, define), schedules: () => schedules(context, jobName) };
     return [header(define, parts, nextRun(context, jobName)), tabs("Parts of the definition", TABS, chosen), h("section", { key: chosen, "aria-label": chosen }, content[chosen]())];
   };
 }

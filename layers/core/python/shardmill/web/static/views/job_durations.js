@@ -35,7 +35,7 @@ function content({ job, run }, step, grid) {
     h("dl", { class: "facts" }, [["Tasks", number(tasks.length)], ["Median", duration(at(0.5))], ["90 %", duration(at(0.9))], ["99 %", duration(at(0.99))], ["Longest", duration(at(1))]].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     histogram(tasks),
     h("h2", {}, "Slowest tasks"),
-    h("div", { class: "scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, ["Task", "State", "Duration", "Times the median", "Attempt", "Worker"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, tasks.slice(-SLOWEST).reverse().map((task) => h("tr", { key: task.index }, h("td", {}, h("a", { href: href(["jobs", job.jobName, job.trigger, "steps", step.stepName, String(task.index)], { run }) }, `Task ${task.index}`)), h("td", {}, badge(task.state)), h("td", { class: "nowrap" }, duration(task.ms)), h("td", {}, (task.ms / Math.max(at(0.5), 1)).toFixed(1)), h("td", {}, String(task.attempt)), h("td", { class: "muted" }, task.worker)))))),
+    h("div", { class: "scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, ["Task", "State", "Duration", "Times the median", "Attempt", "Worker"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, tasks.slice(-SLOWEST).reverse().map((task) => h("tr", { key: task.index }, h("td", { class: "nowrap" }, h("a", { href: href(["jobs", job.jobName, job.trigger, "steps", step.stepName, String(task.index)], { run }) }, `Task ${task.index}`)), h("td", {}, badge(task.state)), h("td", { class: "nowrap" }, duration(task.ms)), h("td", {}, (task.ms / Math.max(at(0.5), 1)).toFixed(1)), h("td", {}, String(task.attempt)), h("td", { class: "muted" }, task.worker)))))),
   ];
 }
 

@@ -38,5 +38,5 @@ const table = (items) =>
 
 function row(file, index) {
   const from = file.stepName ? `${file.stepName}${file.index === undefined || file.index === null ? "" : ` task ${file.index}`}` : "submitted";
-  return h("tr", { key: index }, h("td", {}, file.name), h("td", { class: "muted" }, from), h("td", { class: "number" }, bytes(file.size)), h("td", {}, file.url && h("a", { class: "button", href: file.url, download: file.name, rel: "noreferrer" }, glyph("download"), "Download")));
+  return h("tr", { key: index }, h("td", {}, file.name), h("td", { class: "muted" }, from), h("td", { class: "number" }, bytes(file.size)), h("td", {}, file.url && h("a", { class: "button", href: file.url, download: file.name, rel: "noreferrer", "aria-label": `Download ${file.name}` }, glyph("download"), h("span", { class: "hide-small" }, "Download"))));
 }

@@ -7,6 +7,7 @@ import { href, setQuery } from "../core/router.js";
 import { icon, LIVE, tone } from "../core/states.js";
 import { gridPath, tasksOf } from "../core/task_grid.js";
 import { pending } from "../parts/messages.js";
+import { paged, pagesState } from "../parts/pages.js";
 
 const MOST_TASKS = 60;
 const MOST_EARLIER = 50;
@@ -18,19 +19,22 @@ export function ganttTab(context) {
     return step && gridPath(parts, step.stepName, { run });
   };
   const state = { earlier: null };
+  const pages = pagesState();
   return {
     paths: (tab) => [path(tab), state.earlier].filter(Boolean),
     render(tab) {
       const steps = tab.job.steps.filter((step) => step.startedTime);
       const now = LIVE.has(tab.job.state) ? Date.now() : (ms(tab.job.completedTime) ?? ms(tab.job.updateTime));
       const start = Math.min(...steps.map((step) => ms(step.startedTime)), ms(tab.job.startedTime) ?? Infinity, ms(tab.job.createTime));
-      const end = Math.max(...steps.map((step) => ms(step.completedTime) ?? now), start + 1);
+      const end = Math.max(...steps.map((step) => ms(step.completedTime) ?? now), LIVE.has(tab.job.state) ? now : 0, start + 1);
       const scale = (time) => (100 * (time - start)) / (end - start);
+      const { shown, controls } = paged(pages, tab.job.steps, { what: "Steps", text: (step) => `${step.stepName} ${step.state}`, first: tab.job.steps.find((step) => step.stepName === context.query.step), redraw: context.redraw });
       return h(
         "div",
         { class: "card gantt", role: "group", "aria-label": "Timeline of the steps" },
+        controls,
         axis(start, end),
-        tab.job.steps.map((step) => [row(tab, step, scale, now, context), step.stepName === context.query.step && attempts(context, tab, step, scale, path(tab), state)]),
+        shown.map((step) => [row(tab, step, scale, now, context), step.stepName === context.query.step && attempts(context, tab, step, scale, path(tab), state)]),
       );
     },
   };
@@ -38,7 +42,7 @@ export function ganttTab(context) {
 
 function axis(start, end) {
   const ticks = Array.from({ length: TICKS + 1 }, (_, index) => start + ((end - start) * index) / TICKS);
-  return h("div", { class: "gantt-row gantt-axis" }, h("span", { class: "muted" }, `${clock(start)} + ${duration(end - start)}`), h("span", { class: "track" }, ticks.map((time, index) => h("i", { key: index, style: { left: `${(100 * index) / TICKS}%` } }, duration(time - start)))));
+  return h("div", { class: "gantt-row gantt-axis" }, h("span", { class: "muted" }, clock(start), h("span", { class: "hide-small" }, ` + ${duration(end - start)}`)), h("span", { class: "track" }, ticks.map((time, index) => h("i", { key: index, style: { left: `${(100 * index) / TICKS}%` } }, duration(time - start)))));
 }
 
 function row(tab, step, scale, now, context) {
@@ -48,10 +52,13 @@ function row(tab, step, scale, now, context) {
   return h(
     "div",
     { key: step.index, class: "gantt-row" },
-    h("button", { class: "link", "aria-expanded": open ? "true" : "false", onclick: () => setQuery({ step: open ? "" : step.stepName }) }, icon(step.state, step.state), h("span", {}, step.stepName)),
-    h("span", { class: "track" }, from ? h("i", { class: `span ${tone(step.state)} ${scale(to) > 88 ? "late" : ""}`, title: `${step.stepName}: ${duration(to - from)}`, style: { left: `${scale(from)}%`, width: `max(3px, ${scale(to) - scale(from)}%)` } }, h("b", {}, duration(to - from))) : h("em", { class: "muted" }, step.notes || (step.state === "SKIPPED" ? "skipped" : "has not started"))),
+    h("button", { class: "link", title: step.stepName, "aria-expanded": open ? "true" : "false", onclick: () => setQuery({ step: open ? "" : step.stepName }) }, icon(step.state, step.state), h("span", {}, step.stepName)),
+    h("span", { class: "track" }, from ? h("i", { class: `span ${tone(step.state)} ${labelSide(scale(from), scale(to))}`, title: `${step.stepName}: ${duration(to - from)}`, style: { left: `${scale(from)}%`, width: `max(3px, ${scale(to) - scale(from)}%)` } }, h("b", {}, duration(to - from))) : h("em", { class: "muted" }, step.notes || (step.state === "SKIPPED" ? "skipped" : "has not started"))),
   );
 }
+
+/** Where the duration of a bar is written: after it, before it, or in it if there is room for neither. */
+const labelSide = (from, to) => (to <= 80 ? "" : from > 25 ? "late" : "full");
 
 /** The longest tasks of a step, each with its attempts. */
 function attempts(context, tab, step, scale, path, state) {

@@ -5,28 +5,33 @@ import { between, clock, duration, number } from "../core/format.js";
 import { signedInAs } from "../core/permissions.js";
 import { href } from "../core/router.js";
 import { badge, LIVE } from "../core/states.js";
+import { paged, pagesState } from "../parts/pages.js";
 import { bar, ended } from "../parts/progress.js";
 import { stepMenu } from "../parts/step_actions.js";
 
 const LIVE_MS = 5_000;
 
-export function stepsTab() {
-  const table = memo(drawn);
-  return { render: ({ job, run }) => table(job, run, LIVE.has(job.state) ? Math.floor(Date.now() / LIVE_MS) : 0, signedInAs()) };
+export function stepsTab(context) {
+  const state = pagesState();
+  const table = memo((job, run) => drawn(job, run, state, context));
+  return { render: ({ job, run }) => table(job, run, LIVE.has(job.state) ? Math.floor(Date.now() / LIVE_MS) : 0, signedInAs(), state.from, state.text) };
 }
 
-/** The table; drawn again when the job changes, and while it is live from time to time for the durations. */
-const drawn = (job, run) =>
-  h(
+/** The table; drawn again when the job or the page changes, and while it is live from time to time for the durations. */
+function drawn(job, run, state, context) {
+  const { shown, controls } = paged(state, job.steps, { what: "Steps", text: (step) => `${step.stepName} ${step.state}`, redraw: context.redraw });
+  return h(
     "div",
     { class: "card scroll-x", tabindex: "0" },
+    controls,
     h(
       "table",
       {},
       h("thead", {}, h("tr", {}, ["Step", "State", "Tasks", "", "Started", "Duration", "Compute time", "Type", "Notes", "Actions"].map((name) => h("th", { scope: "col", class: ["Duration", "Compute time"].includes(name) ? "number" : "" }, name)))),
-      h("tbody", {}, job.steps.map((step) => row(job, run, step))),
+      h("tbody", {}, shown.map((step) => row(job, run, step))),
     ),
   );
+}
 
 const row = (job, run, step) =>
   h(

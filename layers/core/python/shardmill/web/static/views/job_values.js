@@ -2,11 +2,11 @@
 
 import { h } from "../core/vdom.js";
 import { url } from "../core/api.js";
-import { number } from "../core/format.js";
 import { href, setQuery } from "../core/router.js";
 import { LIVE } from "../core/states.js";
 import { chosenStep } from "../core/task_grid.js";
 import { empty, pending } from "../parts/messages.js";
+import { pageButtons } from "../parts/pages.js";
 import { stepChoice } from "../parts/step_choice.js";
 import { show } from "../parts/values.js";
 
@@ -24,19 +24,9 @@ export function valuesTab(context) {
       const step = chosenStep(tab.job, context.query.step);
       if (!step) return empty("The job has no steps yet.");
       const resource = context.live(path(tab), { every: LIVE.has(step.state) ? 10 : 60 });
-      return h("div", { class: "card pad-all" }, h("div", { class: "filters" }, stepChoice(tab.job, step), resource.data && pages(resource.data)), pending(resource, "the values") || content(tab, step, resource.data));
+      return h("div", { class: "card pad-all" }, h("div", { class: "filters" }, stepChoice(tab.job, step), resource.data && pageButtons({ ...resource.data, size: PAGE, what: "Tasks", turn: (from) => setQuery({ from: String(from) }) })), pending(resource, "the values") || content(tab, step, resource.data));
     },
   };
-}
-
-function pages({ total, start }) {
-  if (total <= PAGE) return null;
-  const last = Math.min(start + PAGE, total);
-  return [
-    h("button", { disabled: start === 0, onclick: () => setQuery({ from: String(Math.max(0, start - PAGE)) }) }, "Previous"),
-    h("span", { class: "muted" }, `Tasks ${number(start + 1)} to ${number(last)} of ${number(total)}`),
-    h("button", { disabled: last >= total, onclick: () => setQuery({ from: String(start + PAGE) }) }, "Next"),
-  ];
 }
 
 const content = ({ job, run }, step, { items }) =>

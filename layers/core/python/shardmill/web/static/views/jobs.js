@@ -104,7 +104,7 @@ const wideRow = (job, selected, redraw) => [
   h("span", { class: job.late ? "error" : "muted", title: job.notes }, job.late ? "late " : "", job.notes),
 ];
 
-const smallRow = (job, selected, redraw) => [check(job, selected, redraw), icon(job.state, job.state), link(job), h("span", { class: "mono" }, job.trigger), h("span", { class: "muted" }, relative(job.createTime))];
+const smallRow = (job, selected, redraw) => [check(job, selected, redraw), icon(job.state, job.state), link(job), h("span", { class: "mono", title: job.trigger }, job.trigger), h("span", { class: "muted" }, relative(job.createTime))];
 
 function bulk(selected, redraw) {
   const jobs = [...selected.values()];

@@ -6,18 +6,22 @@ import { between, clock, duration } from "../core/format.js";
 import { href } from "../core/router.js";
 import { icon } from "../core/states.js";
 import { empty, pending } from "../parts/messages.js";
+import { paged } from "../parts/pages.js";
 
-export function runsGrid(context, jobName) {
+/** The grid; `state` keeps the page of a definition with many steps. */
+export function runsGrid(context, jobName, state) {
   const resource = context.live(url(["definitions", jobName, "runs"], { limit: 25 }), { every: 8 });
   const message = pending(resource, "the runs");
   if (message) return message;
   const { steps, runs: newestFirst } = resource.data;
   if (!newestFirst.length) return h("div", { class: "card" }, empty("No job of this definition has run yet."));
   const runs = [...newestFirst].reverse();
+  const { shown, controls } = paged(state, steps.map((name, row) => ({ name, row })), { what: "Steps", text: ({ name, row }) => `${name} ${runs.at(-1).states[row] || ""}`, redraw: context.redraw });
   const longest = Math.max(...runs.map(took), 1);
   return h(
     "div",
     { class: "card scroll-x", tabindex: "0" },
+    controls,
     h(
       "table",
       { class: "runs" },
@@ -27,7 +31,7 @@ export function runsGrid(context, jobName) {
         h("tr", { class: "bars" }, h("th", { scope: "col" }, "Duration"), runs.map(({ job }) => h("td", { key: job.id, title: duration(took({ job })) }, h("i", { class: `run-bar tone-${job.state.toLowerCase()}`, style: { height: `${Math.max(3, (56 * took({ job })) / longest)}px` } })))),
         h("tr", {}, h("th", { scope: "row" }, "Job"), runs.map(({ job }) => h("th", { key: job.id, scope: "col" }, h("a", { href: href(["jobs", job.jobName, job.trigger]), title: `${job.trigger}, ${clock(job.createTime)}` }, icon(job.state, `${job.trigger}: ${job.state}`))))),
       ),
-      h("tbody", {}, steps.map((name, row) => h("tr", { key: name }, h("th", { scope: "row" }, name), runs.map(({ job, states }) => h("td", { key: job.id }, states[row] && h("a", { href: href(["jobs", job.jobName, job.trigger], { tab: "tasks", step: name }) }, icon(states[row], `${name} of ${job.trigger}: ${states[row]}`))))))),
+      h("tbody", {}, shown.map(({ name, row }) => h("tr", { key: name }, h("th", { scope: "row" }, name), runs.map(({ job, states }) => h("td", { key: job.id }, states[row] && h("a", { href: href(["jobs", job.jobName, job.trigger], { tab: "tasks", step: name }) }, icon(states[row], `${name} of ${job.trigger}: ${states[row]}`))))))),
     ),
   );
 }

@@ -49,7 +49,7 @@ function card(group, members) {
 }
 
 const table = (members) =>
-  h("table", {}, h("thead", {}, h("tr", {}, ["Worker", "Status", "Tasks", "Completed", "Failed", "Compute time", "Last seen", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Actions"))))), h("tbody", {}, members.map(row)));
+  h("table", { class: "members" }, h("thead", {}, h("tr", {}, ["Worker", "Status", "Tasks", "Completed", "Failed", "Compute time", "Last seen", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Actions"))))), h("tbody", {}, members.map(row)));
 
 function row(worker) {
   const suspended = worker.activity === "suspended";
