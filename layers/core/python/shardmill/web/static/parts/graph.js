@@ -8,7 +8,7 @@ import { layered } from "./layout.js";
 const WIDTH = 190;
 const HEIGHT = 46;
 const NAME = 19;
-const DETAIL = 25;
+const DETAIL = 28;
 const MARGIN = 24;
 const FINDABLE = 12;
 

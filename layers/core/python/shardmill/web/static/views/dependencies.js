@@ -35,7 +35,7 @@ function drawn(node, edges, job) {
     after: edges.filter((edge) => edge.child === node.jobName).map((edge) => edge.parent),
     state: job?.state || "INIT",
     title: node.jobName,
-    detail,
+    detail: detail.length > 21 ? `${detail.slice(0, 20)}…` : detail,
     done: 0,
     href: job ? href(["jobs", job.jobName, job.trigger]) : href(["definitions", node.jobName]),
     label: `${node.jobName}: ${job ? `last job ${job.trigger} is ${job.state}` : detail}`,

@@ -25,7 +25,7 @@ function node(job, step, run) {
     phase: step.phase,
     state: step.state,
     title: step.stepName,
-    detail: tasks,
+    detail: tasks.length > 26 ? tasks.replace(" tasks", "") : tasks,
     shares: step.totalWork ? SHOWN.filter((state) => step.counts?.[state]).map((state) => [state, step.counts[state] / step.totalWork]) : [],
     href: href(["jobs", job.jobName, job.trigger], { run, tab: "tasks", step: step.stepName }),
     label: `${step.stepName}: ${step.state}, ${tasks}${step.notes ? `, ${step.notes}` : ""}`,
