@@ -38,7 +38,9 @@ def lease(laptop: Laptop) -> tuple[str, list[Any]]:
     me = laptop.request("POST", "/v1/workers", WORKER).json()
     request = {"workerId": me["id"], "session": me["session"], "max": 1, "waitSeconds": 5}
     return me["id"], run_until(
-        lambda: laptop.request("POST", "/v1/work:lease", request).json()["items"], timeout=40
+        # what was interrupted may have to wait for the tick of the next minute
+        lambda: laptop.request("POST", "/v1/work:lease", request).json()["items"],
+        timeout=90,
     )
 
 

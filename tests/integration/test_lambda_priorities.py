@@ -166,7 +166,7 @@ def test_messages_that_were_sent_before_a_lower_job_go_before_it(runner: JobRunn
     queue = runner.mill.settings.lambda_queue
     hidden = runner.mill.queues.receive(queue, most=4, wait=0, hide=60)
     submit(runner, -3, 2)
-    late = runner.cloud._visible(queue, 2)
+    late = runner.cloud._visible(queue, "runner", 2)
     runner.mill.queues.hide((message, 0) for message in hidden)
     runner.cloud._deliver(queue, "runner", late)
     assert started.priorities == [1, 1]
@@ -275,7 +275,7 @@ def test_a_task_leased_with_its_copy_is_run_again_if_its_worker_is_lost(
     submit(runner, 1)
     submit(runner, 5)
     queue = runner.mill.settings.lambda_queue
-    late, other = runner.cloud._visible(queue, 1), runner.cloud._visible(queue, 1)
+    late, other = runner.cloud._visible(queue, "runner", 1), runner.cloud._visible(queue, "runner", 1)
 
     def lose(*_: Any, **__: Any) -> Result:
         raise RuntimeError("the sandbox ended")

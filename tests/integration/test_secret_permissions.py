@@ -57,7 +57,7 @@ def test_a_job_reads_its_secrets_and_its_end_is_signed(
         cloud.invoke("submit", {"id": "t1", "detail-type": "x", "source": "x", "detail": REQUEST})
         deployment.mill.cache_clear()
         if form == "lambda":
-            cloud.run_until(cloud.serve_lambda_lanes)
+            cloud.run_until(cloud.serve_lambda_queue)
             assert wait_for_end(runner, 60)["state"] == "SUCCESS"
         else:
             with worker_thread(connect(cloud, form)):

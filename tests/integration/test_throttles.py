@@ -132,5 +132,5 @@ def test_the_concurrency_of_lambda_workers_is_limited() -> None:
         if resource["Type"] == "AWS::Lambda::EventSourceMapping"
         and "RunnerFunction" in str(resource["Properties"]["FunctionName"])
     ]
-    assert len(mappings) == 3
+    assert len(mappings) == 1
     assert all("MaximumConcurrency" in mapping["ScalingConfig"] for mapping in mappings)

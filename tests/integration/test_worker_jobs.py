@@ -58,7 +58,7 @@ def test_workers_may_invoke_functions_with_the_prefix_for_tasks(runner: JobRunne
     runner.define({"stepName": "a", "type": "lambda", "content": content}, workerGroup=group)
     runner.submit()
     if group == "lambda":
-        runner.cloud.run_until(runner.cloud.serve_lambda_lanes)
+        runner.cloud.run_until(runner.cloud.serve_lambda_queue)
         assert wait_for_end(runner)["state"] == "SUCCESS"
     else:
         with worker_thread(connect(runner.cloud, "direct")):

@@ -224,6 +224,7 @@ BOUNDS = {
     "WorkerRow.receipts": "workunits that it holds",
     "GroupRow.queues": "priorities in use at a time",
     "GroupRow.lanes": "priorities in use at a time",
+    "GroupRow.order_queues": "queues that keep the order of a Lambda group",
     "GroupRow.types": "step types bound to it",
     "GroupRow.bound": "step types bound to it",
     "ScheduleRow.document": "document; history; `times`; `maxTimes`",

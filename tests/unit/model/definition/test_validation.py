@@ -302,7 +302,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     (job(step(partition={"input": "x"})), "/steps/0/partition/input", "unknown-input"),
     (job(step(failed_retries=1)), "/steps/0/failed_retries", "unknown-field"),
     (job(step(shardConf={"shards": 2})), "/steps/0/shardConf/shards", "unknown-field"),
-    (job(info={"clientgroups": "a"}), "/info/clientgroups", "unknown-field"),
+    (job(info={"groups": "a"}), "/info/groups", "unknown-field"),
     (job(**{"a/b~c": 1}), "/a~1b~0c", "unknown-field"),
     (job(params={"a=b": 1}), "/params/a=b", "bad-name"),
     (job(params={"a": "x\0"}), "/params/a", "bad-text"),
