@@ -50,7 +50,7 @@ _EXCEPTED: dict[str, dict[str, tuple[str, ...]]] = {
     },
     _TRANSFERS: {
         "orchestrate": ("s3:GetObject", "s3:ListBucket"),
-        "runner": ("s3:GetObject", "s3:ListBucketMultipartUploads"),
+        "runner": ("s3:GetObject", "s3:ListBucket", "s3:ListBucketMultipartUploads"),
         WORKER: ("s3:ListBucketMultipartUploads",),
     },
 }
@@ -109,7 +109,7 @@ class PermissionUse:
 
     def _seen(self, config: pytest.Config) -> set[Grant] | None:
         """What all tests used, together with the run before if this one repeats what failed; None: a part."""
-        cache = config.cache
+        cache = getattr(config, "cache", None)  # absent with -p no:cacheprovider
         seen: set[Grant] | None = self._used | used
         if self._again:
             before = None if cache is None else cache.get(_CACHED, None)
