@@ -23,6 +23,7 @@ def running(runner: JobRunner) -> None:
     """20 tasks: 4 have succeeded, 6 run, 10 wait; step b has not begun."""
     runner.define(*STEPS)
     runner.submit()
+    runner.cloud.run_until(lambda: runner.row(0).token)  # else its execution writes beside the dry run
     runner.worker.report(runner.take(10)[:4])
 
 
@@ -54,6 +55,11 @@ def waiting(runner: JobRunner) -> None:
     runner.define({"stepName": "a"}, name="parent")
     runner.define(*STEPS, dependencies=[{"jobName": "parent", "window": {"unit": "day", "from": 0, "to": 0}}])
     runner.submit(dataTime="2026-01-05T00:00:00Z")
+
+
+def planned(runner: JobRunner) -> None:
+    """Wait until no execution plans a job."""
+    runner.cloud.run_until(lambda: not runner.cloud.executions("job", status="RUNNING"))
 
 
 def written(faults: Faults) -> list[str]:
@@ -154,6 +160,7 @@ def test_a_dry_run_says_what_the_action_does_and_writes_nothing(
     sentence: str,
 ) -> None:
     prepare(runner)
+    planned(runner)
     before = runner.job()
     faults.meter.reset()
     effect = runner.post(f"{JOB}:{action}?dryRun=true", body)
@@ -197,6 +204,7 @@ def test_a_dry_run_refuses_what_the_action_refuses(
     runner: JobRunner, faults: Faults, prepare: Prepare, action: str, body: dict[str, Any]
 ) -> None:
     prepare(runner)
+    planned(runner)
     faults.meter.reset()
     tried = runner.cloud.http("POST", f"{JOB}:{action}?dryRun=true", body)
     assert written(faults) == []
@@ -236,6 +244,7 @@ def test_a_dry_run_of_a_deletion(
     runner: JobRunner, faults: Faults, prepare: Prepare, query: str, sentences: list[str]
 ) -> None:
     prepare(runner)
+    planned(runner)
     faults.meter.reset()
     answer = runner.cloud.http("DELETE", f"{JOB}?dryRun=true{query}")
     assert written(faults) == []
@@ -265,6 +274,8 @@ def test_many_jobs_are_tried_in_one_request(runner: JobRunner, faults: Faults) -
     runner.submit("t2")
     runner.cloud.http("POST", "/v1/jobs/orders/t2:kill")
     jobs = [{"jobName": "orders", "trigger": name} for name in ("t1", "t2", "t3")]
+    runner.cloud.run_until(lambda: len(runner.cloud.executions("step", status="RUNNING")) == 1)
+    planned(runner)
     faults.meter.reset()
     items = runner.post(
         "/v1/jobs:dry-run", {"action": "suspend", "jobs": jobs, "request": {"letFinish": True}}
