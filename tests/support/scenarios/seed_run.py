@@ -137,8 +137,7 @@ class _Scenario:
         self.submit()
         self.mark("submitted")
         self.end(self.take("ledger"))
-        self.until(lambda: self.runner.ended("t1", "ledger"))
-        self.runner.cloud.deliver_job_ends()
+        self.until(self.delivered_a_job_end)
         self.make()
         self.mark("made")
         self.prepare()
@@ -239,6 +238,10 @@ class _Scenario:
     def end(self, tasks: list[dict[str, Any]], **more: Any) -> None:
         answer = report(self.runner, self.me, tasks, **more)
         assert answer.status == 200, answer
+
+    def delivered_a_job_end(self) -> bool:
+        events = self.runner.cloud.deliver_job_ends()
+        return any(event["detail-type"] == "Job Ended" for event in events)
 
     def until(self, predicate: Any) -> None:
         self.runner.cloud.run_until(predicate, 60)

@@ -92,7 +92,9 @@ def test_a_permission_that_no_process_used_fails_the_run_and_says_what_to_do() -
     ]
 
 
-def test_with_report_permissions_that_no_test_needed_are_only_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_report_permissions_that_no_test_needed_are_only_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("UNUSED_PERMISSIONS", "report")
     status, printed = run(handed_over([SEND, READ, DELETE]))
     assert (status, len(printed)) == (pytest.ExitCode.OK, 1)
