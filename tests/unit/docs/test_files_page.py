@@ -8,8 +8,8 @@ import yaml
 from shardmill.engine.files import split
 from shardmill.engine.running import open_step
 from shardmill.model.base import Model, spelled
+from shardmill.model.blocks import MAX_ITEMS
 from shardmill.model.definition.fields import StepDefine
-from shardmill.model.definition.task_count import MAX_ITEMS
 from shardmill.model.definition.validation import check_definition
 from shardmill.model.files import File, Partition
 from shardmill.model.templates.expression import FILTERS, ORDERS

@@ -11,6 +11,7 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from shardmill.api import conditional, problems, request_checks
+from shardmill.api.access.enforce import check_access
 from shardmill.api.routes import ROUTES, Route, allowed_methods, find_route, is_awe, normal_path
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import MethodNotAllowed, MillError, NoSuchPath
@@ -30,7 +31,10 @@ def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         if is_awe(path):
             request_checks.authenticate(event)
         route = find_route(method, path, event.get("queryStringParameters") or {})
-        request_checks.check(event, route)
+        actor = request_checks.check_caller(event, route)
+        if route is not None and actor is not None:
+            check_access(route, path, actor)
+        request_checks.check_content(event, route)
         if route is None:
             raise _no_route(method, path)
         quiet = route.idle_status

@@ -1,4 +1,4 @@
-"""Checks before a route runs: the token and its scope, unknown query parameters, and the body."""
+"""Checks before a route runs: the token, the path, unknown query parameters, and the body."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import zlib
 from typing import Any
 
 from shardmill.api import problems
-from shardmill.api.access.enforce import check_access
 from shardmill.api.routes import Route, is_awe
 from shardmill.aws.clock import now_ms
 from shardmill.aws.settings import iam_scopes
@@ -51,8 +50,8 @@ def authenticate(event: dict[str, Any]) -> None:
         context["authorizer"] = {"lambda": authorize.context_of(actor)}
 
 
-def check(event: dict[str, Any], route: Route | None) -> None:
-    """Reject an invalid request; decode a base64 or compressed body in place."""
+def check_caller(event: dict[str, Any], route: Route | None) -> Actor | None:
+    """Find who sends a request, or None on a public route; reject impossible paths and too many requests."""
     actor = actor_of(event) if route is None or not route.public else None
     if len(event["rawPath"]) > MAX_PATH:
         raise NoSuchPath(f"no path has more than {MAX_PATH} characters")
@@ -60,8 +59,11 @@ def check(event: dict[str, Any], route: Route | None) -> None:
         raise NoSuchPath("no path has control characters")
     if actor is not None:
         check_rate(actor)
-    if route is not None and actor is not None:
-        check_access(route, event["rawPath"], actor)
+    return actor
+
+
+def check_content(event: dict[str, Any], route: Route | None) -> None:
+    """Reject unknown query parameters and invalid bodies; decode a base64 or compressed body in place."""
     if is_awe(event["rawPath"]):
         return  # its functions read the body, and ignore parameters that they do not know
     if route is not None and (route.documented or not route.public):  # an issuer adds a code to the page

@@ -15,6 +15,7 @@ from shardmill.model.states import TaskState
 BLOCK_SIZE = 64
 SET_SIZE = 256
 MAX_SHARDS = 1_000_000
+MAX_ITEMS = 10_000
 RANGE_SIZE = 1_000
 MAX_SENT_AT_OPENING = 100
 """A larger window is sent by the state machine, several ranges of tasks at a time."""

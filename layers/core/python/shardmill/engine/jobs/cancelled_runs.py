@@ -1,16 +1,32 @@
-"""Expected runs of parents that will not come: their dependency was removed, or their schedule is off."""
+"""The runs of parents that a job expects, and those that will not come any more.
+
+A run will not come if its dependency was removed, or if its schedule is off.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from shardmill.engine.mill import Mill
+from shardmill.model.states import JobState
 from shardmill.model.timestamps import from_ms
 from shardmill.store.rows import JobRow, ScheduleRow
 
-if TYPE_CHECKING:
-    from shardmill.engine.jobs.dependencies import Run
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An expected run of a parent: its time, and its Job if there is one."""
+
+    parent: str
+    strategy: str
+    time: int | None
+    job: JobRow | None
+    schedule_id: str = ""
+
+    @property
+    def done(self) -> bool:
+        return self.job is not None and self.job.state is JobState.SUCCESS
 
 
 class CancelledRuns:

@@ -45,7 +45,8 @@ def _uncounted(mill: Mill) -> Iterator[bool]:
     """Count one thing after the other; yield whether it was counted."""
     for definition in mill.definitions.page(after=None, limit=_PAGE):
         if not definition.counted_in:
-            yield mill.usage.count_definition(definition)
+            version, application = definition.version, definition.app_name
+            yield mill.usage.count_definition(definition.job_name, version, application)
     heads: dict[str, str] = {}
     for schedule in mill.schedules.page(after=None, limit=_PAGE):
         if not schedule.counted_in and not schedule.deleted:

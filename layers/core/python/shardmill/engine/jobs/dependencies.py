@@ -7,7 +7,6 @@ edges. So at least one of the two sees the other. The tick checks again in any c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.aws.observability import logger
 from shardmill.engine.errors import RequestInvalid
-from shardmill.engine.jobs.cancelled_runs import CancelledRuns
+from shardmill.engine.jobs.cancelled_runs import CancelledRuns, Run
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.model.errors import Transient
 from shardmill.model.fault import Fault, fault
@@ -36,21 +35,6 @@ _PAGE = 100
 MAX_NAMED = 5
 NO_SCHEDULE = ""
 START_GRACE_MS = 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """An expected run of a parent: its time, and its Job if there is one."""
-
-    parent: str
-    strategy: str
-    time: int | None
-    job: JobRow | None
-    schedule_id: str = ""
-
-    @property
-    def done(self) -> bool:
-        return self.job is not None and self.job.state is JobState.SUCCESS
 
 
 def expected_runs(

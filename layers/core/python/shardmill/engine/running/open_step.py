@@ -13,9 +13,9 @@ from shardmill.engine.running.close_step import StillOpen, fail_step, job_and_st
 from shardmill.engine.tasks import fair_share, messages
 from shardmill.engine.tasks.park import park_step
 from shardmill.engine.template_context import context_of, resolve_pack
-from shardmill.model.blocks import MAX_SENT_AT_OPENING, MAX_SHARDS, block_count, ranges, set_count
+from shardmill.model.blocks import MAX_ITEMS, MAX_SENT_AT_OPENING, MAX_SHARDS, block_count, ranges, set_count
 from shardmill.model.definition.references import BEFORE_TASKS, templates
-from shardmill.model.definition.task_count import MAX_ITEMS, is_sharded, pack_count, shard_count, total
+from shardmill.model.definition.task_count import is_sharded, pack_count, shard_count, total
 from shardmill.model.states import JobState, StepState
 from shardmill.model.templates import render
 from shardmill.model.templates.expression import kind

@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from shardmill.model.base import Whole
-from shardmill.model.blocks import MAX_SHARDS
-from shardmill.model.definition.task_count import MAX_ITEMS
+from shardmill.model.blocks import MAX_ITEMS, MAX_SHARDS
 
 # Seed 001 identifies step types by numbers.
 NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Step: TypeAlias = StepDefine | StepSettings
 
-MAX_ITEMS = 10_000
-
 
 def total(step: Step) -> int | None:
     """The number of a step's tasks; None if it is known only when the upstream steps have ended."""

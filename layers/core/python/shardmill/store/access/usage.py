@@ -8,7 +8,6 @@ and each counter is the sum over the marks. Without limits nothing is counted, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from shardmill.model.access.limits import Limits
 from shardmill.model.states import JobState
@@ -16,9 +15,6 @@ from shardmill.store import keys
 from shardmill.store.rows import JobRow, ScheduleRow, StepRow
 from shardmill.store.table import Table, TransactionRefused
 from shardmill.store.update import Item, Update
-
-if TYPE_CHECKING:
-    from shardmill.store.definitions import Listed
 
 _ENDED = [state.value for state in JobState if state.ended]
 _LIVE = [state.value for state in JobState if not state.ended]
@@ -130,10 +126,10 @@ class Usage:
         more = self.change(job.app_name, Limits(jobs=1, tasks=tasks), check=False)
         return self._write([self._table.update_request(mark), more])
 
-    def count_definition(self, row: Listed) -> bool:
+    def count_definition(self, job_name: str, version: int, application: str) -> bool:
         """Count a definition that was saved before there were limits, even beyond them."""
-        mark = Update(keys.definition_head(row.job_name)).if_equal(version=row.version, deleted=None)
-        return self._count(mark, row.app_name, Limits(definitions=1))
+        mark = Update(keys.definition_head(job_name)).if_equal(version=version, deleted=None)
+        return self._count(mark, application, Limits(definitions=1))
 
     def count_schedule(self, row: ScheduleRow, application: str) -> bool:
         """Count a schedule that was saved before there were limits, even beyond them."""
