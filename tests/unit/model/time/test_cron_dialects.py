@@ -134,6 +134,14 @@ def test_sunday_is_1_and_ranges_wrap_in_quartz() -> None:
     assert {found.month for found in times("quartz(0 0 0 1 NOV-FEB ?)")} == {1, 2, 11, 12}
 
 
+def test_ranges_of_hours_wrap_in_eventbridge() -> None:
+    """An example of AWS's documentation: the hours after midnight belong to the days that are named."""
+    found = times("cron(0/30 20-2 ? * MON-FRI *)", BEGIN, BEGIN + timedelta(days=7))  # from a Friday on
+    assert {each.hour for each in found} == {20, 21, 22, 23, 0, 1, 2}
+    assert {f"{each:%a}" for each in found} == {"Mon", "Tue", "Wed", "Thu", "Fri"}
+    assert found == times("cron(0/30 0-2,20-23 ? * MON-FRI *)", BEGIN, BEGIN + timedelta(days=7))
+
+
 def test_years_end() -> None:
     assert days("quartz(0 0 0 1 1 ? 2027)") == ["01.01"]
     assert Timetable(cron="quartz(0 0 0 1 1 ? 2027)").after(BEGIN) is None
@@ -206,7 +214,8 @@ FAULTS = [
     ("quartz(0 0 0 29W 2 ?)", "ambiguous-cron", "write LW"),
     ("quartz(0 0/90 * * * ?)", "ambiguous-cron", "the step of 0/90"),
     ("cron(0/0 18 ? * 2 *)", "ambiguous-cron", "the step of 0/0"),
-    ("cron(0 22-2 * * ? *)", "ambiguous-cron", "write two ranges"),
+    ("cron(50-10 22 * * ? *)", "ambiguous-cron", "write two ranges"),
+    ("cron(0 22 * NOV-FEB ? *)", "ambiguous-cron", "write two ranges"),
     ("cron(0 0 ? * FRI-MON *)", "ambiguous-cron", "write two ranges"),
     ("cron(0 0 31 2 ? *)", "impossible-date", "no such day"),
     ("quartz(0 0 0 29 2 ? 2027)", "impossible-date", "no such day"),

@@ -37,6 +37,8 @@ EXPRESSIONS = [
     ("cron(0 18 ? * MON-FRI *)", "at 18:00 on Monday to Friday"),
     ("cron(0 18 ? * 2-6 2026,2027)", "at 18:00 on Monday to Friday in 2026 and 2027"),
     ("cron(0 10 * * ? *)", "at 10:00 every day"),
+    ("cron(0 8 1 1 ? 2027/2)", "at 08:00 on day 1 of the month in January every 2 years from 2027"),
+    ("cron(0/30 20-2 ? * MON-FRI *)", "every 30 minutes of hours 0 to 2 and 20 to 23 on Monday to Friday"),
     ("quartz(0/5 * * * * ?)", "every 5 seconds"),
     ("quartz(* * * * * ? 2026-2028)", "every second in 2026 to 2028"),
     ("quartz(0,30 0 * * * ?)", "every 30 seconds of minute 0 of every hour"),

@@ -61,20 +61,29 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class _Dialect:
-    """`wraps`: ranges such as fri-mon are defined. `lists_rules`: L, W and # may stand in lists."""
+    """What differs between dialects.
+
+    `wraps`: fields whose ranges may pass their end, as 22-2. `lists_rules`: L, W and # may stand in lists.
+    """
 
     example: str
     fields: tuple[CronField, ...]
     weekday: CronField = _SUNDAY_IS_1
-    wraps: bool = False
+    wraps: tuple[CronField, ...] = ()
     lists_rules: bool = False
 
 
-_EVENTBRIDGE = _Dialect("cron(0 18 ? * MON-FRI *)", (MINUTE, HOUR, DAY_OF_MONTH, MONTH, _SUNDAY_IS_1, _YEAR))
+_EVENTBRIDGE = _Dialect(
+    "cron(0 18 ? * MON-FRI *)",
+    (MINUTE, HOUR, DAY_OF_MONTH, MONTH, _SUNDAY_IS_1, _YEAR),
+    wraps=(
+        HOUR,
+    ),  # as in 0/30 20-2 ? * MON-FRI * of AWS's documentation, which has no other range of this kind
+)
 _QUARTZ = _Dialect(
     "quartz(0 0 18 ? * MON-FRI)",
     (_SECOND, MINUTE, HOUR, DAY_OF_MONTH, MONTH, _SUNDAY_IS_1, _YEAR),
-    wraps=True,
+    wraps=(_SECOND, MINUTE, HOUR, DAY_OF_MONTH, MONTH, _SUNDAY_IS_1),
 )
 _FIVE_FIELDS = _Dialect(
     "0 18 * * mon-fri",
@@ -248,7 +257,7 @@ def _span(
     if min(first, last) < 0:
         raise _bad(f"{field.name}: {item} is not in the range {field.low} to {field.high}")
     if last < first:
-        if not dialect.wraps or field is _YEAR:
+        if field not in dialect.wraps:
             text = f"{item} ends before it begins: write two ranges"
             raise BadExpression("ambiguous-cron", f"{field.name}: {text}")
         last += size

@@ -104,8 +104,15 @@ def _describe(calendar: Calendar) -> str:
     if not days and ":" in time:
         days = "every day"
     months = "" if calendar.months == ALL_MONTHS else f"in {_listed(calendar.months, _month)}"
-    years = "" if calendar.years == ALL_YEARS else f"in {_listed(calendar.years, str)}"
+    years = "" if calendar.years == ALL_YEARS else _years(calendar.years)
     return " ".join(part for part in (time, days, months, years) if part)
+
+
+def _years(years: tuple[int, ...]) -> str:
+    step = years[1] - years[0] if len(years) > _MAX_LISTED else 1
+    if step > 1 and years == tuple(range(years[0], ALL_YEARS[-1] + 1, step)):
+        return f"every {_number(step, 'year')} from {years[0]}"
+    return f"in {_listed(years, str)}"
 
 
 def _time(calendar: Calendar) -> str:
