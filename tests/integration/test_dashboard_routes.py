@@ -70,6 +70,9 @@ def test_runs_have_the_states_of_steps_also_of_older_versions(runner: JobRunner)
     ]
     one = runner.cloud.http("GET", "/v1/definitions/orders/runs?limit=1").json
     assert [item["job"]["trigger"] for item in one["runs"]] == ["t2"]
+    before = runner.cloud.http("GET", f"/v1/definitions/orders/runs?limit=1&cursor={one['cursor']}").json
+    assert ([item["job"]["trigger"] for item in before["runs"]], before["cursor"]) == (["t1"], None)
+    assert runner.cloud.http("GET", "/v1/definitions/orders/runs?cursor=x").status == 422
     assert runner.cloud.http("GET", "/v1/definitions/missing/runs").status == 404
 
 

@@ -20,6 +20,8 @@ DOCUMENT = json.loads(OPENAPI.read_text())
 SCHEMAS = DOCUMENT["components"]["schemas"]
 PLACES = {"job_name": "orders", "trigger": "t1", "step_name": "a", "schedule_id": "s1"}
 AT_LEAST = 3
+BOUNDED = (":attempts", ":values", ":cost")
+"""Answers about the tasks that the request names, and a sum with its parts."""
 
 
 def _answer(operation: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def _answer(operation: dict[str, Any]) -> dict[str, Any]:
 LISTS = {
     path: methods["get"]
     for path, methods in DOCUMENT["paths"].items()
-    if "get" in methods and "cursor" in _answer(methods["get"]).get("properties", {})
+    if "get" in methods and {"items", "cursor"} <= _answer(methods["get"]).get("properties", {}).keys()
 }
 
 
@@ -89,6 +91,16 @@ def _get(cloud: Cloud, path: str, status: int = 200, **query: Any) -> Any:
 
 def test_the_document_has_lists() -> None:
     assert len(LISTS) >= 13
+
+
+def test_every_answer_with_a_limit_or_items_has_pages() -> None:
+    for path, methods in DOCUMENT["paths"].items():
+        operation = methods.get("get", {})
+        parameters = {each["name"] for each in operation.get("parameters", [])}
+        bounded = any(path.endswith(each) for each in BOUNDED)
+        if "limit" in parameters or ("items" in _answer(operation).get("properties", {}) and not bounded):
+            assert {"limit", "cursor"} <= parameters, path
+            assert "cursor" in _answer(operation)["properties"], path
 
 
 @pytest.mark.parametrize("path", LISTS)

@@ -362,6 +362,9 @@ def test_every_fault_is_reported_at_once() -> None:
         ),
         (job(step(command={"name": "x", "environ": {"private": {"K": "********"}}})), "give the value"),
         (job(step(sharding=2, shardConf={"shard": 2})), "'sharding'"),
+        (job(step(sharding=0)), "or a {{ }} expression"),
+        (job(step(items=3)), "or a {{ }} expression"),
+        (job(step(stepType="PACK", packConf={"size": 1, "start": True, "end": 2})), "or a {{ }} expression"),
     ],
 )
 def test_messages_suggest_a_correction(document: dict[str, Any], part: str) -> None:

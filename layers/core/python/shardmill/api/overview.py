@@ -6,6 +6,7 @@ from typing import Annotated
 
 from aws_lambda_powertools.event_handler.openapi.params import Query
 
+from shardmill.api import pagination
 from shardmill.api.responses import actor, now, visible
 from shardmill.engine.access.limits import application_limits
 from shardmill.engine.definitions import read as read_definition
@@ -19,6 +20,7 @@ from shardmill.model.access.usage import ApplicationLimits
 from shardmill.model.cost.prices import Cost
 
 DEFAULT_RUNS = 25
+MAX_SCANNED = 500
 MAX_APPLICATION = 64
 
 
@@ -36,10 +38,15 @@ def job_cost(job_name: str, trigger: str) -> Cost:
 def runs(
     job_name: str,
     limit: Annotated[int, Query(ge=1, le=MAX_RUNS, description="maximum number of Jobs")] = DEFAULT_RUNS,
+    cursor: pagination.Cursor = None,
 ) -> DefinitionRuns:
     """List the last Jobs of a definition with the states of their steps."""
     read_definition(mill(), job_name)
-    return definition_runs(mill(), job_name, limit, visible())
+    before, seen = pagination.decode_cursor(cursor, int), visible()
+    rows = mill().jobs.page(job_name=job_name, state=None, before=before, limit=limit + 1)
+    found = ((job.jid, jobs.summary(job) if seen.job(job) else None) for job in rows)
+    listed = pagination.page(found, limit, max_scanned=MAX_SCANNED)
+    return definition_runs(mill(), listed.items, listed.cursor)
 
 
 def read_limits(

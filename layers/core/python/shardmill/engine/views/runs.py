@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections.abc import Sequence
 
 from pydantic import Field
 
-from shardmill.engine.access.visible import Visible
 from shardmill.engine.mill import Mill
-from shardmill.engine.views.jobs import summary
 from shardmill.model.base import Answer
 from shardmill.model.job import Job
 from shardmill.model.states import StepState
 
 MAX_RUNS = 50
-MAX_SCANNED = 500
 
 
 class DefinitionRun(Answer):
@@ -27,25 +24,27 @@ class DefinitionRuns(Answer):
 
     steps: list[str]
     runs: list[DefinitionRun]
+    cursor: str | None = Field(
+        default=None, description="pass it to get the Jobs before these; null on the last page"
+    )
 
 
-def definition_runs(mill: Mill, job_name: str, limit: int, visible: Visible) -> DefinitionRuns:
-    """Return the last Jobs of a definition; reads the step rows of each."""
-    jobs = mill.jobs.page(job_name=job_name, state=None, before=None, limit=limit)
-    found = list(islice(filter(visible.job, islice(jobs, MAX_SCANNED)), limit))
+def definition_runs(mill: Mill, jobs: Sequence[Job], cursor: str | None) -> DefinitionRuns:
+    """Return Jobs of one definition with the states of their steps; reads the step rows of each."""
     states = [
         {
             node.name: node.state
             for node in mill.jobs.steps(job.id, job.run, consistent=False)
             if node.kind == "step"
         }
-        for job in found
+        for job in jobs
     ]
     names = list(dict.fromkeys(name for each in states for name in each))
     return DefinitionRuns(
         steps=names,
         runs=[
-            DefinitionRun(job=summary(job), states=[each.get(name) for name in names])
-            for job, each in zip(found, states, strict=True)
+            DefinitionRun(job=job, states=[each.get(name) for name in names])
+            for job, each in zip(jobs, states, strict=True)
         ],
+        cursor=cursor,
     )

@@ -56,7 +56,7 @@ def _sharding(value: Any) -> int | str:
         return value
     raise PydanticCustomError(
         "out-of-range" if type(value) is int else "bad-type",
-        "must be a number from 1 to {most}, or a {{{{ }}}} expression that yields one",
+        "must be a number from 1 to {most}, or a {{ }} expression that yields one",
         {"most": MAX_SHARDS},
     )
 
@@ -66,7 +66,7 @@ def _pack_number(value: Any) -> int | str:
         return value
     raise PydanticCustomError(
         "out-of-range" if type(value) is int else "bad-type",
-        "must be an integer of at most 53 bits, or a {{{{ }}}} expression that yields one",
+        "must be an integer of at most 53 bits, or a {{ }} expression that yields one",
     )
 
 
@@ -83,7 +83,7 @@ def _items(value: Any) -> list[Any] | str:
         return value
     raise PydanticCustomError(
         "bad-value",
-        "must be a list of at most {most} items, or a {{{{ }}}} expression that yields one",
+        "must be a list of at most {most} items, or a {{ }} expression that yields one",
         {"most": MAX_ITEMS},
     )
 
