@@ -82,7 +82,7 @@ def test_the_bucket_is_emptied_if_it_is_deleted_with_the_stack(busy: JobRunner) 
 def test_a_bucket_that_takes_too_long_is_reported_in_time_and_the_next_try_continues(
     busy: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deployment, "_BATCH", 1)
+    monkeypatch.setattr(deployment, "_OBJECTS", 1)
     with pytest.raises(deployment.NotRemoved, match=r"executions are running .* delete the stack again"):
         tear_down(deleting(busy.mill), Time(1))
     tear_down(busy.mill)
@@ -91,6 +91,27 @@ def test_a_bucket_that_takes_too_long_is_reported_in_time_and_the_next_try_conti
     assert objects(busy.mill) < 3
     tear_down(deleting(busy.mill))
     assert objects(busy.mill) == 0
+
+
+def test_queues_that_take_too_long_are_reported_in_time_and_the_next_try_continues(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mill, time = runner.mill, Time(deployment.RESERVE_MS + 2)
+    queues = list(mill.queues.of_groups(mill.settings.queue_prefix))
+    removed: list[str] = []
+
+    def remove(urls: list[str]) -> None:
+        time.left -= 1
+        removed.extend(urls)
+
+    monkeypatch.setattr(deployment, "_CALLS", 4)
+    monkeypatch.setattr(mill.queues, "remove", remove)
+    with pytest.raises(deployment.NotRemoved, match=rf"{len(queues) - 12} queues are left .* again"):
+        tear_down(mill, time)
+    assert removed == queues[:12]
+    monkeypatch.undo()
+    tear_down(mill)
+    assert list(mill.queues.of_groups(mill.settings.queue_prefix)) == []
 
 
 def test_objects_that_s3_does_not_delete_are_an_error(

@@ -15,7 +15,11 @@ QUIET_MS = 60_000
 """For how long nothing new must be found: longer than the last request to the API takes to create a queue,
 and than S3 takes to apply a bucket policy."""
 _PAUSE_SECONDS = 10.0
-_BATCH = 1_000
+_OBJECTS = 1_000
+"""Deleted by one call."""
+_CALLS = 100
+"""Executions of each state machine, or queues, between two looks at the time. Each takes a call; Step
+Functions allows 25 a second in most regions."""
 
 
 class NotRemoved(Exception):
@@ -47,7 +51,7 @@ def tear_down(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float
     while True:
         began = remaining_ms()
         found = _stop_executions(mill, remaining_ms, wait)
-        mill.queues.remove(mill.queues.of_groups(mill.settings.queue_prefix))
+        _delete_queues(mill, remaining_ms)
         if empty_bucket and _empty_bucket(mill, remaining_ms):
             found = f"objects are in the bucket {mill.settings.bucket}"
         if found:
@@ -63,17 +67,25 @@ def tear_down(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float
 def _stop_executions(mill: Mill, remaining_ms: Callable[[], int], wait: Callable[[float], None]) -> str:
     """Stop all executions; return what was found."""
     found = ""
-    while mill.machines.stop_running(_BATCH):
+    while mill.machines.stop_running(_CALLS):
         found = "executions are running"
         _check_time(remaining_ms, found)
         wait(1.0)  # the list still has those that were just stopped
     return found
 
 
+def _delete_queues(mill: Mill, remaining_ms: Callable[[], int]) -> None:
+    """Delete the queues of groups. They are listed for up to a minute longer, which is no reason to wait."""
+    queues = list(mill.queues.of_groups(mill.settings.queue_prefix))
+    for first in range(0, len(queues), _CALLS):
+        _check_time(remaining_ms, f"{len(queues) - first} queues are left")
+        mill.queues.remove(queues[first : first + _CALLS])
+
+
 def _empty_bucket(mill: Mill, remaining_ms: Callable[[], int]) -> bool:
     """Delete all objects; return whether there were any."""
     found = bool(mill.files.keys(""))
-    while found and not mill.files.remove("", most=_BATCH):
+    while found and not mill.files.remove("", most=_OBJECTS):
         _check_time(remaining_ms, f"objects are in the bucket {mill.settings.bucket}")
     return found
 
