@@ -49,13 +49,14 @@ HOST ?= host.docker.internal
 sam-local: setup  ## write the environment of `sam local invoke` for a running `shardmill dev`
 	@.venv/bin/python scripts/sam_local.py --host $(HOST)
 
-deploy: sam  ## deploy to AWS: make deploy STACK=shardmill REGION=eu-west-1 [PARAMETERS="Name=value …"] [TAGS="name=value …"] [NEW_TOKEN=1]
-	@test -n "$(STACK)" && test -n "$(REGION)" || { echo "usage: make deploy STACK=shardmill REGION=eu-west-1"; exit 2; }
+deploy: stack-named sam  ## deploy to AWS: make deploy STACK=shardmill REGION=eu-west-1 [PARAMETERS="Name=value …"] [TAGS="name=value …"] [NEW_TOKEN=1]
 	@.venv/bin/python scripts/deploy.py --stack $(STACK) --region $(REGION) $(if $(NEW_TOKEN),--new-token) \
 		$(foreach each,Architecture=$(ARCHITECTURE) $(PARAMETERS),--parameter $(each)) $(foreach each,$(TAGS),--tag $(each))
 
-undeploy: $(SAM_STAMP)  ## delete the stack: make undeploy STACK=shardmill REGION=eu-west-1
-	@test -n "$(STACK)" && test -n "$(REGION)" || { echo "usage: make undeploy STACK=shardmill REGION=eu-west-1"; exit 2; }
+undeploy: stack-named $(SAM_STAMP)  ## delete the stack: make undeploy STACK=shardmill REGION=eu-west-1
 	@SAM_CLI_TELEMETRY=0 $(SAM) delete --stack-name $(STACK) --region $(REGION) --no-prompts
 
-.PHONY: sam-start sam-local deploy undeploy
+stack-named:
+	@test -n "$(STACK)" && test -n "$(REGION)" || { echo "usage: make deploy|undeploy STACK=shardmill REGION=eu-west-1"; exit 2; }
+
+.PHONY: sam-start sam-local deploy undeploy stack-named

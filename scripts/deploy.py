@@ -35,12 +35,21 @@ def main(arguments: Sequence[str]) -> int:
         token = None if known is not None and not options.new_token else token_from(secrets.token_bytes(32))
         print(f"deploying the stack {options.stack} to account {account} in {options.region}")
         _deploy(options, token, known.tags if known else {})
+        if token:
+            print(_shown(token), flush=True)  # now: what follows can fail
         found = _find(options.stack, options.region)
     except (Refused, BotoCoreError, ClientError) as fault:
         print(f"error: {fault}", file=sys.stderr)
         return 1
     print(_next_steps(options.stack, options.region, found.url if found else "", token))
     return 0
+
+
+def _shown(token: str) -> str:
+    return (
+        f"\nthe admin token: {token}\n"
+        "Only its hash is stored. Keep the token; it is not shown again. NEW_TOKEN=1 replaces a lost token."
+    )
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -125,6 +134,8 @@ def _deploy(options: argparse.Namespace, token: str | None, known_tags: Mapping[
     command += [
         "--no-fail-on-empty-changeset",
         "--resolve-s3",
+        "--s3-prefix",  # `sam delete` deletes what is below it; without one, the code that stacks share
+        options.stack,
         "--capabilities",
         "CAPABILITY_IAM",
         "CAPABILITY_AUTO_EXPAND",
@@ -150,10 +161,9 @@ def _quoted(text: str) -> str:
 
 def _next_steps(stack: str, region: str, url: str, token: str | None) -> str:
     shown = token or "<the token shown when the stack was created; NEW_TOKEN=1 replaces it>"
-    lines = ["", f"{stack} is ready at {url}"]
-    if token:
-        lines.append("Only the hash of this token is stored. Keep the token; it is not shown again.")
-    lines += [
+    lines = [
+        "",
+        f"{stack} is ready at {url}",
         "",
         f"export SHARDMILL_URL={url} SHARDMILL_TOKEN={shown}",
         ".venv/bin/shardmill define examples/hello-lambda.yaml",

@@ -8,6 +8,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import NoCredentialsError
 from moto import mock_aws
 from scripts import deploy
 
@@ -66,6 +67,7 @@ def test_a_new_stack_gets_the_hash_of_the_token_that_is_shown(
     assert run("--parameter", "Architecture=x86_64") == 0
     shown = capsys.readouterr().out
     [token] = re.findall(r"SHARDMILL_TOKEN=(sm_[\w-]{43})\n", shown)
+    assert f"the admin token: {token}\n" in shown
     assert sam.hashes == [hash_of(token)]
     assert "Architecture=x86_64" in sam.commands[-1]
     assert f"mill is ready at {URL}" in shown
@@ -93,6 +95,33 @@ def test_a_failed_deployment_shows_no_token(sam: Sam, capsys: pytest.CaptureFixt
     printed = capsys.readouterr()
     assert "sam deploy failed with exit code 1" in printed.err
     assert "sm_" not in printed.out
+
+
+def test_the_token_is_shown_even_if_the_address_cannot_be_found(
+    sam: Sam, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its hash is deployed then, and nothing else knows the token."""
+
+    def expired(*_: str) -> None:
+        raise NoCredentialsError
+
+    def run_sam(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        monkeypatch.setattr(deploy, "_find", expired)
+        return sam.run(command, **options)
+
+    monkeypatch.setattr(deploy.subprocess, "run", run_sam)
+    assert run() == 1
+    printed = capsys.readouterr()
+    [token] = re.findall(r"sm_[\w-]{43}", printed.out)
+    assert sam.hashes == [hash_of(token)]
+    assert "Unable to locate credentials" in printed.err
+
+
+def test_the_code_of_each_stack_has_a_folder_of_its_own(sam: Sam) -> None:
+    """`sam delete` deletes the code of the stack from the bucket that all stacks of a region share."""
+    assert run() == 0
+    command = sam.commands[-1]
+    assert command[command.index("--s3-prefix") + 1] == "mill"
 
 
 def test_missing_credentials_are_explained(
@@ -144,7 +173,7 @@ def test_a_stack_whose_first_change_set_failed_gets_a_token(
     """CloudFormation lists it as REVIEW_IN_PROGRESS, though it has no resources and no parameters."""
     status.status = "REVIEW_IN_PROGRESS"
     assert run() == 0
-    [shown] = re.findall(r"sm_[A-Za-z0-9_-]+", capsys.readouterr().out)
+    [shown] = set(re.findall(r"sm_[A-Za-z0-9_-]+", capsys.readouterr().out))
     assert [hash_of(shown)] == sam.hashes
 
 
