@@ -125,12 +125,17 @@ def test_every_task_retries_throttles_for_hours(machine: str) -> None:
 
 
 def test_the_concurrency_of_lambda_workers_is_limited() -> None:
+    """By what is reserved, if anything is: Lambda throttles an event source mapping with a higher limit."""
     document = Template.read(Path(PROJECT / "template.yaml"), {}, {"AdminTokenHash": "0" * 64}).document
-    mappings = [
+    [mapping] = [
         resource["Properties"]
         for resource in document["Resources"].values()
         if resource["Type"] == "AWS::Lambda::EventSourceMapping"
         and "RunnerFunction" in str(resource["Properties"]["FunctionName"])
     ]
-    assert len(mappings) == 1
-    assert all("MaximumConcurrency" in mapping["ScalingConfig"] for mapping in mappings)
+    reserved = {"Ref": "RunnerReservedConcurrency"}
+    limit = ["ReservesConcurrency", reserved, {"Ref": "RunnerConcurrency"}]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Fn::If": limit}}
+    function = document["Resources"]["RunnerFunction"]["Properties"]
+    without = {"Ref": "AWS::NoValue"}
+    assert function["ReservedConcurrentExecutions"] == {"Fn::If": ["ReservesConcurrency", reserved, without]}

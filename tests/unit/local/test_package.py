@@ -4,6 +4,7 @@ import importlib.util
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,7 +143,8 @@ def test_the_makefile_of_the_layer_removes_the_same_packages() -> None:
 
 
 def test_references_to_concurrency_become_numbers() -> None:
-    mapping = {"Properties": {"ScalingConfig": {"MaximumConcurrency": {"Ref": "RunnerConcurrency"}}}}
+    limit = {"Fn::If": ["ReservesConcurrency", {"Ref": "RunnerReserved"}, {"Ref": "RunnerConcurrency"}]}
+    mapping: dict[str, Any] = {"Properties": {"ScalingConfig": {"MaximumConcurrency": limit}}}
     template = {"Resources": {"Lane": mapping, "Other": {"Properties": {}}}}
     emulator_quirks.concurrency_as_numbers(template, {"RunnerConcurrency": "5"})
     assert mapping["Properties"]["ScalingConfig"] == {"MaximumConcurrency": 5}

@@ -50,11 +50,12 @@ def pass_large_bodies(template: dict[str, Any]) -> None:
 
 def concurrency_as_numbers(template: dict[str, Any], parameters: Mapping[str, str]) -> None:
     """Replace references to parameters by numbers. MiniStack would compare the text of the parameter with a
-    number, and the event source mapping would never invoke its function."""
+    number, and the event source mapping would never invoke its function. No concurrency is reserved here."""
     for resource in template["Resources"].values():
         scaling = resource["Properties"].get("ScalingConfig", {})
         reference = scaling.get("MaximumConcurrency")
         if isinstance(reference, dict):
+            reference = reference["Fn::If"][2] if "Fn::If" in reference else reference
             scaling["MaximumConcurrency"] = int(parameters[reference["Ref"]])
 
 
