@@ -33,9 +33,18 @@ VARIABLES = {
 }
 """The environment of a function; there is no HOME, USER or TMPDIR."""
 
-# All mounts become read-only, but /tmp is new. `unshare` gives the process mounts of its own.
+# All mounts become read-only, but /tmp is new. `unshare` gives the process mounts of its own. What the handler
+# needs of the old /tmp, such as a repository that was cloned there, is mounted into the new one.
 _READ_ONLY = """
-mount -t tmpfs -o size=512m tmpfs /tmp || exit 90
+new=/tmp
+[ -z "$KEPT" ] || new=/mnt
+mount -t tmpfs -o size=512m tmpfs "$new" || exit 90
+for each in $KEPT; do
+  mkdir -p "$new${each#/tmp}" && mount --bind "$each" "$new${each#/tmp}" || exit 91
+  mount -o remount,bind,ro "$new${each#/tmp}" || exit 92
+done
+[ "$new" = /tmp ] || mount --move "$new" /tmp || exit 93
+unset KEPT
 while read -r _ place _; do
   case "$place" in /tmp*|/proc*|/sys*|/dev*) ;; *) mount -o remount,bind,ro "$place" 2>/dev/null ;; esac
 done < /proc/self/mounts
@@ -93,10 +102,14 @@ def invoke(
         str(3 * memory_mb * 1024),
     ]
     command += [sys.executable, "-c", _START, str(code), str(PROJECT / "layers/core/python")]
+    needed = {str(PROJECT), sys.prefix, sys.base_prefix}
+    kept = " ".join(each for each in sorted(needed) if each.startswith("/tmp/"))
     return subprocess.run(
         command,
         input=json.dumps(event),
-        env=VARIABLES | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"} | variables,
+        env=VARIABLES
+        | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "KEPT": kept}
+        | variables,
         capture_output=True,
         text=True,
         check=False,
