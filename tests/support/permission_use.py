@@ -42,7 +42,7 @@ _EXCEPTED: dict[str, dict[str, tuple[str, ...]]] = {
     },
     _REPORTS: {
         "lease": ("dynamodb:BatchWriteItem", "sqs:SendMessage", *_TOKENS),
-        "runner": ("dynamodb:BatchWriteItem", "dynamodb:Query", "sqs:SendMessage", "states:SendTaskFailure"),
+        "runner": ("dynamodb:Query", "states:SendTaskFailure"),
     },
     _MISSING_FILE: {
         "dependency": ("s3:ListBucket",),
