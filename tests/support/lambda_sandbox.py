@@ -33,8 +33,8 @@ VARIABLES = {
 }
 """The environment of a function; there is no HOME, USER or TMPDIR."""
 
-# All mounts become read-only, but /tmp is new. `unshare` gives the process mounts of its own. What the handler
-# needs of the old /tmp, such as a repository that was cloned there, is mounted into the new one.
+# All mounts become read-only, but /tmp is new. `unshare` gives the process mounts of its own. What the
+# handler needs of the old /tmp, such as a repository that was cloned there, is mounted into the new one.
 _READ_ONLY = """
 new=/tmp
 [ -z "$KEPT" ] || new=/mnt

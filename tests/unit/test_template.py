@@ -194,7 +194,7 @@ def test_every_function_that_is_invoked_asynchronously_keeps_what_fails() -> Non
 
 
 def test_a_function_may_send_what_fails_to_its_destination() -> None:
-    """Lambda uses the role of the function, and SAM adds no permission for a queue that exists."""
+    """Lambda uses the role of the function. The emulators do not add the permission that SAM adds."""
     for name, properties in FUNCTIONS.items():
         failed = properties.get("EventInvokeConfig", {}).get("DestinationConfig", {}).get("OnFailure")
         if failed:
@@ -361,3 +361,35 @@ def test_the_variables_of_a_function_fit_into_four_kilobytes() -> None:
     for name, properties in FUNCTIONS.items():
         variables = {**shared, **properties.get("Environment", {}).get("Variables", {})}
         assert sum(len(each) + size(variables[each]) for each in variables) < 4096, name
+
+
+def longest(value: Any) -> Any:
+    """A value of a policy with names as long as they can be."""
+    if isinstance(value, list):
+        return [longest(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "Fn::Sub" in value:
+        return re.sub(r"\$\{[^}]+\}", "x" * 64, value["Fn::Sub"])
+    if "Fn::If" in value:
+        return max((longest(each) for each in value["Fn::If"][1:]), key=len)
+    if value.keys() & {"Ref", "Fn::GetAtt"}:
+        return "x" * 150
+    return {name: longest(value[name]) for name in value}
+
+
+def test_policies_fit_into_the_limits_of_iam() -> None:
+    """10,240 characters for all inline policies of a role and 6,144 for a managed policy, without spaces."""
+    managed = RESOURCES["WorkerPolicy"]["Properties"]["PolicyDocument"]
+    assert 1_000 < len(json.dumps(longest(managed), separators=(",", ":"))) < 6_144
+    for name, properties in FUNCTIONS.items():
+        inline = json.dumps(longest(properties["Policies"]), separators=(",", ":"))
+        assert len(inline) + 500 < 10_240, name  # SAM adds a statement for a failure destination
+
+
+def test_the_template_is_uploaded_and_fits_into_the_limits_of_cloudformation() -> None:
+    """Above 51,200 bytes, CloudFormation reads a template from S3 only; `sam deploy` uploads it there."""
+    assert (PROJECT / "template.yaml").stat().st_size < 900_000
+    assert len(RESOURCES) * 4 < 500  # SAM adds roles, permissions, rules, versions and aliases
+    assert len(TEMPLATE["Parameters"]) < 200
+    assert max(len(each["Description"]) for each in TEMPLATE["Parameters"].values()) < 4_000
