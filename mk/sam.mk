@@ -47,7 +47,7 @@ endif
 HOST ?= host.docker.internal
 
 sam-local: setup  ## write the environment of `sam local invoke` for a running `shardmill dev`
-	@.venv/bin/python scripts/sam_local.py --host $(HOST)
+	@.venv/bin/python -m scripts.sam_local --host $(HOST)
 
 deploy: stack-named sam  ## deploy to AWS: make deploy STACK=shardmill REGION=eu-west-1 [PARAMETERS="Name=value …"] [TAGS="name=value …"] [NEW_TOKEN=1]
 	@.venv/bin/python scripts/deploy.py --stack $(STACK) --region $(REGION) $(if $(NEW_TOKEN),--new-token) \

@@ -61,14 +61,15 @@ def layer_faults(folder: Path, resources: dict[str, Any], architecture: str) -> 
         built = folder / layer["Properties"]["ContentUri"]
         files = [file for file in built.rglob("*") if file.is_file()]
         for file in files:
-            if file.suffix == ".so" and _machine(file) != MACHINES[architecture]:
+            if file.suffix == ".so" and machine_of(file) != MACHINES[architecture]:
                 yield f"{file.relative_to(folder)} is not built for {architecture}"
         size = sum(file.stat().st_size for file in files)
         if size > MAX_UNZIPPED_BYTES:
             yield f"the layer has {size} bytes; Lambda accepts {MAX_UNZIPPED_BYTES} with the function"
 
 
-def _machine(file: Path) -> int:
+def machine_of(file: Path) -> int:
+    """For which machine a file with native code is built."""
     with file.open("rb") as elf:
         return int.from_bytes(elf.read(20)[18:20], "little")
 

@@ -1,7 +1,8 @@
 """Write what `sam local invoke` needs to run functions of the build against a running `shardmill dev`.
 
 `sam` passes a variable of its environment file only if the template declares it. So a copy of the built
-template, which declares AWS_ENDPOINT_URL, goes beside the environment file.
+template, which declares AWS_ENDPOINT_URL, goes beside the environment file. Its parameter Architecture is by
+default what the layer was built for, because `sam` chooses the container by it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from scripts.built_functions import MACHINES, machine_of
+
 from shardmill.client.dev_session import find_session
 from shardmill.local.deploy import STACK, Endpoint
 from shardmill.local.sam_template import load_emulated_template
@@ -21,6 +24,7 @@ from shardmill.local.sam_template import load_emulated_template
 BUILD = Path(__file__).parents[1] / ".aws-sam" / "build"
 TEMPLATE, ENVIRONMENT = "local.json", "local-env.json"
 ENDPOINT = "AWS_ENDPOINT_URL"
+LAYER = "CoreLayer"
 Variables = Callable[[str], dict[str, str]]
 
 
@@ -57,6 +61,10 @@ def write(build: Path, endpoint: str, stack: str, variables: Variables) -> None:
     declared = template["Globals"]["Function"]["Environment"]["Variables"]
     local: dict[str, Any] = {**template, "Globals": json.loads(json.dumps(template["Globals"]))}
     local["Globals"]["Function"]["Environment"]["Variables"] = {**declared, ENDPOINT: ""}
+    local["Parameters"] = {
+        **template["Parameters"],
+        "Architecture": {**template["Parameters"]["Architecture"], "Default": _architecture(build)},
+    }
     environment = {
         name: {**variables(_physical(resource, stack)), ENDPOINT: endpoint}
         for name, resource in template["Resources"].items()
@@ -64,6 +72,12 @@ def write(build: Path, endpoint: str, stack: str, variables: Variables) -> None:
     }
     (build / TEMPLATE).write_text(json.dumps(local, indent=1))
     (build / ENVIRONMENT).write_text(json.dumps(environment, indent=1))
+
+
+def _architecture(build: Path) -> str:
+    """The architecture that the layer was built for, by one of its files with native code."""
+    machine = machine_of(next((build / LAYER).rglob("*.so")))
+    return next(name for name, number in MACHINES.items() if number == machine)
 
 
 def _physical(resource: dict[str, Any], stack: str) -> str:
