@@ -1,8 +1,8 @@
 """Write what `sam local invoke` needs to run functions of the build against a running `shardmill dev`.
 
 `sam` passes a variable of its environment file only if the template declares it. So a copy of the built
-template, which declares AWS_ENDPOINT_URL, goes beside the environment file. Its parameter Architecture is by
-default what the layer was built for, because `sam` chooses the container by it.
+template, which declares the endpoint and the region, goes beside the environment file. Its parameter
+Architecture is by default what the layer was built for, because `sam` chooses the container by it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from scripts.built_functions import MACHINES, machine_of
 
 from shardmill.client.dev_session import find_session
 from shardmill.local.deploy import STACK, Endpoint
+from shardmill.local.environment import REGION
 from shardmill.local.sam_template import load_emulated_template
 
 BUILD = Path(__file__).parents[1] / ".aws-sam" / "build"
 TEMPLATE, ENVIRONMENT = "local.json", "local-env.json"
-ENDPOINT = "AWS_ENDPOINT_URL"
+REGIONS = dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), REGION)
+"""Of the laptop cloud; `sam` would pass the user's own."""
 LAYER = "CoreLayer"
 Variables = Callable[[str], dict[str, str]]
 
@@ -60,13 +62,14 @@ def write(build: Path, endpoint: str, stack: str, variables: Variables) -> None:
     template = load_emulated_template(build / "template.yaml")
     declared = template["Globals"]["Function"]["Environment"]["Variables"]
     local: dict[str, Any] = {**template, "Globals": json.loads(json.dumps(template["Globals"]))}
-    local["Globals"]["Function"]["Environment"]["Variables"] = {**declared, ENDPOINT: ""}
+    ours = {"AWS_ENDPOINT_URL": endpoint, **REGIONS}
+    local["Globals"]["Function"]["Environment"]["Variables"] = {**declared, **dict.fromkeys(ours, "")}
     local["Parameters"] = {
         **template["Parameters"],
         "Architecture": {**template["Parameters"]["Architecture"], "Default": _architecture(build)},
     }
     environment = {
-        name: {**variables(_physical(resource, stack)), ENDPOINT: endpoint}
+        name: {**variables(_physical(resource, stack)), **ours}
         for name, resource in template["Resources"].items()
         if resource["Type"] == "AWS::Serverless::Function"
     }

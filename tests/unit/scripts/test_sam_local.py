@@ -42,11 +42,15 @@ def test_every_function_gets_its_variables_and_the_endpoint(build: Path) -> None
     assert environment["SubmitFunction"] == {
         "SHARDMILL_TABLE": "the-table",
         "AWS_ENDPOINT_URL": "http://host:1",
+        "AWS_REGION": "us-east-1",  # of the laptop cloud, whatever the user's is
+        "AWS_DEFAULT_REGION": "us-east-1",
     }
     assert len(environment) == len(asked) == len(list((PROJECT / "functions").iterdir()))
     assert "mill-submit" in asked
     declared = json.loads((build / "local.json").read_text())["Globals"]["Function"]["Environment"]
-    assert {"SHARDMILL_TABLE", "AWS_ENDPOINT_URL"} <= declared["Variables"].keys()
+    assert {"SHARDMILL_TABLE", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION"} <= declared[
+        "Variables"
+    ].keys()
     original = load_template(build / "template.yaml")["Globals"]["Function"]["Environment"]
     assert "AWS_ENDPOINT_URL" not in original["Variables"]  # not declared on AWS
 
