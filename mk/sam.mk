@@ -51,7 +51,7 @@ sam-local: setup  ## write the environment of `sam local invoke` for a running `
 
 deploy: stack-named sam  ## deploy to AWS: make deploy STACK=shardmill REGION=eu-west-1 [PARAMETERS="Name=value …"] [TAGS="name=value …"] [NEW_TOKEN=1]
 	@.venv/bin/python scripts/deploy.py --stack $(STACK) --region $(REGION) $(if $(NEW_TOKEN),--new-token) \
-		$(foreach each,Architecture=$(ARCHITECTURE) $(PARAMETERS),--parameter $(each)) $(foreach each,$(TAGS),--tag $(each))
+		$(foreach each,Architecture=$(ARCHITECTURE) $(PARAMETERS),--parameter '$(each)') $(foreach each,$(TAGS),--tag '$(each)')
 
 undeploy: stack-named $(SAM_STAMP)  ## delete the stack: make undeploy STACK=shardmill REGION=eu-west-1
 	@SAM_CLI_TELEMETRY=0 $(SAM) delete --stack-name $(STACK) --region $(REGION) --no-prompts
