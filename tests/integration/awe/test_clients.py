@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from shardmill.aws.clock import now_ms
+from shardmill.engine.mill import mill
 from support.aws_rules.faults import Faults
 from support.moto.cloud import Cloud
 from support.scenarios.awe_calls import AweCalls, task
@@ -131,6 +133,18 @@ def test_higher_priorities_first(awe: AweCalls) -> None:
     jobs = [awe.submit(task(), clientgroups="docker", priority=priority)["id"] for priority in (1, 7, 3)]
     awe.cloud.run_until(lambda: all(awe.job(job)["tasks"][0]["state"] == "queued" for job in jobs))
     assert [client.take()["jobid"] for _ in range(3)] == [jobs[1], jobs[2], jobs[0]]
+
+
+def test_a_priority_that_another_process_added_comes_in_its_order(awe: AweCalls) -> None:
+    """A process that caches the group of a client does not know the queue of a new priority."""
+    client = awe.client()
+    cached = mill().groups.get("docker")
+    assert cached is not None
+    priorities = (1, 9, -2, 100)
+    jobs = [awe.submit(task(), clientgroups="docker", priority=each)["id"] for each in priorities]
+    awe.cloud.run_until(lambda: all(awe.job(job)["tasks"][0]["state"] == "queued" for job in jobs))
+    mill().recent_groups.put("docker", cached, now_ms())
+    assert [jobs.index(client.take()["jobid"]) for _ in jobs] == [3, 1, 0, 2]
 
 
 def test_the_queue_is_suspended(awe: AweCalls) -> None:

@@ -57,13 +57,15 @@ def check_out(mill: Mill, worker: WorkerRow, space: int | None, clock: Callable[
 
 
 def _lease(
-    mill: Mill, worker: WorkerRow, session: WorkerSession, clock: Callable[[], int]
+    mill: Mill, worker: WorkerRow, session: WorkerSession, clock: Callable[[], int], *, again: bool = False
 ) -> tuple[Lease | None, bool]:
     """The first task in the queues of a client's groups that it may run, and whether any message was seen.
 
-    Queues that were empty a moment ago are left out: most calls come from idle clients.
+    Queues that were empty a moment ago are left out: most calls come from idle clients. For the same reason,
+    the groups are read again only when there is a message; if the order of their queues has changed, a queue
+    of a higher priority may have one, so the queues are looked into `again`.
     """
-    groups = [row for row in group_rows(mill, worker.groups, clock()).values() if not row.suspended]
+    groups = _active_groups(mill, worker, clock())
     hide = {queue: group.lease_seconds for group in groups for queue in group.queues}
     order = _by_priority(groups)
     empty = mill.empty_queues.get(order, lambda _: {}, clock())
@@ -76,6 +78,9 @@ def _lease(
             if not messages:
                 mill.empty_queues.put(queue, True, clock())
                 break
+            if not seen and not again and _by_priority(_read_groups(mill, worker, clock())) != order:
+                mill.queues.hide((message, 0) for message in messages)
+                return _lease(mill, worker, session, clock, again=True)
             seen = True
             leases, bounced = _lease_messages(mill, session, messages, hide, clock)
             if leases:
@@ -83,6 +88,17 @@ def _lease(
             if bounced:
                 break
     return None, seen
+
+
+def _active_groups(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
+    return [row for row in group_rows(mill, worker.groups, now).values() if not row.suspended]
+
+
+def _read_groups(mill: Mill, worker: WorkerRow, now: int) -> list[GroupRow]:
+    """The groups as they are now: another process may have added a priority since they were cached."""
+    for name in worker.groups:
+        mill.recent_groups.discard(name)
+    return _active_groups(mill, worker, now)
 
 
 def _by_priority(groups: Iterable[GroupRow]) -> list[str]:
