@@ -65,7 +65,7 @@ def alive(pid: int) -> bool:
     return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
-def gone(pid: int, within: float = 3.0) -> bool:
+def gone(pid: int, within: float = 20.0) -> bool:
     """Whether a process ends within some seconds."""
     deadline = time.monotonic() + within
     while alive(pid):
