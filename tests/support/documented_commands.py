@@ -21,7 +21,7 @@ _MARK = re.compile(r"<!-- not run: needs (?P<need>[^:]+): (?P<reason>[^\n]+) -->
 
 NEEDS = {
     "AWS": (
-        r"make (un)?deploy |\.venv-sam/bin/sam remote |aws [a-z]+ |curl --aws-sigv4 "
+        r"make (un)?deploy |\.venv-sam/bin/sam remote |aws [a-z0-9]+ |curl --aws-sigv4 "
         r"|export SHARDMILL_URL=https://[^ ]*amazonaws\.com"
     ),
     "Docker": r"docker |make sam|\.venv-sam/bin/sam local ",
