@@ -32,7 +32,7 @@ def resolve(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
             request_checks.authenticate(event)
         route = find_route(method, path, event.get("queryStringParameters") or {})
         actor = request_checks.check_caller(event, route)
-        if route is not None and actor is not None:
+        if route is not None and actor is not None and not route.public:
             check_access(route, path, actor)
         request_checks.check_content(event, route)
         if route is None:
