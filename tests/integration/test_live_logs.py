@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shardmill.aws import files
-from shardmill.worker.task import limits, log_stream
+from shardmill.worker.task import bounds, log_stream
 from shardmill.worker.transport.base import Transport
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.worker_threads import connect, wait_for_end, worker_thread
@@ -35,7 +35,7 @@ def read_all(runner: JobRunner, offset: int = 0) -> tuple[str, dict[str, Any]]:
 def test_a_log_can_be_read_while_its_task_runs(
     runner: JobRunner, transport: Transport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.02)
     monkeypatch.setattr(log_stream, "PIECE_SECONDS", 0.05)
     runner.cloud.http("PUT", "/v1/groups/default", {"leaseSeconds": 10})  # for frequent heartbeats
     go = tmp_path / "go"

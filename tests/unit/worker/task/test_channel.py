@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shardmill.model.job import TaskProgress
 from shardmill.model.worker import MAX_OUTPUT_BYTES, Lease, Result, output_size
-from shardmill.worker.task import limits
+from shardmill.worker.task import bounds
 from shardmill.worker.task.channel import BadOutput, LiveStatus, parse_output, parse_progress, read_progress
 from shardmill.worker.task.execute import Limits, Runtime, execute
 from shardmill.worker.task.programs import Programs
@@ -187,7 +187,7 @@ def test_the_last_complete_line_is_the_progress(tmp_path: Path) -> None:
 
 
 def test_progress_is_available_while_the_task_runs(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.02)
     live, stop = LiveStatus(), threading.Event()
     seen: list[TaskProgress] = []
 

@@ -11,7 +11,7 @@ import pytest
 from shardmill.model.worker import Lease, Result
 from shardmill.worker import logs
 from shardmill.worker.logs import LogsNotStored, Part, Stream
-from shardmill.worker.task import limits, log_stream
+from shardmill.worker.task import bounds, log_stream
 from shardmill.worker.task.channel import LiveStatus
 from shardmill.worker.task.execute import Runtime, execute
 from support.fakes.leases import a_lease
@@ -47,7 +47,7 @@ def store() -> LogStore:
 
 @pytest.fixture
 def runtime(tmp_path: Path, store: LogStore, monkeypatch: pytest.MonkeyPatch) -> Runtime:
-    monkeypatch.setattr(limits, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.02)
     monkeypatch.setattr(log_stream, "PIECE_SECONDS", 0.05)
     return Runtime(tmp_path / "work", logs=store, kill_seconds=0.3)
 

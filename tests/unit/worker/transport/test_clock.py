@@ -89,7 +89,7 @@ def test_the_first_use_measures() -> None:
     assert abs(Machine(60.0).error()) < 1
 
 
-def test_it_is_not_measured_for_ever_if_answers_have_no_date() -> None:
+def test_measuring_ends_even_if_answers_have_no_date() -> None:
     machine = Machine(60.0)
     calls = []
     for _ in range(3):

@@ -157,7 +157,7 @@ def test_surplus_messages_are_released_at_once(queues: FakeQueues, lanes: Lanes)
     assert queues.released == ["l3", "l4"]
 
 
-def test_a_lane_is_left_to_other_workers_after_their_messages_were_received(
+def test_a_lane_is_not_polled_for_a_moment_after_messages_for_others_were_received(
     queues: FakeQueues, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardmill.worker.transport.lanes.GIVE_WAY_SECONDS", 3600)
@@ -170,7 +170,7 @@ def test_a_lane_is_left_to_other_workers_after_their_messages_were_received(
     assert "high" not in dict(queues.receives)
 
 
-def test_a_lane_is_polled_again_after_other_workers_had_their_turn(
+def test_a_lane_is_polled_again_after_the_pause_for_other_workers(
     queues: FakeQueues, lanes: Lanes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardmill.worker.transport.lanes.GIVE_WAY_SECONDS", 0.1)

@@ -18,8 +18,8 @@ from shardmill.model.worker import MAX_WAIT_SECONDS, Registration
 from shardmill.worker.files.cache import Cache
 from shardmill.worker.machine import own_address
 from shardmill.worker.pull_worker import Progress, PullWorker, WorkerOptions
+from shardmill.worker.task.bounds import Limits
 from shardmill.worker.task.execute import Runtime
-from shardmill.worker.task.limits import Limits
 from shardmill.worker.task.programs import Programs
 from shardmill.worker.task.task_files import FileAccess
 from shardmill.worker.task.workdir import create_worker_dir

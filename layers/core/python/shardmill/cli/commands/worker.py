@@ -26,7 +26,7 @@ from shardmill.cli.registration import (
     Subclients,
     check_registration,
 )
-from shardmill.cli.render.logs import LogFormat, log_to_stderr
+from shardmill.cli.render.worker_log import LogFormat, log_to_stderr
 from shardmill.cli.worker_setup import check_task_user, direct_transport, http_transport
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def worker(
     from shardmill.worker.files.cache import Cache
     from shardmill.worker.machine import describe_instance
     from shardmill.worker.run import default_programs, run_worker
-    from shardmill.worker.task.limits import Limits
+    from shardmill.worker.task.bounds import Limits
 
     name = name or f"{socket.gethostname()}-{os.getpid()}"
     given: dict[str, Any] = {

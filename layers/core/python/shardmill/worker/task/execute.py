@@ -21,11 +21,11 @@ from shardmill.worker.outcome import (
     outcome_of,
 )
 from shardmill.worker.task import process, task_types
+from shardmill.worker.task.bounds import Bounds, Limits
 from shardmill.worker.task.channel import BadOutput, LiveStatus, parse_response, read_output, read_progress
 from shardmill.worker.task.checkpoint import Checkpoint
 from shardmill.worker.task.environment import params_text
 from shardmill.worker.task.lambda_task import invoke
-from shardmill.worker.task.limits import Bounds, Limits
 from shardmill.worker.task.log_stream import LogUpload
 from shardmill.worker.task.programs import ProgramContext, Programs
 from shardmill.worker.task.task_files import FileAccess, download_inputs, upload_outputs, with_paths

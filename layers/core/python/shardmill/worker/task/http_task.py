@@ -35,6 +35,6 @@ def http_program(context: ProgramContext) -> Program:
 
 
 def _last_line(ended: ProcessExit, stderr: str) -> AttemptOutcome | None:
-    """Use the message that the program wrote as the reason."""
+    """Use the message of the program as the reason."""
     lines = stderr.strip().splitlines()
     return replace(outcome_of(ended), reason=lines[-1]) if ended.code > 0 and lines else None

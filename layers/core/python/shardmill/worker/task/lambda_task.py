@@ -24,7 +24,7 @@ from shardmill.aws import credentials
 from shardmill.model.definition import step_types
 from shardmill.model.worker import Lease, Outcome
 from shardmill.worker.outcome import AttemptOutcome
-from shardmill.worker.task.limits import Bounds
+from shardmill.worker.task.bounds import Bounds
 from shardmill.worker.task.workdir import TaskDir
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shardmill.worker.outcome import DISCARDED, TIMED_OUT, ProcessExit
-from shardmill.worker.task.limits import Bounds
+from shardmill.worker.task.bounds import Bounds
 from shardmill.worker.task.users import Identity
 
 log = logging.getLogger("shardmill.worker")

@@ -17,8 +17,8 @@ from shardmill.worker.files.safe_paths import FileState, TransferError, file_sta
 from shardmill.worker.files.transfer import download_all, upload_all
 from shardmill.worker.files.transfer_context import TransferSettings
 from shardmill.worker.outcome import InvalidTask
+from shardmill.worker.task.bounds import Bounds
 from shardmill.worker.task.channel import LiveStatus
-from shardmill.worker.task.limits import Bounds
 from shardmill.worker.task.programs import arguments
 from shardmill.worker.task.workdir import TaskDir
 from shardmill.worker.transport.base import FileUrls, Refused, TransportError, retry_briefly

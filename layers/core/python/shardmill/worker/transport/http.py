@@ -43,7 +43,7 @@ from shardmill.worker.transport.base import (
 )
 from shardmill.worker.transport.http_files import HttpFileUrls, PresignedLogs
 from shardmill.worker.transport.outbox import Outbox
-from shardmill.worker.transport.waiting import MAX_HEARTBEAT_SECONDS, SqsUnreachable, SqsWaiting
+from shardmill.worker.transport.sqs_waiting import MAX_HEARTBEAT_SECONDS, SqsUnreachable, SqsWaiting
 
 _STALE_CODES = {"stale-session", "worker-not-found"}
 _RETRYABLE = {408, 425, 429}

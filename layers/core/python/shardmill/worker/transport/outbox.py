@@ -10,7 +10,7 @@ from shardmill.model.worker import Reported, Result
 
 
 class PendingReport:
-    """Results of one report call, and what became of them."""
+    """Results of one report call, and their answers."""
 
     def __init__(self, results: Sequence[Result]) -> None:
         self.results = list(results)
@@ -35,7 +35,7 @@ class Outbox:
     def offer(self, results: Sequence[Result], seconds: float) -> list[Reported] | None:
         """Wait for a lease call to take results along, and return their answers.
 
-        None if none did within that time: the caller reports them itself. Raises what the call raised.
+        None if there was none within that time: the caller reports them itself. Raises what the call raised.
         """
         pending = PendingReport(results)
         deadline = time.monotonic() + seconds

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from shardmill.model.worker import Registration, Result
-from shardmill.worker.transport import waiting
+from shardmill.worker.transport import sqs_waiting
 from shardmill.worker.transport.base import Refused, Stale, Unreachable
 from shardmill.worker.transport.http import MIN_COMPRESSED_BYTES, HttpTransport
 from support.fakes.leases import JOB, a_lease
@@ -192,7 +192,7 @@ def test_if_sqs_cannot_be_reached_the_api_waits_and_the_log_says_so_once(
 
 def test_a_worker_returns_to_sqs(start: Start, monkeypatch: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(waiting, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(sqs_waiting, "RETRY_SECONDS", 0.0)
     fakes = start(addresses("high"))
     fakes.queues["high"] = [403]
     fakes.transport.lease(4, 20)
@@ -222,13 +222,13 @@ def test_expired_addresses_are_not_used_until_a_heartbeat_brings_others(start: S
 def test_heartbeats_renew_addresses_at_least_each_minute(start: Start) -> None:
     fakes = start(addresses("high"))
     fakes.api["/v1/workers/abc:heartbeat"] = {"status": 3, "heartbeatSeconds": 14_400}
-    assert fakes.transport.heartbeat([]).heartbeat_seconds == waiting.MAX_HEARTBEAT_SECONDS
+    assert fakes.transport.heartbeat([]).heartbeat_seconds == sqs_waiting.MAX_HEARTBEAT_SECONDS
     assert fakes.sent("/v1/workers/abc:heartbeat") == [
         {"session": 3, "work": [], "offline": False, "lanes": "t.1"}
     ]
 
 
-def test_an_idle_worker_polls_a_new_lane_as_soon_as_a_heartbeat_tells(start: Start) -> None:
+def test_an_idle_worker_polls_a_new_lane_as_soon_as_a_heartbeat_announces_it(start: Start) -> None:
     fakes = start(addresses("low"))
     fakes.queues["new"] = [messages("a"), EMPTY]
     heartbeat = {"status": 3, "heartbeatSeconds": 20, "lanes": addresses("new", "low", tag="t.2")}

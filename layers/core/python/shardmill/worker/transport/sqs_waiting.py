@@ -1,6 +1,6 @@
 """Waiting for tasks at SQS, with presigned requests instead of credentials.
 
-The addresses come with the registration and with heartbeats, and are secrets: no log line or error has one.
+The addresses come with the registration and with heartbeats, and are secrets: they are never logged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RETRY_SECONDS = 300.0
 """How long a worker that cannot reach SQS waits over HTTP before it tries again."""
 
 MAX_HEARTBEAT_SECONDS = 60
-"""Heartbeats come at least this often, because they renew the addresses and tell of new lanes."""
+"""Heartbeats come at least this often, because they renew the addresses and announce new lanes."""
 
 _SPARE_SECONDS = 10.0
 _MAX_BYTES = 10 * 300_000  # ten messages of SQS's largest size; those of Shardmill have less than a hundredth
@@ -119,7 +119,9 @@ class SqsWaiting:
             known = time.monotonic() < self._expires and self._addresses
             address = known.url(url, most) if known else None
         if address is None:
-            raise SqsUnreachable(f"queue {url}: its address has expired, and no heartbeat brought a new one")
+            raise SqsUnreachable(
+                f"queue {url}: its address has expired, and no heartbeat has returned a new one"
+            )
         try:
             response = self._client.get(address)
         except httpx.HTTPError as error:

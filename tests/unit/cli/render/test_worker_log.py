@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardmill.cli.render.logs import JsonLine, TextLine
+from shardmill.cli.render.worker_log import JsonLine, TextLine
 
 
 def a_record(
@@ -65,7 +65,7 @@ def test_engine_message_keeps_its_extra_fields() -> None:
 def test_engine_logs_once_in_the_worker_format(form: str) -> None:
     code = (
         "from shardmill.aws.observability import logger\n"
-        "from shardmill.cli.render.logs import log_to_stderr\n"
+        "from shardmill.cli.render.worker_log import log_to_stderr\n"
         f"log_to_stderr({form!r})\n"
         "logger.warning('it is late', extra={'action': 'start'})\n"
     )
