@@ -1,4 +1,4 @@
-"""POST /v1/jobs:batch: submit many Jobs in one request, each answered by itself."""
+"""POST /v1/jobs:batch: submit many Jobs in one request, with an answer for each."""
 
 from __future__ import annotations
 

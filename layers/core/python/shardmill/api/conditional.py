@@ -14,7 +14,7 @@ _JOB_ETAG = re.compile(r'"job-([0-9a-zA-Z-]+)\.(\d+)\.(\d+)"')
 
 
 class NotModified(Exception):
-    """The caller has the present content."""
+    """The caller already has the present content."""
 
     def __init__(self, etag: str) -> None:
         super().__init__(self.__doc__)
@@ -23,7 +23,7 @@ class NotModified(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JobVersion:
-    """The version of an ended Job. Its ETag has the Job's id, so that one read tells whether it changed."""
+    """The version of an ended Job. Its ETag has the Job's id, so that one read shows whether it changed."""
 
     job_id: str
     run: int

@@ -1,4 +1,4 @@
-"""/v1/dead-letters: messages and events that failed finally."""
+"""/v1/dead-letters: messages and events that failed in every attempt."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from shardmill.engine.errors import NoSuchPath
 from shardmill.web import assets
 
 VERSION = "0.1.0"
-"""That of pyproject.toml: the package is not installed in the Lambda layer, so it has no metadata."""
+"""The version in pyproject.toml: the package is not installed in the Lambda layer, so it has no metadata."""
 
 OPENAPI = Path(__file__).with_name("openapi.json")
 
@@ -27,7 +27,7 @@ def openapi() -> Response[str]:
 
 
 def page() -> Response[str]:
-    """The dashboard; it may send the code of a sign-in to the issuer, and nothing to anybody else."""
+    """The dashboard; it may send requests to the API and, with the code of a sign-in, to the issuer only."""
     from shardmill.api.access.sign_in import token_origin
 
     return _file("/", token_origin())

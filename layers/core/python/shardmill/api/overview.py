@@ -1,4 +1,4 @@
-"""What the dashboard needs of many things, in one answer: the overview, recent runs, the cost of a Job."""
+"""Summaries for the dashboard, each in one answer: the overview, recent runs, the cost of a Job."""
 
 from __future__ import annotations
 

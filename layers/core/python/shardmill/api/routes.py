@@ -30,13 +30,13 @@ class Route:
     scope: str = ""
     """The scope that a token needs."""
     whole: bool = False
-    """Is about the deployment as a whole: a scope that is limited is not enough."""
+    """Concerns the deployment as a whole: a limited scope does not suffice."""
     public: bool = False
     """Needs no token."""
     documented: bool = True
     """Is part of the OpenAPI document."""
     query: str = ""
-    """Answers only requests with this query parameter, as the AWE protocol tells its calls apart."""
+    """Answers only requests with this query parameter, by which the AWE protocol distinguishes its calls."""
     idle_status: int = 0
     """The status of its answers to idle AWE clients, which are not logged."""
 

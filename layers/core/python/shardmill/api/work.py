@@ -137,7 +137,7 @@ class CheckpointAnswer(Answer):
 def report_work(request: Annotated[ReportRequest, Body()]) -> ReportAnswer:
     """Report attempts, and lease the next tasks. If all are rejected, the code is that of the first.
 
-    Together with a lease, the report succeeds even then; its items tell which were rejected.
+    Together with a lease, the report succeeds even then; its items show which were rejected.
     """
     check_owner(mill(), actor(), request.worker_id, now())
     worker = registry.read(mill(), request.worker_id)
@@ -164,7 +164,7 @@ def _receipt(given: Result | HandedBack, worker_id: str) -> str | None:
 
 
 def _lease_next(worker: WorkerRow, wanted: NextLease, reported: list[Reported]) -> ReportAnswer:
-    """Lease after a report; if that is refused, the answer still tells that the results were recorded."""
+    """Lease after a report; if that is refused, the answer still confirms that the results were recorded."""
     # imported here because not every report needs it
     from shardmill.api.lease import signed_answer
     from shardmill.engine.workers.poll import pull

@@ -216,7 +216,7 @@ class Files:
         return data, offset + len(data) < total
 
     def deny_writes(self) -> bool:
-        """Make S3 reject new objects, whoever writes them: roles, workers, presigned URLs. Idempotent.
+        """Make S3 reject new objects, from roles, workers and presigned URLs alike. Idempotent.
 
         False if the bucket does not exist.
         """

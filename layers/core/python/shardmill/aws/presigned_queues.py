@@ -1,4 +1,4 @@
-"""Presigned ReceiveMessage requests: whoever has one can wait at SQS without credentials."""
+"""Presigned ReceiveMessage requests: the holder of one can wait at SQS without credentials."""
 
 from __future__ import annotations
 

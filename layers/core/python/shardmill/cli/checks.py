@@ -98,7 +98,7 @@ def _version(health: Any) -> Finding:
     own = version("shardmill")
     found = health.get("version") if isinstance(health, dict) else None
     if not found:
-        return Finding("version", "warning", f"the API does not tell its version; the command is {own}")
+        return Finding("version", "warning", f"the API does not report its version; the command is {own}")
     if found != own:
         advice = "use the same version for both: deploy again, or install the other version of the command"
         return Finding("version", "warning", f"the API is {found}, the command is {own}", advice)
@@ -110,10 +110,10 @@ def _clock(date: str | None, now: datetime) -> Finding:
     try:
         skew = (now - parsedate_to_datetime(date or "")).total_seconds()
     except ValueError:
-        return Finding("clock", "skipped", "the API does not tell its time")
+        return Finding("clock", "skipped", "the API does not report its time")
     if abs(skew) > MAX_SKEW_SECONDS:
         way = "ahead of" if skew > 0 else "behind"
-        advice = "synchronise it, for example with chrony: AWS rejects requests of a wrong clock"
+        advice = "synchronise it, for example with chrony: AWS rejects requests signed with a wrong time"
         return Finding("clock", "problem", f"{abs(skew):.0f} seconds {way} the API", advice)
     return Finding("clock", "ok", f"within {max(1, round(abs(skew)))} s of the API")
 

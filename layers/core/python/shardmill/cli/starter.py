@@ -28,7 +28,7 @@ steps:
   - stepName: count
     sharding: 4 # four tasks, with shard.index 0 to 3, at the same time if the workers have room
     type: shell
-    # {{ … }} is filled in for each task; each value is quoted and stays one word.
+    # {{ … }} is filled in for each task; each value is quoted and remains one word.
     content: >-
       python3 {{ params.folder }}/program.py count
       --text {{ params.folder }}/{{ params.text }} --shard {{ shard.index }} --of {{ shard.total }}

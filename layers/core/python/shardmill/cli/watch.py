@@ -54,7 +54,7 @@ def _repeat(show: Callable[[], None]) -> None:
     while True:
         try:
             frame = _printed(show)
-        except Unreachable as error:  # it may come back; what was shown stays
+        except Unreachable as error:  # the API may come back; the last output stays
             if not shown:
                 raise
             if not failing:

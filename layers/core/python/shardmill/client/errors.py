@@ -3,7 +3,7 @@
 ShardmillError
 ├── NotConnected        no URL or token is set
 ├── Unreachable         no response
-├── BadAnswer           the response is not one of Shardmill's
+├── BadAnswer           the response does not come from Shardmill
 ├── Unauthorized        401
 ├── Forbidden           403
 ├── NotFound            404
@@ -136,7 +136,7 @@ _BY_STATUS: dict[int, type[ShardmillError]] = {
     422: Invalid,
     429: Throttled,
 }
-# API Gateway returns these itself, not as problem+json.
+# API Gateway returns these by itself, not as problem+json.
 _GATEWAY = {401, 403, 413, 429}
 
 

@@ -1,4 +1,4 @@
-"""What is going on now, and what a Job costs, as methods of the Client."""
+"""The overview, the health check and the cost of a Job, as methods of the Client."""
 
 from __future__ import annotations
 

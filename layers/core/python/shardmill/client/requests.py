@@ -86,9 +86,9 @@ class Calls:
         return read(Submitted, {**answer, "new": status == ACCEPTED} if isinstance(answer, dict) else answer)
 
     def _submit_batch(self, batch: Sequence[Mapping[str, Any]]) -> list[BatchItem]:
-        """Submit a batch, and again those of its requests that failed for a moment; return all answers.
+        """Submit a batch, and resubmit requests that failed temporarily; return all answers.
 
-        A request is sent again until none of them gets further in several attempts.
+        Requests are resubmitted until several attempts in a row process none of them.
         """
         answers: dict[int, BatchItem] = {}
 

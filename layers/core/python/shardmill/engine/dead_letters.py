@@ -1,4 +1,4 @@
-"""Dead letters: what failed finally is kept, shown, and sent again on request.
+"""Dead letters: what failed in every attempt is kept, shown, and sent again on request.
 
 They arrive in the dead-letter queues. SQS can neither list a queue nor find a message in it, so listing the
 dead letters first moves them to rows and objects. A message is deleted after its row is written, and a row
@@ -79,7 +79,7 @@ def redrive(mill: Mill, letter_id: str) -> DeadLetterRow:
     row = _find(mill, letter_id)
     if row.source not in REDRIVABLE:
         raise NotRedrivable(
-            "a task message that cannot be read has no task that it could be sent to; the tick sends the "
+            "an unreadable message belongs to no task, so it cannot be sent again; the tick sends the "
             "messages of open tasks again by itself. Delete the dead letter"
         )
     payload = _payload(mill, row)

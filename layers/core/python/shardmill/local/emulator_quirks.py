@@ -195,7 +195,7 @@ class EndedExecutions:
         stepfunctions._emit_execution_status_event = emit_and_note
 
     def find(self) -> None:
-        """Find them after the state was restored and the interrupted ones were told apart."""
+        """Find them after the state was restored and the interrupted ones were separated."""
         known = self._executions.all_values()
         ended = [each for each in known if each["status"] != "RUNNING" and each["input"] is not None]
         for execution in sorted(ended, key=lambda each: str(each["stopDate"])):

@@ -31,8 +31,8 @@ def share_processes(functions: Any, runtime: Any) -> None:
 
 
 class _Pools:
-    """Invocations of a function wait in line. Only the first looks around: a hundred threads that wake ten
-    times a second would leave no time to the event loop."""
+    """Invocations of a function wait in line. Only the first one polls: a hundred threads that wake ten
+    times a second would leave the event loop no time."""
 
     def __init__(self, runtime: Any) -> None:
         self._runtime = runtime

@@ -35,7 +35,7 @@ class BatchItem(Answer):
 
     @property
     def temporary(self) -> bool:
-        """Whether the request failed for a moment: sent again, it may succeed."""
+        """Whether the failure is temporary, so that the request may succeed if it is sent again."""
         return self.status in (429, 500, 502, 503, 504)
 
 

@@ -14,7 +14,7 @@
         ├── aws.bus
         │   └── EventRefused      EventBridge rejected an event
         ├── engine.access.issuer
-        │   └── IssuerUnavailable the OIDC issuer did not answer, or not as an issuer does
+        │   └── IssuerUnavailable the OIDC issuer did not answer, or not with valid documents
         ├── engine.errors
         │   └── Busy              (also a MillError) a use case lost too many conditional writes in a row
         └── engine.running.close_step

@@ -14,7 +14,7 @@ from shardmill.model.files import Partition, RunFile
 from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.transfers import Stored
 
-# Seed 001 identifies the states of a task by numbers; a suspended one is waiting (1).
+# Table-driven schedulers identify the states of a task by numbers; a suspended one is waiting (1).
 _NUMBERS = {
     TaskState.WAITING: 1,
     TaskState.SUSPENDED: 1,

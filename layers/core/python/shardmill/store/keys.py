@@ -153,7 +153,7 @@ def graph_counter() -> Key:
 
 
 def counted_limits() -> Key:
-    """With which limits of applications everything was counted."""
+    """The limits of applications for which everything has been counted."""
     return _counter("limits")
 
 

@@ -28,7 +28,7 @@ from shardmill.store.tasks.results import TaskResults, partitions_of
 from shardmill.store.update import Item, Update
 
 FEW_BLOCKS = 1_024
-"""So many blocks are read by their keys, 100 in a call; more by a query for each partition of the step."""
+"""Up to this many blocks are read by key, 100 in a call; more by a query for each partition of the step."""
 _ENDS = {"success": TaskState.SUCCESS, "failed": TaskState.FAILED, "killed": TaskState.KILLED}
 
 

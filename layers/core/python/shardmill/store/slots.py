@@ -60,7 +60,7 @@ class Slots:
         return {Holder(*keys.parse_run_reference(member)) for member in item.get("jobs", ())}
 
     def only_run(self, line: str) -> Holder | None:
-        """The run that was the last to be the only one of a line; it may have ended."""
+        """The run that last was the only one of a line; it may have ended."""
         item = self._table.get(keys.only_run(line))
         return Holder(item["id"], item["run"]) if item else None
 

@@ -25,7 +25,7 @@ _FILL = b"x"
 
 
 def protect(token: str | None = None) -> None:
-    """Remove credentials from what other processes can see of this one, and deny them everything else.
+    """Remove credentials from what other processes can see of this one, and deny access to everything else.
 
     `token` is the API token if it was given on the command line. Call this before AWS clients are created.
     """

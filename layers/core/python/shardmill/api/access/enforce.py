@@ -24,7 +24,7 @@ from shardmill.model.actor import Actor
 def check_access(route: Route, path: str, actor: Actor) -> None:
     """Raise Forbidden if the token lacks the scope, or NotFound if it may not see what the path names.
 
-    What is hidden is answered like what does not exist, unless the token may read it.
+    What the token may not read is answered as if it did not exist.
     """
     if not actor.has(route.scope):
         raise _forbidden(route)

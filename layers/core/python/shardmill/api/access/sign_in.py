@@ -27,7 +27,7 @@ class SignIn(Answer):
 
 
 def sign_in() -> SignIn:
-    """Tell how to sign in to the dashboard: with an OIDC issuer, or with a token; needs no token."""
+    """Get how to sign in to the dashboard: with an OIDC issuer, or with a token; needs no token."""
     settings = OidcSettings.from_environment()
     if not settings or not settings.client_id:
         return SignIn()

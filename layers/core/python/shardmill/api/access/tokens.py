@@ -42,7 +42,7 @@ def list_tokens(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) 
 
 
 def read_caller() -> Caller:
-    """Get the name and the scopes of the token that this request has."""
+    """Get the name and the scopes of the token of this request."""
     caller = actor()
     scopes = [GrantedScope.model_validate(to_document(grant)) for grant in caller.grants]
     return Caller(name=caller.name, token_id=caller.token_id or None, scopes=scopes)

@@ -48,9 +48,7 @@ def list_jobs(request: AweRequest) -> AweAnswer:
         data = [documents.minimal_document(job, documents.read_steps(mill(), job)) for job in found.jobs]
     else:
         data = [documents.job_document(mill(), job, request.base) for job in found.jobs]
-    note = (
-        f"only the newest {found.truncated} jobs were looked at; narrow the list" if found.truncated else ""
-    )
+    note = f"only the newest {found.truncated} jobs were read; narrow the list" if found.truncated else ""
     return listed(data, limit=limit, offset=offset, total=found.total, note=note)
 
 
@@ -81,7 +79,7 @@ def list_work(request: AweRequest) -> AweAnswer:
         files = Files(mill(), steps[work.job.id], request.base)
         client = holder.name if holder else ""
         data.append(work_document(files, work.job, work.step, work.rank, work.shard, client=client))
-    note = f"only the newest {work_lists.MAX_JOBS} jobs in each state were looked at; name one with jobid"
+    note = f"only the newest {work_lists.MAX_JOBS} jobs in each state were read; name one with jobid"
     full = not job_id and len(jobs) >= work_lists.MAX_JOBS
     return listed(data, limit=limit, offset=offset, total=total, note=note if full else "")
 
@@ -102,5 +100,5 @@ def list_clients(request: AweRequest) -> AweAnswer:
     ]
     limit, offset = _paging(request)
     limit = MAX_CLIENTS if not request.text("limit") else limit
-    note = f"only {MAX_CLIENTS} clients were looked at" if len(read) == MAX_CLIENTS else ""
+    note = f"only {MAX_CLIENTS} clients were read" if len(read) == MAX_CLIENTS else ""
     return listed(found[offset : offset + limit], limit=limit, offset=offset, total=len(found), note=note)

@@ -98,7 +98,7 @@ def delete(request: AweRequest) -> AweAnswer:
 
 
 def _caller(request: AweRequest) -> Caller:
-    """Who calls: an actor of the API, or the holder of a data token, in the header or in the address."""
+    """The caller: an actor of the API, or the holder of a data token, in the header or in the address."""
     words = request.headers.get("authorization", "").split()
     text = request.text("key") or (words[-1] if words else "")
     caller = Caller(request.actor, work_token.parse(mill().settings.token_key, text), text)

@@ -189,9 +189,9 @@ def priority(
 ) -> None:
     """Change the priority of a job that has not ended.
 
-    The change also applies to queued tasks. Use 10 or more for urgent work and a negative number for
-    background work. With a filter, changes all matching jobs; without --state, these are all jobs that have
-    not ended.
+    The change also applies to queued tasks. Of the tasks that wait in a group, those with the highest
+    priority run first; the default is 1. With a filter, changes all matching jobs; without --state, these
+    are all jobs that have not ended.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ _ROUND = ("now", "workers", "progress", "now")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known, and since when."""
+    """The data as last read, and when it was read."""
 
     now: dict[str, Any] = field(default_factory=dict)
     workers: list[dict[str, Any]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Feed:
             self._wake.wait(self.read_next())
 
     def read_next(self) -> float:
-        """Read what is next in turn; return the seconds to wait, more after each failure."""
+        """Read the next item of the rotation; return the seconds to wait, more after each failure."""
         what = _ROUND[self._turn % len(_ROUND)]
         try:
             self._read(what)

@@ -47,7 +47,7 @@ def show_screen(client: Client) -> None:
 
 
 def print_once(client: Client) -> None:
-    """Print what is going on once, without moving the cursor. Raises ShardmillError."""
+    """Print the overview once, without moving the cursor. Raises ShardmillError."""
     feed = Feed(client)
     feed.read_all()
     console = terminal.console(sys.stdout)

@@ -37,6 +37,6 @@ class TokenNotFound(NotFound):
 
 
 class LimitReached(Conflict):
-    """The application has as many definitions, Jobs, tasks, schedules or bytes as the deployment allows."""
+    """The application has reached a limit of the deployment: definitions, Jobs, tasks, schedules or bytes."""
 
     code = "limit-reached"

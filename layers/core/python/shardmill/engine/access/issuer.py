@@ -16,7 +16,7 @@ from shardmill.model.errors import Transient
 KEEP_SECONDS = 600.0
 """How long a key that the issuer withdrew may still be accepted."""
 AGAIN_SECONDS = 30.0
-"""A token with an unknown key makes the keys be fetched again, at most this often."""
+"""For a token with an unknown key, the keys are fetched again, but at most this often."""
 STALE_SECONDS = 86_400.0
 _TIMEOUT_SECONDS = 2.0
 _MAX_BYTES = 500_000
@@ -62,9 +62,7 @@ class Issuer:
                 self._fetch_keys()
             except IssuerUnavailable as error:
                 extra = {"action": "oidc-unavailable", "error": str(error)}
-                logger.warning(
-                    "the OIDC issuer did not answer; the keys that are known are used", extra=extra
-                )
+                logger.warning("the OIDC issuer did not answer; the known keys are used", extra=extra)
         if not self._is_younger(STALE_SECONDS, now):
             raise IssuerUnavailable(f"the keys of {self.url} cannot be fetched")
         return self._with_id(key_id)

@@ -1,4 +1,4 @@
-"""Verify the signature of a JWT with a key of its issuer: RS256 and ES256, nothing else."""
+"""Verify the signature of a JWT with a key of its issuer: RS256 and ES256 only."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _PARAMETERS = {name: f"Application{name.capitalize()}" for name in _KINDS}
 def create_job(
     mill: Mill, job: JobRow, *, due: int, also: Sequence[Item] = (), actor: Actor | None = None
 ) -> bool:
-    """Create a Job as `Jobs.create` does. Raises LimitReached; `actor`: who reads the message."""
+    """Create a Job as `Jobs.create` does. Raises LimitReached; `actor`: who gets the message."""
     with limits_reported(mill, actor):
         return mill.jobs.create(job, due=due, also=also)
 

@@ -1,4 +1,4 @@
-"""Limit the requests of a token: counted in memory, and shared between processes now and then.
+"""Limit the requests of a token: counted in memory, and shared between processes from time to time.
 
 A process adds what it counted to a row when that is a twentieth of the limit, and learns the total. So a
 token costs at most one write for each twentieth of its limit, and none if it sends few requests. All
@@ -15,7 +15,7 @@ PARTS = 20
 _MAX_TOKENS = 10_000
 
 Share = Callable[[str, int, int], int | None]
-"""Adds a count to that of a token in a window; returns the total, or None if it is not known."""
+"""Adds to the count of a token in a window; returns the total, or None if it is not known."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class TokenRates:
         self._counts: dict[str, _Count] = {}
 
     def wait_seconds(self, token_id: str, now: int) -> int:
-        """Count a request; return 0 if it is within the limit, else after how many seconds to try again."""
+        """Count a request; return 0 if it is within the limit, else the seconds until the next attempt."""
         window = now // 1000 // WINDOW_SECONDS
         count = self._counts.get(token_id)
         if not count or count.window != window:

@@ -25,7 +25,7 @@ MAX_JOBS_EXAMINED = 3
 MAX_UNITS = 100
 """Workunits that a client holds: its row has the receipt of each, with the handle of its message."""
 _RECEIVES = 10
-"""Messages of one queue that may turn out to be outdated before the next queue is looked into."""
+"""How many messages of one queue may be outdated before the next queue is polled."""
 _ALL_QUEUES = "awe"
 """The key under which the cache of empty queues remembers that no workunit waits."""
 
@@ -115,7 +115,7 @@ def _lease_messages(
     hide: dict[str, int],
     clock: Callable[[], int],
 ) -> tuple[list[Lease], bool]:
-    """Lease the task of a message; if the client may not run it, one of a message behind it."""
+    """Lease the task of a message, or of a later message if the client may not run that task."""
     bounced: list[Message] = []
     try:
         leases = lease(mill, session, messages, clock(), bounced=bounced)
@@ -128,7 +128,7 @@ def _lease_messages(
 
 
 def _work_waits(mill: Mill, now: int) -> bool:
-    """Whether workunits wait on this server, for whichever client; read at most once a second."""
+    """Whether workunits wait on this server, for any client; read at most once a second."""
     known = mill.empty_queues.get([_ALL_QUEUES], lambda _: {_ALL_QUEUES: not _any_ready(mill)}, now)
     return not known[_ALL_QUEUES]
 

@@ -33,7 +33,7 @@ from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
 
 BEAT_MS = 25_000
-"""An idle client that was seen more recently is not written again: it beats each 10 s."""
+"""The row of an idle client is written at most this often: heartbeats come every 10 s."""
 UNKNOWN_MS = 60_000
 """After this time, a unit that its client does not name in its heartbeats is taken back."""
 SILENT_MS = 60_000
@@ -158,7 +158,7 @@ def _beat(mill: Mill, worker: WorkerRow, held: list[HeldTask], source_ip: str, n
 def _take_back_unknown(
     mill: Mill, worker: WorkerRow, ids: Mapping[str, str], named: Collection[str] | None, now: int
 ) -> WorkerRow:
-    """Take units back that the client does not name: the answer to its checkout was lost."""
+    """Take back units that the client does not name: the answer to its checkout was lost."""
     if named is None:
         return worker
     lost = []
@@ -185,7 +185,7 @@ def suspend_all(mill: Mill, actor: Actor) -> int:
 
 
 def resume_all(mill: Mill, now: int) -> int:
-    """Resume every worker that was suspended, by whom or what ever; returns their number."""
+    """Resume every suspended worker, whatever the reason of its suspension; returns their number."""
     rows = [row for row in mill.workers.page(after=None, limit=MAX_CLIENTS) if row.suspended or row.tired]
     for row in rows:
         registry.resume(mill, row.id, now)

@@ -36,7 +36,7 @@ def resume_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
 
 
 def recover_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
-    """Continue a job, whatever keeps it from running: suspended, ended by a failure, or interrupted."""
+    """Continue a job that was suspended, ended by a failure, or interrupted."""
     if job.state is JobState.SUCCESS:
         raise BadRequest(f"the job is completed, there is nothing to recover: {job.id}")
     if job.state is JobState.SUSPENDED:
@@ -110,7 +110,7 @@ def delete_job(mill: Mill, job: JobRow, actor: Actor, now: int, *, full: bool) -
 
 
 def _repeat(mill: Mill, job: JobRow, write: Callable[[JobRow], bool]) -> None:
-    """Repeat a write with the present row until nobody changed the row meanwhile."""
+    """Repeat a write with the present row until no concurrent change interferes."""
     attempts = Attempts(f"the job {job.id}")
     present: JobRow | None = job
     while present:

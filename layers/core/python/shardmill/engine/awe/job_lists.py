@@ -20,7 +20,7 @@ from shardmill.store.rows import JobRow
 MAX_SCANNED = 2_000
 """The newest jobs that a list reads, if it filters or orders them by their fields."""
 MAX_COUNTED = 100_000
-"""The jobs that a list by state, in the order of submission, counts."""
+"""How many jobs a list by state, in the order of submission, counts."""
 SUBMITTED = "info.submittime"
 ACTIVE = (JobState.INIT, JobState.WAITING, JobState.QUEUED, JobState.RUNNING)
 FAILED = (JobState.SUSPENDED, JobState.FAILED, JobState.KILLED)
@@ -64,7 +64,7 @@ class JobFilter:
 
 
 class JobPage(NamedTuple):
-    """A part of a list. `total`: how many jobs match; if `truncated`, of those that were looked at."""
+    """A part of a list. `total`: how many jobs match; if `truncated`, of those that were read."""
 
     jobs: list[JobRow]
     total: int
@@ -81,7 +81,7 @@ def list_jobs(
     offset: int,
     limit: int,
 ) -> JobPage:
-    """A part of the jobs that match, in order; of very many jobs, the newest are looked at."""
+    """A part of the jobs that match, in order; if there are very many, only the newest are read."""
     chosen = wanted.by_state
     if visible.all and order == SUBMITTED and chosen is not None:
         names = sorted(state.value for state in chosen)

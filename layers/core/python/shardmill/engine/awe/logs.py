@@ -18,7 +18,7 @@ from shardmill.model.blocks import Shard
 from shardmill.store.rows import JobRow, StepRow
 
 MAX_WORKUNITS = 200
-"""The workunits of which one report of a job contains the logs; others have an offset."""
+"""How many workunits one report of a job covers; further ones need an offset."""
 MAX_BYTES = 4_000_000
 STREAMS = ("stdout", "stderr", "worknotes")
 

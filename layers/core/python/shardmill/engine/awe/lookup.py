@@ -84,7 +84,7 @@ def own_client(mill: Mill, client_id: str, actor: Actor, now: int) -> WorkerRow:
 
 
 def visible_client(mill: Mill, client_id: str, actor: Actor, scope: str) -> WorkerRow:
-    """A client, or any other worker by its id. One that the actor may not see does not exist for it."""
+    """A client, or any other worker, by its id. One that the actor may not see is answered as not found."""
     worker = mill.workers.get(worker_id(client_id)) or mill.workers.get(client_id)
     if not worker or client_id not in (worker.name, worker.id):
         raise UnknownClient

@@ -34,7 +34,7 @@ DISCARDED = "discarded"
 """The answer to a report that does not count. It is not an error: newer clients repeat a report that gets one
 every minute, for ever, and take no other work meanwhile."""
 LATE_MS = 60_000
-"""A report that claims so much more time than its attempt has had is one of an earlier attempt."""
+"""A report that claims this much more time than its attempt has had belongs to an earlier attempt."""
 MAX_REASON = 1_000
 _MAX_LOG_BYTES = 5_000_000
 

@@ -59,7 +59,7 @@ def _check_scopes(actor: Actor, name: str, names: Iterable[str]) -> None:
 
 
 def _request(translation: Translation, name: str, job_id: str, data_token: str) -> dict[str, object]:
-    """The trigger is the id of the Job: a document has no name of its own run."""
+    """The trigger is the id of the Job: a document does not name its run."""
     request: dict[str, object] = {"jobName": name, "trigger": job_id}
     if data_token and translation.auth:
         request["dataToken"] = data_token

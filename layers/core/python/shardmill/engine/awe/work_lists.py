@@ -34,7 +34,7 @@ class ListedWork(NamedTuple):
 
 
 def live_jobs(mill: Mill, visible: Visible) -> list[JobRow]:
-    """The jobs in the queue; of very many, the newest in each state."""
+    """The jobs in the queue; if there are very many, the newest in each state."""
     found: list[JobRow] = []
     for state in (*ACTIVE, JobState.SUSPENDED):
         rows = mill.jobs.page(job_name=None, state=state.value, before=None, limit=MAX_JOBS)

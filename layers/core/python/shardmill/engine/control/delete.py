@@ -67,8 +67,8 @@ def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
     """Remove a deleted Job's rows, files and logs; False if the budget is spent before.
 
     The row of a step is removed after those of its tasks, so that a further call continues with the next
-    step. The Job's own row is removed last, so the tick continues until then. It stays while children do not
-    know the Job's success.
+    step. The Job's own row is removed last, so the tick continues until then. It stays until all
+    children have been notified of the Job's success.
     """
     while steps := mill.jobs.first_steps(job.id, limit=_STEPS):
         for step in steps:

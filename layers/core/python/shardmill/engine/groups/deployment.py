@@ -12,7 +12,7 @@ from shardmill.model.groups.group import GroupRequest
 RESERVE_MS = 30_000
 """The time that is left to report to CloudFormation, which otherwise waits for its own timeout."""
 QUIET_MS = 60_000
-"""For how long nothing new must be found: longer than the last request to the API takes to create a queue,
+"""How long nothing new must have appeared: longer than the last request to the API takes to create a queue,
 and than S3 takes to apply a bucket policy."""
 _PAUSE_SECONDS = 10.0
 _OBJECTS = 1_000
@@ -23,7 +23,7 @@ Functions allows 25 a second in most regions."""
 
 
 class NotRemoved(Exception):
-    """Something of the deployment is left after all the time that the function has."""
+    """Something of the deployment is left when the time of the function ends."""
 
 
 def set_up(mill: Mill, now: int) -> None:

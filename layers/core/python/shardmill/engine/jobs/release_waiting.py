@@ -1,4 +1,4 @@
-"""Let Jobs go that wait for nothing else after a dependency was removed or a parent switched off."""
+"""Start waiting Jobs whose last dependency was removed, or whose parent was switched off."""
 
 from __future__ import annotations
 

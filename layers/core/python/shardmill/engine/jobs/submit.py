@@ -78,7 +78,7 @@ class Origin:
 
 @dataclass(slots=True)
 class BatchReads:
-    """What the requests of a batch need and read once: definitions, and the groups bound to step types."""
+    """What the requests of a batch read only once: definitions, and the groups bound to step types."""
 
     definitions: dict[str, Definition | None] = field(default_factory=dict)
     bound: BoundGroups | None = None

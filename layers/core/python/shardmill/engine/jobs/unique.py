@@ -20,7 +20,7 @@ _NEWEST = 100
 
 
 def claim(mill: Mill, job: JobRow) -> JobRow:
-    """Return a Job that is to begin a run as the only one of its definition.
+    """Return a Job with the claim to be the only live one of its definition.
 
     Raises AliveInstance if another Job of the definition has not ended.
     """

@@ -22,7 +22,7 @@ from shardmill.store.awe.nodes import NodeRow
 Changes = dict[str, Any]
 
 MAX_PARTS = 1_000
-"""As many as one call lists."""
+"""The most parts that one call lists."""
 
 
 def create(mill: Mill, caller: Caller, node_id: str, now: int) -> NodeRow:
@@ -71,7 +71,7 @@ def settle(mill: Mill, row: NodeRow, now: int) -> NodeRow:
 
 
 def _change(mill: Mill, row: NodeRow, decide: Callable[[NodeRow], Changes | None], now: int) -> NodeRow:
-    """Change a node; decides again if somebody else changed it meanwhile. None changes nothing."""
+    """Change a node; decides again after a concurrent change. None changes nothing."""
     attempts = Attempts("the node")
     while (changes := decide(row)) is not None:
         attempts.begin()
@@ -188,7 +188,7 @@ def _check_part(row: NodeRow, number: int) -> None:
 
 
 def join_parts(mill: Mill, row: NodeRow, now: int) -> NodeRow:
-    """Make the file of a node once all parts are stored. Whoever stores the last part does it; repeatable."""
+    """Make the file of a node once all parts are stored; no-op before. Idempotent."""
     if row.file_time is not None or not row.parts or len(_stored_parts(mill, row)) < row.parts:
         return row
     places = [mill.files.own(keys.node_part(row.id, number)) for number in range(1, row.parts + 1)]

@@ -22,7 +22,7 @@ from shardmill.store.slots import Holder, Waiter
 
 _MAX_CHAIN = 1_000
 _CHECKING_WAITERS = 3
-"""So many Jobs at the head of a line check whether its holders still run; those behind wait for them."""
+"""How many Jobs at the head of a line check whether its holders still run; those behind wait for them."""
 _WAITING = (JobState.INIT, JobState.WAITING)
 
 
@@ -150,7 +150,7 @@ def _failure_logged(line: str, job: JobRow | None = None) -> Iterator[None]:
 
 
 def recheck(mill: Mill, job: JobRow, now: int) -> None:
-    """Try to start a waiting Job, after those at the head of its line released slots that nobody uses."""
+    """Try to start a waiting Job, after the Jobs at the head of its line released unused slots."""
     if job.concurrency:
         first = islice(_waiting_jobs(mill, job.job_name), _CHECKING_WAITERS)
         if any(each.id == job.id for each in first):

@@ -215,7 +215,7 @@ def elapsed_ms(shard: Shard, now: int) -> int:
 
 
 def kill_replaced(mill: Mill, job: JobRow, now: int, budget: Budget | None = None) -> None:
-    """Kill the Job that this one replaces, and those that that Job had not replaced yet."""
+    """Kill the Job that this one replaces, and any Jobs that the replaced one had yet to kill."""
     budget = budget or Budget()
     chain: list[JobRow] = []
     job_id = job.replaces

@@ -21,7 +21,7 @@ QUIET_MS = 60_000
 LONG_SILENCE_MS = 600_000
 """How long a step must not have changed until its execution is looked up: AWS allows 15 lookups a second."""
 _TURNS = 12
-"""After a long quiet, the tasks of an open step are read once in so many looks, to find lost messages."""
+"""After a long quiet, the tasks of an open step are read only in every n-th check, to find lost messages."""
 _TURN_MS = 3_600_000
 _FAILED_EXECUTION = {"FAILED", "TIMED_OUT", "ABORTED"}
 _UNLIMITED = 1_000_000

@@ -1,4 +1,4 @@
-"""Watch live Jobs: look at a Job again after as long as it has been quiet, and read only its open steps.
+"""Watch live Jobs: check a Job again after as long as it has been quiet, and read only its open steps.
 
 A step that waits can only change when an open step ends. So a look reads the steps that were open at the last
 look; only if one of them ended in a way that this module does not follow, it reads all steps of the run.

@@ -1,4 +1,4 @@
-"""What became of the times of a schedule: entries of its history, skipped times, and their events."""
+"""The outcomes of the times of a schedule: entries of its history, skipped times, and their events."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from shardmill.store.rows import StepRow
 def lease_brought(
     mill: Mill, session: WorkerSession, groups: Mapping[str, str], messages: Sequence[Message], now: int
 ) -> tuple[list[Lease], list[Message]]:
-    """Lease the tasks of messages that a worker brings, who may have invented, kept or changed them.
+    """Lease the tasks of messages that a worker brings and may have invented, kept or changed.
 
     `groups`: the group of each queue that the worker may use. Returns the leases, and the messages that led
     to none. These were not touched: the handle of a message need not belong to its body.

@@ -60,7 +60,7 @@ def hand_back(mill: Mill, worker_id: str, tasks: Sequence[HandedBack], now: int)
 
 
 class _Return(Enum):
-    """What became of a returned task."""
+    """The result of returning a task."""
 
     CHANGED = "READY again"
     REPEATED = "was READY again before"

@@ -21,7 +21,7 @@ from shardmill.store.shards import FEW_BLOCKS
 from shardmill.store.table import MAX_BATCH
 
 MAX_SENT_IN_REQUEST = 1_000
-"""More messages are not sent by a request that raised a generation, but by the worker that it asks to."""
+"""A request that raises a generation sends at most this many messages itself, and has a worker send more."""
 MAX_SENT_IN_SLICE = 5_000
 """The messages that one call sends again; SQS takes ten in a call, and a request has 29 seconds."""
 MAX_HIDDEN_WAIT_SECONDS = 30

@@ -1,4 +1,4 @@
-"""What is going on now, in one answer: Jobs that run, failed and ended, worker groups, coming firings."""
+"""The overview of a deployment in one answer: running, failed and ended Jobs, groups, coming firings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Now(Answer):
     live: dict[str, LiveJobs] = Field(description="by state, newest first")
     failed: list[Job] = Field(description="of the newest Jobs, those that failed within a day")
     ended: list[Job] = Field(description="of the newest Jobs, those that ended within an hour")
-    ended_more: bool = Field(description="whether older Jobs were not looked at")
+    ended_more: bool = Field(description="whether older Jobs were left out")
     groups: list[GroupActivity]
     dead_letters: DeadLetterCount | None = Field(
         default=None, description="for tokens with the scope operate without limits"

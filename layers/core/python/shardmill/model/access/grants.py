@@ -65,7 +65,7 @@ class Grant:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the name of a definition does not tell whether the grant covers it."""
+        """Whether the name of a definition does not decide whether the grant covers it."""
         return self.applications is not None or self.groups is not None
 
     def covers_name(self, definition: str) -> bool:

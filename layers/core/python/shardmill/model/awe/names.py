@@ -47,12 +47,8 @@ def is_uuid(text: str) -> bool:
     return _UUID_ONLY.match(text) is not None
 
 
-def is_name(text: str) -> bool:
-    return len(text) <= MAX_NAME and _NAME.match(text) is not None
-
-
 def plain_name(text: str) -> str:
-    """A name of the engine for any text: characters that names cannot have become `-`."""
+    """A valid name of the engine for any text: characters that names cannot have become `-`."""
     name = _NOT_IN_NAMES.sub("-", text.strip())
     name = name if _NAME.match(name) else f"_{name}"
     return name[:MAX_NAME]

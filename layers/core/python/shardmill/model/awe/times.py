@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 
 ZERO_TIME = "0001-01-01T00:00:00Z"
-"""A time that has not come, as Go writes it; clients expect a time in every field of one."""
+"""The zero time of Go, for a time that has not come; clients expect a time in every field of one."""
 
 
 def awe_time(milliseconds: int | None) -> str:

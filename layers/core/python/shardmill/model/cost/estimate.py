@@ -1,4 +1,4 @@
-"""What a definition would cost, and which quota of AWS it meets first, before it runs."""
+"""Estimate what a run of a definition costs, and which quota of AWS it reaches first."""
 
 from __future__ import annotations
 

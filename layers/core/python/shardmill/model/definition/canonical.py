@@ -13,7 +13,7 @@ from typing import Any
 from shardmill.model.fault import MAX_HINTS, Fault, Path, did_you_mean, fault
 
 TRAITS = {"canfail": "canFail", "canignore": "ignorable", "ignorable": "ignorable", "archive": ""}
-"""The traits of seed 000's system without separators and capitals, and the fields that they set.
+"""The traits of step-and-shard engines without separators and capitals, and the fields that they set.
 
 Tasks always stay readable, so that `archive` sets nothing.
 """

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from shardmill.model.base import Whole
 from shardmill.model.blocks import MAX_ITEMS, MAX_SHARDS
 
-# Seed 001 identifies step types by numbers.
+# Table-driven schedulers identify step types by numbers.
 NUMBERED_TYPES = {1: "hive", 2: "shell", 3: "java", 4: "mapreduce"}
 
 _PERCENTAGE = re.compile(r"(\d{1,2}(\.\d{1,4})?|100)%\Z", re.ASCII)

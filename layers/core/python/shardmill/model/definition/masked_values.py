@@ -1,7 +1,7 @@
 """Keep the private values of a saved definition where a document has the mask that answers show.
 
-A value is kept only for the command or webhook that it was saved for. Otherwise, whoever can save a
-definition could pass its secrets to a program or an address of their own.
+A value is kept only for the command or webhook that it was saved for. Otherwise, anybody who can save
+a definition could pass its secrets to a program or an address of their own.
 """
 
 from __future__ import annotations

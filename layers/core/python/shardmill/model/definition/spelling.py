@@ -70,7 +70,7 @@ def duration_to_deadline(result: Canonical, job: dict[str, Any]) -> None:
 
 
 def _main_step(result: Canonical, job: dict[str, Any]) -> None:
-    """Convert a job with type and content but no steps (seed 001) to one step."""
+    """Convert a job with type and content but no steps to one step."""
     main = {name: job.pop(name) for name in _MAIN_FIELDS if name in job}
     if not main:
         return

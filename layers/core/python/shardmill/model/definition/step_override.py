@@ -117,7 +117,7 @@ def _faults(
 ) -> Iterator[Found]:
     """The faults of one override: those that the step has with it and does not have without it."""
     if override.get("ignore") is True and step.ignorable is False:
-        yield ("ignore",), "not-ignorable", f"the definition does not allow to ignore step {step.step_name!r}"
+        yield ("ignore",), "not-ignorable", f"the definition does not allow ignoring step {step.step_name!r}"
     kept = ("stepName", "params", "ignore")
     changed = {name: value for name, value in override.items() if name not in kept}
     if not changed:

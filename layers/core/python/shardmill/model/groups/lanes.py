@@ -99,7 +99,7 @@ class LaneTable(NamedTuple):
         return next(iter(self.lanes))
 
     def after_check(self, empty: AbstractSet[int], now: int) -> LaneTable:
-        """Mark the lanes whose priorities are in `empty`, and remove those that were marked for long.
+        """Mark the lanes whose priorities are in `empty`, and remove those that have been marked for long.
 
         The mark comes first, because a sender with an older table may still use the lane.
         """

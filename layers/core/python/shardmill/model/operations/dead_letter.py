@@ -14,7 +14,7 @@ REDRIVABLE: frozenset[Source] = frozenset({"submit", "notification"})
 
 
 class DeadLetter(Answer):
-    """A message or event that failed finally."""
+    """A message or event that failed in every attempt."""
 
     id: str
     source: Source = Field(

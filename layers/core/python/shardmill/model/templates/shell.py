@@ -17,7 +17,6 @@ _INERT = re.compile(r"[\w@%+=:,./-]*\Z", re.ASCII)
 _CLOSED = re.compile(r"""\$\{[^'"`$\\{}]*\} | \$\(\([^'"`\\()]*\)\) | `[^`'"\\$]*`""", re.VERBOSE)
 _RISKY = re.compile(r"""\$\{ | \$\(\( | \$' | ` | (?<!<)<<(?!<) | \(\( | \$\[""", re.VERBOSE)
 _CASE = re.compile(r"case\s")
-_COMMENT = re.compile(r"#[^\n]*")
 _BEFORE_WORD = " \t\n;&|()"
 
 

@@ -96,7 +96,7 @@ class Rates:
         self._table = table
 
     def add(self, token_id: str, window: int, count: int, now: int) -> int:
-        """Add to the count of a token; return the total. A repeated call counts twice: it limits earlier."""
+        """Add to the count of a token; return the total. A repeated call counts twice: safe, but stricter."""
         expiry = now // 1000 + KEEP_RATE_SECONDS
         update = Update(keys.token_rate(token_id, window)).add(used=count).set(ttl=expiry)
         return int(self._table.update(update, returns="ALL_NEW")["used"])

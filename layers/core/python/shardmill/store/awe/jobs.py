@@ -1,4 +1,4 @@
-"""What only the AWE protocol does with jobs: changes of description and deletion, and lists by number."""
+"""Operations on jobs that only the AWE protocol has: descriptions, deletion at a time, numbered lists."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class EndedJobs(WaitingJobs):
     ) -> bool:
         """Mark an ended job as deleted and free its name; False if it changed since it was read.
 
-        If children do not know its success yet, the tick goes on to notify them.
+        If children were not notified of its success yet, the tick does so.
         """
         row = Update(keys.job(job.id)).set(**indexes.job_state(job.id, JobState.DELETED.value))
         row.set(update_time=now, purge=purge, ending=ending or None)
@@ -82,7 +82,7 @@ class EndedJobs(WaitingJobs):
 
 
 def owes_success(job: JobRow) -> bool:
-    """Whether a job has succeeded and some of its children do not know it."""
+    """Whether a job has succeeded and some of its children have not been notified."""
     return job.owed or (job.heirs_pending and job.state is JobState.SUCCESS)
 
 

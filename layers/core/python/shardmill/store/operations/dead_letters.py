@@ -1,4 +1,4 @@
-"""Dead letters: messages and events that failed finally, until they are redriven or deleted."""
+"""Dead letters: messages and events that failed in every attempt, until they are redriven or deleted."""
 
 from __future__ import annotations
 

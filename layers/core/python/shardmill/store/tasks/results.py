@@ -1,4 +1,4 @@
-"""What the attempts at tasks left: reports and outputs, in the partitions of their blocks."""
+"""Reports and outputs of attempts at tasks, in the partitions of their blocks."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def open_page(
 
 
 def page_address(url: str, job_name: str | None, trigger: str | None) -> str:
-    """The address of the dashboard's view of a job, of a definition, or of what is going on."""
+    """The address of the dashboard's view of a job or a definition, or of its overview."""
     if job_name is None:
         return f"{url}/"
     if trigger is None:

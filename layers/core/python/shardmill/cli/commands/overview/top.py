@@ -1,4 +1,4 @@
-"""top: watch Jobs, groups and workers on the whole terminal."""
+"""top: watch jobs, groups and workers on the whole terminal."""
 
 from __future__ import annotations
 

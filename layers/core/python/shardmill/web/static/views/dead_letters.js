@@ -1,4 +1,4 @@
-// Dead letters: what failed finally, why, and ways to send it again or delete it.
+// Dead letters: what failed in every attempt, why, and ways to send it again or delete it.
 
 import { h } from "../core/vdom.js";
 import { action, del, get, post, url } from "../core/api.js";
