@@ -190,7 +190,7 @@ def test_a_stop_during_startup_is_clean(tmp_path: Path) -> None:
     assert still_alive(processes, 0.5) == {}
 
 
-def test_it_exits_with_an_error_when_the_emulator_dies(tmp_path: Path) -> None:
+def test_it_exits_with_an_error_when_the_emulator_exits(tmp_path: Path) -> None:
     with start_laptop(tmp_path, workers=0) as laptop:
         processes = descendants(laptop.process.pid)
         emulator = next(pid for pid in processes if b"emulator" in Path(f"/proc/{pid}/cmdline").read_bytes())

@@ -223,7 +223,7 @@ def test_a_retained_bucket_can_still_be_written(busy: JobRunner) -> None:
     assert objects(busy.mill) == 4
 
 
-def test_a_bucket_that_somebody_deleted_does_not_stop_the_deletion(busy: JobRunner) -> None:
+def test_a_bucket_that_is_already_deleted_does_not_stop_the_deletion(busy: JobRunner) -> None:
     mill = deleting(busy.mill)
     mill.files.remove("")
     mill.files._client.delete_bucket(Bucket=mill.settings.bucket)

@@ -87,7 +87,7 @@ def test_the_tick_finds_the_end_of_a_job_whose_event_was_lost(schedules: Schedul
     assert schedules.jobs() == [FIRST, "2026-01-01 00:05:30"]
 
 
-def test_the_tick_goes_on_if_the_job_was_removed(schedules: ScheduleClock, monkeypatch: Any) -> None:
+def test_the_tick_continues_if_the_job_was_removed(schedules: ScheduleClock, monkeypatch: Any) -> None:
     schedules.save(FIRST, delaySeconds=30)
     schedules.run(FIRST, "2026-01-01 00:01")
     with monkeypatch.context() as patch:

@@ -231,7 +231,7 @@ def test_the_same_message_brought_twice_leases_once(runner: JobRunner, sqs: Pres
     assert (attempt["attempt"], attempt["worker"]) == (1, me["id"])
 
 
-def test_a_worker_that_dies_before_it_leases_delays_its_messages_by_a_lease(
+def test_a_worker_that_is_killed_before_it_leases_delays_its_messages_by_a_lease(
     runner: JobRunner, sqs: PresignedSqs
 ) -> None:
     assert runner.cloud.http("PUT", "/v1/groups/quick", {"leaseSeconds": 10}).status == 201

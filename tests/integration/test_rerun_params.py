@@ -52,7 +52,7 @@ def test_a_value_that_a_template_cannot_use_changes_nothing(runner: JobRunner) -
     assert (job["run"], job["state"], job["params"]) == (1, "FAILED", {"table": {"name": "a"}})
 
 
-def test_a_name_that_is_no_variable_is_rejected(runner: JobRunner) -> None:
+def test_a_name_that_cannot_be_a_variable_is_rejected(runner: JobRunner) -> None:
     failed_job(runner)
     answer = runner.cloud.http("POST", RERUN, {"params": {"a=b": 1}})
     assert answer.status == 422

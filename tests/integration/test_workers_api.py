@@ -291,7 +291,7 @@ def test_a_worker_runs_no_more_tasks_than_it_has_slots(runner: JobRunner) -> Non
     assert len(read_worker(runner, me)["currentWork"]) == 2
 
 
-def test_a_worker_has_its_address_as_told_and_as_seen(runner: JobRunner) -> None:
+def test_a_worker_shows_its_registered_address_and_its_source_address(runner: JobRunner) -> None:
     given = register(runner, "given", ip="10.1.2.3", port=8001, host="h")
     assert (given["ip"], given["sourceIp"], given["port"], given["host"]) == (
         "10.1.2.3",

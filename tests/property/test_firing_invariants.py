@@ -104,7 +104,7 @@ def test_firings_obey_catch_up_and_max_lateness(times: Any, rules: Any, gaps: li
     gaps=st.lists(st.integers(1, ON_TIME_MS // 1000), min_size=1, max_size=20),
     visits=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), max_size=60),
 )
-def test_punctual_ticks_miss_nothing_however_late_their_visits_are(
+def test_punctual_ticks_miss_no_time_even_if_visits_are_late(
     times: Any, catch_up: str, gaps: list[int], visits: list[tuple[int, int]]
 ) -> None:
     """`visits`: which of the ticks' visits continues after each tick, and how many times it decides on."""

@@ -44,7 +44,7 @@ def test_a_newcomer_submits_finds_why_it_failed_fixes_the_parameter_and_reruns_t
     assert (grid["states"], grid["attempts"]) == ("SSSS", [1, 1, 2, 1])
 
 
-def test_the_form_says_what_is_wrong(pages: Pages, site: Site) -> None:
+def test_the_form_shows_faults(pages: Pages, site: Site) -> None:
     site.call("PUT", "/v1/definitions/typed", {"jobName": "typed", "type": "noop", "params": {"count": 3}})
     with pages.open("#/definitions/typed/submit") as page:
         page.get_by_label("count").fill("many")

@@ -97,7 +97,7 @@ def test_the_theme_follows_the_system_and_can_be_switched(pages: Pages) -> None:
         expect(html).to_have_attribute("data-theme", "light")
 
 
-def test_an_address_without_a_view_says_so(pages: Pages) -> None:
+def test_an_unknown_address_shows_a_message(pages: Pages) -> None:
     with pages.open("#/nothing/here") as page:
         expect(page.get_by_role("alert")).to_contain_text("There is no view at this address.")
 
@@ -110,7 +110,7 @@ def test_a_job_that_does_not_exist_says_where_to_look(pages: Pages, site: Site) 
     pages.errors[:] = [text for text in pages.errors if "404" not in text]
 
 
-def test_the_page_says_when_the_api_is_lost_and_goes_on_when_it_is_back(pages: Pages) -> None:
+def test_the_page_reports_that_the_api_is_unreachable_and_continues_when_it_is_back(pages: Pages) -> None:
     lost = {"is": False}
 
     def answer(route: Any) -> None:

@@ -59,14 +59,14 @@ def path_of(route: Route) -> str:
 
 @pytest.mark.parametrize("limit", LIMITS, ids=str)
 @pytest.mark.parametrize("route", READABLE, ids=lambda route: route.path)
-def test_no_answer_contains_what_is_hidden(callers: Callers, route: Route, limit: dict[str, Any]) -> None:
+def test_no_answer_contains_hidden_items(callers: Callers, route: Route, limit: dict[str, Any]) -> None:
     answer = callers.with_scopes({"scope": "read", **limit})("GET", path_of(route))
     assert answer.status < 500
     assert not HIDDEN.search(answer.text), answer.text
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=str)
-def test_lists_have_what_is_visible(callers: Callers, limit: dict[str, Any]) -> None:
+def test_lists_contain_only_visible_items(callers: Callers, limit: dict[str, Any]) -> None:
     caller = callers.with_scopes({"scope": "read", **limit})
     for path in ("/v1/jobs", "/v1/definitions", "/v1/schedules"):
         assert {each["jobName"] for each in caller.items(path)} == {"own-report"}

@@ -33,11 +33,11 @@ def test_a_principal_works_with_the_scopes_of_the_deployment(cloud: Cloud, arn: 
 
 
 @pytest.mark.parametrize("arn", [None, "", "alice", "arn:aws:iam"])
-def test_without_an_identity_there_is_no_way_in(cloud: Cloud, arn: str | None) -> None:
+def test_a_request_without_an_identity_is_rejected(cloud: Cloud, arn: str | None) -> None:
     assert ask(cloud, "GET", "/iam/v1/jobs", arn)["statusCode"] == 401
 
 
-def test_by_default_there_are_no_such_routes(cloud: Cloud) -> None:
+def test_iam_routes_do_not_exist_by_default(cloud: Cloud) -> None:
     assert cloud.http("GET", "/iam/v1/jobs").status == 404
     assert cloud.http("GET", "/iam/v1/jobs", token=None).status == 401
 

@@ -119,7 +119,7 @@ def test_an_address_works_for_one_object_and_method(addresses: list[Address], ki
 
 
 @pytest.mark.parametrize("kind", ["upload", "output", "part"])
-def test_what_is_stored_must_be_what_was_announced(addresses: list[Address], kind: str) -> None:
+def test_an_upload_must_match_its_announcement(addresses: list[Address], kind: str) -> None:
     for address in of_kind(addresses, kind):
         assert address.headers
         other = dict.fromkeys(address.headers, "AAAA")

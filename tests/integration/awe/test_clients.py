@@ -177,7 +177,7 @@ def test_heartbeats_of_both_generations_say_what_to_discard(awe: AweCalls) -> No
     awe.wait(job["id"], "completed")
 
 
-def test_a_report_that_does_not_count_is_no_error(awe: AweCalls) -> None:
+def test_a_report_that_does_not_count_is_not_an_error(awe: AweCalls) -> None:
     """Newer clients repeat a report that is answered with an error, for ever, and take no other work."""
     client, other = awe.client(), awe.client(name="other")
     job = awe.submit(task(), clientgroups="docker")["id"]
@@ -194,7 +194,7 @@ def test_a_report_that_does_not_count_is_no_error(awe: AweCalls) -> None:
     assert (unknown.status, unknown.json["error"]) == (400, ["Client not found"])
 
 
-def test_a_drained_client_is_told_to_stop(awe: AweCalls) -> None:
+def test_a_drained_client_gets_the_instruction_to_stop(awe: AweCalls) -> None:
     client = awe.client()
     [worker] = awe.cloud.http("GET", "/v1/workers").json["items"]
     awe.cloud.http("POST", f"/v1/workers/{worker['id']}:drain", {})

@@ -60,7 +60,7 @@ def test_requests_that_were_not_processed_are_sent_again(api: FakeApi, client: C
     assert [len(each) for each in slow.sent] == [100, 17]
 
 
-def test_a_batch_goes_on_as_long_as_each_attempt_gets_further(api: FakeApi, client: Client) -> None:
+def test_a_batch_is_resubmitted_while_attempts_make_progress(api: FakeApi, client: Client) -> None:
     slow = SlowApi(3)
     api.on("POST", BATCH, slow)
     items = list(client.submit_batch(documents(40)))
@@ -68,7 +68,7 @@ def test_a_batch_goes_on_as_long_as_each_attempt_gets_further(api: FakeApi, clie
     assert len(slow.sent) == 14
 
 
-def test_a_batch_that_gets_no_further_answers_what_is_known(api: FakeApi, client: Client) -> None:
+def test_a_batch_without_progress_returns_the_known_answers(api: FakeApi, client: Client) -> None:
     refused = {"status": 404, "job": None, "problem": {"code": "definition-not-found"}}
     api.on("POST", BATCH, {"items": [accepted("t000"), BUSY, refused]}, {"items": [BUSY]})
     items = list(client.submit_batch(documents(3)))

@@ -32,7 +32,7 @@ def test_the_map_has_thirty_rows_that_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(("behaviour", "path", "name"), ROWS, ids=[row[0] for row in ROWS])
-def test_each_row_names_a_file_and_what_is_defined_in_it(behaviour: str, path: str, name: str) -> None:
+def test_each_row_names_a_file_and_a_definition_in_it(behaviour: str, path: str, name: str) -> None:
     assert name in top_level_names(path)
 
 

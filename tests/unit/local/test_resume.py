@@ -99,7 +99,7 @@ def test_only_interrupted_executions_are_resumed(service: StepFunctions) -> None
     run_until(lambda: service.ended == {arn_of(2)})
 
 
-def test_an_execution_that_only_the_journal_knows_is_resumed(service: StepFunctions) -> None:
+def test_an_execution_that_is_only_in_the_journal_is_resumed(service: StepFunctions) -> None:
     interrupted = InterruptedExecutions(service)
     service._executions[arn_of(3)] = {"executionArn": arn_of(3), "status": "RUNNING"}
     interrupted.find()

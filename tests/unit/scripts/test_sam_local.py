@@ -55,7 +55,7 @@ def test_every_function_gets_its_variables_and_the_endpoint(build: Path) -> None
     assert "AWS_ENDPOINT_URL" not in original["Variables"]  # not declared on AWS
 
 
-def test_without_a_running_dev_it_says_what_to_do(
+def test_without_a_running_dev_the_error_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sam_local, "find_session", lambda: None)

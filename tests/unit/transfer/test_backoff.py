@@ -52,7 +52,7 @@ def test_other_errors_are_raised_at_once() -> None:
 
 
 @given(st.integers(0, 50))
-def test_a_call_without_a_limit_is_retried_forever(failures: int) -> None:
+def test_a_call_without_a_limit_is_retried_until_it_succeeds(failures: int) -> None:
     call = Flaky(*[OSError()] * failures)
     assert retry(call, Backoff(attempts=None), on=OSError, sleep=call.slept.append) == "done"
     assert call.calls == failures + 1

@@ -18,7 +18,7 @@ def test_the_page_refers_to_the_files_of_its_version() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(assets.STATIC.rglob("*.*")), ids=lambda file: file.name)
-def test_every_file_is_served_compressed_and_kept_for_ever(file: assets.Path) -> None:
+def test_every_file_is_served_compressed_and_cached_as_immutable(file: assets.Path) -> None:
     name = file.relative_to(assets.STATIC).as_posix()
     if name == assets.PAGE:
         return

@@ -546,7 +546,7 @@ def test_a_worker_stopped_while_registering_deregisters(
 
 
 @pytest.mark.parametrize("call", ["heartbeat", "last heartbeat", "hand_back", "lease"])
-def test_shutdown_does_not_wait_forever_for_a_call(
+def test_shutdown_does_not_wait_without_limit_for_a_call(
     call: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "shardmill.worker")

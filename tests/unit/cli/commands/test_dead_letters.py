@@ -78,7 +78,7 @@ def test_ids_or_all(api: FakeApi, run: Run, verb: str, arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize("verb", ["redrive", "delete"])
-def test_a_letter_that_somebody_else_handled_does_not_stop_the_others(
+def test_a_letter_that_was_handled_concurrently_does_not_stop_the_others(
     api: FakeApi, run: Run, verb: str
 ) -> None:
     gone = problem(404, "dead-letter-not-found")

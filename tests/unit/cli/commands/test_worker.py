@@ -56,7 +56,7 @@ def test_once_runs_available_tasks_and_prints_json(api: FakeApi, tmp_path: Path)
     assert api.requests[-1].document == {"session": 1, "work": [], "offline": True}
 
 
-def test_a_worker_registers_with_what_it_is_told(api: FakeApi) -> None:
+def test_a_worker_registers_with_the_given_options(api: FakeApi) -> None:
     with_work(api)
     machine = ("--instance-id", "i-1", "--instance-type", "m7i", "--domain", "rack-7", "--ip", "10.1.2.3")
     with api.served() as url:

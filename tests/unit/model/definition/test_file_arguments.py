@@ -80,7 +80,7 @@ def test_a_file_is_found_at_any_place_of_a_word(name: str, before: str, after: s
 
 
 @given(text=texts, files=st.lists(names, max_size=3))
-def test_what_is_not_a_file_is_plain_after_escape(text: str, files: list[str]) -> None:
+def test_a_word_that_is_not_a_file_is_plain_after_escape(text: str, files: list[str]) -> None:
     escaped = escape_unknown(text, files, split=False)
     assert list(unknown_names([escaped], files)) == []
     assert expand(escaped, lambda name: [f"@{name}"] if name in files else None) == expand(
@@ -155,5 +155,5 @@ def test_a_reference_to_a_file_that_the_step_does_not_have_is_rejected_when_save
 
 
 @pytest.mark.parametrize("command", [{"name": "x", "args": 3}, {"name": "x", "argsArray": [3, {}]}, "x"])
-def test_arguments_that_are_not_text_are_no_references(command: Any) -> None:
+def test_arguments_that_are_not_text_are_not_references(command: Any) -> None:
     assert {code for _, code, _ in faults(command)} == {"bad-type"}

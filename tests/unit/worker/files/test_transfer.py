@@ -750,7 +750,7 @@ def test_expired_urls_of_parts_are_renewed(
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_an_upload_that_restarts_forever_fails(store: Store, file_urls: FakeFileUrls, tmp_path: Path) -> None:
+def test_an_upload_that_keeps_restarting_fails(store: Store, file_urls: FakeFileUrls, tmp_path: Path) -> None:
     (tmp_path / "o").write_bytes(os.urandom(2 * PART))
     file_urls.uploads = [f"u{number}" for number in range(100)]
     store.faults = [Fault(), Fault(403, body=b"Request has expired")] * 50
