@@ -115,18 +115,7 @@ class Definitions:
             update_time=now,
             suspended=head.get("suspended", ""),
         )
-        listed = Listed(
-            job_name=job_name,
-            version=saved.version,
-            user=user,
-            create_time=saved.create_time,
-            update_time=now,
-            step_count=len(document["steps"]),
-            description=document.get("description", ""),
-            app_name=document.get("appName", ""),
-            parents=sorted({each["jobName"] for each in document.get("dependencies", ())}),
-            groups=named_groups(document),
-        )
+        listed = _listed(saved)
         item: Item = {**listed.to_item(), "document": packed}
         emptied = {name: None for name in Listed.names() if name not in item and name not in _OF_HEAD}
         write_head = Update(keys.definition_head(job_name)).set_all(
@@ -248,6 +237,21 @@ class Definitions:
             partition, between=bounds, newest_first=True, limit=limit, only=Listed.names()
         )
         return map(Listed.from_item, items)
+
+
+def _listed(saved: Definition) -> Listed:
+    return Listed(
+        job_name=saved.job_name,
+        version=saved.version,
+        user=saved.user,
+        create_time=saved.create_time,
+        update_time=saved.update_time,
+        step_count=len(saved.document["steps"]),
+        description=saved.document.get("description", ""),
+        app_name=saved.document.get("appName", ""),
+        parents=sorted({each["jobName"] for each in saved.document.get("dependencies", ())}),
+        groups=named_groups(saved.document),
+    )
 
 
 def named_groups(document: dict[str, Any]) -> list[str]:

@@ -24,19 +24,7 @@ def graph(steps: Sequence[StepDefine], job: JobRow, now: int) -> list[StepRow]:
     """
     index_of = {step.step_name: index for index, step in enumerate(steps)}
     phases = sorted({step.phase for step in steps})
-    gate_of = {phase: len(steps) + at for at, phase in enumerate(phases)}
-    waiting: list[set[int]] = [{index_of[name] for name in upstream_of(step)} for step in steps]
-    for step, own in zip(steps, waiting, strict=True):
-        if step.phase != phases[0]:
-            own.add(gate_of[phases[phases.index(step.phase) - 1]])
-    has_successor = {
-        upstream
-        for step, own in zip(steps, waiting, strict=True)
-        for upstream in own
-        if upstream < len(steps) and steps[upstream].phase == step.phase
-    }
-    for phase in phases:
-        waiting.append({i for i, step in enumerate(steps) if step.phase == phase and i not in has_successor})
+    waiting = _upstream_nodes(steps, index_of, phases)
     down: list[list[int]] = [[] for _ in waiting]
     for index, own in enumerate(waiting):
         for upstream in own:
@@ -70,6 +58,26 @@ def graph(steps: Sequence[StepDefine], job: JobRow, now: int) -> list[StepRow]:
             rows.append(row.evolve(kind="gate", name=f"phase {phases[index - len(steps)]}"))
     rows[-1] = rows[-1].evolve(kind="end")
     return rows
+
+
+def _upstream_nodes(
+    steps: Sequence[StepDefine], index_of: Mapping[str, int], phases: Sequence[int]
+) -> list[set[int]]:
+    """Return for each step, and then for the gate of each phase, the nodes that it waits for."""
+    gate_of = {phase: len(steps) + at for at, phase in enumerate(phases)}
+    waiting: list[set[int]] = [{index_of[name] for name in upstream_of(step)} for step in steps]
+    for step, own in zip(steps, waiting, strict=True):
+        if step.phase != phases[0]:
+            own.add(gate_of[phases[phases.index(step.phase) - 1]])
+    has_successor = {
+        upstream
+        for step, own in zip(steps, waiting, strict=True)
+        for upstream in own
+        if upstream < len(steps) and steps[upstream].phase == step.phase
+    }
+    for phase in phases:
+        waiting.append({i for i, step in enumerate(steps) if step.phase == phase and i not in has_successor})
+    return waiting
 
 
 def _loose_edges(steps: Sequence[StepDefine], index_of: Mapping[str, int]) -> dict[int, list[int]]:
