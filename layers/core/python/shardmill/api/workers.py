@@ -73,7 +73,7 @@ def read_worker(worker_id: str) -> Worker:
 
 
 def forget_worker(worker_id: str, force: Force = False) -> Response[None]:
-    """Delete a worker. A live one only if `force` is set; its next heartbeat tells it to stop."""
+    """Delete a worker. A live one only if `force` is set; it stops at its next heartbeat."""
     registry.delete(mill(), worker_id, now(), force=force)
     return no_content()
 

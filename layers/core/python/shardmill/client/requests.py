@@ -1,4 +1,4 @@
-"""What all parts of the Client share: paths, paging, and responses as models."""
+"""Helpers that all parts of the Client share: paths, paging, and responses as models."""
 
 from __future__ import annotations
 

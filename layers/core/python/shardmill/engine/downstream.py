@@ -57,7 +57,7 @@ def complete_end(mill: Mill, job: JobRow, now: int, new_id: NewId) -> JobRow:
 
 
 def delete_job(mill: Mill, job: JobRow, actor: str, now: int, new_id: NewId, *, full: bool) -> None:
-    """Delete a Job; what depends on its end goes on."""
+    """Delete a Job, after its dependents were notified of its end."""
     from shardmill.engine.control.delete import delete  # few requests and no events need it
 
     delete(mill, complete_end(mill, job, now, new_id), actor, now, full=full)

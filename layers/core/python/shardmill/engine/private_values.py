@@ -1,4 +1,4 @@
-"""Encrypt secrets for the table, and decrypt them for whoever may use them.
+"""Encrypt secrets for the table, and decrypt them for those who may use them.
 
 The context binds a value to its definition, job or dead letter: it cannot be decrypted for another one.
 """

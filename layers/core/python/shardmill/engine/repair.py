@@ -1,6 +1,6 @@
 """Repair Jobs after crashes: find those that are due in an index and repeat what is missing.
 
-The index may lag behind the rows; whoever takes a due row checks that its due time is still the same.
+The index may lag behind the rows; the call that takes a due row checks that its due time is still the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The successes of parents that count for the next start of a child without a schedule: a row for each child.
 
 The row changes only on condition of its `rev`, so of several parents that end at once exactly one commits the
-start. The commit stores the id of the child's Job, so that whoever creates the Job creates the same one.
+start. The commit stores the id of the child's Job, so that every process creates the same Job.
 That a parent's Job was counted is a row of its own, so that no row grows with the number of children.
 """
 

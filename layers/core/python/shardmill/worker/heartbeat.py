@@ -47,7 +47,7 @@ class HeartbeatTimer:
         self._busy, self._requested = busy, False
 
     def wait(self, seconds: float, busy: Callable[[], bool]) -> bool:
-        """Wait at most so many seconds until the next heartbeat is due; False when the worker is over."""
+        """Wait until the next heartbeat is due, at most this long; False when the worker has ended."""
         due = time.monotonic() + seconds
         while not self._over.is_set():
             now = time.monotonic()

@@ -50,7 +50,7 @@ class WorkRange(NamedTuple):
     limit: int = MAX_WORKUNITS
 
     def ranks(self, before: int, step: StepRow) -> range:
-        """The ranks of a step in the range, if the steps before it have so many workunits."""
+        """The ranks of a step in the range, given the number of workunits of the steps before it."""
         first, end = self.offset - before, self.offset + self.limit - before
         return range(max(0, first), max(0, min(step.total, end)))
 

@@ -47,7 +47,7 @@ def list_work(
 ) -> tuple[list[ListedWork], int]:
     """A part of the workunits of jobs, or of those in a state; and how many there are.
 
-    The counts of their steps tell which steps must be read: those of the part.
+    The counts of their steps show which steps must be read: those of the part.
     """
     shown: list[ListedWork] = []
     total = 0

@@ -65,7 +65,7 @@ def rerun_with_dependents(
 ) -> JobRow:
     """Rerun a Job, and its dependents after it; of a Job that succeeded everything, unless steps are named.
 
-    Raises JobNotEnded if a dependent runs: it would go on with the old results.
+    Raises JobNotEnded if a dependent runs: it would continue with the old results.
     """
     check_dependents(mill, job)
     scope = scope_with_dependents(job, scope)

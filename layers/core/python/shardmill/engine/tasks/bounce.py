@@ -90,5 +90,5 @@ def bounce(
 
 
 def delay(receives: int) -> int:
-    """Seconds to hide a message that was received so many times and that no live worker can use."""
+    """Seconds to hide a message that no live worker can use, by how often it was received."""
     return min(_MAX_DELAY_SECONDS, _FIRST_DELAY_SECONDS << min(receives - 1, 10) if receives else 1)

@@ -1,7 +1,7 @@
 """Lease the tasks of Lambda groups by priority.
 
 Lambda polls one queue, in which the messages of all priorities are. An invocation with ten of them may run
-ten tasks, but not only those: it looks into the order queues, which have a copy of each message, from the
+ten tasks, but not only those: it polls the order queues, which have a copy of each message, from the
 highest priority down. A task is leased with its copy, and the copy is deleted. A message whose task has to
 wait for others is released, so that it invokes another runner.
 
@@ -118,7 +118,7 @@ class _Invocation:
     def _fill(self) -> None:
         """Lease tasks from the highest priority down until all slots are taken or no task is left.
 
-        Queues that were empty a moment ago are left out, so that not every invocation looks into all of them:
+        Queues that were empty a moment ago are left out, so that not every invocation polls all of them:
         the message of a task that was sent meanwhile invokes another runner.
         """
         table, urls = self._group.lane_table, self._group.order_queues

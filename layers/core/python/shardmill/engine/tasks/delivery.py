@@ -1,7 +1,7 @@
 """Find lost messages of quiet steps, and send the messages of a step again.
 
 A step that has tasks to run may be quiet because its messages are lost, or because they wait behind others in
-a busy queue. A check tells which: it sends one more message to the same queue. If a worker receives that one
+a busy queue. A check shows which: it sends one more message to the same queue. If a worker receives that one
 and no task of the step was leased or reported meanwhile, the other messages were not in front of it: they are
 lost. A step with several groups has several queues, each with its own share of the tasks; each is checked by
 itself, because one may be busy while the messages of another are lost.

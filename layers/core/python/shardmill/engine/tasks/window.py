@@ -1,4 +1,4 @@
-"""The window of a step: at most so many of its tasks are queued or running at a time.
+"""The window of a step: the maximum number of its tasks that are queued or running at a time.
 
 The tasks `r`, `r + window`, `r + 2 window` … form a line, and the end of one sends the next. Tasks may end
 out of order: a rerun kept some, a user forced one, or the window was changed. So the next task of a line is

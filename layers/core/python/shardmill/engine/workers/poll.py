@@ -1,6 +1,6 @@
 """Lease over HTTP: tasks of the messages that a worker received at SQS, or of those received for it here.
 
-In the second case, every lane is looked into once a second, and the usual one is long-polled meanwhile.
+In the second case, every lane is polled once a second, and the usual one is long-polled meanwhile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from shardmill.store.workers import Tally
 ROUND_SECONDS = 1
 _READ_MS = 5_000  # how often the worker's row is read while no messages arrive
 _MISSED_HEARTBEATS = (
-    1.5  # a caller that sent no heartbeat for so many intervals may be gone: lease it nothing
+    1.5  # a caller that sent no heartbeat for this many intervals may be gone: lease it nothing
 )
 
 
@@ -125,7 +125,7 @@ def _lease_brought(lanes: _Lanes, worker: WorkerRow, brought: list[Message], mos
 
 
 def _wait(lanes: _Lanes, worker: WorkerRow, most: int, seconds: int) -> list[Lease]:
-    """Wait for tasks up to so many seconds."""
+    """Wait for tasks, at most this many seconds."""
     mill, clock = lanes.mill, lanes.clock
     began = read = clock()
     deadline = began + seconds * 1000
@@ -163,9 +163,9 @@ class _Lanes:
     """The queues whose messages were left to other workers in this round."""
 
     def lease_from_all(self, worker: WorkerRow, most: int) -> list[Lease]:
-        """Look into the queues without waiting, until there are enough tasks.
+        """Poll the queues without waiting, until there are enough tasks.
 
-        In a group with several priorities, those that were empty a moment ago are looked into only if there
+        In a group with several priorities, those that were empty a moment ago are polled only if there
         is nothing in the others: otherwise each task of a low priority would cost a call for each higher one.
         """
         self.bounced_from.clear()

@@ -38,7 +38,7 @@ class LaneAddresses(Answer):
     items: list[LaneAddress]
 
     def url(self, queue: str, most: int) -> str | None:
-        """The address for at most so many messages of a queue; None if the queue is not served any more."""
+        """The address for at most `most` messages of a queue; None if the queue is no longer served."""
         for lane in self.items:
             if lane.queue == queue:
                 return lane.urls[max(size for size in lane.urls if size <= most or size == 1)]

@@ -104,7 +104,7 @@ class Timetable:
         return (anchor + number * step for number in range(passed, (LAST - anchor) // step + 1))
 
     def _monthly(self, months: int, start: datetime, zone: ZoneInfo) -> Iterator[datetime]:
-        """The day and wall-clock time of the first one, every so many months."""
+        """The day and wall-clock time of the first one, every `months` months."""
         assert self.start_date is not None
         anchor = first_instant(self.start_date, zone)
         wall = anchor.astimezone(zone).replace(tzinfo=None, fold=0)

@@ -66,7 +66,7 @@ class Tokens:
         return map(TokenRow.from_item, items)
 
     def replace_secret(self, row: TokenRow, changed: TokenRow) -> TokenRow | None:
-        """Store another secret if nobody rotated or revoked the token since it was read; else None."""
+        """Store another secret unless the token was rotated or revoked since it was read; else None."""
         item = changed.to_item()
         update = Update(keys.token(row.id)).set_all(
             {name: item.get(name) for name in ("hash", "previous", "rotate_time")}

@@ -28,7 +28,7 @@ def _tasks_of_block(job_id: str, run: int, step: int, number: int) -> str:
 
 
 def task_partitions(job_id: str, run: int, step: int, blocks: int) -> list[Partition]:
-    """All partitions with blocks, attempts and outputs of a step that has so many blocks."""
+    """All partitions with blocks, attempts and outputs of a step with this number of blocks."""
     numbers = range(min(blocks, TASK_PARTITIONS))
     return [partition_of(block(job_id, run, step, number)) for number in numbers]
 

@@ -20,7 +20,7 @@ log = logging.getLogger("shardmill.worker")
 
 SETTLE_SECONDS = 0.05
 GIVE_WAY_SECONDS = 1.5
-"""Longer than the second in which a worker over HTTP looks into each lane."""
+"""Longer than the second in which a worker over HTTP polls each lane."""
 
 FAILING = 3
 _STILL_EMPTY_SECONDS = 1.0
@@ -42,7 +42,7 @@ class MessageSource(Protocol[M]):
         """Wait for messages of a queue."""
 
     def hide(self, messages: Iterable[tuple[M, int]]) -> None:
-        """Make messages visible again, after so many seconds."""
+        """Make messages visible again, after a delay in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Lanes(Generic[M]):
         return poll
 
     def receive(self, most: int, wait: int, patience: float | None = None) -> list[M]:
-        """Up to `most` messages, from higher lanes first; waits at most so many seconds for the first.
+        """Up to `most` messages, from higher lanes first; waits at most this many seconds for the first.
 
         `patience`: how long this call waits, if not as long as the queues. Raises the error of a lane if none
         could be polled.

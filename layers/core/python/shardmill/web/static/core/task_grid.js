@@ -33,7 +33,7 @@ export function tasksOf(grid, now = Date.now()) {
   return tasks;
 }
 
-/** The step that a tab shows: that of the address, else the first with failures, in progress, or at all. */
+/** The step that a tab shows: that of the address, else the first with failures, the first in progress, or the first. */
 export function chosenStep(job, name) {
   return (
     job.steps.find((step) => step.stepName === name) ||

@@ -1,4 +1,4 @@
-// The overview: live and failed jobs, what needs attention, throughput, workers and coming firings.
+// What is going on now: live and failed jobs, what needs attention, throughput, workers and coming firings.
 
 import { h } from "../core/vdom.js";
 import { action, url } from "../core/api.js";
