@@ -71,7 +71,8 @@ def test_submit_sends_settings_of_steps_times_and_priority(api: FakeApi, run: Ru
             "--step",
             'main.packConf={"end": 9}',
         ],
-        *["--after", "2026-01-21T18:00:00+01:00", "--deadline", "2h", "--priority", "0"],
+        *["--data-time", "2026-01-21", "--after", "2026-01-21T18:00:00+01:00"],
+        *["--deadline", "2h", "--priority", "0"],
     )
     assert result.exit_code == 0, result.stderr
     assert api.requests[0].document == {
@@ -81,6 +82,7 @@ def test_submit_sends_settings_of_steps_times_and_priority(api: FakeApi, run: Ru
             {"stepName": "main", "params": {"k": "v"}, "sharding": 6, "packConf": {"end": 9}},
             {"stepName": "mail", "ignore": True, "workerGroup": "big"},
         ],
+        "dataTime": "2026-01-21T00:00:00.000Z",
         "after": "2026-01-21T17:00:00.000Z",
         "deadlineSeconds": 7200,
         "priority": 0,

@@ -168,6 +168,26 @@ Timeout = Annotated[
         help="Stop waiting after this many seconds and exit with code 5. The work itself continues.",
     ),
 ]
+DataTime = Annotated[
+    Moment | None,
+    typer.Option(
+        "--data-time",
+        metavar="TIME",
+        parser=parse_moment,
+        show_default=False,
+        help="Time that the job is for; dependent jobs have the same. A date means 00:00 UTC.",
+    ),
+]
+After = Annotated[
+    Moment | None,
+    typer.Option(
+        "--after",
+        metavar="TIME",
+        parser=parse_moment,
+        show_default=False,
+        help="Start the job at TIME or later. A date means 00:00 UTC.",
+    ),
+]
 
 
 def pass_to_subcommand(ctx: typer.Context, url: str | None, token: str | None, as_json: bool) -> None:

@@ -12,6 +12,8 @@ from shardmill.cli import output
 from shardmill.cli.bulk.requests import submit_requests
 from shardmill.cli.commands.dependencies import show_dependencies
 from shardmill.cli.options import (
+    After,
+    DataTime,
     JobFilter,
     JobName,
     Json,
@@ -25,9 +27,7 @@ from shardmill.cli.options import (
     Wait,
 )
 from shardmill.cli.parsing import (
-    Moment,
     parse_duration,
-    parse_moment,
     parse_params,
     parse_step_fields,
     parse_step_params,
@@ -75,16 +75,6 @@ StepField = Annotated[
         metavar="STEP.FIELD=VALUE",
         show_default=False,
         help="Setting of one step for this job, such as load.sharding=6 or mail.ignore=true. Repeatable.",
-    ),
-]
-After = Annotated[
-    Moment | None,
-    typer.Option(
-        "--after",
-        metavar="TIME",
-        parser=parse_moment,
-        show_default=False,
-        help="Start the job at TIME or later. A date means 00:00 UTC.",
     ),
 ]
 Deadline = Annotated[
@@ -155,6 +145,7 @@ def submit(
     param: Param = None,
     step_param: StepParam = None,
     step: StepField = None,
+    data_time: DataTime = None,
     after: After = None,
     deadline: Deadline = None,
     priority: Priority = None,
@@ -179,7 +170,7 @@ def submit(
       shardmill submit balance-report 20200121 --param reportDate=2020-01-21
       shardmill submit balance-report --step-param merge_files.title="January" --wait --timeout 600
       shardmill submit balance-report --step generate_files.sharding=6 --step merge_files.ignore=true
-      shardmill submit balance-report --after 2026-01-21T18:00:00Z --deadline 2h
+      shardmill submit balance-report --data-time 2026-01-21 --after 2026-01-22T06:00Z --deadline 2h
       shardmill submit word-count --trigger book1 --file text.txt=./book.txt --wait
       shardmill submit private-data --data-token-file ~/.data-token
       shardmill submit --requests requests.jsonl
@@ -190,7 +181,7 @@ def submit(
         raise typer.BadParameter("give the trigger once", param_hint="--trigger")
     trigger = new_trigger or trigger
     if requests is not None:
-        settings = (param, step_param, step, after, deadline, priority, file, data_token_file)
+        settings = (param, step_param, step, data_time, after, deadline, priority, file, data_token_file)
         if job_name or trigger or wait or any(each is not None for each in settings):
             raise typer.BadParameter("cannot be combined with JOB or its options", param_hint="--requests")
         submit_requests(requests, url, token, as_json)
@@ -208,6 +199,7 @@ def submit(
                 job_params,
                 steps,
                 overrides=overrides,
+                data_time=data_time.to_utc("UTC") if data_time else None,
                 after=after.to_utc("UTC") if after else None,
                 deadline_seconds=deadline,
                 priority=priority,
