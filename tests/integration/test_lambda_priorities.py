@@ -7,8 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from moto.sqs.models import sqs_backends
 
+from shardmill.aws.clock import now_ms
 from shardmill.engine.groups import lanes
+from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.running import open_step
 from shardmill.engine.tasks import by_priority
 from shardmill.model.groups.lanes import MAX_LANES
@@ -16,6 +19,7 @@ from shardmill.model.worker import Lease, Result
 from shardmill.store.rows import GroupRow
 from shardmill.worker import lambda_runner
 from support.aws_rules.faults import Faults
+from support.moto.stack import ACCOUNT, REGION
 from support.scenarios.job_runner import JobRunner
 
 
@@ -210,6 +214,25 @@ def test_a_retry_waits_its_time_and_goes_first_then(runner: JobRunner, started: 
     runner.cloud.run_until(second_attempt, meanwhile=lambda: runner.cloud.serve_lambda_queue(1))
     assert started.priorities[-1] == 5
     assert runner.task("a", 0, "p5", "small")["attempts"][-1]["attempt"] == 2
+
+
+def test_an_invocation_that_began_before_a_retry_is_due_keeps_its_copy(
+    runner: JobRunner, started: Started
+) -> None:
+    """It receives the copy at the end of the delay, but decides with the time at which it began."""
+    define(runner, failedRetries=1, failedInterval=0)
+    submit(runner, 5)
+    submit(runner, 1, 9)
+    began = now_ms() - 5_000
+    started.failing = {5}
+    assert run_all(runner, started, 1) == [5]
+    received = runner.mill.queues.receive(row_of(runner).queues[0], most=1, wait=0, hide=0)
+    leased = by_priority.lease_by_priority(runner.mill, WorkerSession("lambda.early"), received, began)
+    assert [task.trigger for task in leased] == ["p1"]
+    row = row_of(runner)
+    url = row.order_queues[row.lane_table.lanes[5].queue]
+    [copy] = sqs_backends[ACCOUNT][REGION].queues[url.rpartition("/")[2]]._messages
+    assert not copy.visible
 
 
 def test_tasks_of_a_suspended_group_do_not_delay_those_of_another(

@@ -20,6 +20,7 @@ from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import bounce, messages
 from shardmill.engine.tasks.lease import LeaseBatch, StepKey, is_current, lease, lease_block, steps_of
+from shardmill.engine.tasks.messages import seconds_until
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.blocks import block_of
 from shardmill.model.worker import Lease
@@ -167,7 +168,8 @@ class _Invocation:
     def _lease_copied(self, copies: Sequence[Message]) -> None:
         """Lease the tasks of copies that can be leased now, and delete the copies.
 
-        A task whose own message is here is leased with that one. Tasks of a suspended group wait.
+        A task whose own message is here is leased with that one. The copies of tasks of a suspended group are
+        kept, and those of retries that are due soon: this invocation began before their delay was over.
         """
         tickets = {copy: Ticket.decode(copy.body) for copy in copies}
         self._read_steps(ticket for ticket in tickets.values() if ticket)
@@ -182,7 +184,9 @@ class _Invocation:
             own = self._take(ticket) if ticket in self._own else Message("", "", copy.body)
             self._decided.add(ticket)
             blocks.setdefault((ticket.step_key, block_of(ticket.rank)), {})[ticket.rank] = own
-        rest = self._lease_blocks(blocks)
+        batch = self._lease_blocks(blocks)
+        waiting += [(copy, due) for copy in copies if (due := _due_soon(batch, copy))]
+        rest = [message for message in batch.rest or () if message.queue]
         if rest:  # of tasks that run or have ended
             self._leases += lease(self._mill, self._session, rest, self._now)
         kept = {copy for copy, _ in waiting}
@@ -190,13 +194,11 @@ class _Invocation:
         if waiting:
             self._mill.queues.hide(waiting)
 
-    def _lease_blocks(self, blocks: Mapping[tuple[StepKey, int], dict[int, Message]]) -> list[Message]:
-        """Lease tasks; return the own messages that led to no lease."""
+    def _lease_blocks(self, blocks: Mapping[tuple[StepKey, int], dict[int, Message]]) -> LeaseBatch:
         batch = LeaseBatch(self._session, self._now, leases=self._leases, rest=[])
-        assert batch.rest is not None
         for (key, number), ranks in blocks.items():
             lease_block(self._mill, batch, self._steps[key], number, ranks)
-        return [message for message in batch.rest if message.queue]
+        return batch
 
     def _is_suspended(self, ticket: Ticket) -> bool:
         step, queue = self._steps[ticket.step_key], self._group.queues[0]
@@ -237,3 +239,12 @@ class _Invocation:
         if others:
             self._mill.queues.hide((message, 0) for message in others)
         self._own.clear()
+
+
+def _due_soon(batch: LeaseBatch, copy: Message) -> int:
+    """The seconds until the task of a copy is due, for a copy to keep; otherwise 0.
+
+    With its own message, the task gets another copy. After a long wait, its own message is delivered again.
+    """
+    seconds = seconds_until(batch.early.get(Message("", "", copy.body), 0), 0)
+    return seconds if seconds <= _HIDE_SECONDS else 0

@@ -45,6 +45,8 @@ class LeaseBatch:
     running: set[StepKey] = field(default_factory=set)
     rest: list[Message] | None = None
     """If given, tasks are only leased; it receives the messages that ask for anything else."""
+    early: dict[Message, int] = field(default_factory=dict)
+    """Those of `rest` whose tasks are ready, but not due for so many milliseconds."""
 
 
 def lease(
@@ -93,8 +95,7 @@ def lease(
 
 
 def _apply_to_queues(mill: Mill, batch: LeaseBatch) -> None:
-    hidden = [*batch.hide, *((message, 0) for message in batch.release)]
-    if hidden:
+    if hidden := [*batch.hide, *((message, 0) for message in batch.release)]:
         mill.queues.hide(hidden)
     if batch.delete:
         mill.queues.delete(batch.delete)
@@ -128,8 +129,7 @@ def lease_behind(
 def _parse_tickets(mill: Mill, messages: Sequence[Message]) -> list[tuple[Ticket, Message]]:
     tickets = []
     for message in messages:
-        ticket = Ticket.decode(message.body)
-        if ticket:
+        if ticket := Ticket.decode(message.body):
             tickets.append((ticket, message))
         else:
             mill.queues.move_to_dead_letter_queue(message)
@@ -176,6 +176,7 @@ def lease_block(mill: Mill, batch: LeaseBatch, step: StepRow, number: int, ranks
         known = {rank: block[rank] if block else UNTOUCHED for rank in ranks}
         verdicts = _decide(mill, batch, step, known, lease_ms)
         if batch.rest is not None:
+            waits = {rank: verdict.ms for rank, verdict in verdicts.items() if isinstance(verdict, Wait)}
             verdicts = {rank: verdict for rank, verdict in verdicts.items() if isinstance(verdict, Take)}
         changes = {rank: v.shard for rank, v in verdicts.items() if isinstance(v, Take | End)}
         try:
@@ -193,6 +194,7 @@ def lease_block(mill: Mill, batch: LeaseBatch, step: StepRow, number: int, ranks
             # The SDK retried a write whose response was lost: the block has the values written here.
         if batch.rest is not None:
             batch.rest += [message for rank, message in ranks.items() if rank not in verdicts]
+            batch.early |= {ranks[r]: ms for r, ms in waits.items() if known[r].state is TaskState.READY}
             ranks = {rank: ranks[rank] for rank in verdicts}
         _apply(mill, batch, step, block, known, verdicts, ranks, lease_ms)
         return
