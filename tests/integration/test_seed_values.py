@@ -112,8 +112,11 @@ def in_order(*paths: str) -> Holds:
 
 
 def served(value: Any, run: SeedRun) -> bool:
-    least = (run.times["end"] - run.times["registered"]).total_seconds()
-    return isinstance(value, int) and int(least) <= value <= least + 60 and value > 0
+    least, most = (
+        (run.times[mark] - run.times[first]).total_seconds()
+        for mark, first in (("end", "registered"), ("read", "saved"))
+    )
+    return isinstance(value, int) and int(least) <= value <= most and value > 0
 
 
 def task_id(value: Any, run: SeedRun) -> bool:
@@ -219,7 +222,7 @@ CHECKS = {
     "Worker.port": on("Worker", 8001),
     "Worker.status": on("Worker", 3),
     "Worker.createTime": at("Worker", "saved", "registered"),
-    "Worker.updateTime": at("Worker", "submitted", "made"),
+    "Worker.updateTime": at("Worker", "end", "read"),
     "WorkerGroup.id": on("WorkerGroup", "awe"),
     "WorkerGroup.name": on("WorkerGroup", "awe"),
     "WorkerGroup.createTime": at("WorkerGroup", "start", "saved"),

@@ -112,6 +112,7 @@ _FIELDS = (MINUTE, HOUR, DAY_OF_MONTH, MONTH, DAY_OF_WEEK)
 _UNEXPECTED = re.compile(r"[^0-9A-Za-z*/,#?() \t-]")
 _RANDOM = re.compile(r"(?:^|[ \t,])[hr](?:[ \t,(/]|$)")
 _ITEM = re.compile(r"(\*|\d{1,4}|[a-z]{3})(?:-(\d{1,4}|[a-z]{3}))?(?:/(\d{1,4}))?")
+_ELSEWHERE = re.compile(rf"\d{{1,2}}w|lw|l-\d{{1,2}}w?|(?:[0-7]|{'|'.join(_WEEKDAYS)})l")
 _NTH = re.compile(rf"(?:[0-7]|{'|'.join(_WEEKDAYS)})#[1-5]|l[0-7]")
 
 
@@ -153,7 +154,8 @@ def _field_faults(field: CronField, items: list[str]) -> Iterator[_Fault]:
         if match:
             yield from _item_faults(field, item, *match.groups())
         elif item not in nth and not (item == "l" and field is DAY_OF_MONTH):
-            yield _bad(f"{field.name}: {item[:20]!r} is not valid")
+            where = " in five fields, only in cron(…) or quartz(…)" if _ELSEWHERE.fullmatch(item) else ""
+            yield _bad(f"{field.name}: {item[:20]!r} is not valid{where}")
     if nth and len(nth) < len(items):
         yield _bad(f"{field.name}: {nth[0]} cannot be combined with plain days in a list")
     if "*" in items and len(items) > 1:
