@@ -296,6 +296,11 @@ def test_schedules_beyond_the_first_chunk_are_fired_through_the_queue(runner: Jo
         ({"cron": "@daily", "params": {"a": "{{ shard.index }}"}}, "bad-template", "/params/a"),
         ({"cron": "@daily", "params": {"a": "{{ job.dataTime"}}, "bad-template", "/params/a"),
         (
+            {"cron": "@daily", "steps": [{"stepName": "a", "params": {"x": "{{ params.n }}"}}]},
+            "bad-template",
+            "/steps/0/params/x",
+        ),
+        (
             {"cron": "@daily", "steps": [{"stepName": "b", "sharding": 2}]},
             "unknown-step",
             "/steps/0/stepName",
@@ -409,7 +414,13 @@ def test_steps_priority_and_templates_of_a_schedule_reach_its_jobs(schedules: Sc
         "2026-01-01 00:00",
         cron="0 * * * *",
         params={"day": "{{ job.dataTime }}", "all": ["{{ job.name }}/{{ job.trigger }}", 5]},
-        steps=[{"stepName": "a", "sharding": 3, "params": {"x": 1}}],
+        steps=[
+            {
+                "stepName": "a",
+                "sharding": "{{ params.all[1] }}",
+                "params": {"x": 1, "y": "{{ job.dataTime }}"},
+            }
+        ],
         priority=7,
     )
     schedules.tick("2026-01-01 01:00")
@@ -420,7 +431,8 @@ def test_steps_priority_and_templates_of_a_schedule_reach_its_jobs(schedules: Sc
     read = schedules.runner.job(trigger)
     assert read["priority"] == 7
     step = schedules.runner.cloud.http("GET", f"/v1/jobs/orders/{trigger}/steps/a").json
-    assert (len(step["taskStates"]), step["params"]["x"]) == (3, 1)
+    assert len(step["taskStates"]) == 5
+    assert (step["params"]["x"], step["params"]["y"]) == (1, "2026-01-01T01:00:00Z")
     body = {"dataTime": "2026-05-05T00:00:00Z", "params": {"more": "{{ as it is }}"}}
     fired = schedules.runner.cloud.http("POST", "/v1/schedules/orders/s:fire", body).json
     assert (fired["params"]["day"], fired["params"]["more"]) == ("2026-05-05T00:00:00Z", "{{ as it is }}")

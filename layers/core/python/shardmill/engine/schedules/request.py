@@ -15,7 +15,7 @@ from shardmill.model.timestamps import from_ms, utc_text
 from shardmill.store.definitions import Definition
 
 KNOWN = ("job.dataTime", "job.name", "job.trigger")
-"""The names that a template in the params of a schedule can use."""
+"""The names that a template in the params of a schedule, or of its steps, can use."""
 
 
 def request_of(
@@ -35,15 +35,24 @@ def request_of(
         "params": {**render_value(schedule.params, context, False), **params},
     }
     if schedule.steps:
-        request["steps"] = schedule.steps
+        request["steps"] = [_filled_in(step, context) for step in schedule.steps]
     if schedule.priority is not None:
         request["priority"] = schedule.priority
     return request
 
 
+def _filled_in(step: dict[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in the params of a step; its other settings may have templates for when the step starts."""
+    if "params" not in step:
+        return step
+    return {**step, "params": render_value(step["params"], context, False)}
+
+
 def request_faults(schedule: Schedule, saved: Definition) -> list[Fault]:
     """Return what is wrong with the requests of a schedule: templates, and settings of steps."""
     faults = list(_template_faults(schedule.params, ("params",)))
+    for at, step in enumerate(schedule.steps):
+        faults += _template_faults(step.get("params"), ("steps", at, "params"))
     if schedule.steps:
         request = {
             "jobName": schedule.job_name,
