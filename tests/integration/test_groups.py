@@ -20,7 +20,7 @@ def test_a_lambda_group_has_leases_as_long_as_the_function_timeout(runner: JobRu
     assert http("PUT", "/v1/groups/l2", {"kind": "lambda"}).json["leaseSeconds"] == 900
     assert http("PUT", "/v1/groups/lambda", {}).json["leaseSeconds"] == 900
     assert http("PUT", "/v1/groups/l2", {"leaseSeconds": 60}).status == 422
-    http("PUT", "/v1/groups/p", {"leaseSeconds": 600, "types": ["hive"]})
+    http("PUT", "/v1/groups/p", {"leaseSeconds": 600, "types": [1]})
     updated = http("PUT", "/v1/groups/p", {}).json
     assert (updated["leaseSeconds"], updated["types"]) == (600, ["hive"])
 

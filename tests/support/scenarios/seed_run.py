@@ -151,7 +151,7 @@ class _Scenario:
         time.sleep(0.005)  # rows truncate times to milliseconds
 
     def save(self) -> None:
-        self.put("/v1/groups/awe", {"types": ["hive"]})
+        self.put("/v1/groups/awe", {"types": [1]})  # hive
         self.put("/v1/definitions/ledger", LEDGER)
         self.put("/v1/schedules/ledger/s1", CRONTAB)
         self.put("/v1/definitions/pipeline", {**PIPELINE, "description": "first"})

@@ -26,6 +26,11 @@ def type_of(step: Mapping[str, Any]) -> Any:
         if step.get("command") is not None:
             return "command"
         return "noop" if step.get("content") is None else "shell"
+    return named_type(given)
+
+
+def named_type(given: Any) -> Any:
+    """A type by its name; what is not the number of one is returned as it is."""
     return NUMBERED_TYPES.get(given, given) if type(given) is int else given
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from shardmill.model.base import Answer, Model, Name, Request, Time
-from shardmill.model.definition.field_types import StepType
+from shardmill.model.definition.field_types import NUMBERED_TYPES, StepType, named_type
 from shardmill.model.json_schema import NULL, either, where
 
 GroupKind = Literal["pull", "lambda"]
+BoundType = Annotated[
+    StepType,
+    BeforeValidator(named_type),
+    WithJsonSchema({"enum": [*get_args(StepType), *sorted(NUMBERED_TYPES)]}),
+]
 
 
 class GroupName(Model):
@@ -39,7 +44,9 @@ class GroupRequest(Request):
     lease_seconds: int | None = Field(
         default=None, ge=10, le=43_200, description="default 60, for kind lambda 900"
     )
-    types: list[StepType] | None = None
+    types: list[BoundType] | None = Field(
+        default=None, description="1 hive, 2 shell, 3 java and 4 mapreduce are also accepted"
+    )
 
 
 class TypeBinding(Answer):
