@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -98,6 +99,39 @@ def test_a_rejected_rerun_leaves_a_suspended_job_unchanged(begin: Begin) -> None
     assert states(race)["a"] is StepState.READY
     race.run_until_idle()
     assert state(race) is JobState.SUCCESS
+
+
+@pytest.mark.parametrize("document", [CHAIN, CHAIN | {"concurrency": 1}], ids=["plain", "with concurrency"])
+def test_no_step_runs_in_a_job_that_is_suspended_while_it_is_resumed(
+    begin: Begin, document: dict[str, Any]
+) -> None:
+    suspended = 0
+    for nth in range(1, 21):
+        race = begin(document)
+        race.perform(("suspend", 0, 0))
+        interruption = PlannedInterruption("after", nth, ("suspend", 0, 0))
+        race.run_event(Event(0, ("resume", 0, 0), interruption))
+        if state(race) is JobState.SUSPENDED:
+            suspended += 1
+            assert states(race) == {"a": "SUSPENDED", "b": "WAITING"}, f"suspended after call {nth}"
+    assert suspended > 5
+    race.run_until_idle()
+    assert state(race) is JobState.SUCCESS
+
+
+def test_a_step_starts_if_its_job_is_resumed_while_the_step_before_it_is_closed(begin: Begin) -> None:
+    for nth in count(2):
+        race = begin(CHAIN)
+        race.perform(("lease", 0, 3))
+        race.perform(("suspend", 0, 1))
+        race.perform(("success", 0, 0))
+        interruption = PlannedInterruption("before", nth, ("resume", 0, 0))
+        race.run_event(Event(0, RUN_EXECUTIONS, interruption))
+        if state(race) is JobState.SUSPENDED:
+            break
+        race.perform(RUN_EXECUTIONS)
+        assert states(race)["b"] is StepState.READY, f"resumed before call {nth}"
+    assert nth > 3
 
 
 def test_an_interrupted_rerun_of_a_suspended_job_leaves_the_job_killed(begin: Begin) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from shardmill.engine.running import finish, kill
 from support.scenarios.job_runner import JobRunner, fail_shards
 
 
@@ -26,6 +29,45 @@ def test_a_failed_job_forced_to_success_starts_its_children(runner: JobRunner) -
     assert (result["state"], result["notes"]) == ("SUCCESS", "forced to SUCCESS by admin: checked by hand")
     runner.cloud.deliver_job_ends()
     assert runner.run(trigger="20260105T000000Z", name="child")["state"] == "SUCCESS"
+
+
+def test_a_job_that_is_forced_while_its_failure_is_announced_announces_its_success(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that forces it crashes before it publishes; the one that failed it is slow."""
+    runner.define({"stepName": "a"})
+    runner.submit()
+    runner.run(fail_shards(0))
+    failed = runner.mill.jobs.find("orders", "t1")
+    assert failed is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(kill, "announce", lambda *_: None)
+        force(runner, "SUCCESS")
+    finish.announce(runner.mill, failed, failed.update_time)
+    forced = runner.mill.jobs.get(failed.id)
+    assert forced is not None
+    assert (forced.state, forced.event_pending) == ("SUCCESS", True)
+    runner.tick(minutes=2)
+    forced = runner.mill.jobs.get(failed.id)
+    assert forced is not None
+    assert not forced.event_pending
+
+
+def test_a_job_that_is_forced_while_its_dependents_are_notified_notifies_all_of_them(
+    runner: JobRunner,
+) -> None:
+    runner.define({"stepName": "a"}, name="parent")
+    runner.define({"stepName": "a"}, name="child", dependencies=["parent"])
+    runner.submit("c1", "child", dataTime="2026-01-05T00:00:00Z")
+    runner.submit("t1", "parent", dataTime="2026-01-05T00:00:00Z")
+    runner.run(fail_shards(0), name="parent")
+    failed = runner.mill.jobs.find("parent", "t1")
+    assert failed is not None
+    [(position, _)] = runner.mill.runs.waiting_for("parent", failed.moment)
+    runner.mill.jobs.note_notified(failed, {"to": f"waiting:{position}"})  # then the slice crashed
+    force(runner, "SUCCESS", name="parent")
+    runner.cloud.deliver_job_ends()
+    assert runner.run(trigger="c1", name="child")["state"] == "SUCCESS"
 
 
 def test_force_ends_a_running_job(runner: JobRunner) -> None:

@@ -203,7 +203,7 @@ def test_a_crash_at_each_call_of_a_slice_starts_each_child_once(
     for calls in count(1):
         parent = succeeded("a", minute=calls, now=now())
         assert mill.jobs.create(parent, due=now())
-        mill.jobs.event_published(parent.id, 1, due=now())
+        mill.jobs.event_published(parent, due=now())
         interruption = Interruption("crash", calls)
         with suppress(ProcessKilled):
             interrupter.act(partial(downstream.job_ended, mill, parent.id, 1, now(), new_id), interruption)

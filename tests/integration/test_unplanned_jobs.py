@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from shardmill.aws.machines import Machines
 from shardmill.engine.jobs.run_nodes import run_nodes
 from shardmill.store.rows import JobRow
 from support.aws_rules.faults import Faults
@@ -230,6 +233,37 @@ def test_the_rows_of_a_graph_that_is_written_in_part_are_completed(runner: JobRu
     job = job_row(runner)
     runner.mill.jobs.add_steps(job, run_nodes(runner.mill, job)[:2])
     assert without_times(runner.job()["steps"]) == expected
+
+
+def test_a_job_of_which_only_some_steps_are_planned_is_planned_when_it_is_resumed(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define({"stepName": "a"}, {"stepName": "b", "dependentStep": "a"}, {"stepName": "c"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Machines, "start_job", lambda *_: None)
+        runner.submit()
+    job = job_row(runner)
+    runner.mill.jobs.add_steps(job, run_nodes(runner.mill, job)[:1])  # then the planning crashed
+    runner.post("/v1/jobs/orders/t1:suspend")
+    runner.post("/v1/jobs/orders/t1:resume")
+    assert runner.run()["state"] == "SUCCESS"
+    assert runner.states() == {"a": "SUCCESS", "b": "SUCCESS", "c": "SUCCESS"}
+
+
+def test_a_job_of_which_only_some_steps_are_planned_is_not_started_by_the_tick(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit_waiting(runner)
+    with monkeypatch.context() as patch:
+        patch.setattr(Machines, "start_job", lambda *_: None)
+        job = job_row(runner)
+        assert runner.mill.jobs.dependencies_met(job, now=job.update_time, due=job.update_time)
+        runner.mill.jobs.add_steps(job, run_nodes(runner.mill, job)[:2])
+        runner.tick(minutes=2)
+        assert job_row(runner).state == "WAITING"
+    runner.tick(minutes=4)
+    runner.cloud.run_until(lambda: job_row(runner).state == "QUEUED")
+    assert runner.mill.jobs.is_planned(job.id, job.run)
 
 
 def test_a_rerun_shows_what_it_keeps_before_it_is_planned(runner: JobRunner, faults: Faults) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.engine.control import suspend
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
 from shardmill.store.rows import JobRow
@@ -177,6 +178,55 @@ def test_a_repeated_end_of_an_earlier_run_does_not_remove_the_next_run_from_the_
     runner.cloud.run_until(lambda: runner.job("one")["state"] == "WAITING")
     concurrency.release_slot(runner.mill, first_run, first_run.update_time)
     assert waiting_ids(runner) == [first_run.id]
+
+
+def test_a_suspension_that_is_completed_late_does_not_release_the_slot_of_the_resumed_job(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "one", "two", running=1)
+    announce = suspend.announce
+
+    def announce_late(mill: Mill, job: JobRow, now: int) -> None:
+        monkeypatch.setattr(suspend, "announce", announce)
+        runner.post("/v1/jobs/orders/one:resume")
+        announce(mill, job, now)
+
+    monkeypatch.setattr(suspend, "announce", announce_late)
+    runner.post("/v1/jobs/orders/one:suspend")
+    assert states(runner) == ["QUEUED", "WAITING"]
+    for trigger in ("one", "two"):
+        assert runner.run(trigger=trigger)["state"] == "SUCCESS"
+
+
+def test_the_slot_of_a_job_that_was_suspended_and_not_announced_is_released_by_the_next_in_line(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "one", "two", running=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(suspend, "announce", lambda *_: None)
+        runner.post("/v1/jobs/orders/one:suspend")
+    two = job_row(runner, "two")
+    concurrency.recheck(runner.mill, two, two.update_time)
+    assert states(runner) == ["SUSPENDED", "QUEUED"]
+    runner.post("/v1/jobs/orders/one:resume")
+    assert states(runner) == ["WAITING", "QUEUED"]
+
+
+def test_a_job_that_gets_a_slot_again_starts_the_steps_that_became_ready_while_it_was_suspended(
+    runner: JobRunner,
+) -> None:
+    runner.define(STEP, {"stepName": "b", "dependentStep": "a"}, concurrency=1)
+    submit_queued(runner, "one", "two", running=1)
+    held = runner.take(1)
+    runner.post("/v1/jobs/orders/one:suspend", {"letFinish": True})
+    runner.worker.report(held)
+    runner.cloud.run_until(lambda: runner.states("one")["a"] == "SUCCESS")
+    runner.cloud.run_until(lambda: states(runner) == ["SUSPENDED", "QUEUED"])
+    runner.post("/v1/jobs/orders/one:resume")
+    assert runner.run(trigger="two")["state"] == "SUCCESS"
+    runner.cloud.run_until(lambda: runner.states("one")["b"] == "READY")
 
 
 def test_checking_a_waiting_job_costs_the_same_however_many_jobs_wait_or_run(

@@ -32,11 +32,17 @@ _TOKENS = ("states:SendTaskFailure", "states:SendTaskSuccess")
 _EXCEPTED: dict[str, dict[str, tuple[str, ...]]] = {
     _ENDS_AT_ONCE: {
         "dependency": ("dynamodb:DeleteItem", "sqs:SendMessage", "states:StopExecution", *_TOKENS),
-        "execution_failed": ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "sqs:SendMessage", *_TOKENS),
-        "fire": ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", *_TOKENS),
-        "submit": (
-            *("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "events:PutEvents", "sqs:SendMessage"),
+        "execution_failed": (
+            *("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"),
+            *("sqs:SendMessage", *_TOKENS),
+        ),
+        "fire": (
+            *("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"),
             *_TOKENS,
+        ),
+        "submit": (
+            *("dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem"),
+            *("events:PutEvents", "sqs:SendMessage", *_TOKENS),
         ),
         "tick": ("s3:DeleteObject", "states:SendTaskFailure"),
     },

@@ -164,7 +164,7 @@ def _repair_start(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:
         from shardmill.engine.jobs.plan import plan  # few ticks need it
 
         plan(mill, job.id, job.run, now, budget)
-    elif job.state is JobState.WAITING and mill.jobs.step(job.id, job.run, 0):
+    elif job.state is JobState.WAITING and mill.jobs.is_planned(job.id, job.run):
         concurrency.recheck(mill, job, now)
     else:
         mill.machines.start_job(job.id, job.run)

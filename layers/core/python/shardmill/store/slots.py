@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
+from shardmill.model.states import JobState
 from shardmill.store import keys
-from shardmill.store.table import ConditionFailed, Table
+from shardmill.store.table import ConditionFailed, Table, TransactionRefused
 from shardmill.store.update import Update
 
 _PAGE = 10
@@ -54,6 +55,22 @@ class Slots:
     def release(self, line: str, holders: Iterable[Holder]) -> None:
         members = {keys.run_reference(*holder) for holder in holders}
         self._table.update(Update(keys.slots(line)).delete("jobs", members))
+
+    def release_suspended(self, line: str, waiter: Waiter) -> None:
+        """Release the slot and the place of a run whose job is suspended; else do nothing.
+
+        A job that was resumed meanwhile goes on with the slot that it still holds.
+        """
+        suspended = Update(keys.job(waiter.job_id))
+        suspended.if_equal(run=waiter.run, state=JobState.SUSPENDED.value)
+        member = keys.run_reference(waiter.job_id, waiter.run)
+        requests = [
+            self._table.check_request(suspended),
+            self._table.update_request(Update(keys.slots(line)).delete("jobs", {member})),
+            self._table.delete_request(keys.slot_waiter(line, waiter.jid)),
+        ]
+        with suppress(TransactionRefused):
+            self._table.transact(requests)
 
     def holders(self, line: str) -> set[Holder]:
         item = self._table.get(keys.slots(line)) or {}

@@ -89,6 +89,12 @@ class Steps:
         items = self._table.query(partition, between=bounds, consistent=consistent)
         return [StepRow.from_item(item) for item in items]
 
+    def is_planned(self, job_id: str, run: int) -> bool:
+        """Whether all nodes of a run have rows: they are written in several transactions, the end last."""
+        partition, bounds = keys.steps_of_run(job_id, run)
+        last = self._table.query(partition, between=bounds, newest_first=True, consistent=True, limit=1)
+        return next((StepRow.from_item(item).kind == "end" for item in last), False)
+
     def first_steps(self, job_id: str, *, limit: int) -> list[StepRow]:
         """The first nodes of the first runs of a job that still have rows."""
         partition, bounds = keys.steps_of_runs(job_id)

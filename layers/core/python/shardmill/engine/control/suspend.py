@@ -17,6 +17,7 @@ from shardmill.engine.jobs.plan import plan
 from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running import concurrency
 from shardmill.engine.running.finish import EVENT_GRACE_MS, announce
+from shardmill.engine.running.kill import is_complete
 from shardmill.engine.running.recover import recover_run
 from shardmill.engine.tasks import park
 from shardmill.model.actor import Actor, suspended_by
@@ -77,7 +78,7 @@ def state_after_resume(job: JobRow, nodes: Sequence[StepRow]) -> JobState:
     """Return the state in which a Job that was suspended on request continues."""
     if job.unmet:
         return JobState.WAITING
-    if job.planning or not nodes:
+    if job.planning or not is_complete(nodes):
         return JobState.INIT
     if job.concurrency or job.after:
         return JobState.WAITING

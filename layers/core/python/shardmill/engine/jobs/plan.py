@@ -18,7 +18,7 @@ from shardmill.store.rows import JobRow
 def plan(mill: Mill, job_id: str, run: int, now: int, budget: Budget | None = None) -> bool:
     """Write the rows of a run and start its root steps; False if the Job has ended or cannot start yet.
 
-    A rerun copies the tasks that it keeps. What exceeds the budget is continued by other calls, and nothing
+    A rerun copies the tasks that it keeps. What exceeds the budget is continued by other calls, and no step
     is started before all is copied.
     """
     job = mill.jobs.get(job_id)
@@ -44,7 +44,7 @@ def plan(mill: Mill, job_id: str, run: int, now: int, budget: Budget | None = No
     if job.replaces:
         kill_replaced(mill, job, now, budget)
     if concurrency.may_start(mill, job, now):
-        start_roots(mill, job, now, nodes, StepOpener(mill, now).start)
+        start_roots(mill, job, now, nodes, StepOpener(mill, now).start, budget)
     return True
 
 

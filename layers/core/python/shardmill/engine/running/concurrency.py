@@ -17,7 +17,7 @@ from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.start import start_roots
 from shardmill.engine.tasks.park import unpark_step
 from shardmill.model.states import JobState, StepState
-from shardmill.store.rows import JobRow
+from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.slots import Holder, Waiter
 
 _MAX_CHAIN = 1_000
@@ -109,8 +109,11 @@ def release_slot(mill: Mill, job: JobRow, now: int) -> None:
     A failure to start others is logged and does not propagate: the tick rechecks every waiting Job.
     """
     if job.concurrency:
-        mill.slots.release(job.job_name, [_holder(job)])
-        mill.slots.remove_waiter(job.job_name, _waiter(job))
+        if job.state.ended:
+            mill.slots.release(job.job_name, [_holder(job)])
+            mill.slots.remove_waiter(job.job_name, _waiter(job))
+        else:
+            mill.slots.release_suspended(job.job_name, _waiter(job))
         with _failure_logged(job.job_name):
             _grant_slots(mill, job.job_name, now)
     if job.schedule_id and job.state.ended:
@@ -162,13 +165,14 @@ def _release_unused(mill: Mill, line: str, now: int) -> None:
     """Release the slots of runs that have ended or are suspended, and grant them to waiting Jobs."""
     holders = mill.slots.holders(line)
     jobs = mill.jobs.by_id({holder.job_id for holder in holders})
-    unused = [
-        holder
-        for holder in holders
-        if (job := jobs.get(holder.job_id)) is None or job.run != holder.run or not _runs(job)
-    ]
-    if unused:
-        mill.slots.release(line, unused)
+    live = {_holder(job): job for job in jobs.values() if not job.state.ended}
+    suspended = [job for holder, job in live.items() if holder in holders and not _runs(job)]
+    for job in suspended:
+        mill.slots.release_suspended(line, _waiter(job))
+    ended = holders - live.keys()
+    if ended:
+        mill.slots.release(line, ended)
+    if ended or suspended:
         _grant_slots(mill, line, now)
 
 
@@ -193,11 +197,22 @@ def start(mill: Mill, job: JobRow, now: int) -> None:
         due = now + RECHECK_MS
         mill.jobs.move(job.id, job.run, JobState.RUNNING, sources=(JobState.QUEUED,), now=now, due=due)
     for node in nodes:
-        if node.state is StepState.SUSPENDED:
+        released = _released_while_suspended(node)
+        if released or node.state is StepState.SUSPENDED:
             if budget.spent:
                 continue_soon(mill, job.id, now)
                 return
-            unpark_step(mill, node, now, budget)
+            if released:
+                budget.spend()
+                mill.start_step(node)
+            else:
+                unpark_step(mill, node, now, budget)
+
+
+def _released_while_suspended(node: StepRow) -> bool:
+    """Return whether a step waits for nothing more and was not started; roots are started before."""
+    ready = node.kind == "step" and node.state is StepState.WAITING and not node.waiting
+    return ready and not (node.root or node.spoiled or node.unwanted)
 
 
 def _runs(job: JobRow) -> bool:
@@ -210,9 +225,12 @@ def _take(mill: Mill, job: JobRow) -> bool:
     if not mill.slots.take(job.job_name, _holder(job), most=job.concurrency):
         return False
     present = mill.jobs.get(job.id)
-    if present and present.run == job.run and _runs(present):
-        return True
-    mill.slots.release(job.job_name, [_holder(job)])
+    if present and present.run == job.run and not present.state.ended:
+        if _runs(present):
+            return True
+        mill.slots.release_suspended(job.job_name, _waiter(job))
+    else:
+        mill.slots.release(job.job_name, [_holder(job)])
     return False
 
 

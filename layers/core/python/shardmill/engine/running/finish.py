@@ -83,6 +83,7 @@ def end_early(
         due=now + EVENT_GRACE_MS,
         event_pending=True,
         heirs_pending=True,
+        notifying=None,
         completed_time=now,
         actor=actor,
         notes=notes[:2000],
@@ -104,7 +105,7 @@ def announce(mill: Mill, job: JobRow, now: int) -> None:
     mill.bus.publish(kind, detail_of(mill, job, kind, _state_since(job)))
     concurrency.release_slot(mill, job, now)
     release_use(mill, job)
-    mill.jobs.event_published(job.id, job.run, due=now + DEPENDENTS_GRACE_MS)
+    mill.jobs.event_published(job, due=now + DEPENDENTS_GRACE_MS)
 
 
 def release_use(mill: Mill, job: JobRow) -> None:

@@ -82,9 +82,15 @@ def advance(mill: Mill, job: JobRow, node: StepRow, now: int, start: Start | Non
         return skipped
     elif node.in_progress:
         mill.start_step(node)  # a call that crashed may have opened it without starting its execution
-    elif job.state is not JobState.SUSPENDED:
+    elif not _is_suspended(mill, job):
         (start or mill.start_step)(node)
     return None
+
+
+def _is_suspended(mill: Mill, job: JobRow) -> bool:
+    """Return whether a Job is still suspended: it may have been resumed before the step was released."""
+    present = mill.jobs.get(job.id) if job.state is JobState.SUSPENDED else job
+    return present is not None and present.state is JobState.SUSPENDED
 
 
 def gate_open(nodes: Sequence[StepRow], gate: StepRow) -> bool:

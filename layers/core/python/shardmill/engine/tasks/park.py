@@ -5,8 +5,10 @@ from __future__ import annotations
 from shardmill.engine.continuation import Budget
 from shardmill.engine.mill import Mill
 from shardmill.engine.tasks import completion, messages
-from shardmill.model.states import StepState
+from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow, StepRow
+
+_CALLS_PER_UNPARK = 2
 
 
 def park(mill: Mill, job: JobRow, now: int, budget: Budget) -> bool:
@@ -32,8 +34,11 @@ def park_step(mill: Mill, step: StepRow, now: int, *, let_finish: bool) -> StepR
 
 
 def unpark_step(mill: Mill, step: StepRow, now: int, budget: Budget) -> None:
-    """Resume a suspended step and send its open tasks."""
-    budget.spend()
+    """Resume a suspended step and send its open tasks.
+
+    If its Job was suspended meanwhile, it is suspended again: the suspension may have read it before.
+    """
+    budget.spend(_CALLS_PER_UNPARK)
     state = StepState.RUNNING if step.started_time else StepState.READY
     resumed = mill.jobs.unpark_step(step, state, now=now)
     if not resumed:
@@ -41,4 +46,8 @@ def unpark_step(mill: Mill, step: StepRow, now: int, budget: Budget) -> None:
     if not resumed.open:
         completion.wake(mill, resumed)
     elif not resumed.stopping:
-        messages.send_new_generation(mill, resumed, now, budget)
+        job = mill.jobs.get(step.job_id)
+        if job and job.run == step.run and job.state is JobState.SUSPENDED:
+            park_step(mill, resumed, now, let_finish=job.let_finish)
+        else:
+            messages.send_new_generation(mill, resumed, now, budget)

@@ -51,17 +51,21 @@ class EndedJobs(WaitingJobs):
         self._table.batch_delete([keys.key_of(item) for item in items if not keys.is_job(item)])
         self._table.delete(keys.job(job.id))
 
-    def event_published(self, job_id: str, run: int, *, due: int) -> None:
-        """Note that a job's event was published; the tick checks whether its dependents were notified."""
-        sent = Update(keys.job(job_id)).remove("event_pending").set_all(indexes.due_job(job_id, due))
+    def event_published(self, job: JobRow, *, due: int) -> None:
+        """Note that a job's event was published; the tick checks whether its dependents were notified.
+
+        No-op if the job is in another state now, whose event is still to be published.
+        """
+        pending = {"run": job.run, "state": job.state.value, "event_pending": True}
+        sent = Update(keys.job(job.id)).remove("event_pending").set_all(indexes.due_job(job.id, due))
         try:
-            self._table.update(sent.if_equal(run=run, event_pending=True, heirs_pending=True))
+            self._table.update(sent.if_equal(**pending, heirs_pending=True))
         except ConditionFailed as changed:
             if changed.old is None:
                 raise
-            done = Update(keys.job(job_id)).remove("event_pending")
-            done.set(**indexes.due_job(job_id, _expiry(JobRow.from_item(changed.old))))
-            self._update_if_unchanged(done.if_equal(run=run, event_pending=True, heirs_pending=None))
+            done = Update(keys.job(job.id)).remove("event_pending")
+            done.set(**indexes.due_job(job.id, _expiry(JobRow.from_item(changed.old))))
+            self._update_if_unchanged(done.if_equal(**pending, heirs_pending=None))
 
     def note_notified(self, job: JobRow, progress: Mapping[str, str]) -> None:
         """Note how far the dependents of an ended job were notified."""
