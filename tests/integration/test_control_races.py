@@ -210,6 +210,18 @@ def test_a_deletion_completes_an_interrupted_kill(begin: Begin, first: str, nth:
     assert race.all_leases == []
 
 
+def test_no_worker_leases_tasks_of_a_job_that_was_deleted_in_full(begin: Begin) -> None:
+    """Their messages are still queued and their step is still cached, but their rows are to be removed."""
+    race = begin(CHAIN)
+    race.perform(("lease", 0, 0))
+    race.perform(("delete", 0, 1))
+    assert race.perform(("lease", 0, 3)) == "[]"
+    race.perform(("success", 0, 0))
+    race.clock.ms += 62_000
+    race.perform(("tick", 0, 0))
+    assert race.stable_rows() == {}
+
+
 @pytest.mark.parametrize("nth", range(4, 8))
 def test_an_interrupted_force_of_a_step_is_completed(begin: Begin, nth: int) -> None:
     race = begin(CHAIN)

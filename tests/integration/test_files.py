@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.engine.control import delete
 from shardmill.model.transfers import PART_BYTES
 from support.scenarios.file_worker import FileWorker, md5s, place
 from support.scenarios.job_runner import JobRunner
@@ -290,7 +291,7 @@ def test_a_rerun_keeps_the_files_of_tasks_that_succeeded(runner: JobRunner, file
 
 
 def test_files_are_listed_in_pages_and_deleted_with_the_job(
-    runner: JobRunner, file_worker: FileWorker
+    runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner.define(MAKE, step("other", outputs=[{"name": "x"}]))
     runner.submit()
@@ -307,6 +308,7 @@ def test_files_are_listed_in_pages_and_deleted_with_the_job(
     assert [each["index"] for each in file_worker.listed(name="log", limit=1)] == [0, 1, 2]
     assert runner.cloud.http("GET", "/v1/jobs/orders/t1/files?cursor=nonsense").status == 422
     job_id = runner.job()["id"]
+    monkeypatch.setattr(delete, "PURGE_GRACE_MS", 0)
     assert runner.cloud.http("DELETE", "/v1/jobs/orders/t1?full=true").status == 204
     remaining = file_worker.s3.list_objects_v2(Bucket=file_worker.bucket, Prefix=f"files/{job_id}/")
     assert remaining["KeyCount"] == 0

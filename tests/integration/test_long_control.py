@@ -108,6 +108,7 @@ def test_a_full_deletion_is_continued_where_it_was(
     runner: JobRunner, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delete, "PURGE_BATCH", 100)
+    monkeypatch.setattr(delete, "PURGE_GRACE_MS", 0)
     found: dict[int, list[int]] = {}
     for blocks in (100, 1_000):
         step = open_step(runner, blocks, f"t{blocks}")

@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError
 from shardmill.aws.clock import new_id, now_ms
 from shardmill.engine import definitions
 from shardmill.engine.access.errors import LimitReached
+from shardmill.engine.control import delete
 from shardmill.engine.jobs.submit import submit
 from shardmill.engine.mill import Mill, mill
 from shardmill.engine.repair import repair
@@ -250,7 +251,7 @@ def test_an_application_has_so_many_schedules(runner: JobRunner, app: str) -> No
 
 
 def test_files_of_ended_jobs_count_until_they_are_deleted(
-    runner: JobRunner, file_worker: FileWorker, app: str
+    runner: JobRunner, file_worker: FileWorker, app: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = define(runner, app, {"stepName": "a", "outputs": [{"name": "out"}], "content": "x"})
     runner.submit("t1", name)
@@ -260,6 +261,7 @@ def test_files_of_ended_jobs_count_until_they_are_deleted(
     assert used(runner.cloud, app) == {"definitions": 1, "bytes": 1_200}
     detail = rejected(post(runner, name, "t2"), "bytes")
     assert "may have at most 1000 bytes of files; it has 1200; delete ended Jobs with their files" in detail
+    monkeypatch.setattr(delete, "PURGE_GRACE_MS", 0)
     runner.cloud.http("DELETE", f"/v1/jobs/{name}/t1?full=true")
     assert used(runner.cloud, app) == {"definitions": 1}
     assert post(runner, name, "t2").status == 202

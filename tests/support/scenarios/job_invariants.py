@@ -69,6 +69,8 @@ class JobInvariants:
         """Check a Job of which nothing runs any more."""
         job = self.race.job()
         rows = self.race.rows()
+        if not job:
+            assert not self.race.stable_rows(), "rows of a deleted Job are left"
         if not job or job.purge:
             return
         assert job.state.ended or not job.parked, f"the Job is {job.state}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardmill.engine.continuation import Budget, continue_soon
 from shardmill.engine.errors import JobNotEnded
 from shardmill.engine.files import keys
-from shardmill.engine.mill import RECHECK_MS, Mill
+from shardmill.engine.mill import RECHECK_MS, STEP_CACHE_MS, Mill
 from shardmill.engine.running import kill
 from shardmill.engine.running.finish import announce
 from shardmill.model.blocks import block_count
@@ -16,6 +16,11 @@ from shardmill.store.rows import JobRow, StepRow
 from shardmill.store.tasks.keys import TASK_PARTITIONS
 
 PURGE_BATCH = 2_000
+PURGE_GRACE_MS = 5 * STEP_CACHE_MS
+"""How long the rows of tasks are kept after the end of their step.
+
+A worker that remembers the step as open would lease a task whose row is gone.
+"""
 _STEPS = 100
 _ROWS_PER_CALL = 25
 _CALLS_PER_BATCH = 100
@@ -56,11 +61,18 @@ def _complete(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:
     """End the tasks of a deleted Job, then remove its rows if it is deleted in full."""
     if job.ending and not kill.end_steps(mill, job, ENGINE, now, budget):
         continue_soon(mill, job.id, now)
-    elif job.purge:
-        if not purge(mill, job, budget):
-            continue_soon(mill, job.id, now)
-    else:
+    elif not job.purge:
         mill.watches.end_deletion(job.id)
+    elif now - _last_end(mill, job) < PURGE_GRACE_MS:
+        return  # the next tick continues
+    elif not purge(mill, job, budget):
+        continue_soon(mill, job.id, now)
+
+
+def _last_end(mill: Mill, job: JobRow) -> int:
+    """Return when the last of a Job's steps ended that a worker may still know as open."""
+    steps = mill.jobs.steps(job.id, job.run) if job.ending else ()
+    return max([job.completed_time or 0, *(step.completed_time or 0 for step in steps)])
 
 
 def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
