@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shardmill.aws.machines import Machines
 from shardmill.engine.control import delete
 from shardmill.store import keys
 from shardmill.store.codec import encode_item
@@ -69,6 +70,21 @@ def test_many_steps_are_suspended_and_resumed_in_slices(
     request(runner, faults, "resume")
     assert states(runner) == {"READY"}
     assert runner.run(timeout=60)["state"] == "SUCCESS"
+
+
+def test_a_job_that_is_resumed_before_it_was_planned_starts_its_steps_in_slices(
+    runner: JobRunner, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: set[int] = set()
+    monkeypatch.setattr(Machines, "start_job", lambda *_: None)
+    monkeypatch.setattr(Machines, "start_step", lambda _, job_id, run, index, *more: started.add(index))
+    runner.define(*[{"stepName": f"s{n}"} for n in range(STEPS)])
+    runner.submit()
+    runner.post("/v1/jobs/orders/t1:suspend")
+    runner.post("/v1/jobs/orders/t1:resume")
+    assert 0 < len(started) <= REQUEST_CALLS
+    slices(runner, faults)
+    assert len(started) == STEPS
 
 
 def test_a_resume_while_a_job_is_being_suspended_resumes_all_steps(runner: JobRunner, faults: Faults) -> None:
