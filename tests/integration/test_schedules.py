@@ -106,6 +106,13 @@ def test_missed_times_follow_the_catch_up_setting(
     assert schedules.tick("2026-01-02 03:01")["fired"] == 0
 
 
+def test_zero_is_no_date(schedules: ScheduleClock) -> None:
+    schedules.save("2026-01-01 00:00", cron="0 6 * * *", startDate=0, endDate=0)
+    assert schedules.next() == "2026-01-01 06:00"
+    saved = schedules.runner.cloud.http("GET", "/v1/schedules/orders/s").json
+    assert (saved["startDate"], saved["endDate"]) == (None, None)
+
+
 def test_a_time_up_to_two_minutes_old_is_not_missed(schedules: ScheduleClock) -> None:
     schedules.save("2026-01-01 00:00", everySeconds=30, catchUp="none")
     schedules.tick("2026-01-01 00:04")

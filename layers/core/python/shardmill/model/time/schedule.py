@@ -68,6 +68,8 @@ def _timezone(name: str) -> str:
 
 
 def _day_or_time(value: Any) -> Any:
+    if value == 0 and type(value) is int:  # no date, in tables without nulls
+        return None
     text = str(value) if type(value) is int else value
     if isinstance(text, date):  # also a time
         return text
@@ -96,13 +98,14 @@ DATES: list[Rule] = [
     {"type": "string", "pattern": "^(?!0000)[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"},
 ]
 _DATE_NUMBER: Rule = {"type": "integer", "minimum": 1000_01_01, "maximum": 9999_12_31}
+_NO_DATE: Rule = {"type": "integer", "const": 0}
 
 _INSTANT: Rule = {"type": "string", "format": "date-time"}
 DayOrInstant = Annotated[
     date,
     PlainValidator(_day_or_time),
     PlainSerializer(_shown, return_type=str, when_used="json"),
-    WithJsonSchema(either(*DATES, _DATE_NUMBER, _INSTANT), mode="validation"),
+    WithJsonSchema(either(*DATES, _DATE_NUMBER, _NO_DATE, _INSTANT), mode="validation"),
     WithJsonSchema(either(DATES[0], _INSTANT), mode="serialization"),
 ]
 
