@@ -16,7 +16,6 @@ from shardmill.model.json_schema import (
     both,
     either,
     one_of,
-    only_with,
     present,
     where,
 )
@@ -180,14 +179,15 @@ def _schedule_document(schedule: Schema) -> Schema:
         both(one_of(*single), where(times=EMPTY)),
         both(absent(*single), present("times"), where(times=NOT_EMPTY)),
     )
-    counted = both(absent("at"), where(times=EMPTY), either(present("startDate"), present("delaySeconds")))
+    started = both(present("startDate"), where(startDate={"not": {"const": 0}}))  # 0 is no date
+    counted = both(absent("at"), where(times=EMPTY), either(started, present("delaySeconds")))
     in_turn = both(
         absent("maxLatenessSeconds"),
         where(overlap={"enum": ["allow", None]}, catchUp={"enum": ["latest", None]}),
     )
     return schedule | both(
         kind,
-        only_with("everyMonths", "startDate"),
+        either(absent("everyMonths"), started),
         either(absent("maxTimes"), counted),
         either(absent("delaySeconds"), in_turn),
     )
