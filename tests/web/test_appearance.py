@@ -38,6 +38,8 @@ VIEWS = {
     "attempts": "#/jobs/try-twice/r1?tab=timeline&step=main",
     "definition-graph": "#/definitions/balance-report?tab=graph",
     "document": "#/definitions/balance-report?tab=document",
+    "edit": "#/definitions/balance-report/edit",
+    "define": "#/new-definition",
 }
 PART = 10
 """The number of views of one test."""

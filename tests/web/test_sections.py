@@ -7,40 +7,59 @@ from playwright.sync_api import expect
 from web.conftest import Pages
 from web.site import Site
 
+GREETING = (
+    "test {{ params.greeting }}-{{ shard.index }} != hello-2 || { echo say good morning >&2; exit 3; }; "
+    "echo {{ params.greeting }}"
+)
+"""Fails in task 2 with the parameter of the example."""
+
 
 def test_a_newcomer_submits_finds_why_it_failed_fixes_the_parameter_and_reruns_the_failed_shards(
     pages: Pages, site: Site
 ) -> None:
     """By what is visible only: no address but that of the page, and no name but those on the screen."""
-    site.call("PUT", "/v1/schedules/nightly-load/main", {"cron": "0 5 * * *"})
     with pages.open("") as page:
         page.get_by_role("link", name="Definitions").click()
-        page.get_by_role("link", name="Submit nightly-load").click()
+        page.get_by_role("link", name="New definition").click()
+        document = page.get_by_label("Definition in JSON")
+        example = document.input_value()
+        document.fill(example.replace('"sharding"', '"shards"'))
+        expect(page.get_by_role("region", name="Check")).to_contain_text("did you mean 'sharding'?")
+        expect(page.get_by_role("button", name="Save")).to_be_disabled()
+        document.fill(example.replace("echo {{ params.greeting }}", GREETING))
+        expect(page.get_by_role("region", name="Check")).to_contain_text("Valid: 2 steps")
+        page.get_by_role("button", name="Save").click()
+        page.get_by_role("link", name="Submit a job").click()
         page.get_by_role("button", name="Submit", exact=True).click()
         expect(page.get_by_text("Failed", exact=True).first).to_be_visible(timeout=60_000)
         why = page.get_by_role("region", name="Why")
-        expect(why).to_contain_text("The first task that failed is task 2 of step load")
-        expect(why).to_contain_text("the parameter broken must be no")
+        expect(why).to_contain_text("The first task that failed is task 2 of step greet")
+        expect(why).to_contain_text("say good morning")
         page.get_by_role("button", name="Rerun with other parameters").click()
         dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text("tasks that succeeded keep their results")
-        dialog.get_by_label("broken").fill("no")
+        expect(dialog).to_contain_text("3 tasks that succeeded will keep their result")
+        dialog.get_by_label("greeting").fill("good morning")
+        expect(dialog).to_contain_text("greeting gets a new value")
         dialog.get_by_role("button", name="Rerun with other parameters").click()
         expect(page.get_by_text("Run 2")).to_be_attached()
         expect(page.get_by_text("Success", exact=True).first).to_be_visible(timeout=60_000)
         page.get_by_role("link", name="Tasks", exact=True).click()
-        page.get_by_label("Step").select_option("load (SUCCESS, 4)")
+        page.get_by_label("Step").select_option("greet (SUCCESS, 4)")
         page.get_by_text("As a list").click()
         expect(page.get_by_role("link", name="Task 2")).to_be_visible()
-        page.get_by_role("link", name="nightly-load", exact=True).click()
-        expect(page.get_by_text("Next run")).to_be_visible()
+        page.get_by_role("link", name="my-first-job", exact=True).click()
+        expect(page.get_by_text("not scheduled")).to_be_visible()
+        page.get_by_role("navigation", name="Parts of the definition").get_by_text("Schedules").click()
+        page.get_by_role("button", name="Add a schedule").click()
+        page.get_by_label("Times").select_option("other times, by cron")
+        page.get_by_label("Cron expression").fill("0 5 * * *")
+        page.get_by_role("dialog").get_by_role("button", name="Save").click()
+        expect(page.get_by_role("heading", name="Coming times")).to_be_visible()
+        page.get_by_role("link", name="my-first-job", exact=True).click()
         expect(page.get_by_text(re.compile(r"05:00 \(in \d+ [hm]\)"))).to_be_visible()
-    [job] = [
-        each
-        for each in site.call("GET", "/v1/jobs?jobName=nightly-load")["items"]
-        if each["run"] == 2 and each["params"]["broken"] == "no"
-    ]
-    grid = site.call("GET", f"/v1/jobs/nightly-load/{job['trigger']}/steps/load/tasks:grid")
+    [job] = site.call("GET", "/v1/jobs?jobName=my-first-job")["items"]
+    assert (job["run"], job["params"]) == (2, {"greeting": "good morning"})
+    grid = site.call("GET", f"/v1/jobs/my-first-job/{job['trigger']}/steps/greet/tasks:grid")
     assert (grid["states"], grid["attempts"]) == ("SSSS", [1, 1, 2, 1])
 
 
@@ -58,17 +77,29 @@ def test_the_form_shows_faults(pages: Pages, site: Site) -> None:
     pages.errors[:] = [text for text in pages.errors if "422" not in text]
 
 
-def test_a_definition_shows_runs_graph_and_the_difference_of_versions(pages: Pages, site: Site) -> None:
+def test_a_definition_is_edited_and_shows_runs_graph_and_differences(pages: Pages, site: Site) -> None:
     site.wait_for("balance-report", "d1", "SUCCESS")
-    document = site.call("GET", "/v1/definitions/balance-report")
-    site.call("PUT", "/v1/definitions/balance-report", {**document, "description": "changed"})
     with pages.open("#/definitions/balance-report") as page:
         expect(page.get_by_role("link", name="merge_files of d1: SUCCESS")).to_be_visible()
         page.get_by_role("link", name="Graph", exact=True).click()
-        expect(page.get_by_role("link", name="generate_files, shell")).to_be_visible()
+        expect(page.get_by_role("link", name="generate_files, shell")).to_contain_text("12 tasks")
+        page.get_by_role("link", name="Edit").click()
+        document = page.get_by_label("Definition in JSON")
+        expect(document).not_to_have_value(re.compile("null"))
+        document.fill(document.input_value().replace("of all accounts", "of every account"))
+        expect(page.locator(".diff .added")).to_contain_text("of every account")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("balance-report is saved as version 2.")).to_be_visible()
         page.get_by_role("link", name="Versions").click()
-        expect(page.locator(".diff .added")).to_contain_text('"description": "changed"')
-        expect(page.locator(".diff .removed")).to_contain_text("balance of all accounts")
+        expect(page.locator(".diff .added")).to_contain_text("of every account")
+        expect(page.locator(".diff .removed")).to_contain_text("of all accounts")
+        page.get_by_role("link", name="Edit").click()
+        document.fill(document.input_value().replace("of every account", "of each account"))
+        saved = site.call("GET", "/v1/definitions/balance-report")
+        site.call("PUT", "/v1/definitions/balance-report", saved)
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("alert")).to_contain_text("saved by somebody else meanwhile")
+    pages.errors[:] = [text for text in pages.errors if "412" not in text]
 
 
 def test_a_schedule_shows_coming_times_clock_changes_and_the_times_of_a_backfill(

@@ -9,6 +9,8 @@ const ROUTES = [
   ["/definitions", "definitions"],
   ["/definitions/:jobName", "definition"],
   ["/definitions/:jobName/submit", "submit"],
+  ["/definitions/:jobName/edit", "define"],
+  ["/new-definition", "define"],
   ["/schedules", "schedules"],
   ["/schedules/:jobName/:id", "schedule"],
   ["/dependencies", "dependencies"],

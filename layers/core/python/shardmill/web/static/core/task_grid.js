@@ -10,12 +10,13 @@ function query(given) {
   return entries.length ? `?${new URLSearchParams(entries)}` : "";
 }
 
-/** The tasks of grids without running ones, which do not change with time. */
+/** The tasks of grids; those of a grid with running tasks are good for a second, as their durations grow. */
 const known = new WeakMap();
 
 /** The tasks of a grid: {index, state, attempt, failures, start, ms, worker}. A running task has run until now. */
 export function tasksOf(grid, now = Date.now()) {
-  if (known.has(grid)) return known.get(grid);
+  const second = grid.states.includes("R") ? Math.floor(now / 1000) : 0;
+  if (known.get(grid)?.second === second) return known.get(grid).tasks;
   const tasks = Array.from(grid.states, (letter, at) => {
     const state = LETTERS[letter];
     const start = grid.starts[at];
@@ -29,7 +30,7 @@ export function tasksOf(grid, now = Date.now()) {
       worker: grid.workers[grid.workerOf[at]]?.name || "",
     };
   });
-  if (!grid.states.includes("R")) known.set(grid, tasks);
+  known.set(grid, { second, tasks });
   return tasks;
 }
 

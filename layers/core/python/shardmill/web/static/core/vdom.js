@@ -112,7 +112,7 @@ function setProp(el, name, before, value) {
   if (name === "key" || name === "mount" || name === "update" || name === "unmount") return;
   if (name.startsWith("on")) setHandler(el, name.slice(2), value);
   else if (name === "style") setStyle(el, before || {}, value || {});
-  else if (PROPERTIES.has(name) && name in el) {
+  else if (isProperty(el, name)) {
     const wanted = value ?? (name === "value" ? "" : false);
     if (el[name] !== wanted) el[name] = wanted;
   } else if (before !== value) {
@@ -120,6 +120,9 @@ function setProp(el, name, before, value) {
     else el.setAttribute(name, value === true ? "" : value);
   }
 }
+
+/** Whether to set a property. The value of an option is an attribute: without it, an empty value would be the option's text. */
+const isProperty = (el, name) => PROPERTIES.has(name) && name in el && !(name === "value" && el.tagName === "OPTION");
 
 function setHandler(el, type, handler) {
   if (!(type in el.handlers)) el.addEventListener(type, (event) => el.handlers[type]?.(event));

@@ -6,6 +6,7 @@ import { href } from "../core/router.js";
 
 const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
 const DAYS = ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"];
+const LEGEND = [["past", "fired"], ["bad", "a time without a job"], ["coming", "to come"], ["today", "today"], ["change", "clock change"]];
 const BAD = ["missed", "refused", "late"];
 
 export function calendar(history, coming, zone, jobName) {
@@ -20,7 +21,7 @@ export function calendar(history, coming, zone, jobName) {
   for (const item of coming) at(item.local.slice(0, 10)).coming += 1;
   const now = new Date();
   const months = [-1, 0, 1].map((offset) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + offset, 1)));
-  return h("div", { class: "calendar" }, months.map((month) => drawn(month, days, format(now), zone, jobName)));
+  return [h("div", { class: "calendar" }, months.map((month) => drawn(month, days, format(now), zone, jobName))), h("p", { class: "legend hint", "aria-hidden": "true" }, LEGEND.map(([name, text]) => h("span", { key: name }, name === "change" ? h("b", {}, "±") : h("i", { class: `day ${name}` }), text)))];
 }
 
 /** A function from a moment to its date in a zone. */

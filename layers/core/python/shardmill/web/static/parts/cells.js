@@ -5,6 +5,10 @@ import { duration } from "../core/format.js";
 import { theme, token } from "../core/theme.js";
 
 const FADED = 0.14;
+/** The size of a cell, by the number of tasks up to which it has it. Cells of the first have their index on them. */
+const SIZES = [[150, 34], [400, 18], [3000, 12], [Infinity, 9]];
+const MARKED = new Set(["FAILED", "RUNNING", "KILLED", "SUSPENDED"]);
+const NUMBERED = SIZES[0][1];
 
 /** The cursor of a grid. Keep it with the view. */
 export const cellState = () => ({ at: -1, el: null, tip: null, drawn: "" });
@@ -13,8 +17,8 @@ const describe = (task) => `Task ${task.index}: ${task.state}${task.attempt ? `,
 
 /** Draw tasks. `shown(task)` says which are not faded; `open(task)` is called for a click or Enter. */
 export function cells(state, tasks, { source, shown, filterKey, open, redraw, label }) {
-  const size = tasks.length > 3000 ? 9 : tasks.length > 400 ? 12 : 18;
-  const paint = () => draw(state, tasks, size, shown, `${filterKey}|${theme()}|${state.at}|${state.el?.clientWidth}`, source);
+  const size = SIZES.find(([most]) => tasks.length <= most)[1];
+  const paint = () => draw(state, tasks, size, shown, `${filterKey}|${theme()}|${state.el?.parentElement?.clientWidth}`, source);
   const at = (event) => {
     const columns = columnsOf(state.el, size);
     const index = Math.floor(event.offsetY / size) * columns + Math.floor(event.offsetX / size);
@@ -50,9 +54,13 @@ export function cells(state, tasks, { source, shown, filterKey, open, redraw, la
       },
       update: paint,
     }),
+    tasks[state.at] && state.el && cursor(state.at, columnsOf(state.el, size), size),
     h("p", { id: "cell-here", class: "hint", "aria-live": "polite" }, tasks[state.at] ? describe(tasks[state.at]) : "Point at a cell to see its task; click to open it."),
   );
 }
+
+/** The frame around the cell in use, above the canvas, which is not drawn again for it. */
+const cursor = (at, columns, size) => h("i", { key: "cursor", class: "cell-cursor", "aria-hidden": "true", style: { left: `${(at % columns) * size}px`, top: `${Math.floor(at / columns) * size}px`, width: `${size - 1}px`, height: `${size - 1}px` } });
 
 const columnsOf = (el, size) => Math.max(1, Math.floor((el.parentElement.clientWidth - 2) / size));
 
@@ -74,24 +82,31 @@ function draw(state, tasks, size, shown, key, source) {
   const colours = Object.fromEntries(["SUCCESS", "FAILED", "KILLED", "RUNNING", "SUSPENDED", "READY", "WAITING"].map((name) => [name, token(`--cell-${name.toLowerCase()}`)]));
   const ink = token("--surface");
   const gap = size > 10 ? 2 : 1;
+  pen.font = `11px ${token("--mono")}`;
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
   tasks.forEach((task, index) => {
     const [x, y] = [(index % columns) * size, Math.floor(index / columns) * size];
     pen.globalAlpha = shown(task) ? 1 : FADED;
     pen.fillStyle = colours[task.state];
     pen.fillRect(x, y, size - gap, size - gap);
-    mark(pen, task.state, x, y, size - gap, ink);
+    if (size === NUMBERED) label(pen, task, x, y, size - gap, ink);
+    else mark(pen, task.state, x, y, size - gap, ink);
   });
   pen.globalAlpha = 1;
-  if (tasks[state.at]) {
-    pen.strokeStyle = token("--text");
-    pen.lineWidth = 2;
-    pen.strokeRect((state.at % columns) * size, Math.floor(state.at / columns) * size, size - gap, size - gap);
-  }
+}
+
+/** The index of a task on its cell, below the shape of its state. */
+function label(pen, { index, state }, x, y, size, ink) {
+  const isMarked = MARKED.has(state);
+  if (isMarked) mark(pen, state, x + size / 4, y + 1, size / 2, ink);
+  pen.fillStyle = isMarked || state === "SUCCESS" ? ink : token("--text");
+  pen.fillText(String(index), x + size / 2, y + (isMarked ? size * 0.72 : size / 2));
 }
 
 /** A shape inside a cell, so that states differ without their colour. */
 function mark(pen, state, x, y, size, ink) {
-  if (state === "SUCCESS" || state === "READY" || state === "WAITING") return;
+  if (!MARKED.has(state)) return;
   pen.strokeStyle = ink;
   pen.lineWidth = size > 10 ? 1.6 : 1;
   const [a, b] = [size * 0.28, size * 0.72];

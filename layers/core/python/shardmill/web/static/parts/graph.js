@@ -11,6 +11,11 @@ const NAME = 19;
 const DETAIL = 28;
 const MARGIN = 24;
 const FINDABLE = 12;
+const NARROW = 500;
+/** The least scale of a graph that fits as a whole, and the scale that a narrow screen begins with otherwise. */
+const [LEAST, READABLE] = [0.62, 0.85];
+/** Below these scales a node is drawn without its details, and without its name. */
+const [FAR, FARTHER] = [0.4, 0.2];
 
 /** The pan and zoom of a graph. Keep it with the view. */
 export const graphState = () => ({ x: 0, y: 0, scale: 0, moved: false, el: null, key: "", plan: null, vnode: null, source: null });
@@ -124,19 +129,23 @@ function mount(state, el) {
 
 function place(state) {
   if (!state.el?.clientWidth) return;
-  if (!state.scale) fit(state, 0.62);
+  if (!state.scale) fit(state, state.el.clientWidth < NARROW ? READABLE : LEAST);
   const content = state.el.querySelector(".graph-content");
   content.setAttribute("transform", `translate(${state.x} ${state.y}) scale(${state.scale})`);
-  content.classList.toggle("far", state.scale < 0.4);
+  content.classList.toggle("far", state.scale < FAR);
+  content.classList.toggle("farther", state.scale < FARTHER);
 }
 
-/** Show the whole graph, or from its beginning if it would be smaller than `least`. */
+/** Show the whole graph, or its beginning if it would be smaller than `least`: the first layer in the middle of the height. */
 function fit(state, least) {
   const { clientWidth: width, clientHeight: height } = state.el;
   const whole = Math.min((width - 2 * MARGIN) / state.plan.width, (height - 2 * MARGIN) / state.plan.height, 1);
-  state.scale = Math.max(whole, Math.min(least, 1), 0.02);
+  state.scale = Math.max(whole >= LEAST || !least ? whole : least, 0.02);
   state.x = Math.max(MARGIN, (width - state.plan.width * state.scale) / 2);
-  state.y = Math.max(MARGIN, (height - state.plan.height * state.scale) / 2);
+  const size = state.plan.height * state.scale;
+  const first = [...state.plan.places.values()].filter(({ x }) => x === 0).map(({ y }) => y + HEIGHT / 2);
+  const middle = height / 2 - (first.reduce((sum, y) => sum + y, 0) / Math.max(first.length, 1)) * state.scale;
+  state.y = size + 2 * MARGIN > height ? Math.min(MARGIN, Math.max(middle, height - size - MARGIN)) : (height - size) / 2;
   place(state);
 }
 

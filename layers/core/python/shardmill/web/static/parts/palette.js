@@ -3,6 +3,7 @@
 import { h } from "../core/vdom.js";
 import { get, url } from "../core/api.js";
 import { bound } from "../core/keys.js";
+import { allows } from "../core/permissions.js";
 import { go, href } from "../core/router.js";
 import { icon } from "../core/states.js";
 import { openDialog } from "./dialog.js";
@@ -12,7 +13,7 @@ const SHOWN = 12;
 
 export function openPalette() {
   if (document.querySelector("dialog[open]")) return;
-  const state = { text: "", at: 0, definitions: [], jobs: [] };
+  const state = { text: "", at: 0, definitions: [], jobs: [], loading: true };
   openDialog("Search and commands", (close, redraw) => content(state, close, redraw), { className: "palette" });
 }
 
@@ -20,6 +21,7 @@ async function load(state, redraw) {
   const [definitions, jobs] = await Promise.allSettled([get(url(["definitions"], { limit: 500 })), get(url(["jobs"], { limit: 200 }))]);
   state.definitions = definitions.value?.items || [];
   state.jobs = jobs.value?.items || [];
+  state.loading = false;
   redraw();
 }
 
@@ -57,7 +59,7 @@ function content(state, close, redraw) {
       },
     }),
     h("ul", { id: "found", role: "listbox", "aria-label": "Found" }, found.map((entry, index) => row(entry, index, index === state.at, choose))),
-    !found.length && h("p", { class: "hint" }, "Nothing found."),
+    !found.length && h("p", { class: "hint", role: "status" }, state.loading ? "Loading jobs and definitions" : "Nothing found."),
   ];
 }
 
@@ -74,6 +76,7 @@ function matches(state) {
 function entries(state) {
   return [
     ...bound().filter(({ keys }) => keys !== "/").map(({ label, run, keys }) => ({ label, run, kind: keys, icon: glyph("right") })),
+    ...(allows("define") ? [{ label: "New definition", kind: "command", icon: glyph("plus"), run: () => go("#/new-definition") }] : []),
     ...state.definitions.map(({ jobName }) => ({ label: jobName, kind: "definition", icon: glyph("definitions"), run: () => go(href(["definitions", jobName])) })),
     ...state.definitions.map(({ jobName }) => ({ label: `Submit ${jobName}`, kind: "command", icon: glyph("play"), run: () => go(href(["definitions", jobName, "submit"])) })),
     ...state.jobs.map((job) => ({ label: `${job.jobName} ${job.trigger}`, kind: "job", icon: icon(job.state, job.state), run: () => go(href(["jobs", job.jobName, job.trigger])) })),

@@ -17,7 +17,7 @@ const OLD_MS = 45_000;
 const SECTIONS = [
   { id: "now", label: "Now", address: "#/", key: "g n", views: ["now"] },
   { id: "jobs", label: "Jobs", address: "#/jobs", key: "g j", views: ["jobs", "job", "task", "compare"] },
-  { id: "definitions", label: "Definitions", address: "#/definitions", key: "g d", views: ["definitions", "definition", "submit"] },
+  { id: "definitions", label: "Definitions", address: "#/definitions", key: "g d", views: ["definitions", "definition", "submit", "define"] },
   { id: "schedules", label: "Schedules", address: "#/schedules", key: "g s", views: ["schedules", "schedule"] },
   { id: "dependencies", label: "Job graph", address: "#/dependencies", key: "g g", views: ["dependencies"] },
   { id: "workers", label: "Workers", address: "#/workers", key: "g w", views: ["workers"] },

@@ -35,14 +35,14 @@ export default function deadLetters(context) {
 }
 
 const table = (items) =>
-  h("table", {}, h("thead", {}, h("tr", {}, ["Time", "What", "Reason", "Size", "Actions"].map((name) => h("th", { scope: "col", class: name === "Size" ? "number" : "" }, name)))), h("tbody", {}, items.map(row)));
+  h("table", { class: "table-letters" }, h("thead", {}, h("tr", {}, ["Time", "What", "Reason", "Size", "Actions"].map((name) => h("th", { scope: "col", class: name === "Size" ? "number" : "" }, name)))), h("tbody", {}, items.map(row)));
 
 const row = (letter) =>
   h(
     "tr",
     { key: letter.id },
     h("td", { class: "nowrap", title: clock(letter.time, { date: "always" }) }, relative(letter.time)),
-    h("td", { class: "nowrap" }, SOURCES[letter.source] || letter.source),
+    h("td", {}, SOURCES[letter.source] || letter.source),
     h("td", { class: "wrap" }, letter.reason),
     h("td", { class: "number" }, bytes(letter.size)),
     h("td", { class: "nowrap" }, h("div", { class: "buttons" }, h("button", { "aria-label": `Show the dead letter of ${clock(letter.time)}`, onclick: () => openLetter(letter) }, "Show"), buttons(letter))),

@@ -8,18 +8,20 @@ import { go, href, setQuery } from "../core/router.js";
 import { allows } from "../core/permissions.js";
 import { badge } from "../core/states.js";
 import { confirm } from "../parts/confirm.js";
+import { documentOf, stepNode } from "../parts/definition_document.js";
 import { diff } from "../parts/diff.js";
 import { graph, graphState } from "../parts/graph.js";
 import { glyph } from "../parts/icons.js";
-import { pending } from "../parts/messages.js";
+import { empty, pending } from "../parts/messages.js";
 import { pagesState } from "../parts/pages.js";
+import { addSchedule } from "../parts/schedule_form.js";
 import { tabs } from "../parts/tabs.js";
 import { runsGrid } from "./runs_grid.js";
+import { expression } from "./schedules.js";
 
 export const title = ({ jobName }) => jobName;
 
 const TABS = [["runs", "Runs"], ["graph", "Graph"], ["document", "Document"], ["versions", "Versions"], ["schedules", "Schedules"]];
-const ADDED = ["version", "createTime", "updateTime", "submitUser", "updateUser", "suspended"];
 
 export default function definition(context) {
   const { jobName } = context.params;
@@ -32,17 +34,10 @@ export default function definition(context) {
     if (message) return message;
     const chosen = TABS.some(([id]) => id === context.query.tab) ? context.query.tab : "runs";
     const define = resource.data;
-    const content = { runs: () => runsGrid(context, jobName, pages), graph: () => h("div", { class: "card" }, graph(state, define.steps.map(node), { label: "Graph of the steps", source: define })), document: () => h("pre", { class: "card document", tabindex: "0" }, text(define)), versions: () => versions(context, parts, define), schedules: () => schedules(context, jobName) };
+    const content = { runs: () => runsGrid(context, jobName, pages), graph: () => h("div", { class: "card" }, graph(state, define.steps.map(stepNode), { label: "Graph of the steps", source: define })), document: () => h("pre", { class: "card document", tabindex: "0" }, documentOf(define)), versions: () => versions(context, parts, define), schedules: () => schedules(context, jobName) };
     return [header(define, parts, nextRun(context, jobName)), tabs("Parts of the definition", TABS, chosen), h("section", { key: chosen, "aria-label": chosen }, content[chosen]())];
   };
 }
-
-const text = (define) => JSON.stringify(Object.fromEntries(Object.entries(define).filter(([name, value]) => !ADDED.includes(name) && value !== null)), null, 2);
-
-const node = (step) => ({
-  id: step.stepName, after: step.dependentSteps, phase: step.phase, state: "INIT", title: step.stepName,
-  detail: `${step.type || "noop"}${step.shardConf?.shard > 1 ? `, ${plural(step.shardConf.shard, "shard")}` : ""}`, href: location.hash, label: `${step.stepName}, ${step.type || "noop"}`,
-});
 
 /** When the next job of the definition starts by a schedule, as text. */
 function nextRun(context, jobName) {
@@ -64,11 +59,18 @@ function header(define, parts, next) {
       },
     });
   };
+  const mine = { definition: define.jobName, application: define.appName || "" };
+  const buttons = [
+    allows("submit", mine) && h("a", { class: "button primary", href: href([...parts, "submit"]) }, glyph("play"), "Submit a job"),
+    allows("define", mine) && h("a", { class: "button", href: href([...parts, "edit"]) }, glyph("definitions"), "Edit"),
+    allows("operate", mine) && h("button", { onclick: toggle }, glyph(define.suspended ? "play" : "pause"), define.suspended ? "Resume" : "Suspend"),
+    allows("define", mine) && h("button", { class: "danger", onclick: () => remove(define, parts) }, glyph("trash"), "Delete"),
+  ];
   return h(
     "div",
     { class: "job-head" },
     h("p", { class: "crumbs" }, h("a", { href: "#/definitions" }, "Definitions")),
-    h("div", { class: "title" }, h("h1", {}, define.jobName), define.suspended && badge("SUSPENDED", define.suspended), h("div", { class: "actions" }, allows("submit", { definition: define.jobName, application: define.appName || "" }) && h("a", { class: "button primary", href: href(["definitions", define.jobName, "submit"]) }, glyph("play"), "Submit a job"), allows("operate", { definition: define.jobName, application: define.appName || "" }) && h("button", { onclick: toggle }, glyph(define.suspended ? "play" : "pause"), define.suspended ? "Resume" : "Suspend"), allows("define", { definition: define.jobName, application: define.appName || "" }) && h("button", { class: "danger", onclick: () => remove(define, parts) }, glyph("trash"), "Delete"))),
+    h("div", { class: "title" }, h("h1", {}, define.jobName), define.suspended && badge("SUSPENDED", define.suspended), h("div", { class: "actions" }, buttons)),
     define.description && h("p", {}, define.description),
     h("dl", { class: "facts" }, [["Version", String(define.version)], ["Steps", String(define.steps.length)], ["Changed", clock(define.updateTime)], ["By", define.updateUser], next && ["Next run", next], define.appName && ["Application", define.appName]].filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
   );
@@ -97,7 +99,7 @@ function versions(context, parts, define) {
     "div",
     { class: "grid-2" },
     h("section", { class: "card scroll-x", tabindex: "0" }, h("table", {}, h("thead", {}, h("tr", {}, ["Version", "Saved", "By", "Steps"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map((item) => h("tr", { key: item.version }, h("td", {}, h("a", { href: href(parts, { version: item.version, tab: "document" }) }, `Version ${item.version}`), item.version === define.version && h("span", { class: "muted" }, " shown")), h("td", { class: "nowrap" }, clock(item.updateTime)), h("td", {}, item.updateUser), h("td", {}, String(item.stepCount))))))),
-    h("section", { class: "card" }, h("h2", {}, "Difference"), h("div", { class: "pad filters" }, choice("from", "From", from), choice("to", "to", to)), before.data && after.data ? diff(text(before.data), text(after.data)) : pending(before.data ? after : before, "the versions")),
+    h("section", { class: "card" }, h("h2", {}, "Difference"), h("div", { class: "pad filters" }, choice("from", "From", from), choice("to", "to", to)), before.data && after.data ? diff(documentOf(before.data), documentOf(after.data)) : pending(before.data ? after : before, "the versions")),
   );
 }
 
@@ -105,6 +107,8 @@ function schedules(context, jobName) {
   const resource = context.live(url(["schedules", jobName]), { every: 30 });
   const message = pending(resource, "the schedules");
   if (message) return message;
-  if (!resource.data.items.length) return h("div", { class: "card" }, h("p", { class: "hint" }, "It has no schedules."));
-  return h("ul", { class: "card list" }, resource.data.items.map((item) => h("li", {}, h("a", { href: href(["schedules", jobName, item.scheduleId]) }, item.scheduleId), h("span", {}, item.meaning || item.cron), h("span", { class: "muted" }, item.nextTime ? `next ${clock(item.nextTime)}` : "off"))));
+  const { items } = resource.data;
+  const add = allows("define", { definition: jobName }) && h("button", { onclick: () => addSchedule(jobName) }, glyph("plus"), "Add a schedule");
+  if (!items.length) return h("div", { class: "card" }, empty("It has no schedules: its jobs start when somebody submits them.", add));
+  return h("div", { class: "card" }, h("ul", { class: "list" }, items.map((item) => h("li", { key: item.scheduleId }, h("a", { href: href(["schedules", jobName, item.scheduleId]) }, item.scheduleId), h("span", {}, item.meaning || expression(item)), h("span", { class: "muted" }, item.nextTime ? `next ${clock(item.nextTime)}` : item.status ? "no more" : "off")))), add && h("p", {}, add));
 }

@@ -20,10 +20,11 @@ export default function definitions(context) {
     if (message) return message;
     const wanted = (context.query.q || "").toLowerCase();
     const items = resource.data.items.filter((item) => `${item.jobName} ${item.description || ""} ${item.appName || ""}`.toLowerCase().includes(wanted));
+    const create = allows("define") && h("a", { class: "button", href: "#/new-definition" }, glyph("plus"), "New definition");
     return [
-      h("div", { class: "title" }, h("h1", {}, "Definitions"), h("span", { class: "muted", role: "status" }, plural(items.length, "definition"))),
+      h("div", { class: "title" }, h("h1", {}, "Definitions"), h("span", { class: "muted", role: "status" }, plural(items.length, "definition")), h("div", { class: "actions" }, create)),
       h("div", { class: "filters" }, h("input", { type: "search", "aria-label": "Search in definitions", placeholder: "Search name, description, application", value: context.query.q || "", oninput: (event) => setQuery({ q: event.target.value }, { replace: true }) })),
-      h("div", { class: "card scroll-x", tabindex: "0" }, items.length ? table(items) : empty(wanted ? "No definition matches." : "There are no definitions yet.", h("p", { class: "hint" }, "Save one with the command: shardmill define FILE"))),
+      h("div", { class: "card scroll-x", tabindex: "0" }, items.length ? table(items) : wanted ? empty("No definition matches.") : empty("There are no definitions yet. A definition describes the steps of a job.", create || null, h("p", { class: "hint" }, "Or save a file with the command ", h("code", {}, "shardmill define FILE")))),
     ];
   };
 }
@@ -31,7 +32,7 @@ export default function definitions(context) {
 const table = (items) =>
   h(
     "table",
-    {},
+    { class: "table-definitions" },
     h("thead", {}, h("tr", {}, ["Name", "Description", "Steps", "Version", "Changed", "By", ""].map((name) => h("th", { scope: "col", class: LESS.includes(name) ? "hide-small" : "" }, name || h("span", { class: "visually-hidden" }, "Actions"))))),
     h("tbody", {}, items.map((item) => h("tr", { key: item.jobName }, h("td", { class: "nowrap" }, h("a", { href: href(["definitions", item.jobName]) }, item.jobName), item.suspended && [" ", badge("SUSPENDED")]), h("td", { class: "wide muted hide-small", title: item.description }, item.description || ""), h("td", {}, String(item.stepCount)), h("td", {}, String(item.version)), h("td", { class: "nowrap muted hide-small" }, clock(item.updateTime, { seconds: false })), h("td", { class: "muted hide-small" }, item.updateUser), h("td", {}, allows("submit", { definition: item.jobName, application: item.appName || "" }) && h("a", { class: "button", href: href(["definitions", item.jobName, "submit"]), "aria-label": `Submit ${item.jobName}` }, glyph("play"), "Submit"))))),
   );

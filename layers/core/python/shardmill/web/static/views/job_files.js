@@ -34,9 +34,9 @@ export function filesTab(context) {
 }
 
 const table = (items) =>
-  h("table", {}, h("thead", {}, h("tr", {}, ["Name", "From", "Size", ""].map((name) => h("th", { scope: "col", class: name === "Size" ? "number" : "" }, name)))), h("tbody", {}, items.map(row)));
+  h("table", { class: "table-files" }, h("thead", {}, h("tr", {}, ["Name", "From", "Size", ""].map((name) => h("th", { scope: "col", class: name === "Size" ? "number" : "" }, name)))), h("tbody", {}, items.map(row)));
 
 function row(file, index) {
   const from = file.stepName ? `${file.stepName}${file.index === undefined || file.index === null ? "" : ` task ${file.index}`}` : "submitted";
-  return h("tr", { key: index }, h("td", {}, file.name), h("td", { class: "muted" }, from), h("td", { class: "number" }, bytes(file.size)), h("td", {}, file.url && h("a", { class: "button", href: file.url, download: file.name, rel: "noreferrer", "aria-label": `Download ${file.name}` }, glyph("download"), h("span", { class: "hide-small" }, "Download"))));
+  return h("tr", { key: index }, h("td", { title: from }, file.name), h("td", { class: "muted nowrap" }, from), h("td", { class: "number" }, bytes(file.size)), h("td", {}, file.url && h("a", { class: "button", href: file.url, download: file.name, rel: "noreferrer", "aria-label": `Download ${file.name}` }, glyph("download"), h("span", { class: "hide-small" }, "Download"))));
 }

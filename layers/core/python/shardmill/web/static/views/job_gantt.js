@@ -11,7 +11,9 @@ import { paged, pagesState } from "../parts/pages.js";
 
 const MOST_TASKS = 60;
 const MOST_EARLIER = 50;
-const TICKS = 6;
+const [SECOND, MINUTE, HOUR] = [1_000, 60_000, 3_600_000];
+const TICKS = [...[0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30].map((size) => size * SECOND), ...[1, 2, 5, 10, 15, 30].map((size) => size * MINUTE), ...[1, 2, 3, 6, 12, 24, 48, 168].map((size) => size * HOUR)];
+const MOST_TICKS = 8;
 
 export function ganttTab(context) {
   const path = ({ job, parts, run }) => {
@@ -31,7 +33,7 @@ export function ganttTab(context) {
       const { shown, controls } = paged(pages, tab.job.steps, { what: "Steps", text: (step) => `${step.stepName} ${step.state}`, first: tab.job.steps.find((step) => step.stepName === context.query.step), redraw: context.redraw });
       return h(
         "div",
-        { class: "card gantt", role: "group", "aria-label": "Timeline of the steps" },
+        { class: "card gantt", role: "group", "aria-label": "Timeline of the steps", style: { "--tick": `${(100 * tick(end - start)) / (end - start)}%` } },
         controls,
         axis(start, end),
         shown.map((step) => [row(tab, step, scale, now, context), step.stepName === context.query.step && attempts(context, tab, step, scale, path(tab), state)]),
@@ -40,9 +42,16 @@ export function ganttTab(context) {
   };
 }
 
+/** The distance of the ticks of an axis: a round time. */
+const tick = (span) => TICKS.find((size) => span / size <= MOST_TICKS) || span / MOST_TICKS;
+
+/** A time of the axis, without the parts that are zero: 2 m, 1 h. */
+const axisTime = (time) => (time ? duration(time).replace(/ 00 [sm]$/, "").replace(".0 ", " ") : "0");
+
 function axis(start, end) {
-  const ticks = Array.from({ length: TICKS + 1 }, (_, index) => start + ((end - start) * index) / TICKS);
-  return h("div", { class: "gantt-row gantt-axis" }, h("span", { class: "muted" }, clock(start), h("span", { class: "hide-small" }, ` + ${duration(end - start)}`)), h("span", { class: "track" }, ticks.map((time, index) => h("i", { key: index, style: { left: `${(100 * index) / TICKS}%` } }, duration(time - start)))));
+  const every = tick(end - start);
+  const ticks = Array.from({ length: Math.floor((end - start) / every) + 1 }, (_, index) => index * every);
+  return h("div", { class: "gantt-row gantt-axis" }, h("span", { class: "muted" }, clock(start), h("span", { class: "hide-small" }, ` + ${duration(end - start)}`)), h("span", { class: "track" }, ticks.map((time) => h("i", { key: time, class: time > 0.95 * (end - start) ? "last" : "", style: { left: `${(100 * time) / (end - start)}%` } }, axisTime(time)))));
 }
 
 function row(tab, step, scale, now, context) {

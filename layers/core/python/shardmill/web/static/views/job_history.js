@@ -22,7 +22,7 @@ export function historyTab(context) {
 const table = (items) => [
   h(
     "table",
-    {},
+    { class: "table-history" },
     h("thead", {}, h("tr", {}, ["Time", "Run", "What", "State", "By", "Reason"].map((name) => h("th", { scope: "col", class: name === "Run" ? "hide-small" : "" }, name)))),
     h("tbody", {}, items.slice(0, MOST).map((item, index) => h("tr", { key: items.length - index }, h("td", { class: "nowrap muted" }, clock(item.time)), h("td", { class: "hide-small" }, String(item.run)), h("td", { class: "nowrap" }, item.stepName ? `step ${item.stepName}` : h("strong", {}, "job")), h("td", {}, badge(item.state)), h("td", {}, item.actor), h("td", { class: "wrap" }, item.reason)))),
   ),

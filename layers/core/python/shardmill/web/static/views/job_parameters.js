@@ -18,7 +18,7 @@ export function parametersTab(context) {
         "div",
         { class: "grid-2" },
         h("section", { class: "card" }, h("h2", {}, "Parameters of the job"), keyValues(tab.job.params)),
-        expected.length > 0 && h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Depends on"), dependencies(expected)),
+        expected.length > 0 && h("section", { class: "card scroll-x span-2", tabindex: "0" }, h("h2", {}, "Depends on"), dependencies(expected)),
         steps.map((step) => h("section", { key: step.index, class: "card" }, h("h2", {}, `Step ${step.stepName}`), keyValues({ ...step.params, ...(step.command ? { command: step.command } : {}) }))),
       );
     },
@@ -26,4 +26,4 @@ export function parametersTab(context) {
 }
 
 const dependencies = (items) =>
-  h("table", {}, h("thead", {}, h("tr", {}, ["Job", "Data time", "State", "Strategy", "Met"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map((item) => h("tr", {}, h("td", {}, item.preTrigger ? h("a", { href: href(["jobs", item.preJob, item.preTrigger]) }, `${item.preJob} ${item.preTrigger}`) : item.preJob), h("td", { class: "nowrap" }, clock(item.dataTime)), h("td", {}, item.preState ? badge(item.preState) : h("span", { class: "muted" }, "not there")), h("td", {}, item.strategy), h("td", {}, item.met ? "yes" : "no")))));
+  h("table", { class: "table-needs" }, h("thead", {}, h("tr", {}, ["Job", "Data time", "State", "Strategy", "Met"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map((item) => h("tr", {}, h("td", {}, item.preTrigger ? h("a", { href: href(["jobs", item.preJob, item.preTrigger]) }, `${item.preJob} ${item.preTrigger}`) : item.preJob), h("td", { class: "nowrap" }, clock(item.dataTime)), h("td", {}, item.preState ? badge(item.preState) : h("span", { class: "muted" }, "not there")), h("td", {}, item.strategy), h("td", {}, item.met ? "yes" : "no")))));

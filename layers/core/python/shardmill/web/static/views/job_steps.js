@@ -26,7 +26,7 @@ function drawn(job, run, state, context) {
     controls,
     h(
       "table",
-      {},
+      { class: "table-steps" },
       h("thead", {}, h("tr", {}, ["Step", "State", "Tasks", "", "Started", "Duration", "Compute time", "Type", "Notes", "Actions"].map((name) => h("th", { scope: "col", class: ["Duration", "Compute time"].includes(name) ? "number" : "" }, name)))),
       h("tbody", {}, shown.map((step) => row(job, run, step))),
     ),

@@ -81,7 +81,7 @@ function head(small, found, selected, redraw) {
     redraw();
   };
   const box = h("input", { type: "checkbox", "aria-label": `Select ${plural(found.length, "job")}`, checked: all, indeterminate: !all && selected.size > 0, onchange: toggle });
-  return small ? rowsHead(SMALL, [box, "", "Job", "Trigger", "Time"]) : rowsHead(WIDE, [box, "State", "Job", "Trigger", "Submitted", "Duration", "Owner", "Notes"]);
+  return small ? rowsHead(SMALL, [box, "", "Job", "Trigger", "Time"]) : rowsHead(WIDE, [box, "State", "Job", "Trigger", "Submitted", h("span", { class: "number" }, "Duration"), "Owner", "Notes"]);
 }
 
 const check = (job, selected, redraw) =>

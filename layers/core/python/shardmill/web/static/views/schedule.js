@@ -10,7 +10,7 @@ import { badge } from "../core/states.js";
 import { calendar } from "../parts/calendar.js";
 import { confirm } from "../parts/confirm.js";
 import { glyph } from "../parts/icons.js";
-import { pending } from "../parts/messages.js";
+import { empty, pending } from "../parts/messages.js";
 import { bar } from "../parts/progress.js";
 import { expression, outcomeBadge } from "./schedules.js";
 
@@ -31,9 +31,18 @@ export default function schedule(context) {
     const data = resource.data;
     return [
       header(data, parts),
-      h("div", { class: "times-and-days" }, h("section", { class: "card" }, h("h2", {}, "Calendar"), calendar(data.history || [], coming.data?.items || [], data.timezone || "UTC", jobName)), h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Coming times"), times(coming.data?.items || []))),
-      h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Past firings"), history(data, jobName)),
-      backfills.data?.items.length > 0 && h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Backfills"), list(backfills.data.items, parts)),
+      h(
+        "div",
+        { class: "times-and-days" },
+        h(
+          "div",
+          { class: "side" },
+          h("section", { class: "card" }, h("h2", {}, "Calendar"), calendar(data.history || [], coming.data?.items || [], data.timezone || "UTC", jobName)),
+          backfills.data?.items.length > 0 && h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Backfills"), list(backfills.data.items, parts)),
+          h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Past firings"), history(data, jobName)),
+        ),
+        h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Coming times"), coming.data && !coming.data.items.length ? empty("No time is to come.") : times(coming.data?.items || [])),
+      ),
     ];
   };
 }
@@ -86,7 +95,7 @@ const history = (data, jobName) =>
     : h("p", { class: "hint" }, "It has not fired yet.");
 
 const list = (items, parts) =>
-  h("table", {}, h("thead", {}, h("tr", {}, ["Backfill", "State", "Jobs", "", "By", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map((item) => h("tr", { key: item.number }, h("td", {}, `${item.number}, ${clock(item.createTime)}`), h("td", {}, badge({ RUNNING: "RUNNING", DONE: "SUCCESS", STOPPED: "KILLED" }[item.state], item.state.toLowerCase())), h("td", {}, `${number(item.success + item.failed + item.skipped)} / ${number(item.total)}`), h("td", { class: "bar-cell" }, bar({ SUCCESS: item.success + item.skipped, FAILED: item.failed, RUNNING: item.running }, item.total)), h("td", {}, item.submitUser), h("td", {}, item.state === "RUNNING" && allows("operate", { definition: parts[1] }) && h("button", { onclick: () => stop(item, parts) }, "Stop"))))));
+  h("table", { class: "table-backfills" }, h("thead", {}, h("tr", {}, ["Backfill", "State", "Jobs", "", "By", ""].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map((item) => h("tr", { key: item.number }, h("td", {}, `${item.number}, ${clock(item.createTime)}`), h("td", {}, badge({ RUNNING: "RUNNING", DONE: "SUCCESS", STOPPED: "KILLED" }[item.state], item.state.toLowerCase())), h("td", {}, `${number(item.success + item.failed + item.skipped)} / ${number(item.total)}`), h("td", { class: "bar-cell" }, bar({ SUCCESS: item.success + item.skipped, FAILED: item.failed, RUNNING: item.running }, item.total)), h("td", {}, item.submitUser), h("td", {}, item.state === "RUNNING" && allows("operate", { definition: parts[1] }) && h("button", { onclick: () => stop(item, parts) }, "Stop"))))));
 
 const stop = (item, parts) =>
   confirm("Stop the backfill", { lines: [`${plural(item.waiting, "job")} will not start. ${plural(item.running, "running job")} continue.`], button: "Stop", done: "The backfill is stopped.", danger: true, reason: false, run: async () => {

@@ -2,7 +2,7 @@
 
 import { h } from "../core/vdom.js";
 import { url } from "../core/api.js";
-import { between, bytes, clock, duration } from "../core/format.js";
+import { between, bytes, clock, duration, number } from "../core/format.js";
 import { href, setQuery } from "../core/router.js";
 import { allows } from "../core/permissions.js";
 import { badge, LIVE } from "../core/states.js";
@@ -13,6 +13,9 @@ import { confirmPart } from "../parts/step_actions.js";
 import { keyValues, show } from "../parts/values.js";
 
 export const title = ({ jobName, trigger, step, index }) => `${step} ${index} of ${jobName} ${trigger}`;
+
+/** The workers, for their names; a worker that was forgotten is shown by its id. */
+const WORKERS = url(["workers"], { limit: 500 });
 
 export default function task(context) {
   const { jobName, trigger, step, index } = context.params;
@@ -37,24 +40,26 @@ export default function task(context) {
     const stream = chosen || (data.stderr && !data.stdout ? "stderr" : "stdout");
     const state = logOf(attempt, stream);
     const logPath = url([...parts, "logs"], { stream, offset: state.offset, attempt });
-    context.keepOnly([path, logPath]);
+    context.keepOnly([path, logPath, WORKERS]);
+    const workers = context.live(WORKERS, { every: 300 });
+    const nameOf = (id) => workers.data?.items.find((worker) => worker.id === id)?.name || id || "–";
     if (attempt) {
       const part = context.live(logPath, { every: state.complete ? 60 : 4 });
       if (part.data && append(state, part.data)) context.redraw();
     }
     return [
-      header(data, job, run),
+      header(data, job, run, nameOf),
       h(
         "div",
         { class: "task-columns" },
         h("section", { class: "card log-card" }, h("h2", {}, "Log"), h("div", { class: "pad" }, attempt ? [streams(stream, attempt, data), log(state, { label: `${stream} of attempt ${attempt}`, redraw: context.redraw })] : h("p", { class: "hint" }, "No attempt has started."))),
-        h("div", { class: "side" }, h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Attempts"), attempts(data)), files(data), h("section", { class: "card" }, h("h2", {}, "Parameters"), keyValues(data.params)), data.output !== null && data.output !== undefined && h("section", { class: "card" }, h("h2", {}, "Output"), h("pre", { class: "pad" }, show(data.output)))),
+        h("div", { class: "side" }, h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Attempts"), attempts(data, nameOf)), files(data), h("section", { class: "card" }, h("h2", {}, "Parameters"), keyValues(data.params)), data.output !== null && data.output !== undefined && h("section", { class: "card" }, h("h2", {}, "Output"), h("pre", { class: "pad" }, show(data.output)))),
       ),
     ];
   };
 }
 
-function header(task, job, run) {
+function header(task, job, run, nameOf) {
   const back = { run, tab: "tasks", step: task.stepName };
   const { index, total } = task.sharding;
   const neighbour = (at, text, name) => h("a", { class: "button", href: href([...job, "steps", task.stepName, String(at)], { run }), "aria-label": text }, glyph(name));
@@ -65,14 +70,14 @@ function header(task, job, run) {
     h(
       "div",
       { class: "title" },
-      h("h1", {}, `Task ${index}`, h("span", { class: "muted" }, ` of ${total}`)),
+      h("h1", {}, `Task ${index}`, h("span", { class: "muted" }, ` of ${number(total)}`)),
       badge(task.state),
       h("div", { class: "actions" }, task.rank > 0 && neighbour(index - 1, "Previous task", "left"), task.rank < total - 1 && neighbour(index + 1, "Next task", "right"), controls(task)),
     ),
     h(
       "dl",
       { class: "facts" },
-      [["Attempt", String(task.attempt)], ["Worker", task.worker || "–"], ["Started", clock(task.executeTime)], ["Duration", task.executeTime ? duration(between(task.executeTime, task.completedTime)) : "–"], task.exitCode !== null && task.exitCode !== undefined && ["Exit code", String(task.exitCode)], task.pack && ["Range", `${task.pack.start} to ${task.pack.end}`], task.progress && ["Progress", `${task.progress.percent ?? ""} % ${task.progress.message || ""}`]]
+      [["Attempt", String(task.attempt)], ["Worker", nameOf(task.worker)], ["Started", clock(task.executeTime)], ["Duration", task.executeTime ? duration(between(task.executeTime, task.completedTime)) : "–"], task.exitCode !== null && task.exitCode !== undefined && ["Exit code", String(task.exitCode)], task.pack && ["Range", `${task.pack.start} to ${task.pack.end}`], task.progress && ["Progress", `${task.progress.percent ?? ""} % ${task.progress.message || ""}`]]
         .filter(Boolean)
         .map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value))),
     ),
@@ -105,8 +110,8 @@ function streams(stream, attempt, task) {
   );
 }
 
-const attempts = (task) =>
-  h("table", {}, h("thead", {}, h("tr", {}, ["", "Worker", "Started", "Duration", "Result"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Attempt"))))), h("tbody", {}, task.attempts.map((each, at) => h("tr", { key: at }, h("td", {}, String(each.attempt)), h("td", {}, each.worker || "–"), h("td", { class: "nowrap muted" }, clock(each.startTime)), h("td", { class: "nowrap" }, each.endTime ? duration(between(each.startTime, each.endTime)) : "–"), h("td", {}, each.outcome === "success" ? badge("SUCCESS") : each.outcome || each.reason ? h("span", { class: "error" }, [each.reason || each.outcome, each.message].filter(Boolean).join(", ")) : badge("RUNNING"))))));
+const attempts = (task, nameOf) =>
+  h("table", { class: "table-attempts" }, h("thead", {}, h("tr", {}, ["", "Worker", "Started", "Duration", "Result"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Attempt"))))), h("tbody", {}, task.attempts.map((each, at) => h("tr", { key: at }, h("td", {}, String(each.attempt)), h("td", { class: "nowrap" }, nameOf(each.worker)), h("td", { class: "nowrap muted" }, clock(each.startTime)), h("td", { class: "nowrap" }, each.endTime ? duration(between(each.startTime, each.endTime)) : "–"), h("td", {}, each.outcome === "success" ? badge("SUCCESS") : each.outcome || each.reason ? h("span", { class: "error" }, [each.reason || each.outcome, each.message].filter(Boolean).join(", ")) : badge("RUNNING"))))));
 
 function files(task) {
   const made = new Map(task.files.map((file) => [file.name, file]));

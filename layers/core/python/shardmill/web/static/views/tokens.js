@@ -29,7 +29,7 @@ export default function tokens(context) {
 }
 
 const table = (items) =>
-  h("table", {}, h("thead", {}, h("tr", {}, ["Name", "Scopes", "Owner", "Created", "Expires", "Last use", "Actions"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map(row)));
+  h("table", { class: "table-tokens" }, h("thead", {}, h("tr", {}, ["Name", "Scopes", "Owner", "Created", "Expires", "Last use", "Actions"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, items.map(row)));
 
 function row(token) {
   const expired = token.expires && Date.parse(token.expires) < Date.now();

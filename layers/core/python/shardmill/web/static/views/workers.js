@@ -56,14 +56,14 @@ function row(worker) {
   return h(
     "tr",
     { key: worker.id },
-    h("td", {}, worker.name, h("br", {}), h("small", { class: "muted" }, worker.host)),
+    h("td", {}, worker.name, h("br", {}), h("small", { class: "muted hide-small" }, worker.host)),
     h("td", {}, suspended ? badge("SUSPENDED", worker.notes || "Suspended") : badge(TONES[worker.status], `${STATUS[worker.status]}${worker.status === 3 ? `, ${worker.activity}` : ""}`)),
     h("td", {}, `${worker.remainTasks} / ${worker.slots}`),
     h("td", {}, number(worker.totalCompleted)),
     h("td", {}, number(worker.totalFailed)),
     h("td", { class: "nowrap" }, duration(worker.computeTime * 1000)),
     h("td", { class: "nowrap muted" }, relative(worker.updateTime)),
-    h("td", { class: "nowrap" }, allows("operate", { groups: worker.groups }) && worker.status !== 3 && forget(worker), worker.status === 3 && allows("operate", { groups: worker.groups }) && [toggle(["workers", worker.id], `worker ${worker.name}`, suspended, "It finishes its tasks and leases no more until it is resumed."), " ", drain(worker)]),
+    h("td", { class: "nowrap" }, h("div", { class: "buttons" }, allows("operate", { groups: worker.groups }) && (worker.status === 3 ? [toggle(["workers", worker.id], `worker ${worker.name}`, suspended, "It finishes its tasks and leases no more until it is resumed."), drain(worker)] : forget(worker)))),
   );
 }
 
