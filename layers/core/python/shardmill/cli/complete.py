@@ -33,7 +33,10 @@ def triggers(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def steps(ctx: typer.Context, incomplete: str) -> list[str]:
     """The steps of the job that is given before."""
-    job_name, trigger = ctx.params.get("job_name"), ctx.params.get("trigger")
+    # Before the value of an option, the arguments are not assigned yet.
+    job_name, trigger = (ctx.params.get(name) for name in ("job_name", "trigger"))
+    if not job_name and len(ctx.args) > 1:
+        job_name, trigger = ctx.args[:2]
     if not (job_name and trigger):
         return []
     job = _read(ctx, f"/v1/jobs/{quote(job_name, safe='')}/{quote(trigger, safe='')}", {})

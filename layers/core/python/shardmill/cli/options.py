@@ -83,6 +83,16 @@ JobFilter = Annotated[
         autocompletion=complete.definitions,
     ),
 ]
+OneStep = Annotated[
+    str | None,
+    typer.Option(
+        "--step",
+        metavar="STEP",
+        show_default=False,
+        help="Apply to this step only; the job continues.",
+        autocompletion=complete.steps,
+    ),
+]
 StateFilter = Annotated[
     list[JobState] | None,
     typer.Option(

@@ -37,6 +37,11 @@ def completed(url: str, *words: str) -> list[str]:
         (("groups", "show", ""), ["g"]),
         (("workers", "drain", ""), ["w1"]),
         (("kill", "--job", "re"), ["report", "reconcile"]),
+        (("worker", "--group", ""), ["g"]),
+        (("change", "report", "t1", "--group", ""), ["g"]),
+        (("rerun", "report", "t1", "--step", "m"), ["main", "merge"]),
+        (("recompute", "report", "t1", "o"), ["other"]),
+        (("files", "report", "t1", "--step", "o"), ["other"]),
     ],
 )
 def test_names_of_the_api(api: FakeApi, words: tuple[str, ...], names: list[str]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.bulk.job_command import JobCommand, show_state
 from shardmill.cli.bulk.run import run_job_command
 from shardmill.cli.bulk.selection import Selection
@@ -40,7 +40,13 @@ def _parse_integer(text: str) -> int:
 
 ChangedStep = Annotated[
     str | None,
-    typer.Option("--step", metavar="STEP", show_default=False, help="Change this step only, not all steps."),
+    typer.Option(
+        "--step",
+        metavar="STEP",
+        show_default=False,
+        help="Change this step only, not all steps.",
+        autocompletion=complete.steps,
+    ),
 ]
 NewPriority = Annotated[
     int | None,
@@ -53,6 +59,7 @@ NewGroups = Annotated[
         metavar="GROUP",
         show_default=False,
         help="Worker group that replaces the current groups. Repeatable.",
+        autocompletion=complete.groups,
     ),
 ]
 MaxTasks = Annotated[

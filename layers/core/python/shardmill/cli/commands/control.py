@@ -15,6 +15,7 @@ from shardmill.cli.options import (
     DryRun,
     JobFilter,
     Json,
+    OneStep,
     OptionalJobName,
     OptionalTrigger,
     Reason,
@@ -47,12 +48,6 @@ def _parse_forced_state(text: str) -> ForcedState:
 LetFinish = Annotated[bool, typer.Option("--let-finish", help="Let running tasks finish.")]
 WithoutDependencies = Annotated[
     bool, typer.Option("--without-dependencies", help="Do not wait for other jobs.")
-]
-OneStep = Annotated[
-    str | None,
-    typer.Option(
-        "--step", metavar="STEP", show_default=False, help="Apply to this step only; the job continues."
-    ),
 ]
 OneIndex = Annotated[
     int | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.options import JobName, Json, Token, Trigger, Url
 from shardmill.cli.render.bars import transfer_progress
 from shardmill.cli.watch import Watch, show_list
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 OfStep = Annotated[
     str | None,
-    typer.Option("--step", metavar="STEP", show_default=False, help="Select files of this step only."),
+    typer.Option(
+        "--step",
+        metavar="STEP",
+        show_default=False,
+        help="Select files of this step only.",
+        autocompletion=complete.steps,
+    ),
 ]
 OfTask = Annotated[
     int | None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.bulk.job_command import JobCommand, show_state
 from shardmill.cli.bulk.run import run_job_command
 from shardmill.cli.bulk.selection import Selection
@@ -45,6 +45,7 @@ Steps = Annotated[
         metavar="STEP",
         show_default=False,
         help="Rerun this step, and the steps downstream of it that have not succeeded. Repeatable.",
+        autocompletion=complete.steps,
     ),
 ]
 Shards = Annotated[
@@ -61,7 +62,10 @@ WithDependents = Annotated[
     ),
 ]
 OptionalStepName = Annotated[
-    str | None, typer.Argument(metavar="STEP", show_default=False, help="Name of the step.")
+    str | None,
+    typer.Argument(
+        metavar="STEP", show_default=False, help="Name of the step.", autocompletion=complete.steps
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.options import Json, Token, Url, pass_to_subcommand
 from shardmill.cli.parsing import parse_duration, parse_moment
 from shardmill.cli.watch import Watch, show_list
@@ -53,6 +53,7 @@ Groups = Annotated[
         metavar="NAME",
         show_default=False,
         help="Limit the scopes to this worker group. Repeatable.",
+        autocompletion=complete.groups,
     ),
 ]
 Owner = Annotated[

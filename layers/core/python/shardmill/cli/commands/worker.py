@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardmill.cli import output
+from shardmill.cli import complete, output
 from shardmill.cli.exits import OTHER
 from shardmill.cli.options import Json, Token, Url
 from shardmill.cli.registration import (
@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from shardmill.worker.run import Observer
 
 Groups = Annotated[
-    list[str], typer.Option("--group", metavar="GROUP", help="Group to take tasks from. Repeatable.")
+    list[str],
+    typer.Option(
+        "--group",
+        metavar="GROUP",
+        help="Group to take tasks from. Repeatable.",
+        autocompletion=complete.groups,
+    ),
 ]
 Slots = Annotated[
     int, typer.Option("--slots", metavar="N", min=1, max=1_000, help="Maximum number of concurrent tasks.")
