@@ -7,7 +7,7 @@ const ADDED = ["version", "createTime", "updateTime", "submitUser", "updateUser"
 /** Fields whose values belong to the user: an empty one means something there. */
 const OWN = ["params", "content", "items", "userattr", "environ"];
 /** Values that fields have if they are left out, besides null and empty ones. */
-const DEFAULTS = { canFail: false, failFast: false, runIfSkipped: false, phase: 0, startShardId: 0, toleratedFailures: 0, nonzero: false, optional: false };
+const DEFAULTS = { canFail: false, failFast: false, runIfSkipped: false, phase: 0, startShardId: 0, toleratedFailures: 0, nonzero: false, optional: false, byUnits: false, uniqueAliveInstance: false, auth: false, noretry: false };
 
 const isEmpty = (value) => value === null || (typeof value === "object" && Object.keys(value).length === 0);
 
