@@ -129,6 +129,19 @@ def test_the_page_reports_that_the_api_is_unreachable_and_continues_when_it_is_b
         expect(page.locator(".age")).to_have_text("live")
 
 
+def test_a_read_without_an_answer_is_given_up(pages: Pages, site: Site) -> None:
+    with pages.open("#/none") as page:
+        page.clock.install()
+        page.goto(f"{site.url}/#/jobs")
+        page.reload()
+        expect(page.get_by_role("listitem").first).to_be_visible()
+        page.route("**/v1/**", lambda _: None)
+        with page.expect_request("**/v1/jobs**"):
+            page.clock.run_for(10_000)
+        page.clock.run_for(40_000)
+        expect(page.get_by_role("alert")).to_contain_text("Shardmill does not answer")
+
+
 @pytest.mark.parametrize("word", ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("])
 def test_no_file_turns_text_into_html_or_code(word: str) -> None:
     from shardmill.web.assets import STATIC

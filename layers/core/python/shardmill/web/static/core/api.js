@@ -2,6 +2,9 @@
 
 import { getToken, signOut } from "./session.js";
 
+/** API Gateway answers within 30 seconds: after that, a read without an answer is repeated. Actions are not, they may have happened. */
+const LONGEST_READ_MS = 35_000;
+
 /** An answer that is not a success, with the code and the faults of its problem document. */
 export class Problem extends Error {
   constructor(status, body) {
@@ -26,8 +29,11 @@ export async function send(method, path, body, etag, match) {
   if (etag) headers["if-none-match"] = etag;
   if (match) headers["if-match"] = match;
   let answer;
+  const limit = new AbortController();
+  const timer = method === "GET" ? setTimeout(() => limit.abort(), LONGEST_READ_MS) : 0;
   try {
     answer = await fetch(path, {
+      signal: limit.signal,
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -36,6 +42,8 @@ export async function send(method, path, body, etag, match) {
     });
   } catch {
     throw new Unreachable();
+  } finally {
+    clearTimeout(timer);
   }
   if (answer.status === 304) return { status: 304, etag };
   const data = await content(answer);
