@@ -10,6 +10,7 @@ from shardmill.engine.mill import mill
 from support.aws_rules.faults import Faults
 from support.moto.cloud import Cloud
 from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.node_client import BOUNDARY
 
 
 @pytest.fixture
@@ -75,6 +76,17 @@ def test_private_environment_and_data_token(awe: AweCalls) -> None:
     assert "does not hold" in awe.error("GET", f"/work/{work['id']}?privateenv&client={other.id}")
 
 
+@pytest.mark.parametrize("kind", ["multipart/form-data", f"multipart/form-data; boundary={BOUNDARY}"])
+def test_a_report_without_logs(awe: AweCalls, kind: str) -> None:
+    client = awe.client()
+    awe.submit(task(), clientgroups="docker")
+    work = client.take()
+    path = f"/awe/work/{work['id']}?status=done&client={client.id}&computetime=1&report"
+    headers = {"content-type": kind, "authorization": f"CG_TOKEN {awe.token}"}
+    assert awe.cloud.http("PUT", path, b"", token=None, headers=headers).status == 200
+    awe.wait(work["jobid"], "completed")
+
+
 def test_three_attempts_then_suspend_with_lastfailed_and_notes(awe: AweCalls) -> None:
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")
     clients = [awe.client(name=f"c{at}") for at in range(3)]
@@ -126,6 +138,9 @@ def test_apps_and_free_space(awe: AweCalls) -> None:
     assert awe.client(apps=["bowtie"]).take()["cmd"]["name"] == "bowtie"
     client = awe.client("red")
     assert client.refused() == "No eligible workunit found"
+    node = awe.data("POST", "/node", upload=b"x" * 1_000_000)["id"]
+    awe.submit(task(inputs={"x": {"node": node}}), clientgroups="red")
+    assert client.refused() == "No eligible workunit found", "the space must exceed the size"
 
 
 def test_higher_priorities_first(awe: AweCalls) -> None:

@@ -117,10 +117,29 @@ def test_a_job_expires_after_its_end(awe: AweCalls) -> None:
 
 
 def test_delete(awe: AweCalls) -> None:
-    for query in ("", "?full"):
-        job = awe.submit(task(), clientgroups="docker")["id"]
-        assert awe.data("DELETE", f"/job/{job}{query}") == f"job deleted: {job}"
-        assert awe.error("GET", f"/job/{job}") == f"job not found: {job}"
+    """A job that was deleted stays readable until it is deleted in full."""
+    client = awe.client()
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    work = client.take()
+    assert awe.data("DELETE", f"/job/{job}") == f"job deleted: {job}"
+    found = awe.job(job)
+    assert (found["state"], found["registered"], found["tasks"][0]["state"]) == ("deleted", False, "suspend")
+    assert awe.data("GET", f"/job/{job}?perf")["id"] == job
+    for method, query in (("PUT", "?resume"), ("PUT", "?resubmit"), ("DELETE", "")):
+        assert awe.error(method, f"/job/{job}{query}") == f"job not found: {job}"
+    assert client.beat()["discard"] == work["id"]
+    assert awe.data("DELETE", f"/job/{job}?full") == f"job deleted: {job}"
+    assert awe.error("GET", f"/job/{job}") == f"job not found: {job}"
+    assert awe.error("DELETE", f"/job/{job}?full") == f"job not found: {job}"
+
+
+def test_a_client_discards_the_unit_of_a_job_whose_rows_are_gone(awe: AweCalls) -> None:
+    client = awe.client()
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    work = client.take()
+    awe.data("DELETE", f"/job/{job}?full")
+    assert work["id"] in client.beat()["discard"].split(",")
+    assert "discard" not in client.beat()
 
 
 def test_lists_of_jobs(awe: AweCalls) -> None:
@@ -212,7 +231,8 @@ def test_a_group_token_serves_its_group_only(awe: AweCalls) -> None:
     assert stranger.error("GET", f"/work?client={client.id}&available=1") == "Client not found"
     assert stranger.error("PUT", f"/work/{work['id']}?status=done&client={client.id}") == "Client not found"
     client.finish(work)
-    assert "gpu" in [group["name"] for group in awe.data("GET", "/cgroup")]
+    known = {group["name"]: group["has_token"] for group in awe.data("GET", "/cgroup")}
+    assert (known["gpu"], known["default"]) == (True, False)
     assert "token" not in awe.data("GET", "/cgroup/gpu")
     renewed = awe.data("PUT", "/cgroup/gpu/token")["token"]
     assert renewed != made["token"]

@@ -250,10 +250,13 @@ def test_inputs_of_documents_are_found_once_and_only_by_those_who_may_read_them(
 ) -> None:
     made, empty = nodes.upload(b"content"), nodes.data("POST", "")
     own = OwnNodes(mill(), Actor("admin"), HOST, 1)
-    key = own("http://test.execute-api.us-east-1.amazonaws.com/awe/", made["id"])
-    assert own("", made["id"]) == key
-    assert cloud.clients.s3.get_object(Bucket=cloud.bucket, Key=key)["Body"].read() == b"content"
-    assert own("http://shock.example.org", made["id"]) == ""
+    file = own("http://test.execute-api.us-east-1.amazonaws.com/awe/", made["id"])
+    assert file is not None
+    assert file.size == len(b"content")
+    assert own("", made["id"]) == file
+    assert own("http://test.execute-api.us-east-1.amazonaws.com:80", made["id"]) == file, "also at the root"
+    assert cloud.clients.s3.get_object(Bucket=cloud.bucket, Key=file.key)["Body"].read() == b"content"
+    assert own("http://shock.example.org", made["id"]) is None
     with pytest.raises(DocumentFault, match="has no file yet"):
         own(HOST, empty["id"])
     with pytest.raises(DocumentFault, match="there is no node 'missing'"):

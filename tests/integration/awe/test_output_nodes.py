@@ -100,8 +100,9 @@ def test_a_node_exists_before_its_step_has_run(runner: JobRunner) -> None:
 
 def test_the_parts_of_a_split_are_read_by_index_and_joined_in_the_order_of_ranks(runner: JobRunner) -> None:
     made = NodeClient(runner.cloud).upload(LINES, "in.txt")
-    key = OwnNodes(runner.mill, Actor("admin"), HOST, 1)(HOST, made["id"])
-    source = {"name": "in.txt", "s3": {"bucket": runner.cloud.bucket, "key": key}, "node": made["id"]}
+    own = OwnNodes(runner.mill, Actor("admin"), HOST, 1)(HOST, made["id"])
+    assert own is not None
+    source = {"name": "in.txt", "s3": {"bucket": runner.cloud.bucket, "key": own.key}, "node": made["id"]}
     by_line = {"index": "line", "byUnits": True}
     first = step(
         "a", sharding=4, inputs=[source], partition={"input": "in.txt", **by_line}, outputs=[{"name": "mid"}]
@@ -254,8 +255,10 @@ def test_an_output_of_one_job_is_an_input_of_another(runner: JobRunner) -> None:
     with pytest.raises(DocumentFault, match="has no file yet"):
         own(HOST, client.node(1))
     client.done()
-    key = own(HOST, client.node(1))
-    source = {"name": "in", "s3": {"bucket": runner.cloud.bucket, "key": key}, "node": client.node(1)}
+    file = own(HOST, client.node(1))
+    assert file is not None
+    assert file.size == len(b"shared")
+    source = {"name": "in", "s3": {"bucket": runner.cloud.bucket, "key": file.key}, "node": client.node(1)}
     runner.define(step("next", inputs=[source]), name="second")
     runner.submit("t1", "second")
     [reader] = [Client(runner, lease) for lease in runner.take(1)]

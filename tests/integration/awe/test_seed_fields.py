@@ -50,6 +50,7 @@ def test_the_fields_of_the_tables(awe: AweCalls) -> None:
     assert set(JOB.split()) <= job.keys()
     assert int(other["jid"]) == int(job["jid"]) + 1, "incremental"
     assert (job["registered"], job["remaintasks"], job["lastfailed"], job["notes"]) == (True, 2, "", "")
+    assert (job["state"], [each["state"] for each in job["tasks"]]) == ("init", ["init", "pending"])
     assert set(INFO.split()) <= job["info"].keys()
     assert {name: job["info"][name] for name in info} == info
     assert (job["info"]["startedtime"], job["info"]["completedtime"]) == (NEVER, NEVER)

@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.model.awe.document import MAX_DOCUMENT_BYTES, parse_document, translate
 from shardmill.model.awe.faults import DocumentFault
-from shardmill.model.awe.files import own_base
+from shardmill.model.awe.files import OwnFile, own_base
 from shardmill.model.awe.translation import StoreOf
 from shardmill.model.definition.validation import check_definition
 
@@ -25,8 +25,8 @@ FILLED = {
 }
 
 
-def _own(host: str, node: str) -> str:
-    return f"nodes/{node}/file" if own_base(host) == "mill.example/awe" else ""
+def _own(host: str, node: str) -> OwnFile | None:
+    return OwnFile(f"nodes/{node}/file", 7) if own_base(host) == "mill.example/awe" else None
 
 
 STORE = StoreOf("https://mill.example/awe", "bucket", _own)
@@ -90,6 +90,7 @@ def test_files_of_this_node_store_are_objects_and_others_are_urls() -> None:
     plain = {"url": "http://data.example/x", "node": "-"}
     made = translated(step(inputs={"a": node, "b": other, "c": plain}))["steps"][0]["inputs"]
     assert made[0]["s3"] == {"bucket": "bucket", "key": "nodes/n1/file"}
+    assert made[0]["size"] == 7, "a client must have room for it"
     assert made[1]["url"] == "http://shock.example/node/n2?download"
     assert made[2]["url"] == "http://data.example/x"
 
@@ -102,6 +103,47 @@ def test_splits_need_an_input_of_this_store_and_keep_their_limits() -> None:
     assert made["partition"] == {"input": "a", "index": "line", "byUnits": True, "maxUnits": 5}
     foreign = step(inputs={"a": {"host": "http://shock.example", "node": "n1"}}, totalwork=4)
     assert "upload it to https://mill.example/awe/node first" in faults(foreign)
+
+
+def test_the_limit_and_the_options_of_partinfo() -> None:
+    node = {"host": "http://mill.example:80/awe", "node": "n1"}
+    limited = step(inputs={"a": node}, partinfo={"input": "a", "maxpartsize_mb": 3})
+    assert translated(limited)["steps"][0]["partition"] == {
+        "input": "a",
+        "index": "record",
+        "byUnits": True,
+        "unitMb": 1,
+        "maxUnits": 3,
+    }
+    both = step(inputs={"a": node}, partinfo={"input": "a", "maxpartsize_mb": 3}, maxworksize=2)
+    assert translated(both)["steps"][0]["partition"]["maxUnits"] == 2
+    records = {"input": "a", "index": "record", "options": "separator=//"}
+    made = translated(step(inputs={"a": node}, partinfo=records, totalwork=2))["steps"][0]
+    assert made["partition"]["options"] == "separator=//"
+    assert check_definition(translated(limited, both | {"taskid": "1"}))[1] == []
+
+
+def test_outputs_that_are_stored_under_one_name() -> None:
+    text = faults(step(outputs={"a": {"shockfilename": "s"}, "b": {"shockfilename": "s"}}))
+    assert "tasks[0].outputs.b: is stored as 's', as 'a' is; change its shockfilename" in text
+    assert "is stored as 'b'" in faults(
+        step(outputs=[{"filename": "a", "shockfilename": "b"}, {"name": "b"}])
+    )
+
+
+def test_a_document_that_a_server_answered_refers_to_its_own_tasks() -> None:
+    job = "c779a7f7-953d-4079-8388-591ee2065bad"
+    made = translated(
+        step("0", outputs={"a": {}}),
+        step("1", dependsOn=[f"{job}_0"], inputs={"a": {"origin": f"{job}_0"}}),
+    )
+    assert made["steps"][1]["dependentSteps"] == ["task_0"]
+    assert f"there is no task '{job}_7'" in faults(step("0", dependsOn=[f"{job}_7"]))
+
+
+def test_a_name_that_an_object_has_twice() -> None:
+    with pytest.raises(DocumentFault, match="has the name 'out' twice"):
+        parse_document(b'{"tasks": [{"outputs": {"out": {"nonzero": true}, "out": {}}}]}')
 
 
 def test_a_task_that_is_not_split_by_an_input_is_one_workunit() -> None:
@@ -170,8 +212,29 @@ def test_one_placeholder_left_in_a_number_is_named() -> None:
         parse_document(b'{"tasks": [{"cmd": {"name": "x"}, "totalwork": #width}]}')
 
 
-def test_a_hash_in_arguments_is_no_placeholder() -> None:
-    document = {"tasks": [{"cmd": {"name": "x", "args": "--colour=#fff # note"}}]}
+COMMANDS = (
+    {"args": "-t #threshold"},
+    {"args": "-t=#threshold -o out"},
+    {"args": "-i @#threshold.fna"},
+    {"args": "-i x", "environ": {"public": {"T": "#threshold"}}},
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_placeholder_that_is_used_in_one_command_only_is_named(command: dict[str, Any]) -> None:
+    document = {"tasks": [{"cmd": {"name": "x", **command}}]}
+    with pytest.raises(DocumentFault, match=r"not filled in: #threshold$"):
+        parse_document(json.dumps(document).encode())
+
+
+def test_a_hash_in_free_text_is_no_placeholder() -> None:
+    command = {
+        "name": "x",
+        "args": "--colour=#fff -c #00ff7f # note '#CHROM' \"#FORMAT\" a#b $#",
+        "description": "see #twelve",
+        "environ": {"public": {"COLOUR": "#abc", "T": "see #twelve"}, "private": {"KEY": "#secret"}},
+    }
+    document = {"tasks": [{"cmd": command}], "info": {"userattr": {"note": "see #twelve"}}}
     assert parse_document(json.dumps(document).encode()) == document
 
 

@@ -50,13 +50,14 @@ def change(request: AweRequest) -> str:
 
 def delete(request: AweRequest) -> str:
     """Delete a job; with `full`, also its rows, files and logs."""
-    job = _job(request, completed=True)
-    return control.delete_job(mill(), job, request.actor, request.now, full=request.has("full"))
+    full = request.has("full")
+    job = _job(request, completed=True, deleted=full)
+    return control.delete_job(mill(), job, request.actor, request.now, full=full)
 
 
-def _job(request: AweRequest, *, completed: bool) -> JobRow:
+def _job(request: AweRequest, *, completed: bool, deleted: bool = False) -> JobRow:
     """Return the job of a request; `completed`: what depends on its end knows it, before the job changes."""
-    job = find_job(mill(), request.ids["job_id"], request.actor, "operate")
+    job = find_job(mill(), request.ids["job_id"], request.actor, "operate", deleted=deleted)
     if not completed or not job.heirs_pending:
         return job
     from shardmill.engine.downstream import complete_end  # few requests need it

@@ -57,9 +57,9 @@ class AweRequest:
         return int(given)
 
     def parts(self) -> dict[str, Part]:
-        """The fields of a multipart body; none if the body is something else."""
+        """The fields of a multipart body; none if the body is empty, or something else."""
         kind = self.headers.get("content-type", "")
-        return read_parts(self.body, kind) if is_multipart(kind) else {}
+        return read_parts(self.body, kind) if self.body and is_multipart(kind) else {}
 
     def document(self, field: str) -> bytes:
         """A document: the field of a multipart body with this name, or else the whole body."""

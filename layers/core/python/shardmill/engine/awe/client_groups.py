@@ -71,14 +71,19 @@ def read(mill: Mill, name: str) -> dict[str, Any]:
 
 
 def list_groups(mill: Mill, visible: Visible) -> list[dict[str, Any]]:
-    """All groups, without what is known of their tokens."""
+    """All groups, each with what is known of its token."""
     rows = islice(mill.groups.page(after=None, limit=MAX_GROUPS), MAX_GROUPS)
-    return [_document(row, None) for row in rows if visible.groups([row.name])]
+    tokens_of = {token.owner: token for token in _group_tokens(mill)}
+    return [_document(row, tokens_of.get(row.name)) for row in rows if visible.groups([row.name])]
 
 
 def _tokens(mill: Mill, name: str) -> list[TokenRow]:
+    return [token for token in _group_tokens(mill) if token.owner == name]
+
+
+def _group_tokens(mill: Mill) -> list[TokenRow]:
     rows = islice(mill.tokens.page(after=None, limit=MAX_TOKENS), MAX_TOKENS)
-    return [row for row in rows if (row.name, row.owner) == (TOKEN_NAME, name)]
+    return [row for row in rows if row.name == TOKEN_NAME]
 
 
 def _document(row: GroupRow, token: TokenRow | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from shardmill.engine.awe.lookup import own_client, work_ids
+from shardmill.engine.awe.lookup import own_client, possible_work_ids, work_ids
 from shardmill.engine.awe.submit import create_groups
 from shardmill.engine.errors import BadRequest
 from shardmill.engine.groups.totals import record_totals
@@ -104,11 +104,15 @@ def heartbeat(
         if now - worker.seen >= BEAT_MS or worker.offline:
             worker = _beat(mill, worker, [], source_ip, now)
         return worker, sorted(lost | set(named or ()))
-    ids = work_ids(mill, worker.work)
+    before = frozenset(worker.work)
+    ids = work_ids(mill, before)
     worker = _take_back_unknown(mill, worker, ids, named, now)
     worker = _beat(mill, worker, _held(worker), source_ip, now)
     kept = {ids[task] for task in worker.work if task in ids}
-    discard = {ids[task] for task in ids if task not in worker.work} | set(named or ()) - kept
+    dropped = before.difference(worker.work)
+    discard = {ids[task] for task in dropped if task in ids} | set(named or ()) - kept
+    if named is None:
+        discard.update(*(possible_work_ids(task) for task in dropped if task not in ids))
     return worker, sorted(discard | lost)
 
 

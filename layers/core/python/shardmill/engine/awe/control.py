@@ -17,7 +17,7 @@ from shardmill.engine.jobs.run_nodes import run_nodes
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.recover import recover_run
 from shardmill.model.actor import Actor
-from shardmill.model.awe.names import ANY_GROUP, plain_name, task_name
+from shardmill.model.awe.names import ANY_GROUP, plain_name, step_name, task_name
 from shardmill.model.awe.times import parse_span
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
@@ -53,6 +53,7 @@ def recompute_job(mill: Mill, job: JobRow, actor: Actor, task: str, now: int) ->
     wanted = task.removeprefix(f"{job.id}_")
     names = [step.name for step in run_nodes(mill, job) if step.kind == "step"]
     step = next((name for name in names if wanted in (name, task_name(name))), None)
+    step = step or next((name for name in names if name == step_name(wanted)), None)
     if step is None:
         raise BadRequest(f"the job has no task {wanted[:64]!r}")
     rerun(mill, job, Scope(steps=(step,), downstream=True), actor, f"recompute from task {wanted}", now)

@@ -149,6 +149,8 @@ def task_state(step: StepRow) -> str:
     """The word for the state of a task; one that was skipped because another failed is still pending."""
     if step.state is StepState.SKIPPED and not passed_over(step):
         return "pending"
+    if step.state is StepState.WAITING and not step.waiting:
+        return "init"
     return states.TASK[step.state]
 
 
@@ -162,7 +164,7 @@ def part_document(step: StepRow) -> dict[str, Any] | None:
         "input": partition.input,
         "index": CHUNKED.get(index, index) if partition.unit_mb else index,
         "totalindex": step.context.get("split", {}).get("units") or 0,
-        "maxpartsize_mb": partition.max_part_size_mb or 0,
+        "maxpartsize_mb": partition.max_part_size_mb or (partition.unit_mb and partition.max_units) or 0,
         "options": partition.options or "",
     }
 

@@ -27,14 +27,16 @@ class Work(NamedTuple):
     rank: int
 
 
-def find_job(mill: Mill, job_id: str, actor: Actor, scope: str, *, shown: str = "") -> JobRow:
+def find_job(
+    mill: Mill, job_id: str, actor: Actor, scope: str, *, shown: str = "", deleted: bool = False
+) -> JobRow:
     """A job by its id. One that the actor may not see is answered like one that does not exist.
 
-    `shown`: the id of the workunit that was asked for.
+    `shown`: the id of the workunit of the request. `deleted`: also a job that is deleted, but not in full.
     """
     job = mill.jobs.get(job_id) if is_uuid(job_id) else None
     missing = WorkNotFound(shown) if shown else AweJobNotFound(job_id)
-    if not job or job.state is JobState.DELETED:
+    if not job or job.purge or (job.state is JobState.DELETED and not deleted):
         raise missing
     if not Visible(mill, actor, scope).job(job):
         if scope != "read" and actor.has("read") and Visible(mill, actor).job(job):
@@ -113,3 +115,9 @@ def work_ids(mill: Mill, tasks: Iterable[str]) -> dict[str, str]:
         if step and rank < max(1, step.total):
             ids[task] = work_id(job_id, step.name, rank, step.total)
     return ids
+
+
+def possible_work_ids(task: str) -> list[str]:
+    """The ids that the workunit of a task without rows may have had, if its document has numbered tasks."""
+    found = parse_task_id(task)
+    return [f"{found[0]}_{found[1]}_{rank}" for rank in (0, found[2] + 1)] if found else []

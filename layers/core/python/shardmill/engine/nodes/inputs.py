@@ -11,60 +11,64 @@ from shardmill.engine.nodes.callers import may_use, may_use_output
 from shardmill.engine.nodes.errors import NodeNotFound, NodeWithoutFile
 from shardmill.model.actor import Actor
 from shardmill.model.awe.faults import DocumentFault
-from shardmill.model.awe.files import own_base
+from shardmill.model.awe.files import OwnFile, own_base
 from shardmill.model.awe.names import JobNode, parse_job_node
 
 
 class OwnNodes:
-    """Finds the S3 keys of the nodes that a document names; each is looked up once.
+    """Finds the files of the nodes that a document names; each is looked up once.
 
-    `base` is the address of this server's `/awe`. Raises DocumentFault for a node of this server that does
-    not exist, has no file, or may not be read by the actor.
+    `base` is the address of this server's `/awe`; the node store is also at the root. Raises DocumentFault
+    for a node of this server that does not exist, has no file, or may not be read by the actor.
     """
 
     def __init__(self, mill: Mill, actor: Actor, base: str, now: int) -> None:
         self._mill = mill
         self._actor = actor
-        self._base = own_base(base)
+        self._bases = {own_base(base), own_base(base).rpartition("/")[0]}
         self._now = now
-        self._known: dict[str, str] = {}
+        self._known: dict[str, OwnFile] = {}
 
-    def __call__(self, host: str, node: str) -> str:
-        if host and own_base(host) != self._base:
-            return ""
+    def __call__(self, host: str, node: str) -> OwnFile | None:
+        if host and own_base(host) not in self._bases:
+            return None
         if node not in self._known:
-            self._known[node] = self._key(node)
+            self._known[node] = self._file(node)
         return self._known[node]
 
-    def _key(self, node: str) -> str:
+    def _file(self, node: str) -> OwnFile:
         parsed = parse_job_node(node)
         try:
-            key = self._output_key(parsed) if parsed else self._stored_key(node)
+            found = self._output(parsed) if parsed else self._stored(node)
         except NodeWithoutFile:
             raise DocumentFault(
                 f"node {node!r} has no file yet; upload it before the job is submitted"
             ) from None
         except NodeNotFound:
-            key = ""
-        if not key:
+            found = None
+        if not found:
             raise DocumentFault(
                 f"there is no node {node!r} in the node store of this server that you may read"
             )
-        return key
+        return found
 
-    def _stored_key(self, node: str) -> str:
+    def _stored(self, node: str) -> OwnFile | None:
         row = self._mill.nodes.get(node)
         if not row or not may_use(self._mill, self._actor, row):
-            return ""
-        return stored_nodes.place(self._mill, stored_nodes.settle(self._mill, row, self._now)).key
+            return None
+        row = stored_nodes.settle(self._mill, row, self._now)
+        return OwnFile(stored_nodes.place(self._mill, row).key, row.size)
 
-    def _output_key(self, node: JobNode) -> str:
+    def _output(self, node: JobNode) -> OwnFile | None:
         """A copy of the output of another job: a job reads only files of its own, and shared ones."""
         output = output_nodes.find(self._mill, node)
         if not may_use_output(self._mill, self._actor, output.job):
-            return ""
+            return None
         source = output_nodes.place(self._mill, output)
         copy = keys.node_copy(str(node), hashlib.sha256(source.key.encode()).hexdigest()[:32])
-        if not self._mill.files.head(self._mill.files.own(copy)):
+        place = self._mill.files.own(copy)
+        head = self._mill.files.head(place)
+        if not head:
             self._mill.files.copy(source.key, copy)
-        return copy
+            head = self._mill.files.head(place)
+        return OwnFile(copy, head.size if head else 0)

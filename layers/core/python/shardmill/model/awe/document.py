@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,7 +42,7 @@ def parse_document(body: bytes) -> dict[str, Any]:
         )
     text = body.decode("utf-8-sig", errors="replace")
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_object)
     except RecursionError:
         raise DocumentFault("the document is nested too deeply") from None
     except ValueError as error:
@@ -54,6 +55,15 @@ def parse_document(body: bytes) -> dict[str, Any]:
     if left := placeholders.unfilled(document):
         raise _unfilled(left)
     return document
+
+
+def _object(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. If it has a name twice, one of the values would be lost."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        twice = next(name for name, number in Counter(name for name, _ in fields).items() if number > 1)
+        raise DocumentFault(f"an object of the document has the name {twice[:64]!r} twice")
+    return found
 
 
 def _unfilled(names: list[str]) -> DocumentFault:

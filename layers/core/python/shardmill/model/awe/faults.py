@@ -6,6 +6,10 @@ import json
 from typing import Any
 
 
+def _as_text(value: Any) -> str:
+    return "" if value is None else json.dumps(value)
+
+
 class DocumentFault(Exception):
     """An AWE document that cannot be accepted; `texts` has all its faults."""
 
@@ -63,7 +67,7 @@ class Faults:
     def attributes(self, value: Any, where: str) -> dict[str, str]:
         """An object whose values become texts: documents contain any, and clients expect texts."""
         found = self.object(value, where).items()
-        return {name: each if isinstance(each, str) else json.dumps(each) for name, each in found}
+        return {name: each if isinstance(each, str) else _as_text(each) for name, each in found}
 
     def object(self, value: Any, where: str) -> dict[str, Any]:
         if value is None:

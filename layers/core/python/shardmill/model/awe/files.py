@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from shardmill.model.awe.faults import Faults
@@ -16,6 +16,7 @@ INDEXES = {"line": "line", "record": "record", "chunkrecord": "record", "size": 
 CHUNKED = ("chunkrecord", "size", "bytes")
 """The indexes whose units are chunks of `CHUNK_MB`; a unit of the others is one line or record."""
 CHUNK_MB = 1
+_DEFAULT_PORT = re.compile(r":(80|443)\Z")
 _NODE_URL = re.compile(r"(.*)/node/([^/?#]+)/?(?:\?(.*))?\Z")
 
 
@@ -41,15 +42,28 @@ class AweFile:
         """Where a task finds or makes the file in its work folder."""
         return f"{self.directory}/{self.name}" if self.directory else self.name
 
+    @property
+    def stored_as(self) -> str:
+        """The name under which an output is stored."""
+        return self.upload_name or self.name
 
-OwnNode = Callable[[str, str], str]
-"""(host, node) -> the S3 key of the node's file if this deployment stores it, else an empty text."""
+
+class OwnFile(NamedTuple):
+    """The file of a node of this deployment: its S3 key and its size."""
+
+    key: str
+    size: int
+
+
+OwnNode = Callable[[str, str], OwnFile | None]
+"""(host, node) -> the file of the node if this deployment stores it."""
 
 
 def own_base(url: str) -> str:
-    """An address without its scheme and trailing slash, to compare addresses of node stores."""
+    """An address without its scheme, default port and trailing slash, to compare addresses of node stores."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
-    return f"{parts.netloc.lower()}{parts.path.rstrip('/')}"
+    host = _DEFAULT_PORT.sub("", parts.netloc.lower())
+    return f"{host}{parts.path.rstrip('/')}"
 
 
 def read_files(value: Any, where: str, faults: Faults) -> dict[str, AweFile]:
@@ -70,7 +84,13 @@ def read_files(value: Any, where: str, faults: Faults) -> dict[str, AweFile]:
 def read_outputs(value: Any, where: str, faults: Faults) -> dict[str, AweFile]:
     """The outputs of a task: files that it makes, in its work folder or a directory of it."""
     found = read_files(value, where, faults)
+    names: dict[str, str] = {}
     for file in found.values():
+        other = names.setdefault(file.stored_as, file.name)
+        if other != file.name:
+            faults.add(
+                file.where, f"is stored as {file.stored_as!r}, as {other!r} is; change its shockfilename"
+            )
         if file.directory and (wrong := name_fault(file.path) or _too_long(file.path)):
             faults.add(f"{file.where}.directory", wrong)
     return found
@@ -150,9 +170,10 @@ def as_input(file: AweFile, own_node: OwnNode, bucket: str) -> dict[str, Any]:
     if file.size:
         document["size"] = file.size
     located = with_node_of_url(file)
-    key = own_node(located.host, located.node) if located.node else ""
-    if key:
-        return {**document, "s3": {"bucket": bucket, "key": key}, "node": located.node}
+    own = own_node(located.host, located.node) if located.node else None
+    if own:
+        size = {"size": own.size} if own.size else {}
+        return document | size | {"s3": {"bucket": bucket, "key": own.key}, "node": located.node}
     if file.url:
         return {**document, "url": file.url}
     host = file.host if "://" in file.host else f"http://{file.host}"
@@ -162,7 +183,7 @@ def as_input(file: AweFile, own_node: OwnNode, bucket: str) -> dict[str, Any]:
 def as_output(file: AweFile) -> dict[str, Any]:
     document: dict[str, Any] = {"name": file.path, "nonzero": file.nonzero} | _attributes(file)
     if file.upload_name != file.path and (file.upload_name or file.directory):
-        document["uploadName"] = file.upload_name or file.name
+        document["uploadName"] = file.stored_as
     if file.index:
         document["uploadIndex"] = INDEXES[file.index]
     return document

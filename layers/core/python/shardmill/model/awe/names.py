@@ -16,6 +16,7 @@ _NOT_IN_NAMES = re.compile(r"[^_a-zA-Z0-9-]")
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _WORK_ID = re.compile(rf"({_UUID})_([^/]{{1,80}})_(\d{{1,7}})\Z", re.ASCII)
 _JOB_NODE = re.compile(rf"({_UUID})_(\d{{1,4}})_(\d{{1,4}})\Z", re.ASCII)
+_JOB_PREFIX = re.compile(_UUID + "_")
 _UUID_ONLY = re.compile(_UUID + r"\Z")
 _NUMBERED_STEP = re.compile(r"task_(\d{1,7})\Z", re.ASCII)
 
@@ -41,6 +42,11 @@ class JobNode(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.job_id}_{self.step}_{self.output}"
+
+
+def without_job_id(task_id: str) -> str:
+    """The name of a task in its document, for an id such as `{job id}_0`."""
+    return _JOB_PREFIX.sub("", task_id, count=1) if _JOB_PREFIX.match(task_id) else task_id
 
 
 def is_uuid(text: str) -> bool:

@@ -12,23 +12,43 @@ _USUAL = frozenset(
 )
 _FREE_TEXT = frozenset(("args", "args_array", "description", "environ", "userattr", "options"))
 """Fields in which a `#` may be meant as it is."""
+_VALUES = frozenset(("public", "userattr"))
+"""Objects of free text whose values may be placeholders. Private values appear in no error."""
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\\\]|\\\\.)*\"")
+_WORD = re.compile(r"(?:^|(?<=[\s=@,:]))#([A-Za-z][A-Za-z0-9_]*)")
+_COLOUR = re.compile(r"(?:[0-9A-Fa-f]{3,4}){1,2}\Z")
 
 
 def unfilled(document: Any) -> list[str]:
     """The names of placeholders that are left in a document, in their order.
 
-    In arguments and other free text, only names that are usual, that stand after an `@`, or that are also
-    used elsewhere count: `--colour=#fff` is no placeholder.
+    In arguments and other free text, these count: names that are usual, that stand after an `@`, or that are
+    used elsewhere, and those that begin a word or are a value. `--colour=#fff` and `'#CHROM'` are none.
     """
     strict, free = list[str](), list[tuple[str, bool]]()
-    for text, is_free in _texts(document, False):
-        for found in _PLACEHOLDER.finditer(text):
-            if is_free:
-                free.append((found[1], found.start() > 0 and text[found.start() - 1] == "@"))
-            else:
-                strict.append(found[1])
+    for text, field in _texts(document):
+        if field:
+            free += _in_free_text(text, field)
+        else:
+            strict += _PLACEHOLDER.findall(text)
     known = {*strict, *_USUAL}
-    return list(dict.fromkeys([*strict, *(name for name, at in free if at or name in known)]))
+    return list(dict.fromkeys([*strict, *(name for name, sure in free if sure or name in known)]))
+
+
+def _in_free_text(text: str, field: str) -> Iterator[tuple[str, bool]]:
+    """The names in a text that is free because it is in a field, and whether each is surely a placeholder."""
+    begun = _beginnings(text, field)
+    for found in _PLACEHOLDER.finditer(text):
+        yield found[1], found[1] in begun or text[: found.start()].endswith("@")
+
+
+def _beginnings(text: str, field: str) -> set[str]:
+    """The names with which a value, or a word of arguments that is not quoted, begins."""
+    if field == "args":
+        names = _WORD.findall(_QUOTED.sub("''", text))
+    else:
+        names = _PLACEHOLDER.findall(text) if field in _VALUES and _PLACEHOLDER.fullmatch(text) else []
+    return {name for name in names if not _COLOUR.match(name)}
 
 
 def unfilled_in_text(text: str) -> list[str]:
@@ -38,14 +58,16 @@ def unfilled_in_text(text: str) -> list[str]:
     return list(dict.fromkeys([*values, *usual]))
 
 
-def _texts(value: Any, free: bool) -> Iterator[tuple[str, bool]]:
+def _texts(value: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    """The texts of a document, each with the field that makes it free text; empty if it is not."""
     if isinstance(value, str):
-        yield value, free
+        yield value, field
     elif isinstance(value, dict):
         for name, each in value.items():
-            if isinstance(name, str) and not free:
-                yield name, free
-            yield from _texts(each, free or name in _FREE_TEXT)
+            if isinstance(name, str) and not field:
+                yield name, field
+            inner = field or (name if name in _FREE_TEXT else "")
+            yield from _texts(each, name if inner and name in _VALUES else inner)
     elif isinstance(value, list):
         for each in value:
-            yield from _texts(each, free)
+            yield from _texts(each, field)

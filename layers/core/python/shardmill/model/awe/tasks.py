@@ -8,7 +8,7 @@ from typing import Any
 
 from shardmill.model.awe.faults import Faults
 from shardmill.model.awe.files import AweFile, read_files, read_outputs
-from shardmill.model.awe.names import step_name
+from shardmill.model.awe.names import step_name, without_job_id
 
 MAX_TASKS = 2_000
 MAX_WORK = 10_000
@@ -30,6 +30,9 @@ class AweTask:
     max_work_size: int = 0
     part_input: str = ""
     part_index: str = ""
+    part_options: str = ""
+    max_part_mb: int = 0
+    """The limit of `partinfo`, in MB; that of the task comes first, which counts units of the index."""
     skip: bool = False
     userattr: dict[str, str] = field(default_factory=dict)
 
@@ -62,9 +65,24 @@ def read_tasks(value: Any, faults: Faults) -> dict[str, AweTask]:
             faults.add(f"{task.where}.taskid", f"{task.id!r} is too similar to {names[task.step]!r}")
         found.setdefault(task.id, task)
         names.setdefault(task.step, task.id)
+    found = {task.id: _with_short_references(task, found) for task in found.values()}
     if {*found} == {str(number) for number in range(len(found))}:
         return {str(number): found[str(number)] for number in range(len(found))}
     return found
+
+
+def _with_short_references(task: AweTask, tasks: Mapping[str, AweTask]) -> AweTask:
+    """A task of a document that a server answered, where references have the id of the job before them."""
+
+    def short(reference: str) -> str:
+        rest = without_job_id(reference)
+        return rest if rest in tasks and reference not in tasks else reference
+
+    def files(listed: Mapping[str, AweFile]) -> dict[str, AweFile]:
+        return {name: replace(file, origin=short(file.origin)) for name, file in listed.items()}
+
+    parents = tuple(dict.fromkeys(map(short, task.depends_on)))
+    return replace(task, depends_on=parents, inputs=files(task.inputs), predata=files(task.predata))
 
 
 def _task(document: dict[str, Any], at: int, faults: Faults) -> AweTask:
@@ -89,6 +107,8 @@ def _task(document: dict[str, Any], at: int, faults: Faults) -> AweTask:
         max_work_size=max(0, faults.number(document.get("maxworksize"), f"{where}.maxworksize")),
         part_input=faults.text(parts.get("input"), f"{where}.partinfo.input"),
         part_index=faults.text(parts.get("index"), f"{where}.partinfo.index"),
+        part_options=faults.text(parts.get("options"), f"{where}.partinfo.options"),
+        max_part_mb=max(0, faults.number(parts.get("maxpartsize_mb"), f"{where}.partinfo.maxpartsize_mb")),
         skip=faults.flag(document.get("skip"), f"{where}.skip"),
         userattr=faults.attributes(document.get("userattr"), f"{where}.userattr"),
     )

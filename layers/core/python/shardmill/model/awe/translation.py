@@ -72,7 +72,7 @@ def _input(file: AweFile, tasks: Mapping[str, AweTask], store: StoreOf) -> dict[
         return as_input(file, store.own_node, store.bucket)
     producer = tasks[file.origin]
     made = producer.outputs.get(file.name) or producer.outputs[file.upload_name]
-    return from_origin(file, producer.step, made.upload_name or made.name)
+    return from_origin(file, producer.step, made.stored_as)
 
 
 def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _literal(text: str) -> str:
 
 def _split(task: AweTask, inputs: Mapping[str, AweFile], store: StoreOf, faults: Faults) -> dict[str, Any]:
     """How the task is divided into workunits: by an index of one input, if there is one to divide."""
-    if task.total_work <= 1 and not task.max_work_size:
+    if task.total_work <= 1 and not task.max_work_size and not task.max_part_mb:
         return {}
     file = inputs.get(task.part_input) or (next(iter(inputs.values())) if len(inputs) == 1 else None)
     if not file:
@@ -124,12 +124,14 @@ def _split(task: AweTask, inputs: Mapping[str, AweFile], store: StoreOf, faults:
         faults.add(
             file.where,
             f"cannot be split, because it is not in the node store of this server; upload it to "
-            f"{store.address}/node first, or set totalwork to 1",
+            f"{store.address}/node first, or set totalwork to 1 and leave maxworksize out",
         )
         return {}
     partition: dict[str, Any] = {"input": file.name, "index": INDEXES[index], "byUnits": True}
     if index in CHUNKED:
         partition["unitMb"] = CHUNK_MB
-    if task.max_work_size:
-        partition["maxUnits"] = task.max_work_size
+    if INDEXES[index] == "record" and task.part_options:
+        partition["options"] = task.part_options
+    if limit := task.max_work_size or (task.max_part_mb if index in CHUNKED else 0):
+        partition["maxUnits"] = limit
     return {"sharding": task.total_work, "partition": partition}
