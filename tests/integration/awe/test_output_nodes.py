@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from shardmill.aws.files import Files
 from shardmill.engine.files.held_attempt import get_held_attempt
 from shardmill.engine.nodes import work_token
 from shardmill.engine.nodes.inputs import OwnNodes
@@ -235,6 +237,47 @@ def test_an_output_is_indexed_as_its_step_says_and_as_its_client_asks(runner: Jo
     client.done()
     read = NodeClient(runner.cloud).data("GET", f"/{client.node()}")
     assert read["indexes"]["line"]["total_units"] == 10
+
+
+def test_attributes_may_follow_the_file_and_the_client_reads_what_it_uploaded(runner: JobRunner) -> None:
+    [client] = start(runner, ONE)
+    node, form = client.node(1), {"attributes": ("a", b'{"quality": 7}')}
+    assert client.nodes.error("PUT", f"/{node}", form) == (409, "Node has no file")
+    client.nodes.data("PUT", f"/{node}", {"upload": ("out.txt", b"1\n2\n")})
+    assert client.nodes.data("PUT", f"/{node}", form)["attributes"] == {"quality": 7}
+    read = client.nodes.data("GET", f"/{node}")
+    assert (read["file"]["size"], read["attributes"]) == (4, {"quality": 7})
+    made = client.nodes.data("PUT", f"/{node}/index/line", {})
+    assert (made["file"]["size"], made["indexes"]["line"]["total_units"]) == (4, 2)
+    assert NodeClient(runner.cloud).data("GET", f"/{node}")["file"]["size"] == 0, (
+        "others see what was reported"
+    )
+    client.done()
+    read = NodeClient(runner.cloud).data("GET", f"/{node}")
+    assert (read["file"]["size"], read["attributes"]) == (4, {"quality": 7})
+
+
+def test_attributes_are_stored_although_the_file_is_uploaded_again_meanwhile(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [client] = start(runner, ONE)
+    node, form = client.node(1), {"attributes": ("a", b'{"quality": 7}')}
+    client.nodes.data("PUT", f"/{node}", {"upload": ("out.txt", b"old")})
+    relabel, calls = Files.relabel, list[str]()
+
+    def raced(files: Files, key: str, labels: Mapping[str, str], etag: str) -> bool:
+        calls.append(etag)
+        if len(calls) == 1:
+            client.nodes.data("PUT", f"/{node}", {"upload": ("out.txt", b"new")})
+            return False  # as S3 answers then
+        return relabel(files, key, labels, etag)
+
+    monkeypatch.setattr(Files, "relabel", raced)
+    client.nodes.data("PUT", f"/{node}", form)
+    assert len({*calls}) == len(calls) == 2
+    client.done()
+    admin = NodeClient(runner.cloud)
+    assert (admin.download(node), admin.data("GET", f"/{node}")["attributes"]) == (b"new", {"quality": 7})
 
 
 def test_an_output_can_be_uploaded_by_a_presigned_address(runner: JobRunner) -> None:

@@ -180,6 +180,23 @@ class Files:
             raise
         return True
 
+    def relabel(self, key: str, labels: Mapping[str, str], etag: str) -> bool:
+        """Replace the user-defined metadata of an object; False unless it has the given ETag."""
+        try:
+            self._client.copy_object(
+                Bucket=self.bucket,
+                Key=key,
+                CopySource={"Bucket": self.bucket, "Key": key},
+                CopySourceIfMatch=etag,
+                MetadataDirective="REPLACE",
+                Metadata=dict(labels),
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] in (*_ABSENT, "PreconditionFailed"):
+                return False
+            raise
+        return True
+
     def keys(self, prefix: str) -> list[str]:
         """Return the keys under a prefix, at most a thousand."""
         listed = self._client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)

@@ -207,8 +207,11 @@ def _update_output(
     if announced:
         presigned = output_nodes.presign(mill(), caller, node, _part_field(request), announced, request.now)
         return AweAnswer(node_document(str(node), None) | {"upload": _upload(presigned)})
-    if not form.files:
+    if not form.files and form.attributes is None:
         raise BadRequest(f"the form has no file: {_FIELDS}")
+    if not form.files:
+        output_nodes.set_attributes(mill(), caller, node, form.attributes, request.now)
+        return AweAnswer(output_nodes.describe(mill(), caller, node, request.now))
     for field, file in form.files.items():
         output_nodes.upload(mill(), caller, node, field, file, request.now)
     name, size = next((file.name, len(file.content)) for file in form.files.values())
@@ -228,7 +231,7 @@ def _index(caller: Caller, node_id: str, kind: str, now: int) -> AweAnswer:
     job_node = parse_job_node(node_id)
     if job_node:
         made = output_nodes.index(mill(), caller, job_node, kind, now)
-        return AweAnswer(node_document(str(job_node), None) | {"indexes": {kind: made}})
+        return AweAnswer(output_nodes.describe(mill(), caller, job_node, now) | {"indexes": {kind: made}})
     row = stored_nodes.find(mill(), caller, node_id, now)
     stored_nodes.index(mill(), row, kind, now)
     return AweAnswer(stored_nodes.describe(mill(), stored_nodes.find(mill(), caller, node_id, now)))

@@ -7,13 +7,13 @@ that they hold, as any worker does, and the report of the attempt makes the file
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from shardmill.aws.files import Head, Place
+from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import BadRequest
-from shardmill.engine.files import join, keys, outputs, split
+from shardmill.engine.files import join, outputs, split
 from shardmill.engine.files.held_attempt import HeldAttempt
 from shardmill.engine.files.outputs import AttemptOutput
 from shardmill.engine.files.sources import Source, matching
@@ -23,6 +23,7 @@ from shardmill.engine.nodes.callers import Caller, check_reads_job, upload_attem
 from shardmill.engine.nodes.downloads import Download, PartWanted
 from shardmill.engine.nodes.errors import NodeNotFound, NodeWithoutFile
 from shardmill.engine.nodes.uploads import Announced, NewFile, Presigned, presign_put
+from shardmill.engine.nodes.work_outputs import store_attributes, stored_attributes
 from shardmill.model.awe.names import JobNode
 from shardmill.model.awe.nodes import NodeFile, index_document, node_document
 from shardmill.model.files import File
@@ -73,11 +74,13 @@ def describe(mill: Mill, caller: Caller, node: JobNode, now: int) -> dict[str, A
     first = found[0] if len(found) == 1 else None
     file = NodeFile(output.name, size, ended, sha256=(first.sha256 or "") if first else "")
     indexed = first.indexed if first else None
+    own = None if complete else _uploaded(mill, caller, output)
+    attributes = _attributes(output, made) if complete else own.attributes if own else None
     return node_document(
         str(node),
-        file if complete else None,
+        file if complete else own.file if own else None,
         name=output.name,
-        attributes=_attributes(output, made) if complete else None,
+        attributes=attributes,
         indexes={indexed["by"]: index_document(indexed["units"], size, ended)} if indexed else {},
         created=output.job.create_time,
         modified=ended or output.job.create_time,
@@ -102,6 +105,27 @@ def place(mill: Mill, output: Output) -> Place:
     if len(found) == 1:
         return found[0].place
     return join.join(mill, output.step, output.file.name, found).place
+
+
+class _Uploaded(NamedTuple):
+    """What an attempt uploaded before its report."""
+
+    file: NodeFile
+    attributes: Any
+
+
+def _uploaded(mill: Mill, caller: Caller, output: Output) -> _Uploaded | None:
+    """What the attempt of a work token uploaded as this output; None if it is of another step, or a part."""
+    step = output.step
+    if not caller.work or not step or step.total != 1 or step.index != caller.work.step:
+        return None
+    held = caller.held(mill)
+    head = mill.files.head(mill.files.own(held.output_key(output.name)))
+    if not head:
+        return None
+    file = NodeFile(output.name, head.size, head.modified, sha256=head.labels.get("sha256", ""))
+    labelled = head.labels.get("attributes")
+    return _Uploaded(file, stored_attributes(mill, held, output.name) if labelled else None)
 
 
 def _made(mill: Mill, output: Output) -> list[AttemptOutput]:
@@ -149,11 +173,25 @@ def upload(mill: Mill, caller: Caller, node: JobNode, field: str, file: NewFile,
     held, name = _writer(mill, caller, node, field, now)
     labels = {"sha256": hashlib.sha256(file.content).hexdigest()}
     if file.attributes is not None:
-        step = held.step
-        key = keys.output_attributes(step.job_id, step.run, step.index, held.rank, held.attempt, name)
-        mill.files.write(key, json.dumps(file.attributes).encode())
+        store_attributes(mill, held, name, file.attributes)
         labels["attributes"] = "1"
     mill.files.write(held.output_key(name), file.content, labels)
+
+
+def set_attributes(mill: Mill, caller: Caller, node: JobNode, attributes: Any, now: int) -> None:
+    """Store the attributes of an output that the caller's attempt uploaded. Raises NodeWithoutFile."""
+    held, name = _writer(mill, caller, node, str(caller.work.rank + 1 if caller.work else 1), now)
+    store_attributes(mill, held, name, attributes)
+    key = held.output_key(name)
+    attempts = Attempts(f"the node {node}")
+    while True:
+        attempts.begin()
+        head = mill.files.head(mill.files.own(key))
+        if not head:
+            raise NodeWithoutFile
+        labels = {**head.labels, "attributes": "1"}
+        if labels == head.labels or mill.files.relabel(key, labels, head.etag):
+            return
 
 
 def presign(mill: Mill, caller: Caller, node: JobNode, field: str, file: Announced, now: int) -> Presigned:

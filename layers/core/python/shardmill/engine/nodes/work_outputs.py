@@ -50,16 +50,25 @@ def _stored(mill: Mill, held: HeldAttempt, file: File, place: Place, head: Head)
         name=name,
         size=head.size,
         sha256=head.labels["sha256"],
-        attributes=_attributes(mill, held, name) if head.labels.get("attributes") else None,
+        attributes=stored_attributes(mill, held, name) if head.labels.get("attributes") else None,
         indexed=_indexed(mill, held.step.job_id, file, place, head),
     )
 
 
-def _attributes(mill: Mill, held: HeldAttempt, name: str) -> dict[str, Any] | None:
-    step = held.step
-    key = keys.output_attributes(step.job_id, step.run, step.index, held.rank, held.attempt, name)
-    found = json.loads(mill.files.read(mill.files.own(key), 0, _MAX_STORED_ATTRIBUTES))
+def store_attributes(mill: Mill, held: HeldAttempt, name: str, attributes: Any) -> None:
+    mill.files.write(_attributes_key(held, name), json.dumps(attributes).encode())
+
+
+def stored_attributes(mill: Mill, held: HeldAttempt, name: str) -> dict[str, Any] | None:
+    """The attributes of an output whose object has the label of attributes."""
+    place = mill.files.own(_attributes_key(held, name))
+    found = json.loads(mill.files.read(place, 0, _MAX_STORED_ATTRIBUTES))
     return found if isinstance(found, dict) else None
+
+
+def _attributes_key(held: HeldAttempt, name: str) -> str:
+    step = held.step
+    return keys.output_attributes(step.job_id, step.run, step.index, held.rank, held.attempt, name)
 
 
 def _indexed(mill: Mill, job_id: str, file: File, place: Place, head: Head) -> Indexed | None:
