@@ -82,6 +82,7 @@ def test_another_worker_runs_the_tasks_of_a_document(awe: AweCalls, runner: JobR
     [lease] = runner.take(1)
     assert lease.command is not None
     assert (lease.command.name, lease.command.args) == ("sort", "-r @x ${HOME}")
+    assert lease.command.expand_variables, "as AWE clients do"
     runner.worker.report([lease])
     found = awe.wait(job["id"], "completed")
     assert found["tasks"][0]["remainwork"] == 0

@@ -44,6 +44,22 @@ def set_when_written(path: Path) -> threading.Event:
     return stop
 
 
+# command
+
+
+def test_variables_in_the_arguments_of_a_command(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/x y")
+    monkeypatch.setenv("SECRET_OF_THE_WORKER", "secret")
+    words = "%s| ${HOME} -p=${PLACE}/${HOME} ${SECRET_OF_THE_WORKER} ${word} $HOME '@@{x}' ${}"
+    given = {"params": {"word": "; rm -rf /"}, "environ": {"word": "; rm -rf /", "PLACE": "here"}}
+    command = {"name": "printf", "args": words, "expandVariables": True}
+    assert run(a_lease("command", command=command, **given), runtime).stdout == (
+        "/home/x y|-p=here//home/x y|||$HOME|@{x}|${}|"
+    )
+    as_they_are = run(a_command("printf", argsArray=["%s|", "${HOME}"]), runtime)
+    assert as_they_are.stdout == "${HOME}|"
+
+
 # java
 
 needs_java = pytest.mark.skipif(not shutil.which("javac"), reason="java is not installed")

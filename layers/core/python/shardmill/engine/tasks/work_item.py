@@ -186,7 +186,7 @@ def _rendered(spec: StepDefine, context: dict[str, Any]) -> tuple[Any, dict[str,
     content = render_content(spec.type, spec.content, context)
     if not spec.command:
         return content, None
-    given = spec.command.model_dump(include={"name", "dockerimage"}, exclude_none=True)
+    given = spec.command.model_dump(include={"name", "dockerimage", "expand_variables"}, exclude_none=True)
     command: dict[str, Any] = render_value(given, context, False)
     files = [file.name for file in (*spec.inputs, *spec.predata, *spec.outputs)]
     if spec.command.args_array is not None:

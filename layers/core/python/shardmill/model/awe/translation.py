@@ -85,6 +85,8 @@ def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
         command["argsArray"] = [escape_unknown(each, files, split=False) for each in texts]
     elif args := faults.text(given.get("args"), f"{where}.args"):
         command["args"] = escape_unknown(_literal(args), files, split=True)
+    if any("${" in each for each in (command.get("args", ""), *command.get("argsArray", ()))):
+        command["expandVariables"] = True
     if description := faults.text(given.get("description"), f"{where}.description"):
         command["description"] = description
     image = next((given[name] for name in _IMAGE_FIELDS if given.get(name)), None)

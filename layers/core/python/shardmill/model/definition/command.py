@@ -19,6 +19,10 @@ class Command(Model):
     name: str = Field(min_length=1)
     args: str | None = None
     args_array: list[str] | None = None
+    expand_variables: bool | None = Field(
+        default=None,
+        description="replace ${NAME} in the arguments by the variable of the worker, or by nothing",
+    )
     dockerimage: str | None = None
     environ: Environ = Field(default_factory=Environ)
     description: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -16,6 +17,8 @@ from shardmill.model.worker import Lease
 from shardmill.worker.outcome import AttemptOutcome, InvalidTask, ProcessExit, TaskRejected
 from shardmill.worker.task import environment
 from shardmill.worker.task.workdir import TaskDir
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,17 @@ class Program:
     as_worker: bool = False
     cleanup: Sequence[str] = ()
     explain: Callable[[ProcessExit, str], AttemptOutcome | None] | None = None
+
+
+def program_arguments(context: ProgramContext, command: Command) -> list[str]:
+    """The arguments of a command with the variables that it uses. Raises InvalidTask."""
+    words = arguments(command)
+    if not command.expand_variables:
+        return words
+    # Without parameters: in the text of a shell, their values would be code.
+    params = context.lease.params
+    known = {name: value for name, value in context.environ().items() if name not in params}
+    return [_VARIABLE.sub(lambda found: known.get(found[1], ""), word) for word in words]
 
 
 def arguments(command: Command) -> list[str]:

@@ -12,7 +12,7 @@ from shardmill.worker.task import python_task
 from shardmill.worker.task.containers import in_container
 from shardmill.worker.task.environment import MAX_VALUE_BYTES
 from shardmill.worker.task.http_task import http_program
-from shardmill.worker.task.programs import Program, ProgramContext, arguments
+from shardmill.worker.task.programs import Program, ProgramContext, program_arguments
 
 _PYTHON_SCRIPT = str(Path(python_task.__file__))
 _HADOOP_SETTINGS = (
@@ -52,7 +52,7 @@ def _command(context: ProgramContext) -> Program:
         raise InvalidTask("a task of type command needs a command with a name")
     if command.dockerimage:
         return _command_in_docker(context, command)
-    return Program([command.name, *arguments(command)], context.environ())
+    return Program([command.name, *program_arguments(context, command)], context.environ())
 
 
 def _java(context: ProgramContext) -> Program:
@@ -88,7 +88,7 @@ def _docker(context: ProgramContext) -> Program:
 
 def _command_in_docker(context: ProgramContext, command: Command) -> Program:
     image, _ = step_types.docker({"image": command.dockerimage})
-    return in_container(context, image, [command.name, *arguments(command)])
+    return in_container(context, image, [command.name, *program_arguments(context, command)])
 
 
 _PROGRAMS: dict[str, Callable[[ProgramContext], Program]] = {
