@@ -16,7 +16,7 @@ def awe(cloud: Cloud) -> AweCalls:
     return AweCalls(cloud)
 
 
-@pytest.mark.parametrize("given", ["default", "default,lab", "lab", ""])
+@pytest.mark.parametrize("given", ["default", "default,lab", "lab", "big.mem,a b", ""])
 def test_groups_are_answered_as_they_were_submitted(awe: AweCalls, given: str) -> None:
     job = awe.submit(task(), clientgroups=given)
     assert job["info"]["clientgroups"] == given

@@ -136,3 +136,16 @@ def test_the_fields_of_a_split(awe: AweCalls) -> None:
     assert whole == b"".join(b"%d\n" % at for at in range(10))
     client.finish(works[0])
     assert awe.job(job)["tasks"][0]["remainwork"] == 3
+
+
+def test_the_limits_of_a_task_that_is_one_workunit(awe: AweCalls) -> None:
+    node = awe.data("POST", "/node", upload=b"ACGT\n")["id"]
+    split = {"inputs": {"x": {"node": node}}, "maxworksize": 50, "partinfo": {"input": "x"}}
+    client = awe.client()
+    job = awe.submit(task(**split), clientgroups="docker")
+    work = client.take()
+    assert (work["rank"], work["totalwork"], work["part"]) == (0, 1, None)
+    [found] = awe.job(job["id"])["tasks"]
+    assert (found["maxworksize"], found["totalwork"], found["remainwork"]) == (50, 1, 1)
+    part = {"input": "x", "index": "chunkrecord", "totalindex": 1, "maxpartsize_mb": 50, "options": ""}
+    assert found["partinfo"] == part

@@ -13,7 +13,7 @@ from shardmill.engine.running.release import passed_over
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.views.jobs import counts, task_count
 from shardmill.model.awe import states
-from shardmill.model.awe.names import ANY_GROUP, task_name, work_id
+from shardmill.model.awe.names import ANY_GROUP, plain_name, task_name, work_id
 from shardmill.model.awe.times import awe_time
 from shardmill.model.definition.command import Command
 from shardmill.model.states import JobState, StepState
@@ -97,12 +97,15 @@ def minimal_document(job: JobRow, found: Steps) -> dict[str, Any]:
 def info_document(job: JobRow, steps: Sequence[StepRow]) -> dict[str, Any]:
     info = job.info
     groups = list(dict.fromkeys(name for step in steps for name in step.groups)) or sorted(job.groups)
+    named = {plain_name(name): name for name in (info.get("clientgroups") or "").split(",")}
     return {
         "name": info.get("name") or job.job_name,
         "project": info.get("project") or "",
         "user": info.get("user") or job.submit_user,
         "pipeline": info.get("pipeline") or job.job_name,
-        "clientgroups": ",".join(name for name in groups if name != ANY_GROUP or info.get("clientgroups")),
+        "clientgroups": ",".join(
+            named.get(name, name) for name in groups if name != ANY_GROUP or info.get("clientgroups")
+        ),
         "submittime": awe_time(job.create_time),
         "startedtime": awe_time(job.started_time),
         "completedtime": awe_time(job.completed_time if job.state is JobState.SUCCESS else None),
@@ -155,9 +158,9 @@ def task_state(step: StepRow) -> str:
 
 
 def part_document(step: StepRow) -> dict[str, Any] | None:
-    """How the input of a task is split; None if it is not."""
+    """How the input of a task is to be split; None if it is not."""
     partition = step.define.partition
-    if not partition or step.total == 1:
+    if not partition:
         return None
     index = partition.index
     return {

@@ -37,7 +37,7 @@ def work_document(
     """A workunit. `sized`: with the sizes of its inputs, which must be read."""
     spec = step.define
     identity = work_id(job.id, step.name, rank, step.total)
-    part = part_document(step)
+    part = part_document(step) if step.total > 1 else None
     given = (spec.inputs, spec.predata)
     inputs, predata = (
         files.sized_inputs(step, rank, each) if sized else files.inputs(each) for each in given

@@ -86,7 +86,7 @@ def translate(document: dict[str, Any], store: StoreOf) -> Translation:
     steps = [step_of(task, tasks, rewired, store, faults) for task in tasks.values()]
     groups = _groups(info, faults)
     priority = faults.number(info.get("priority"), "info.priority", default=1)
-    described = _info(info, groups, faults)
+    described = _info(info, faults)
     faults.raise_if_any()
     define = {
         "jobName": _job_name(described),
@@ -106,25 +106,30 @@ def _job_name(info: dict[str, Any]) -> str:
     return plain_name(f"awe-{info.get('pipeline') or info.get('name') or 'job'}")
 
 
-def _groups(info: dict[str, Any], faults: Faults) -> list[str]:
+def _group_names(info: dict[str, Any], faults: Faults) -> list[str]:
+    """The groups as the document names them."""
     given = info.get("clientgroups")
     if isinstance(given, list):
         given = ",".join(faults.text(each, "info.clientgroups") for each in given)
     names = faults.text(given, "info.clientgroups").split(",")
-    groups = list(dict.fromkeys(plain_name(name) for name in names if name.strip()))
+    return list(dict.fromkeys(name.strip() for name in names if name.strip()))
+
+
+def _groups(info: dict[str, Any], faults: Faults) -> list[str]:
+    groups = list(dict.fromkeys(map(plain_name, _group_names(info, faults))))
     if len(groups) > 100:
         faults.add("info.clientgroups", "has more than 100 groups")
     return groups or [ANY_GROUP]
 
 
-def _info(info: dict[str, Any], groups: list[str], faults: Faults) -> dict[str, Any]:
+def _info(info: dict[str, Any], faults: Faults) -> dict[str, Any]:
     described: dict[str, Any] = {
         name: faults.text(info.get(name), f"info.{name}")
         for name in _INFO_TEXTS
         if info.get(name) not in (None, "")
     }
     if info.get("clientgroups"):
-        described["clientgroups"] = ",".join(groups)
+        described["clientgroups"] = ",".join(_group_names(info, faults)) or ANY_GROUP
     described["auth"] = faults.flag(info.get("auth"), "info.auth")
     described["noretry"] = faults.flag(info.get("noretry"), "info.noretry")
     described["userattr"] = faults.attributes(info.get("userattr"), "info.userattr")
