@@ -14,8 +14,8 @@ from shardmill.engine.jobs import children, deadlines
 from shardmill.engine.running import finish
 from shardmill.engine.schedules import outcomes
 from shardmill.model.definition.field_types import StepType, type_of
-from shardmill.model.time.expression import expression_fault
 from shardmill.model.time.meaning import describe_expression
+from shardmill.model.time.schedule_expression import expression_fault
 from shardmill.model.time.timetable import Timetable
 from support.paths import PROJECT
 from support.scenarios.schedule_clock import at

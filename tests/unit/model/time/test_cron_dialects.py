@@ -15,7 +15,7 @@ from pyawscron import AWSCron
 from shardmill.model.time.calendar_times import Calendar
 from shardmill.model.time.cron import cron_fault
 from shardmill.model.time.cron_dialects import read_five_fields
-from shardmill.model.time.expression import expression_fault, parse_expression
+from shardmill.model.time.schedule_expression import expression_fault, parse_expression
 from shardmill.model.time.timetable import Timetable
 
 BEGIN, END = datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 3, 1, tzinfo=UTC)

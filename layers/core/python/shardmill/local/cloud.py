@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shardmill.local.child_process import child_command
-from shardmill.local.control import PREFIX
+from shardmill.local.dev_commands import PREFIX
 from shardmill.local.environment import LOOPBACK, REGION, aws_environment, clean_environment
 from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE, CloudFailed, Refused
 from shardmill.local.state_folder import StateFolder, remove

@@ -21,7 +21,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from shardmill.local import emulator_quirks
-from shardmill.local.control import answering_after, with_commands
+from shardmill.local.dev_commands import answering_after, with_commands
 from shardmill.local.errors import CORRUPT_STATE_EXIT_CODE
 from shardmill.local.front import with_front
 from shardmill.local.function_processes import share_processes

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shardmill.local.control import API_PREFIX, PREFIX
+from shardmill.local.dev_commands import API_PREFIX, PREFIX
 from shardmill.web import assets
 
 SIGN_IN = f"{PREFIX}sign-in"

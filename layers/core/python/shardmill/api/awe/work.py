@@ -9,12 +9,12 @@ from shardmill.api.awe.envelope import AweAnswer
 from shardmill.api.awe.request import AweRequest
 from shardmill.aws.clock import now_ms
 from shardmill.engine.awe import checkout
+from shardmill.engine.awe.data_tokens import data_token
 from shardmill.engine.awe.documents import read_steps
 from shardmill.engine.awe.file_documents import Files
 from shardmill.engine.awe.logs import STREAMS, read_log
 from shardmill.engine.awe.lookup import find_job, find_work, own_client
 from shardmill.engine.awe.report import LOGS, held_attempt, held_shard, report_work
-from shardmill.engine.awe.tokens import data_token
 from shardmill.engine.awe.work_documents import leased_document, work_document
 from shardmill.engine.errors import BadRequest
 from shardmill.engine.files.presign import private_environ

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shardmill.engine.access.visible import check_groups
+from shardmill.engine.awe.data_tokens import set_data_token
 from shardmill.engine.awe.submit import create_groups
-from shardmill.engine.awe.tokens import set_data_token
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.control.change import change
 from shardmill.engine.control.delete import delete

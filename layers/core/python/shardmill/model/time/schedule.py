@@ -40,7 +40,7 @@ from shardmill.model.base import (
 from shardmill.model.fault import Fault, fault, faults_of, in_order
 from shardmill.model.json_schema import Rule, either
 from shardmill.model.plain_json import plain_faults
-from shardmill.model.time.expression import expression_fault
+from shardmill.model.time.schedule_expression import expression_fault
 from shardmill.model.time.timetable import Timetable, end_instant, first_instant
 
 DEFAULT_TRIGGER = "%Y%m%dT%H%M%SZ"

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from shardmill.model.time.calendar_times import Calendar
 from shardmill.model.time.cron import FIRST, LAST, Cron
 from shardmill.model.time.cron_dialects import Interval, Once
-from shardmill.model.time.expression import parse_expression
+from shardmill.model.time.schedule_expression import parse_expression
 
 _MICROSECOND = timedelta(microseconds=1)
 _SECOND = timedelta(seconds=1)

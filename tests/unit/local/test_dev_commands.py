@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.local.control import API_PREFIX, PREFIX, answering_after, with_commands
+from shardmill.local.dev_commands import API_PREFIX, PREFIX, answering_after, with_commands
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
