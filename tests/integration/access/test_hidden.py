@@ -141,3 +141,80 @@ def test_groups_outside_the_limit_cannot_be_used_through_requests_schedules_or_c
     assert caller("POST", "/v1/jobs/own-report/t1:group", {"workerGroups": ["vault"]}).status == 403
     document = {"appName": "finance", "steps": [{"stepName": "a", "content": "x", "workerGroup": "vault"}]}
     assert caller("PUT", "/v1/definitions/own-report", document).status == 403
+
+
+@pytest.fixture(scope="module")
+def finance(callers: Callers) -> Caller:
+    """A token for everything of one application."""
+    scopes = ("read", "submit", "operate", "define")
+    return callers.with_scopes(*({"scope": scope, "applications": ["finance"]} for scope in scopes))
+
+
+def private(value: str) -> dict[str, Any]:
+    command = {"name": "./load", "environ": {"private": {"KEY": value}}}
+    return {"stepName": "a", "command": command}
+
+
+def test_versions_of_another_application_stay_hidden_when_a_name_is_used_again(
+    cloud: Cloud, finance: Caller
+) -> None:
+    """Versions stay when a definition is deleted, and its private values with them."""
+    runner = JobRunner(cloud)
+    runner.define(private("pr1vate"), name="reused", appName="hr", description="zebra")
+    assert cloud.http("DELETE", "/v1/definitions/reused").status == 204
+    plain = {"appName": "finance", "steps": [{"stepName": "a", "content": "x"}]}
+    assert finance("PUT", "/v1/definitions/reused", plain).json["version"] == 2
+    assert [each["version"] for each in finance.items("/v1/definitions/reused/versions")] == [2]
+    answer = finance("GET", "/v1/definitions/reused?version=1")
+    missing = finance("GET", "/v1/definitions/reused?version=9")
+    assert answer.status == missing.status == 404
+    assert answer.text == missing.text.replace("9", "1")
+    masked = {"appName": "finance", "version": 1, "steps": [private("********")]}
+    answer = finance("PUT", "/v1/definitions/reused", masked)
+    assert [each["pointer"] for each in answer.json["faults"]] == ["/steps/0/command/environ/private/KEY"]
+    checked = finance("POST", "/v1/definitions:validate", {"jobName": "reused", **masked})
+    assert checked.json["valid"] is False
+    assert cloud.http("GET", "/v1/definitions/reused?version=1").json["description"] == "zebra"
+
+
+def test_a_job_of_another_application_is_not_shown_to_who_requests_it_again(
+    cloud: Cloud, finance: Caller
+) -> None:
+    """The definition moved to another application; its jobs did not."""
+    runner = JobRunner(cloud)
+    runner.define({"stepName": "a", "content": "x"}, name="moved", appName="hr")
+    runner.submit(name="moved", params={"who": "zebra"})
+    runner.define({"stepName": "a", "content": "x"}, name="moved", appName="finance")
+    request = {"jobName": "moved", "trigger": "t1", "params": {"who": "zebra"}}
+    answers = [finance("POST", "/v1/jobs", {**request, "params": {"who": who}}) for who in ("zebra", "else")]
+    assert [(each.status, each.json["code"]) for each in answers] == [(409, "trigger-taken")] * 2
+    assert answers[0].text == answers[1].text
+    [item] = finance("POST", "/v1/jobs:batch", {"requests": [request]}).json["items"]
+    assert (item["status"], item["job"]) == (409, None)
+    assert cloud.http("POST", "/v1/jobs", request).status == 200
+
+
+def test_a_firing_does_not_show_a_job_of_another_application(cloud: Cloud, finance: Caller) -> None:
+    runner = JobRunner(cloud)
+    runner.define({"stepName": "a", "content": "x"}, name="fired", appName="hr")
+    assert cloud.http("PUT", "/v1/schedules/fired/s1", {"cron": "0 0 1 1 *"}).status == 201
+    fire, body = "/v1/schedules/fired/s1:fire", {"dataTime": "2026-01-01T00:00:00Z"}
+    assert cloud.http("POST", fire, body).status == 202
+    runner.define({"stepName": "a", "content": "x"}, name="fired", appName="finance")
+    answer = finance("POST", fire, body)
+    assert (answer.status, answer.json["code"]) == (409, "trigger-taken")
+    assert cloud.http("POST", fire, body).status == 200
+
+
+def test_a_group_that_hidden_jobs_use_is_not_deleted_and_they_are_not_named(
+    cloud: Cloud, callers: Callers
+) -> None:
+    assert cloud.http("PUT", "/v1/groups/shared", {}).status == 201
+    runner = JobRunner(cloud)
+    runner.define({"stepName": "a", "content": "x", "workerGroup": "shared"}, name="secret-2", appName="hr")
+    runner.submit(name="secret-2")
+    caller = callers.with_scopes({"scope": "define", "groups": ["shared"]}, {"scope": "read", "groups": ["own"]})
+    answer = caller("DELETE", "/v1/groups/shared")
+    assert (answer.status, answer.json["code"]) == (409, "group-in-use")
+    assert not HIDDEN.search(answer.text)
+    assert "secret-2/t1" in cloud.http("DELETE", "/v1/groups/shared").text

@@ -111,7 +111,7 @@ def save(
 
 def read(job_name: str, version: Version = None) -> Response[SavedDefine]:
     """Get a definition, in its newest version by default."""
-    return _answer(definitions.read(mill(), job_name, version))
+    return _answer(definitions.read(mill(), job_name, version, visible()))
 
 
 def delete(job_name: str, if_match: IfMatch = None) -> Response[None]:
@@ -136,7 +136,7 @@ def list_definitions(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = N
     chunk = limit + 1 if seen.all else DEFINITIONS_PER_QUERY
     rows = mill().definitions.page(after=pagination.decode_cursor(cursor, str), limit=chunk)
     found = ((row.job_name, listed_view(row) if seen.listed(row) else None) for row in rows)
-    return pagination.page(found, limit, max_scanned=MAX_DEFINITIONS_SCANNED)
+    return pagination.page(found, limit, max_scanned=MAX_DEFINITIONS_SCANNED, look_ahead=not seen.all)
 
 
 def versions(
@@ -146,4 +146,6 @@ def versions(
     definitions.read(mill(), job_name)
     before = pagination.decode_cursor(cursor, int)
     rows = mill().definitions.versions(job_name, before=before, limit=limit + 1)
-    return pagination.page(((row.version, listed_view(row)) for row in rows), limit)
+    seen = visible()
+    found = ((row.version, listed_view(row) if seen.listed(row) else None) for row in rows)
+    return pagination.page(found, limit, max_scanned=MAX_DEFINITIONS_SCANNED, look_ahead=not seen.all)

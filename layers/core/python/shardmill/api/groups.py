@@ -54,7 +54,7 @@ def read_group(name: str) -> WorkerGroup:
 
 def delete_group(name: str, force: Force = False) -> Response[None]:
     """Delete a group and its queues. Rejected while unfinished Jobs need it, unless `force` is set."""
-    groups.delete(mill(), name, force=force)
+    groups.delete(mill(), name, visible(), force=force)
     return no_content()
 
 
@@ -63,7 +63,7 @@ def list_groups(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) 
     all_suspended = mill().groups.every_group().suspended
     seen = visible()
     found = ((row.name, _group(row, all_suspended) if seen.groups([row.name]) else None) for row in rows)
-    return pagination.page(found, limit, max_scanned=MAX_GROUPS_SCANNED)
+    return pagination.page(found, limit, max_scanned=MAX_GROUPS_SCANNED, look_ahead=not seen.all)
 
 
 def suspend_group(name: str, request: ReasonBody = NO_REASON) -> WorkerGroup:

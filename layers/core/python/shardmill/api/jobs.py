@@ -90,7 +90,7 @@ def list_jobs(
         )
 
     found = ((job.jid, jobs.summary(job) if matches(job) else None) for job in rows)
-    return pagination.page(found, limit, max_scanned=MAX_JOBS_SCANNED)
+    return pagination.page(found, limit, max_scanned=MAX_JOBS_SCANNED, look_ahead=not seen.all)
 
 
 def read(job_name: str, trigger: str, run: Run = None) -> Response[Job]:

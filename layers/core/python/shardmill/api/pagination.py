@@ -42,20 +42,24 @@ def page(
     limit: int,
     *,
     max_scanned: int | None = None,
+    look_ahead: bool = False,
 ) -> Page[M]:
     """Return a page of `found`: pairs of a position in the list and its item, None if it is filtered out.
 
-    `max_scanned` limits the positions that one request reads if few items pass the filter.
+    `max_scanned` limits the positions that one request reads if few items pass the filter. `look_ahead`: a
+    full page has a cursor only if another item passes, so that it does not tell of rows that are hidden.
     """
     items: list[M] = []
     size, last = 0, None
     for scanned, (place, item) in enumerate(found):
         size += response_size(item) if item is not None else 0
-        if len(items) == limit or scanned == max_scanned or (items and size > MAX_RESPONSE_BYTES):
+        full = len(items) == limit or bool(items and size > MAX_RESPONSE_BYTES)
+        if scanned == max_scanned or (full and (item is not None or not look_ahead)):
             return Page(items=items, cursor=_encode(last, _list_checksum()))
         if item is not None:
             items.append(item)
-        last = place
+        if not full:
+            last = place
     return Page(items=items)
 
 

@@ -78,11 +78,12 @@ def list_schedules(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = Non
     """List schedules by job and id, with their last firing."""
     place = pagination.decode_cursor(cursor, list)
     rows = mill().schedules.page(after=(str(place[0]), str(place[-1])) if place else None, limit=limit + 1)
+    seen = visible()
     found = (
-        (list(row.key), manage.view(row, history=LISTED_HISTORY) if seen else None)
-        for row, seen in visible().of_definitions(rows)
+        (list(row.key), manage.view(row, history=LISTED_HISTORY) if is_seen else None)
+        for row, is_seen in seen.of_definitions(rows)
     )
-    return pagination.page(found, limit, max_scanned=MAX_SCHEDULES_SCANNED)
+    return pagination.page(found, limit, max_scanned=MAX_SCHEDULES_SCANNED, look_ahead=not seen.all)
 
 
 def list_of_job(

@@ -65,7 +65,7 @@ def list_workers(
 
     views = ((row.id, _view(row)) for row in rows)
     found = ((place, view if matches(view) else None) for place, view in views)
-    return pagination.page(found, limit, max_scanned=MAX_WORKERS_SCANNED)
+    return pagination.page(found, limit, max_scanned=MAX_WORKERS_SCANNED, look_ahead=not seen.all)
 
 
 def read_worker(worker_id: str) -> Worker:

@@ -45,7 +45,8 @@ def save(
     mill: Mill, job_name: str, document: object, actor: Actor, *, now: int, expected: Expected = None
 ) -> Definition:
     """Save the next version. With `expected`, only if that is the current version."""
-    define, faults = check_definition(_with_kept_values(mill, job_name, document), job_name)
+    complete = _with_kept_values(mill, job_name, document, Visible(mill, actor, "define"))
+    define, faults = check_definition(complete, job_name)
     if not define:
         raise invalid(faults)
     stored = stored_document(define)
@@ -97,20 +98,23 @@ def validate(mill: Mill, document: object, visible: Visible) -> tuple[JobDefine 
     """Check a document as `save` does, without saving it."""
     job_name = document.get("jobName") if isinstance(document, dict) else None
     if isinstance(job_name, str) and visible.definition(job_name):
-        document = _with_kept_values(mill, job_name, document)
+        document = _with_kept_values(mill, job_name, document, visible)
     define, faults = check_definition(document)
     if define and (found := sealed_faults(stored_document(define))):
         return None, found
     return define, faults
 
 
-def _with_kept_values(mill: Mill, job_name: str, document: object) -> object:
-    """Replace the masks of private values by the values of the version that the document was read from."""
+def _with_kept_values(mill: Mill, job_name: str, document: object, visible: Visible) -> object:
+    """Replace the masks of private values by the values of the version that the document was read from.
+
+    `visible`: what the caller may define; the version may be one of a deleted definition of somebody else.
+    """
     if not isinstance(document, dict) or not has_masks(document):
         return document
     version = document.get("version")
     try:
-        saved = read(mill, job_name, version if type(version) is int else None)
+        saved = read(mill, job_name, version if type(version) is int else None, visible)
         values = open_definition(mill, job_name, saved.document)
     except (DefinitionNotFound, SecretUnavailable):
         return document
@@ -167,17 +171,26 @@ def invalid(faults: list[Fault]) -> DefinitionInvalid:
     )
 
 
-def read(mill: Mill, job_name: str, version: int | None = None) -> Definition:
-    """Return a definition: the given version, or the newest."""
+def read(
+    mill: Mill, job_name: str, version: int | None = None, visible: Visible | None = None
+) -> Definition:
+    """Return a definition: the given version, or the newest.
+
+    `visible` hides versions: an older one can be of another application or of other worker groups.
+    """
     saved = mill.definitions.find(job_name)
     if not saved:
         raise DefinitionNotFound(job_name)
     if version in (None, saved.version):
         return saved
     older = mill.definitions.version(job_name, version)
-    if not older:
+    if not older or (visible and not visible.work(_work_of(older))):
         raise DefinitionNotFound(job_name, version)
     return replace(older, suspended=saved.suspended)
+
+
+def _work_of(saved: Definition) -> Work:
+    return Work(saved.job_name, saved.document.get("appName", ""), named_groups(saved.document))
 
 
 def delete(mill: Mill, job_name: str, visible: Visible, *, expected: Expected = None) -> None:

@@ -34,7 +34,7 @@ def read(request: AweRequest) -> dict[str, Any]:
 
 
 def delete(request: AweRequest) -> dict[str, Any]:
-    return client_groups.delete(mill(), _visible(request, "define"))
+    return client_groups.delete(mill(), _visible(request, "define"), Visible(mill(), request.actor))
 
 
 def issue_token(request: AweRequest) -> dict[str, Any]:

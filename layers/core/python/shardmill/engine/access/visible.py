@@ -35,14 +35,17 @@ class Visible:
         self.all = not actor.limited(scope)
         self._known: dict[str, bool] = {}
 
+    def work(self, work: Work) -> bool:
+        return self.all or self._actor.may(self._scope, work)
+
     def job(self, job: JobRow) -> bool:
-        return self.all or self._actor.may(self._scope, work_of_job(job))
+        return self.work(work_of_job(job))
 
     def groups(self, names: Collection[str]) -> bool:
         return self.all or self._actor.may(self._scope, WorkerGroups(names))
 
     def listed(self, row: Listed) -> bool:
-        return self.all or self._actor.may(self._scope, work_of_definition(row))
+        return self.work(work_of_definition(row))
 
     def definition(self, name: str) -> bool:
         return self.all or bool(self.definitions([name]))

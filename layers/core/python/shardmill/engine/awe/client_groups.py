@@ -55,11 +55,11 @@ def revoke_token(mill: Mill, name: str) -> dict[str, Any]:
     return _document(row, None)
 
 
-def delete(mill: Mill, name: str) -> dict[str, Any]:
+def delete(mill: Mill, name: str, visible: Visible) -> dict[str, Any]:
     """Delete a group with its tokens; rejected while jobs that have not ended use it."""
     row = groups.read(mill, name)
     found = _tokens(mill, name)
-    groups.delete(mill, name)
+    groups.delete(mill, name, visible)
     for token in found:
         mill.tokens.delete(token.id)
     return _document(row, None)

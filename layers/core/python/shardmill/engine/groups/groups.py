@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
 
+from shardmill.engine.access.visible import Visible
 from shardmill.engine.errors import GroupFixed, GroupInUse, GroupNotFound, RequestInvalid
 from shardmill.engine.groups.lanes import LAMBDA_GROUP
 from shardmill.engine.mill import Mill
@@ -120,16 +121,22 @@ def read(mill: Mill, name: str) -> GroupRow:
     return group
 
 
-def delete(mill: Mill, name: str, *, force: bool = False) -> None:
-    """Delete a group and its queues. Unless forced, raises GroupInUse while open Jobs use the group."""
+def delete(mill: Mill, name: str, visible: Visible, *, force: bool = False) -> None:
+    """Delete a group and its queues. Unless forced, raises GroupInUse while open Jobs use the group.
+
+    The error names a Job only if it is `visible`.
+    """
     group = read(mill, name)
     if name in BUILT_IN_GROUPS:
         raise GroupFixed(f"group {name!r} is built in and cannot be deleted")
     user = None if force else next(mill.jobs.needing(name), None)
     if user:
+        job = None if visible.all else mill.jobs.find(*user)
+        known = visible.all or (job is not None and visible.job(job))
+        example = f", such as {'/'.join(user)}" if known else ""
         raise GroupInUse(
-            f"group {name!r} is used by Jobs that have not ended, such as {'/'.join(user)}; "
-            "wait for them to end, or delete it with force, which fails their steps"
+            f"group {name!r} is used by Jobs that have not ended{example}; wait for them to end, "
+            "or delete it with force, which fails their steps"
         )
     mill.groups.delete(name)
     mill.recent_groups.discard(name)

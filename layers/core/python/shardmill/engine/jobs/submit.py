@@ -26,7 +26,11 @@ from shardmill.engine.jobs.effective import (
 )
 from shardmill.engine.jobs.runnable import check_runnable, invalid_request
 from shardmill.engine.jobs.start_times import start_due, waiting, with_deadline
-from shardmill.engine.jobs.submit_scope import check_definition_scope, check_job_scope
+from shardmill.engine.jobs.submit_scope import (
+    check_definition_scope,
+    check_existing_scope,
+    check_job_scope,
+)
 from shardmill.engine.mill import Mill
 from shardmill.engine.private_values import seal_data_token
 from shardmill.model.access.grants import Grant
@@ -115,7 +119,7 @@ def submit(
         document = {"trigger": default_trigger, **document}
     request = check(document)
     check_definition_scope(mill, request.job_name, actor)
-    existing = find_existing(mill, request)
+    existing = find_existing(mill, request, actor)
     if existing:
         return Submitted(existing, new=False)
     saved = reads.definition(mill, request.job_name)
@@ -144,7 +148,7 @@ def _create(mill: Mill, job: JobRow, request: JobRequest, actor: Actor, now: int
         if create_job(mill, job, due=start_due(job, now), also=secrets, actor=actor):
             start_job(mill, job, now)
             return job
-        concurrent = find_existing(mill, request)
+        concurrent = find_existing(mill, request, actor)
         if concurrent:
             return concurrent
         if job.unique:
@@ -222,8 +226,11 @@ def check(document: object, define: JobDefine | None = None) -> JobRequest:
     return request
 
 
-def find_existing(mill: Mill, request: JobRequest) -> JobRow | None:
-    """Return the Job that the same request created; raises TriggerTaken if the request was another one."""
+def find_existing(mill: Mill, request: JobRequest, actor: Actor) -> JobRow | None:
+    """Return the Job that the same request created; raises TriggerTaken if the request was another one.
+
+    Raises it also for a Job that the actor may not see.
+    """
     assert request.trigger is not None
     found = mill.jobs.identity(request.job_name, request.trigger)
     if not found:
@@ -231,7 +238,10 @@ def find_existing(mill: Mill, request: JobRequest) -> JobRow | None:
     job_id, known = found
     if known not in (request_hash(request), _hash(request)):  # earlier releases kept the order of steps
         raise TriggerTaken(request.job_name, request.trigger)
-    return mill.jobs.get(job_id)
+    job = mill.jobs.get(job_id)
+    if job:
+        check_existing_scope(job, actor)
+    return job
 
 
 def _job(

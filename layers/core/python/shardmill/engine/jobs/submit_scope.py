@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardmill.engine.access.errors import Forbidden
 from shardmill.engine.access.visible import work_of_job
-from shardmill.engine.errors import DefinitionNotFound
+from shardmill.engine.errors import DefinitionNotFound, TriggerTaken
 from shardmill.engine.mill import Mill
 from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
@@ -37,3 +37,13 @@ def check_job_scope(job: JobRow, actor: Actor) -> None:
         raise Forbidden(
             f"the token has no scope 'submit' for the worker groups {', '.join(sorted(job.groups))}"
         )
+
+
+def check_existing_scope(job: JobRow, actor: Actor) -> None:
+    """Raise TriggerTaken if an actor requests a Job again that it may neither submit nor read.
+
+    Its application and worker groups can differ from those of its definition now.
+    """
+    work = work_of_job(job)
+    if not actor.may("submit", work) and not actor.may("read", work):
+        raise TriggerTaken(job.job_name, job.trigger)

@@ -146,7 +146,7 @@ def fire_now(
         attempts.begin()
         schedule = manage.schedule_of(row)
         document = _manual_request(schedule, time, request)
-        existing = find_existing(mill, check(document))
+        existing = find_existing(mill, check(document), actor)
         if existing:
             return existing, False
         alive = previous_job(mill, schedule, row)
