@@ -37,6 +37,18 @@ def test_a_token_that_sends_too_much_gets_429_and_others_do_not(
     assert cloud.http("GET", "/v1/health", token=None).status == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/groups", "/awe/job", "/awe/node/none", "/awe/", "/node/none"])
+def test_every_route_that_knows_the_token_counts(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Routes of the node store are public, because they accept data tokens; with a token, they count it."""
+    monkeypatch.setattr("shardmill.engine.access.request_rate.now_ms", lambda: 1_500_000_000_000)
+    caller = Callers(cloud).with_scopes("read", "submit")
+    statuses = [caller("GET", path).status for _ in range(25)]
+    assert 429 not in statuses[:20]
+    assert statuses[20:] == [429] * 5
+
+
 def event(name: str) -> dict[str, object]:
     return {"detail-type": "x", "detail": {"jobName": name}, "id": "e1", "source": "mine"}
 

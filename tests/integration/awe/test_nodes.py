@@ -26,6 +26,7 @@ from support.scenarios.node_client import NodeClient
 
 LINES = b"".join(b"line %d\n" % number for number in range(1, 11))
 FASTA = b"".join(b">r%d\nAC\nGT\n" % number for number in range(1, 5))
+UNKNOWN_OUTPUT = "00000000-0000-4000-8000-000000000000_0_0"
 HOST = "http://test.execute-api.us-east-1.amazonaws.com/awe"
 
 
@@ -232,6 +233,8 @@ def test_nodes_are_private_to_their_owner(cloud: Cloud, nodes: NodeClient) -> No
         nobody = NodeClient(cloud, authorization)
         assert nobody.error("GET", f"/{made['id']}?download")[0] == 401
         assert nobody.error("POST", "", {"upload": ("a", b"x")})[0] == 401
+        answers = {nobody.error("GET", f"/{node}") for node in (made["id"], "none", UNKNOWN_OUTPUT)}
+        assert [status for status, _ in answers] == [401], "also for nodes that do not exist"
     reader = NodeClient(cloud, f"Bearer {callers.with_scopes('read').token}")
     assert reader.error("POST", "", {"upload": ("a", b"x")})[0] == 401, "it may read, but not store"
     assert reader.download(made["id"]) == b"private"

@@ -24,17 +24,20 @@ _REPLACEMENT = "�"
 
 
 def actor_of(event: dict[str, Any]) -> Actor:
-    """The actor that the authorizer found."""
+    """The actor that the authorizer found. Raises Unauthorized if there is none."""
+    actor = _known_actor(event)
+    if not actor:
+        raise Unauthorized
+    return actor
+
+
+def _known_actor(event: dict[str, Any]) -> Actor | None:
     found = event.get("requestContext", {}).get("authorizer", {})
     if found.get("iam"):
         from shardmill.engine.access import iam  # few deployments have these routes
 
-        actor = iam.actor_of(found["iam"], iam_scopes())
-    else:
-        actor = authorize.actor_of(found.get("lambda") or {})
-    if not actor:
-        raise Unauthorized
-    return actor
+        return iam.actor_of(found["iam"], iam_scopes())
+    return authorize.actor_of(found.get("lambda") or {})
 
 
 def authenticate(event: dict[str, Any]) -> None:
@@ -51,8 +54,12 @@ def authenticate(event: dict[str, Any]) -> None:
 
 
 def check_caller(event: dict[str, Any], route: Route | None) -> Actor | None:
-    """Find who sends a request, or None on a public route; reject impossible paths and too many requests."""
-    actor = actor_of(event) if route is None or not route.public else None
+    """Find who sends a request; reject impossible paths and too many requests.
+
+    A public route needs no caller. Those of the node store have one if the request has a token.
+    """
+    public = route is not None and route.public
+    actor = _known_actor(event) if public else actor_of(event)
     if len(event["rawPath"]) > MAX_PATH:
         raise NoSuchPath(f"no path has more than {MAX_PATH} characters")
     if not event["rawPath"].isprintable():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 from shardmill.api.awe.envelope import AweAnswer
@@ -16,6 +18,7 @@ from shardmill.engine.mill import mill
 from shardmill.engine.nodes import output_nodes, stored_nodes, uploads, work_token
 from shardmill.engine.nodes.callers import Caller
 from shardmill.engine.nodes.downloads import PartWanted
+from shardmill.engine.nodes.errors import NodeNotFound
 from shardmill.engine.nodes.output_nodes import WHOLE
 from shardmill.engine.nodes.uploads import Announced, NewFile, Presigned
 from shardmill.engine.nodes.work_outputs import MAX_ATTRIBUTES_BYTES
@@ -32,6 +35,21 @@ _MAX_CHUNK = 1 << 40
 _FIELDS = "send the file in the field upload, or a part of it in a field named by its number"
 
 
+def _without_hints(function: Callable[[AweRequest], AweAnswer]) -> Callable[[AweRequest], AweAnswer]:
+    """Answer callers without a valid token 401 also for nodes that do not exist."""
+
+    @wraps(function)
+    def answer(request: AweRequest) -> AweAnswer:
+        try:
+            return function(request)
+        except NodeNotFound:
+            if not _caller(request).known:
+                raise Unauthorized from None
+            raise
+
+    return answer
+
+
 def create(request: AweRequest) -> AweAnswer:
     """POST /node: a new node; with its file and attributes, or with an address for its file."""
     uploads.check_size(mill(), request.body, f"POST {request.base}/node")
@@ -42,6 +60,7 @@ def create(request: AweRequest) -> AweAnswer:
     return _change(request, row, form, announced)
 
 
+@_without_hints
 def read(request: AweRequest) -> AweAnswer:
     """GET /node/{id}: the node; with ?download its file, with ?download_url the address of the file."""
     node_id, caller, now = request.ids["node_id"], _caller(request), request.now
@@ -67,6 +86,7 @@ def _follows_redirects(request: AweRequest) -> bool:
     return not request.headers.get("user-agent", "").lower().startswith("go")
 
 
+@_without_hints
 def update(request: AweRequest) -> AweAnswer:
     """PUT /node/{id}: its file, a part of it, its attributes, the number of its parts, or an index."""
     node_id, caller, now = request.ids["node_id"], _caller(request), request.now
@@ -82,11 +102,13 @@ def update(request: AweRequest) -> AweAnswer:
     return _change(request, row, form, announced)
 
 
+@_without_hints
 def make_index(request: AweRequest) -> AweAnswer:
     """PUT /node/{id}/index/{type}."""
     return _index(_caller(request), request.ids["node_id"], request.ids["index"], request.now)
 
 
+@_without_hints
 def delete(request: AweRequest) -> AweAnswer:
     """DELETE /node/{id}: a node that belongs to no job."""
     node_id = request.ids["node_id"]
