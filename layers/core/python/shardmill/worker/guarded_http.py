@@ -13,7 +13,7 @@ import json
 import socket
 import ssl
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,10 @@ _SECRET_HEADERS = {"authorization", "cookie", "proxy-authorization"}
 # Link-local addresses, where clouds serve instance metadata, credentials included.
 _FORBIDDEN = [ipaddress.ip_network(each) for each in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::/32")]
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Check = Callable[[str], str]
+"""Returns why an IP address may not be used; empty if it may."""
 
 
 class RequestFailed(Exception):
@@ -62,26 +66,33 @@ def _host(parts: SplitResult) -> str:
     return (parts.hostname or "").lower().rstrip(".")
 
 
+def forms_of(address: str) -> list[Address]:
+    """An IP address, and the IPv4 addresses that it may stand for."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv4Address):
+        return [ip]
+    forms: list[Address] = [form for form in (ip.ipv4_mapped, ip.sixtofour) if form]
+    if ip in _NAT64 or int(ip) < 2**32:
+        forms.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return [ip, *forms]
+
+
 def forbidden(address: str) -> bool:
     """Whether an IP address is link-local, in any of its notations."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    forms: list[ipaddress.IPv4Address | ipaddress.IPv6Address] = [ip]
-    if isinstance(ip, ipaddress.IPv6Address):
-        forms += [form for form in (ip.ipv4_mapped, ip.sixtofour) if form]
-        if ip in _NAT64 or int(ip) < 2**32:
-            forms.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    return any(form in network for form in forms for network in _FORBIDDEN)
+    return any(form in network for form in forms_of(address) for network in _FORBIDDEN)
 
 
-def connect(host: str, port: int, timeout: float | None) -> socket.socket:
+def not_link_local(address: str) -> str:
+    """The check of requests that workers send."""
+    return "requests to link-local addresses are not allowed" if forbidden(address) else ""
+
+
+def connect(host: str, port: int, timeout: float | None, check: Check = not_link_local) -> socket.socket:
     """Connect to the address that was checked: a second DNS lookup could return another one."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for *_, address in found:
-        if forbidden(str(address[0])):
-            raise RequestFailed(
-                PERMANENT,
-                f"{host} resolves to {address[0]}: requests to link-local addresses are not allowed",
-            )
+        if reason := check(str(address[0])):
+            raise RequestFailed(PERMANENT, f"{host} resolves to {address[0]}: {reason}")
     last_error: OSError = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in found:
         connection = socket.socket(family, kind, protocol)
@@ -97,14 +108,20 @@ def connect(host: str, port: int, timeout: float | None) -> socket.socket:
 
 
 class _Plain(http.client.HTTPConnection):
+    def __init__(self, host: str, port: int, timeout: float, check: Check) -> None:
+        super().__init__(host, port, timeout=timeout)
+        self._check = check
+
     def connect(self) -> None:
-        self.sock = connect(self.host, self.port, self.timeout)
+        self.sock = connect(self.host, self.port, self.timeout, self._check)
 
 
-class _Tls(http.client.HTTPSConnection):
+class _Tls(_Plain):
+    default_port = PORTS["https"]
+
     def connect(self) -> None:
-        connection = connect(self.host, self.port, self.timeout)
-        self.sock = ssl.create_default_context().wrap_socket(connection, server_hostname=self.host)
+        super().connect()
+        self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +186,12 @@ def _first_request(document: Mapping[str, Any]) -> Request:
     return Request(document["method"], document["url"], headers, None if body is None else text.encode())
 
 
-def connection_to(request: Request, timeout: float) -> http.client.HTTPConnection:
+def connection_to(
+    request: Request, timeout: float, check: Check = not_link_local
+) -> http.client.HTTPConnection:
     parts = urlsplit(request.url)
     kind = _Tls if parts.scheme == "https" else _Plain
-    return kind(parts.hostname or "", parts.port or PORTS[parts.scheme], timeout=timeout)
+    return kind(parts.hostname or "", parts.port or PORTS[parts.scheme], timeout, check)
 
 
 def send(connection: http.client.HTTPConnection, request: Request) -> http.client.HTTPResponse:

@@ -1,4 +1,4 @@
-"""Send a notification to a webhook: one POST, without redirects, never to a link-local address."""
+"""Send a notification to a webhook: one POST, without redirects, to public addresses only."""
 
 from __future__ import annotations
 
@@ -9,32 +9,48 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 from shardmill.engine.notify import NotDelivered
-from shardmill.worker.guarded_http import Request, RequestFailed, connection_to, send
+from shardmill.worker.guarded_http import (
+    Address,
+    Request,
+    RequestFailed,
+    connection_to,
+    forms_of,
+    not_link_local,
+    send,
+)
 
 TIMEOUT_SECONDS = 10.0
+_UNICAST = ipaddress.ip_network("2000::/3")
 
 
 def post(url: str, headers: Mapping[str, str], body: bytes, *, loopback: bool) -> None:
-    """Raises NotDelivered unless the receiver returns 2xx; `loopback`: it may be on this machine."""
+    """Raises NotDelivered unless the receiver returns 2xx; `loopback`: it may be on this machine or network."""
     host = urlsplit(url).hostname
     request = Request("POST", url, headers, body)
+    check = not_link_local if loopback else _only_public
     try:
-        with closing(connection_to(request, TIMEOUT_SECONDS)) as connection:
-            connection.connect()
-            if not loopback and _is_loopback(connection.sock.getpeername()[0]):
-                raise NotDelivered(
-                    f"{host} is a loopback address, which the stack parameter NotifyLoopback does not allow"
-                )
+        with closing(connection_to(request, TIMEOUT_SECONDS, check)) as connection:
             response = send(connection, request)
     except TimeoutError as error:
         raise NotDelivered(f"{host} did not respond within {TIMEOUT_SECONDS:g} s") from error
-    except (RequestFailed, OSError, http.client.HTTPException, ValueError) as error:
+    except RequestFailed as error:
+        raise NotDelivered(str(error)) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
         raise NotDelivered(f"cannot send to {host}: {type(error).__name__}: {error}") from error
     if not 200 <= response.status < 300:
         raise NotDelivered(f"{host} returned {response.status} {response.reason}".rstrip())
 
 
-def _is_loopback(address: str) -> bool:
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-    return (mapped or ip).is_loopback or (mapped or ip).is_unspecified
+def is_public(address: str) -> bool:
+    """Whether an IP address is on the internet. An IPv4 address in an IPv6 address decides about it."""
+    first, *embedded = forms_of(address)
+    return all(map(_is_global, embedded or [first]))
+
+
+def _is_global(ip: Address) -> bool:
+    return ip.is_global and not ip.is_multicast and (ip.version == 4 or ip in _UNICAST)
+
+
+def _only_public(address: str) -> str:
+    reason = "it is not a public address, which only the stack parameter NotifyLoopback allows"
+    return "" if is_public(address) else reason
