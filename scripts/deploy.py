@@ -34,7 +34,12 @@ def main(arguments: Sequence[str]) -> int:
         known = _find(options.stack, options.region)
         token = None if known is not None and not options.new_token else token_from(secrets.token_bytes(32))
         print(f"deploying the stack {options.stack} to account {account} in {options.region}")
-        _deploy(options, token, known.tags if known else {})
+        parameters = dict(each.partition("=")[::2] for each in options.parameters)
+        if known is None:  # a later change would make the tokens of the stack invalid
+            parameters.setdefault("TokenKey", secrets.token_hex(32))
+        if token:
+            parameters["AdminTokenHash"] = hash_of(token)
+        _deploy(options, parameters, known.tags if known else {})
         if token:
             print(_shown(token), flush=True)  # now: what follows can fail
         found = _find(options.stack, options.region)
@@ -126,10 +131,10 @@ def _advice(status: str) -> tuple[str, str] | None:
     return None
 
 
-def _deploy(options: argparse.Namespace, token: str | None, known_tags: Mapping[str, str]) -> None:
+def _deploy(
+    options: argparse.Namespace, parameters: Mapping[str, str], known_tags: Mapping[str, str]
+) -> None:
     """Run `sam deploy`. Parameters and tags that are not given keep their values when a stack is updated."""
-    parameters = _pairs(dict(each.partition("=")[::2] for each in options.parameters))
-    parameters += [f"AdminTokenHash={hash_of(token)}"] if token else []
     command = [options.sam, "deploy", "--template-file", str(BUILT), "--no-confirm-changeset"]
     command += [
         "--no-fail-on-empty-changeset",
@@ -141,7 +146,7 @@ def _deploy(options: argparse.Namespace, token: str | None, known_tags: Mapping[
         "CAPABILITY_AUTO_EXPAND",
     ]
     command += ["--stack-name", options.stack, "--region", options.region]
-    command += ["--parameter-overrides", *parameters] if parameters else []
+    command += ["--parameter-overrides", *_pairs(parameters)] if parameters else []
     # Parameters are kept by `sam`; tags would be removed.
     tags = {**known_tags, **dict(each.partition("=")[::2] for each in options.tags)}
     command += ["--tags", *_pairs(tags)] if tags else []

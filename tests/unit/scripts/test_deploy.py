@@ -42,9 +42,11 @@ class Sam:
 
     @property
     def hashes(self) -> list[str]:
-        return [
-            word.removeprefix("AdminTokenHash=") for word in self.commands[-1] if "AdminTokenHash" in word
-        ]
+        return self.given("AdminTokenHash")
+
+    def given(self, name: str) -> list[str]:
+        """The values of a parameter in the last command."""
+        return [word.removeprefix(f"{name}=") for word in self.commands[-1] if word.startswith(f"{name}=")]
 
 
 @pytest.fixture
@@ -71,6 +73,21 @@ def test_a_new_stack_gets_the_hash_of_the_token_that_is_shown(
     assert sam.hashes == [hash_of(token)]
     assert "Architecture=x86_64" in sam.commands[-1]
     assert f"mill is ready at {URL}" in shown
+
+
+def test_a_new_stack_gets_a_random_key_for_its_hashes_which_an_update_keeps(sam: Sam) -> None:
+    pattern = load_template(PROJECT / "template.yaml")["Parameters"]["TokenKey"]["AllowedPattern"]
+    assert run() == 0
+    [key] = sam.given("TokenKey")
+    assert re.fullmatch(pattern, key)
+    assert len(set(key)) > 8
+    assert run("--new-token") == 0
+    assert sam.given("TokenKey") == []
+
+
+def test_a_key_that_is_given_is_used(sam: Sam) -> None:
+    assert run("--parameter", f"TokenKey={'a' * 64}") == 0
+    assert sam.given("TokenKey") == ["a" * 64]
 
 
 def test_an_update_keeps_the_token(sam: Sam, capsys: pytest.CaptureFixture[str]) -> None:
