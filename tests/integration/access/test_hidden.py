@@ -213,7 +213,9 @@ def test_a_group_that_hidden_jobs_use_is_not_deleted_and_they_are_not_named(
     runner = JobRunner(cloud)
     runner.define({"stepName": "a", "content": "x", "workerGroup": "shared"}, name="secret-2", appName="hr")
     runner.submit(name="secret-2")
-    caller = callers.with_scopes({"scope": "define", "groups": ["shared"]}, {"scope": "read", "groups": ["own"]})
+    caller = callers.with_scopes(
+        {"scope": "define", "groups": ["shared"]}, {"scope": "read", "groups": ["own"]}
+    )
     answer = caller("DELETE", "/v1/groups/shared")
     assert (answer.status, answer.json["code"]) == (409, "group-in-use")
     assert not HIDDEN.search(answer.text)

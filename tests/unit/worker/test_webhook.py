@@ -77,7 +77,7 @@ def test_internal_addresses_are_rejected_before_anything_is_sent(
     monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     resolve_to(monkeypatch, "8.8.8.8", address)
-    with pytest.raises(NotDelivered, match="not a public address|link-local"):
+    with pytest.raises(NotDelivered, match=r"not a public address|link-local"):
         post("https://innocent.example.com/", loopback=False)
 
 

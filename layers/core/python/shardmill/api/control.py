@@ -17,6 +17,7 @@ from shardmill.engine.jobs.run_nodes import planned_step
 from shardmill.engine.mill import mill
 from shardmill.engine.running import changes, kill
 from shardmill.engine.views import effects, explain, jobs, tasks
+from shardmill.model.access.grants import Work
 from shardmill.model.control.effect import Effect
 from shardmill.model.control.requests import (
     Change,
@@ -196,7 +197,7 @@ def change_job(
 ) -> Job | Effect:
     """Change priority, groups, retries or limits of tasks that are not leased yet, also in later runs."""
     job = jobs.read_job(mill(), job_name, trigger)
-    check_groups(actor(), "operate", change.worker_groups or ())
+    check_groups(actor(), "operate", Work(job.job_name, job.app_name, change.worker_groups or ()))
     step = change.step_name or changes.ALL_STEPS
     if dry_run:
         return effects.changed(mill(), job, change.values, step, now())

@@ -130,6 +130,7 @@ def start_backfill(
 ) -> Response[Backfill | BackfillEffect]:
     """Run a range or a list of past times: one Job each, with limited concurrency."""
     row = manage.read(mill(), job_name, schedule_id)
+    backfill.check_scope(mill(), row, actor())
     if dry_run:
         return Response(200, JSON, backfill_times.dry_run(row, request, now()))
     begun = backfill.begin(mill(), row, request, actor(), now(), new_id)

@@ -8,7 +8,7 @@ from typing import Any
 from shardmill.aws.secrets import SecretUnavailable
 from shardmill.engine.access.errors import Forbidden
 from shardmill.engine.access.limits import limits_reported
-from shardmill.engine.access.visible import Visible
+from shardmill.engine.access.visible import Visible, work_of_definition
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
     DefinitionInUse,
@@ -62,15 +62,17 @@ def save(
     while True:
         attempts.begin()
         graph = _check_cycles(mill, define, actor)
+        replaced = _check_newest(mill, job_name, actor, expected)
         try:
             with limits_reported(mill, actor):
                 return mill.definitions.save(
-                    job_name, stored, user=actor.name, now=now, expected=expected, graph=graph
+                    job_name, stored, user=actor.name, now=now, expected=replaced, graph=graph
                 )
         except VersionConflict:
             continue
         except VersionMismatch as error:
-            raise _version_mismatch(job_name, error.version) from error
+            if replaced == expected:
+                raise _version_mismatch(job_name, error.version) from error
         except DefinitionTooLarge as error:
             raise TooLarge(str(error.__doc__)) from error
 
@@ -92,6 +94,19 @@ def _check_scope(mill: Mill, define: JobDefine, stored: dict[str, Any], actor: A
     ]
     if faults:
         raise invalid(faults)
+
+
+def _check_newest(mill: Mill, job_name: str, actor: Actor, expected: Expected) -> Expected:
+    """Raise Forbidden if an actor may not define what it would replace; return the version that it is."""
+    if not actor.limited("define"):
+        return expected
+    newest = mill.definitions.heads([job_name]).get(job_name)
+    if newest and not actor.may("define", work_of_definition(newest)):
+        raise Forbidden(f"the token has no scope 'define' for the definition {job_name!r} that exists")
+    version = newest.version if newest else 0
+    if expected not in (None, version) and not (expected == "any" and newest):
+        raise _version_mismatch(job_name, version)
+    return version
 
 
 def validate(mill: Mill, document: object, visible: Visible) -> tuple[JobDefine | None, list[Fault]]:
@@ -171,9 +186,7 @@ def invalid(faults: list[Fault]) -> DefinitionInvalid:
     )
 
 
-def read(
-    mill: Mill, job_name: str, version: int | None = None, visible: Visible | None = None
-) -> Definition:
+def read(mill: Mill, job_name: str, version: int | None = None, visible: Visible | None = None) -> Definition:
     """Return a definition: the given version, or the newest.
 
     `visible` hides versions: an older one can be of another application or of other worker groups.

@@ -74,14 +74,12 @@ class Visible:
             yield from ((row, each in visible) for row, each in zip(chunk, names, strict=True))
 
 
-def check_groups(actor: Actor, scope: str, names: Collection[str]) -> None:
-    """Raise Forbidden if an actor would send work to groups, or serve groups, that it may not use."""
-    if not names or not actor.limited(scope):
-        return
-    for grant in actor.grants:
-        if grant.gives(scope) and (grant.groups is None or set(names) <= set(grant.groups)):
-            return
-    raise Forbidden(f"the token has no scope {scope!r} for the worker groups {', '.join(sorted(names))}")
+def check_groups(actor: Actor, scope: str, work: Work) -> None:
+    """Raise Forbidden if an actor would send this work to groups that it may not use for it."""
+    if work.groups and not actor.may(scope, work):
+        raise Forbidden(
+            f"the token has no scope {scope!r} for the worker groups {', '.join(sorted(work.groups))}"
+        )
 
 
 def check_jobs(actor: Actor, scope: str, jobs: Iterable[JobRow]) -> None:

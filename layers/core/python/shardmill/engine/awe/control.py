@@ -16,6 +16,7 @@ from shardmill.engine.errors import BadRequest
 from shardmill.engine.jobs.run_nodes import run_nodes
 from shardmill.engine.mill import Mill
 from shardmill.engine.running.recover import recover_run
+from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
 from shardmill.model.awe.names import ANY_GROUP, plain_name, step_name, task_name
 from shardmill.model.awe.times import parse_span
@@ -69,7 +70,7 @@ def resubmit_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
 def set_groups(mill: Mill, job: JobRow, actor: Actor, names: str, now: int) -> str:
     groups = list(dict.fromkeys(plain_name(name) for name in names.split(",") if name.strip()))
     groups = groups or [ANY_GROUP]
-    check_groups(actor, "operate", groups)
+    check_groups(actor, "operate", Work(job.job_name, job.app_name, groups))
     create_groups(mill, groups, now)
     change(mill, job, {"worker_groups": groups}, actor, now)
     named = ",".join(groups) if names.strip(" ,") else None

@@ -37,14 +37,14 @@ def submit_document(
     name = translation.define["jobName"]
     _check_scopes(actor, name, translation.groups)
     create_groups(mill, translation.groups, now)
-    owner = Actor(actor.name)  # its scopes are checked
     try:
-        saved = definitions.save(mill, name, translation.define, owner, now=now)
+        saved = definitions.save(mill, name, translation.define, actor, now=now)
     except MillError as error:
         raise _about_document(error) from None
     request = _request(translation, name, job_id, data_token)
     reads = BatchReads(definitions={name: saved})
-    submitted = submit(mill, request, owner, now=now, new_id=lambda: job_id, reads=reads)
+    submitter = Actor(actor.name)  # its scopes are checked
+    submitted = submit(mill, request, submitter, now=now, new_id=lambda: job_id, reads=reads)
     return submitted.job
 
 

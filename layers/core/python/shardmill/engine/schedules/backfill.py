@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from shardmill.aws.observability import logger
 from shardmill.engine.access.errors import LimitReached
 from shardmill.engine.access.limits import create_job
+from shardmill.engine.access.visible import check_groups
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import BackfillNotFound, Busy, MillError
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
@@ -18,6 +19,7 @@ from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.schedules import fire, manage
 from shardmill.engine.schedules.backfill_times import requested_times
 from shardmill.engine.schedules.request import request_of
+from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState
 from shardmill.model.time.backfill import Backfill, BackfillRequest
@@ -32,6 +34,17 @@ _WAITS = "waits until"
 _DEFINITION_SUSPENDED = f"{_WAITS} its definition is resumed"
 Key = tuple[str, str, int]
 NewId = Callable[[], str]
+
+
+def check_scope(mill: Mill, row: ScheduleRow, actor: Actor) -> None:
+    """Raise Forbidden if the Jobs of a schedule use worker groups that an actor may not submit to.
+
+    Those that its definition names are not checked: the actor may submit Jobs of it.
+    """
+    names = manage.named_groups(manage.schedule_of(row)) if actor.limited("submit") else ()
+    if names:
+        head = mill.definitions.heads([row.job_name]).get(row.job_name)
+        check_groups(actor, "submit", Work(row.job_name, head.app_name if head else "", names))
 
 
 def begin(

@@ -21,6 +21,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.schedules import catch_up, fixed_delay
 from shardmill.engine.schedules.hand_over import hand_over_saved
 from shardmill.engine.schedules.request import request_faults
+from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
 from shardmill.model.fault import Fault
 from shardmill.model.time.meaning import describe_schedule
@@ -64,7 +65,8 @@ def save(
     faults = request_faults(schedule, definition)
     if faults:
         raise invalid("the schedule is not valid", faults)
-    check_groups(actor, "define", _named_groups(schedule))
+    application = definition.document.get("appName", "")
+    check_groups(actor, "define", Work(job_name, application, named_groups(schedule)))
     stored = schedule.model_dump(mode="json", exclude_defaults=True)
     if len(json.dumps(stored).encode()) > MAX_BYTES:
         raise ScheduleTooLarge(f"the schedule is larger than {MAX_BYTES} bytes; shorten its params")
@@ -75,7 +77,7 @@ def save(
         _check_expected(known, expected, job_name, schedule_id)
         wanted = _row(known, schedule, stored, actor, now)
         with limits_reported(mill, actor):
-            saved = mill.schedules.save(known, wanted, definition.document.get("appName", ""))
+            saved = mill.schedules.save(known, wanted, application)
         if saved:
             hand_over_saved(mill, saved, now)
             if saved.status == 0:
@@ -85,7 +87,7 @@ def save(
             raise DefinitionNotFound(job_name)
 
 
-def _named_groups(schedule: Schedule) -> set[str]:
+def named_groups(schedule: Schedule) -> set[str]:
     """The worker groups that the steps of a schedule name; its Jobs are started without a check."""
     given = [[step.get("workerGroup"), *(step.get("workerGroups") or ())] for step in schedule.steps]
     return {str(name) for names in given for name in names if name}
