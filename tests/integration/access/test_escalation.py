@@ -1,4 +1,4 @@
-"""A limited token that tries to get more than its scopes: through definitions, documents, backfills, moves."""
+"""A limited token that tries to get more than its scopes."""
 
 from __future__ import annotations
 
@@ -114,3 +114,27 @@ def test_a_group_of_another_scope_is_not_used_with_this_definition(cloud: Cloud)
         assert caller(method, path, request).status == 403, path
     assert cloud.http("GET", "/v1/jobs/narrow/t1").json["workerGroups"] == ["own"]
     assert caller("POST", "/v1/jobs/narrow/t1:group", {"workerGroups": ["own"]}).status == 200
+
+
+def test_the_same_owner_does_not_widen_a_scope_in_the_node_store(cloud: Cloud) -> None:
+    callers = Callers(cloud)
+    ann = callers.with_scopes("read", "submit", "define", owner="ann")
+    made = document("default", "x")
+    made["tasks"][0]["outputs"] = {"out": {"host": "http://test.execute-api.us-east-1.amazonaws.com/awe"}}
+    answer = ann("POST", "/awe/job", made | {"info": {"pipeline": "node-store"}})
+    assert answer.status == 200, answer
+    job_id = answer.json["data"]["id"]
+    runner = JobRunner(cloud)
+    cloud.run_until(lambda: "READY" in runner.states(job_id, "awe-node-store").values(), 20)
+    node = f"/awe/node/{job_id}_0_0"
+    assert ann("GET", node).status == 200
+    for limit, status in (({"definitions": ["awe-node-*"]}, 200), ({"definitions": ["other"]}, 404)):
+        limited = callers.with_scopes({"scope": "submit", **limit}, owner="ann")
+        assert limited("GET", node).status == status, limit
+        form = b'--b\r\nContent-Disposition: form-data; name="upload"; filename="f"\r\n\r\nx\r\n--b--\r\n'
+        headers = {
+            "content-type": "multipart/form-data; boundary=b",
+            "authorization": f"OAuth {limited.token}",
+        }
+        stored = cloud.http("PUT", node, form, token=None, headers=headers)
+        assert (stored.status == 404) is (status == 404), stored

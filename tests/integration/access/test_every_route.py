@@ -81,6 +81,16 @@ def body(route: Route) -> dict[str, str] | None:
     return {} if route.method in ("POST", "PUT") else None
 
 
+def test_the_table_has_every_operation_of_the_openapi_document(cloud: Cloud) -> None:
+    """The document is made from the table, so that the cases of both are the same."""
+    paths = cloud.http("GET", "/openapi.json", token=None).json["paths"]
+    described = {(method.upper(), path) for path, operations in paths.items() for method in operations}
+    tested = {(route.method, re.sub(r"<(\w+)>", r"{\1}", route.path)) for route in ROUTES if route.documented}
+    assert described == tested
+    public = {route.path for route in ROUTES if route.documented and route.public}
+    assert public == {"/v1/health", "/v1/sign-in"}
+
+
 def test_every_route_has_a_scope_or_is_public() -> None:
     assert [name_of(route) for route in PROTECTED if route.scope not in SCOPES] == []
     assert {route.path for route in ROUTES if route.public} == {

@@ -86,6 +86,7 @@ def test_workers_belong_to_the_subject_not_to_one_jwt(cloud: Cloud, issuer: Oidc
         {"aud": []},
         {"sub": None},
         {"sub": "admin"},
+        {"sub": "iam:role/session"},
         {"sub": "x\ny"},
         {"sub": ["alice"]},
     ],

@@ -91,6 +91,8 @@ def test_a_revoked_token_stops_when_the_authorizer_reads_its_row_again(
         {"name": ""},
         {"name": "admin"},
         {"owner": "EventBridge"},
+        {"name": " admin "},
+        {"owner": "iam:role/session"},
         {"scopes": []},
         {"scopes": ["root"]},
         {"scopes": [{"scope": "read", "definitions": ["*"]}]},

@@ -24,7 +24,10 @@ _UNICAST = ipaddress.ip_network("2000::/3")
 
 
 def post(url: str, headers: Mapping[str, str], body: bytes, *, loopback: bool) -> None:
-    """Raises NotDelivered unless the receiver returns 2xx; `loopback`: it may be on this machine or network."""
+    """Raises NotDelivered unless the receiver returns 2xx.
+
+    `loopback`: it may be on this machine or its network.
+    """
     host = urlsplit(url).hostname
     request = Request("POST", url, headers, body)
     check = not_link_local if loopback else _only_public

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from shardmill.model.access.claims import MAX_USER
+from shardmill.model.access.claims import IAM_PREFIX, MAX_USER
 from shardmill.model.access.grants import SCOPES, Grant
 from shardmill.model.actor import Actor
 
@@ -30,4 +30,4 @@ def actor_of(identity: Mapping[str, Any], scopes: Iterable[str]) -> Actor | None
     principal = arn.rpartition("/")[0] if kind == "assumed-role" else arn
     grants = tuple(Grant(scope) for scope in scopes if scope in SCOPES)
     token_id = "iam-" + hashlib.sha256(principal.encode()).hexdigest()[:16]
-    return Actor(f"iam:{name or kind}"[:MAX_USER], grants, token_id)
+    return Actor(f"{IAM_PREFIX}{name or kind}"[:MAX_USER], grants, token_id)

@@ -75,7 +75,7 @@ def upload_attempt(
     actor = caller.actor
     allowed = (
         _has_data_token(mill, caller, job)
-        or (actor.has("submit") and actor.name == job.submit_user)
+        or _submitted(mill, actor, job)
         or (actor.has("operate") and Visible(mill, actor, "operate").job(job))
         or (shard.worker_id and _owns(mill, actor, shard.worker_id, now))
     )
@@ -133,8 +133,13 @@ def _is_owner(actor: Actor, node: NodeRow) -> bool:
 def _reads(mill: Mill, actor: Actor, job: JobRow) -> bool:
     if not actor.grants:
         return False
-    own = actor.has("submit") and actor.name == job.submit_user
-    return own or (actor.has("read") and Visible(mill, actor).job(job))
+    return _submitted(mill, actor, job) or (actor.has("read") and Visible(mill, actor).job(job))
+
+
+def _submitted(mill: Mill, actor: Actor, job: JobRow) -> bool:
+    """Whether a job was submitted by the user of a token, within the limits of the token."""
+    own = actor.name == job.submit_user and actor.has("submit")
+    return own and Visible(mill, actor, "submit").job(job)
 
 
 def _has_data_token(mill: Mill, caller: Caller, job: JobRow) -> bool:

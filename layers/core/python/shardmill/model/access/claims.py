@@ -10,7 +10,14 @@ from shardmill.model.access.grants import LIMITS, SCOPES, Grant, from_document
 PREFIX = "shardmill:"
 RESERVED = frozenset(("admin", "eventbridge", "shardmill"))
 """Names that the history uses for the deployment's own token, for events and for Shardmill itself."""
+IAM_PREFIX = "iam:"
+"""Users that begin with it are principals of the AWS account."""
 MAX_USER = 64
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a user of a token or of an issuer may not have this name."""
+    return name.lower() in RESERVED or name.lower().startswith(IAM_PREFIX)
 
 
 def user_of(claims: Mapping[str, Any], claim: str) -> str | None:
@@ -18,7 +25,7 @@ def user_of(claims: Mapping[str, Any], claim: str) -> str | None:
     name = claims.get(claim)
     if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name.strip()) <= MAX_USER:
         return None
-    return None if name.strip().lower() in RESERVED else name.strip()
+    return None if is_reserved(name.strip()) else name.strip()
 
 
 def grants_of(claims: Mapping[str, Any], claim: str) -> tuple[Grant, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, ConfigDict, Field, model_serializer, model_validator
 from pydantic_core import PydanticCustomError
 
-from shardmill.model.access.claims import RESERVED
+from shardmill.model.access.claims import IAM_PREFIX, RESERVED, is_reserved
 from shardmill.model.access.grants import LIMITS, SCOPES, Grant, Scope, encode, from_document, to_document
 from shardmill.model.base import Answer, Name, Request, Time
 from shardmill.model.json_schema import absent, either, where
@@ -20,10 +20,9 @@ _PATTERN = r"^[_a-zA-Z][_a-zA-Z0-9-]*\*?$"
 
 
 def _not_reserved(text: str) -> str:
-    if text.lower() in RESERVED:
-        raise PydanticCustomError(
-            "reserved-name", f"is one of the reserved names {', '.join(sorted(RESERVED))}"
-        )
+    if is_reserved(text.strip()):
+        names = ", ".join(sorted(RESERVED))
+        raise PydanticCustomError("reserved-name", f"is one of {names}, or begins with {IAM_PREFIX}")
     return text
 
 
