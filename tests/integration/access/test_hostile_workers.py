@@ -117,6 +117,21 @@ def test_a_worker_cannot_act_as_another(stage: Stage) -> None:
     assert stage.liar.call("POST", "/v1/workers", about).status == 403
 
 
+def test_a_worker_cannot_take_the_name_of_a_live_one_and_its_tasks_with_it(
+    stage: Stage, cloud: Cloud
+) -> None:
+    """Its token covers the group, so that it may replace a worker that is gone."""
+    known = cloud.http("GET", f"/v1/workers/{stage.honest.id}").json
+    about = {"groups": known["groups"], "host": "h", "cores": 1, "apps": ["*"], "slots": 1}
+    answer = stage.liar.call("POST", "/v1/workers", {"name": known["name"], **about})
+    assert (answer.status, answer.json["code"]) == (403, "forbidden")
+    assert HttpWorker(stage.liar.call, stage.honest.id, 2).urls(stage.held, prepare=True).status == 404
+    assert stage.honest.call("POST", "/v1/workers", {"name": known["name"], **about}).status == 201
+    beat = {"session": 2, "work": [], "offline": True}
+    assert stage.honest.call("POST", f"/v1/workers/{stage.honest.id}:heartbeat", beat).status == 200
+    assert stage.liar.call("POST", "/v1/workers", {"name": known["name"], **about}).status == 201
+
+
 def test_a_worker_cannot_claim_or_return_a_task_that_it_never_held(stage: Stage, runner: JobRunner) -> None:
     answer = stage.liar.beat(stage.held)
     assert (answer.status, answer.json["code"]) == (409, "foreign-task")
@@ -191,6 +206,11 @@ def in_queue(cloud: Cloud, queue: str) -> int:
     return sum(map(int, found.values()))
 
 
+@pytest.fixture(scope="module")
+def flooding(cloud: Cloud) -> HttpWorker:
+    return a_worker(cloud, "flood", "mine")
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -205,8 +225,10 @@ def in_queue(cloud: Cloud, queue: str) -> int:
         ("/v1/work:checkpoint", {"taskId": "x", "attempt": 1, "run": 1, "data": "A" * 100_000}),
     ],
 )
-def test_a_worker_that_sends_too_much_is_rejected(cloud: Cloud, path: str, body: dict[str, Any]) -> None:
-    worker = a_worker(cloud, "flood", "mine")
+def test_a_worker_that_sends_too_much_is_rejected(
+    flooding: HttpWorker, path: str, body: dict[str, Any]
+) -> None:
+    worker = flooding
     assert worker.call("POST", path, {"workerId": worker.id, **body}).status == 422
     beat = {"session": worker.session, "work": [{"taskId": "x" * 100, "attempt": 1}] * 20_000}
     assert worker.call("POST", f"/v1/workers/{worker.id}:heartbeat", beat).status in (413, 422)

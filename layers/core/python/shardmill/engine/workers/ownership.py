@@ -18,12 +18,20 @@ def unknown_worker(worker_id: str) -> WorkerNotFound:
     return WorkerNotFound(f"there is no worker {worker_id!r}; register with POST /v1/workers")
 
 
-def check_registration(known: WorkerRow | None, groups: Sequence[str], actor: Actor) -> None:
-    """Raise Forbidden unless the actor may register a worker in groups, and replace the one of its name."""
-    if not actor.may("worker", WorkerGroups(groups)):
+def check_registration(known: WorkerRow | None, groups: Sequence[str], actor: Actor, *, alive: bool) -> None:
+    """Raise Forbidden unless the actor may register a worker in groups, and replace the one of its name.
+
+    A worker that is `alive` is replaced only by its own token: its tasks go with its name.
+    """
+    if not _may(actor, groups):
         raise Forbidden(f"the token has no scope 'worker' for the groups {', '.join(sorted(groups))}")
-    if known and not _is_owner(actor, (known.owner_token, known.groups)) and not _may(actor, known.groups):
-        raise Forbidden(f"a worker of the name {known.name!r} belongs to another token; choose another name")
+    if not known or not actor.limited("admin") or _is_owner(actor, (known.owner_token, known.groups)):
+        return
+    if alive or not _may(actor, known.groups):
+        advice = ", or delete that worker first" if alive else ""
+        raise Forbidden(
+            f"a worker of the name {known.name!r} belongs to another token; choose another name{advice}"
+        )
 
 
 def check_owner(mill: Mill, actor: Actor, worker_id: str, now: int) -> None:
