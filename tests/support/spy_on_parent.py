@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 PARENT = os.getppid()
 _SEIZE, _VM_READ, _PIDFD_OPEN, _PIDFD_GETFD = 0x4206, 310, 434, 438
@@ -72,7 +73,29 @@ def _own_environment() -> bytes:
     return "\n".join(os.environ.values()).encode()
 
 
+def _inherited_files() -> bytes:
+    """The files that this program has besides its standard streams; no access if there are none."""
+    names = [name for name in os.listdir("/proc/self/fd") if int(name) > 2]
+    links = [
+        os.readlink(f"/proc/self/fd/{name}") for name in names if os.path.exists(f"/proc/self/fd/{name}")
+    ]
+    if not links:
+        raise PermissionError("no inherited files")
+    return " ".join(links).encode()
+
+
+def _every_process() -> bytes:
+    """The environments and command lines of all processes, as far as they can be read."""
+    found = b""
+    for number in filter(str.isdecimal, os.listdir("/proc")):
+        for name in ("environ", "cmdline"):
+            with suppress(OSError), open(f"/proc/{number}/{name}", "rb") as file:
+                found += file.read()
+    return found
+
+
 WAYS: dict[str, Callable[[], bytes]] = {
+    "inherited files": _inherited_files,  # the first one, because others open files
     "environ": lambda: _read("environ"),
     "cmdline": lambda: _read("cmdline"),
     "mem": _memory,
@@ -81,6 +104,7 @@ WAYS: dict[str, Callable[[], bytes]] = {
     "fd": _open_files,
     "pidfd_getfd": _take_file,
     "own environment": _own_environment,
+    "every process": _every_process,
 }
 
 

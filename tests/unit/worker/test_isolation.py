@@ -64,6 +64,8 @@ NOTHING = {
     "fd": "denied",
     "pidfd_getfd": "denied",
     "own environment": "readable",
+    "inherited files": "denied",
+    "every process": "readable",
 }
 
 
@@ -91,7 +93,8 @@ def test_a_task_of_root_finds_no_credentials_in_environment_and_command_line(tmp
     environ = {"SHARDMILL_TOKEN": SECRET, **AWS_KEYS}
     found = report_of_a_task(tmp_path, "--token", SECRET, prefix=[], environ=environ)
     assert (found["environ"], found["cmdline"]) == ("readable", "readable")
-    assert (found["own environment"], found["mem"]) == ("readable", "secret")
+    assert (found["own environment"], found["every process"]) == ("readable", "readable")
+    assert (found["inherited files"], found["mem"]) == ("denied", "secret")
 
 
 def test_the_runner_on_lambda_keeps_its_role_and_hides_it() -> None:
