@@ -138,3 +138,23 @@ def test_the_same_owner_does_not_widen_a_scope_in_the_node_store(cloud: Cloud) -
         }
         stored = cloud.http("PUT", node, form, token=None, headers=headers)
         assert (stored.status == 404) is (status == 404), stored
+
+
+def test_types_that_are_bound_to_a_group_need_a_scope_for_it(cloud: Cloud, caller: Caller) -> None:
+    """Jobs of a schedule start without a check, and such a group goes before those of the definition."""
+    plain = {"workerGroup": "own", "steps": [{"stepName": "a", "type": "hive", "content": "x"}]}
+    assert caller("PUT", "/v1/definitions/bound", plain).status == 201
+    assert cloud.http("PUT", "/v1/groups/vault", {"types": ["hive"]}).status == 200
+    schedule = {"cron": "0 0 * * *"}
+    for method, path, body in (
+        ("PUT", "/v1/definitions/bound", plain),
+        ("PUT", "/v1/definitions/bound-2", plain),
+        ("PUT", "/v1/schedules/bound/s1", schedule),
+        ("POST", "/v1/jobs", {"jobName": "bound", "trigger": "t1"}),
+    ):
+        assert caller(method, path, body).status == 403, path
+    assert cloud.http("PUT", "/v1/schedules/bound/s1", schedule).status == 201
+    body = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-03T00:00:00Z"}
+    assert caller("POST", "/v1/schedules/bound/s1:backfill", body).status == 403
+    assert cloud.http("PUT", "/v1/groups/vault", {"types": []}).status == 200
+    assert caller("PUT", "/v1/schedules/bound/s1", schedule).status == 200

@@ -45,7 +45,7 @@ def runs(
     before, seen = pagination.decode_cursor(cursor, int), visible()
     rows = mill().jobs.page(job_name=job_name, state=None, before=before, limit=limit + 1)
     found = ((job.jid, jobs.summary(job) if seen.job(job) else None) for job in rows)
-    listed = pagination.page(found, limit, max_scanned=MAX_SCANNED)
+    listed = pagination.page(found, limit, max_scanned=MAX_SCANNED, look_ahead=not seen.all)
     return definition_runs(mill(), listed.items, listed.cursor)
 
 

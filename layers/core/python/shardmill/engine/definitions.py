@@ -8,7 +8,7 @@ from typing import Any
 from shardmill.aws.secrets import SecretUnavailable
 from shardmill.engine.access.errors import Forbidden
 from shardmill.engine.access.limits import limits_reported
-from shardmill.engine.access.visible import Visible, work_of_definition
+from shardmill.engine.access.visible import Visible, bound_groups_of, work_of_definition
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
     DefinitionInUse,
@@ -81,7 +81,8 @@ def _check_scope(mill: Mill, define: JobDefine, stored: dict[str, Any], actor: A
     """Raise Forbidden if an actor may not define this, or faults for dependencies that it may not see."""
     if not actor.limited("define"):
         return
-    if not actor.may("define", Work(define.job_name, define.app_name or "", named_groups(stored))):
+    groups = {*named_groups(stored), *bound_groups_of(mill, define)}
+    if not actor.may("define", Work(define.job_name, define.app_name or "", groups)):
         raise Forbidden(
             "the token has no scope 'define' for a definition of this name, application and worker groups"
         )

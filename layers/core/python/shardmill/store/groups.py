@@ -135,6 +135,14 @@ class Groups:
         items = indexes.listed_rows(self._table, [partition], indexes.LIST, start=start, limit=limit)
         return map(GroupRow.from_item, items)
 
+    def bound(self) -> dict[str, list[str]]:
+        """By step type, the groups that it is bound to; reads all groups."""
+        found: dict[str, list[str]] = {}
+        for group in self.page():
+            for kind in group.types:
+                found.setdefault(kind, []).append(group.name)
+        return found
+
     def add_giant(self, name: str, step: keys.StepKey) -> None:
         """Note an open step that has more tasks than the group's other steps should wait for."""
         self._table.batch_put([group_keys.giant(name, step)])

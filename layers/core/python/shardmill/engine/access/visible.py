@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shardmill.engine.access.errors import Forbidden
 from shardmill.engine.mill import Mill
@@ -13,6 +13,9 @@ from shardmill.model.actor import Actor
 from shardmill.store.definitions import Listed
 from shardmill.store.rows import JobRow
 from shardmill.store.table import MAX_BATCH
+
+if TYPE_CHECKING:
+    from shardmill.model.definition.fields import JobDefine
 
 T = TypeVar("T")
 
@@ -72,6 +75,13 @@ class Visible:
             names: list[Any] = [getattr(row, name) for row in chunk]
             visible = self.definitions(names)
             yield from ((row, each in visible) for row, each in zip(chunk, names, strict=True))
+
+
+def bound_groups_of(mill: Mill, define: JobDefine) -> set[str]:
+    """The worker groups that run steps of a definition because the types of the steps are bound to them."""
+    types = {str(step.type) for step in define.steps if not step.worker_groups}
+    bound = mill.groups.bound() if types else {}
+    return {name for kind in types for name in bound.get(kind, ())}
 
 
 def check_groups(actor: Actor, scope: str, work: Work) -> None:

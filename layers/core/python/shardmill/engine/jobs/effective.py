@@ -33,11 +33,7 @@ BoundGroups = Mapping[str, list[str]]
 
 def read_bound_groups(mill: Mill) -> dict[str, list[str]]:
     """Return the worker groups that each step type is bound to."""
-    bound: dict[str, list[str]] = {}
-    for group in mill.groups.page():
-        for kind in group.types:
-            bound.setdefault(kind, []).append(group.name)
-    return bound
+    return mill.groups.bound()
 
 
 def bound_groups_for(mill: Mill, define: JobDefine) -> BoundGroups:

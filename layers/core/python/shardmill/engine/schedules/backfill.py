@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from shardmill.aws.observability import logger
 from shardmill.engine.access.errors import LimitReached
 from shardmill.engine.access.limits import create_job
-from shardmill.engine.access.visible import check_groups
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import BackfillNotFound, Busy, MillError
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, start_job
@@ -19,7 +18,6 @@ from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.schedules import fire, manage
 from shardmill.engine.schedules.backfill_times import requested_times
 from shardmill.engine.schedules.request import request_of
-from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
 from shardmill.model.states import JobState
 from shardmill.model.time.backfill import Backfill, BackfillRequest
@@ -37,14 +35,10 @@ NewId = Callable[[], str]
 
 
 def check_scope(mill: Mill, row: ScheduleRow, actor: Actor) -> None:
-    """Raise Forbidden if the Jobs of a schedule use worker groups that an actor may not submit to.
-
-    Those that its definition names are not checked: the actor may submit Jobs of it.
-    """
-    names = manage.named_groups(manage.schedule_of(row)) if actor.limited("submit") else ()
-    if names:
-        head = mill.definitions.heads([row.job_name]).get(row.job_name)
-        check_groups(actor, "submit", Work(row.job_name, head.app_name if head else "", names))
+    """Raise Forbidden if the Jobs of a schedule use worker groups that an actor may not submit to."""
+    definition = mill.definitions.find(row.job_name) if actor.limited("submit") else None
+    if definition:
+        manage.check_job_groups(mill, manage.schedule_of(row), definition, actor, "submit")
 
 
 def begin(

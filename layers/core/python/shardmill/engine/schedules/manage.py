@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from shardmill.engine.access.limits import limits_reported
-from shardmill.engine.access.visible import check_groups
+from shardmill.engine.access.visible import bound_groups_of, check_groups
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.errors import (
     DefinitionNotFound,
@@ -23,6 +23,7 @@ from shardmill.engine.schedules.hand_over import hand_over_saved
 from shardmill.engine.schedules.request import request_faults
 from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
+from shardmill.model.definition.fields import JobDefine
 from shardmill.model.fault import Fault
 from shardmill.model.time.meaning import describe_schedule
 from shardmill.model.time.schedule import (
@@ -34,7 +35,7 @@ from shardmill.model.time.schedule import (
     check_schedule,
 )
 from shardmill.model.timestamps import from_ms
-from shardmill.store.definitions import Expected
+from shardmill.store.definitions import Definition, Expected
 from shardmill.store.rows import ScheduleRow
 
 MAX_BYTES = 64_000
@@ -66,7 +67,7 @@ def save(
     if faults:
         raise invalid("the schedule is not valid", faults)
     application = definition.document.get("appName", "")
-    check_groups(actor, "define", Work(job_name, application, named_groups(schedule)))
+    check_job_groups(mill, schedule, definition, actor, "define")
     stored = schedule.model_dump(mode="json", exclude_defaults=True)
     if len(json.dumps(stored).encode()) > MAX_BYTES:
         raise ScheduleTooLarge(f"the schedule is larger than {MAX_BYTES} bytes; shorten its params")
@@ -87,8 +88,21 @@ def save(
             raise DefinitionNotFound(job_name)
 
 
-def named_groups(schedule: Schedule) -> set[str]:
-    """The worker groups that the steps of a schedule name; its Jobs are started without a check."""
+def check_job_groups(
+    mill: Mill, schedule: Schedule, definition: Definition, actor: Actor, scope: str
+) -> None:
+    """Raise Forbidden if the Jobs of a schedule use groups that an actor may not use for the definition.
+
+    Its Jobs are started without a check. The groups that the definition names are within the scope already.
+    """
+    if actor.limited(scope):
+        define = JobDefine.model_validate(definition.document)
+        groups = _named_groups(schedule) | bound_groups_of(mill, define)
+        check_groups(actor, scope, Work(definition.job_name, define.app_name or "", groups))
+
+
+def _named_groups(schedule: Schedule) -> set[str]:
+    """The worker groups that the steps of a schedule name."""
     given = [[step.get("workerGroup"), *(step.get("workerGroups") or ())] for step in schedule.steps]
     return {str(name) for names in given for name in names if name}
 
