@@ -132,6 +132,17 @@ def test_a_worker_cannot_take_the_name_of_a_live_one_and_its_tasks_with_it(
     assert stage.liar.call("POST", "/v1/workers", {"name": known["name"], **about}).status == 201
 
 
+def test_a_worker_gets_another_token_when_its_own_was_revoked(stage: Stage, cloud: Cloud) -> None:
+    known = cloud.http("GET", f"/v1/workers/{stage.honest.id}").json
+    about = {"name": known["name"], "groups": known["groups"], "host": "h", "cores": 1, "apps": ["*"]}
+    [token] = [
+        each for each in cloud.http("GET", "/v1/tokens").json["items"] if each["name"] == known["name"]
+    ]
+    assert stage.liar.call("POST", "/v1/workers", about).status == 403
+    assert cloud.http("DELETE", f"/v1/tokens/{token['id']}").status == 204
+    assert stage.liar.call("POST", "/v1/workers", about).status == 201
+
+
 def test_a_worker_cannot_claim_or_return_a_task_that_it_never_held(stage: Stage, runner: JobRunner) -> None:
     answer = stage.liar.beat(stage.held)
     assert (answer.status, answer.json["code"]) == (409, "foreign-task")

@@ -18,7 +18,9 @@ def unknown_worker(worker_id: str) -> WorkerNotFound:
     return WorkerNotFound(f"there is no worker {worker_id!r}; register with POST /v1/workers")
 
 
-def check_registration(known: WorkerRow | None, groups: Sequence[str], actor: Actor, *, alive: bool) -> None:
+def check_registration(
+    mill: Mill, known: WorkerRow | None, groups: Sequence[str], actor: Actor, now: int, *, alive: bool
+) -> None:
     """Raise Forbidden unless the actor may register a worker in groups, and replace the one of its name.
 
     A worker that is `alive` is replaced only by its own token: its tasks go with its name.
@@ -27,11 +29,20 @@ def check_registration(known: WorkerRow | None, groups: Sequence[str], actor: Ac
         raise Forbidden(f"the token has no scope 'worker' for the groups {', '.join(sorted(groups))}")
     if not known or not actor.limited("admin") or _is_owner(actor, (known.owner_token, known.groups)):
         return
-    if alive or not _may(actor, known.groups):
-        advice = ", or delete that worker first" if alive else ""
+    owned = alive and _is_in_use(mill, known.owner_token, now)
+    if owned or not _may(actor, known.groups):
+        advice = ", or delete that worker first" if owned else ""
         raise Forbidden(
             f"a worker of the name {known.name!r} belongs to another token; choose another name{advice}"
         )
+
+
+def _is_in_use(mill: Mill, token_id: str, now: int) -> bool:
+    """Whether a token may still be used; those of OIDC and IAM have no row, and workers with `--aws` none."""
+    if not token_id or token_id.startswith(("oidc-", "iam-")):
+        return True
+    row = mill.tokens.get(token_id)
+    return row is not None and bool(row.valid_hashes(now))
 
 
 def check_owner(mill: Mill, actor: Actor, worker_id: str, now: int) -> None:

@@ -92,7 +92,7 @@ def register(
     known = mill.workers.get(worker_id(registration.name))
     if actor:
         alive = known is not None and not known.offline and is_alive(mill, known, now)
-        check_registration(known, registration.groups, actor, alive=alive)
+        check_registration(mill, known, registration.groups, actor, now, alive=alive)
     rows = group_rows(mill, registration.groups, now)
     missing = set(registration.groups) - set(rows)
     if missing:
