@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -79,6 +80,27 @@ def test_paths_do_not_reach_anything_else(reader: Caller, path: str) -> None:
     assert answer.status in (401, 403, 404, 405, 422), answer
     assert "application/problem+json" in answer.headers["content-type"]
     assert '"steps"' not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/v1/definitions/{quote(chr(0x20BB7) * 590)}",
+        f"/v1/jobs/own-a/{quote(chr(0x20BB7) * 580)}",
+        f"/v1/jobs?jobName={'a' * 3000}",
+        f"/v1/jobs?jobName={quote(chr(0x20BB7) * 60)}",
+    ],
+    ids=lambda path: path[:20],
+)
+def test_names_that_do_not_fit_into_a_key_are_not_looked_up(
+    reader: Caller, faults: Faults, path: str
+) -> None:
+    """DynamoDB rejects a key of more than 2,048 bytes."""
+    assert reader("GET", "/v1/groups").status == 200
+    faults.meter.calls.clear()
+    assert reader("GET", path).status in (200, 404, 422)
+    asked = [str(call.params) for call in faults.calls]
+    assert not [text for text in asked if len(text.encode()) > 2048]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from shardmill.engine.views import explain, jobs, tasks
 from shardmill.engine.views.task_attempts import MAX_TASKS, TaskAttempts, task_attempts
 from shardmill.engine.views.task_grid import TaskGrid, task_grid
 from shardmill.engine.views.task_values import TaskValues, task_values
-from shardmill.model.base import Answer
+from shardmill.model.base import MAX_NAME, Answer
 from shardmill.model.blocks import block_of
 from shardmill.model.control.effect import Effect
 from shardmill.model.job import DependencyStatus, Job, Step, Task, Transition
@@ -66,7 +66,7 @@ def begin_upload(request: Annotated[UploadRequest, Body()]) -> Upload:
 
 
 def list_jobs(
-    job_name: Annotated[str | None, Query(alias="jobName")] = None,
+    job_name: Annotated[str | None, Query(alias="jobName", max_length=MAX_NAME)] = None,
     state: Annotated[JobState | None, Query()] = None,
     submit_user: Annotated[str | None, Query(alias="submitUser")] = None,
     limit: Limit = pagination.DEFAULT_LIMIT,

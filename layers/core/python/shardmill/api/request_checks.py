@@ -60,8 +60,8 @@ def check_caller(event: dict[str, Any], route: Route | None) -> Actor | None:
     """
     public = route is not None and route.public
     actor = _known_actor(event) if public else actor_of(event)
-    if len(event["rawPath"]) > MAX_PATH:
-        raise NoSuchPath(f"no path has more than {MAX_PATH} characters")
+    if len(event["rawPath"].encode(errors="replace")) > MAX_PATH:
+        raise NoSuchPath(f"no path has more than {MAX_PATH} bytes")
     if not event["rawPath"].isprintable():
         raise NoSuchPath("no path has control characters")
     if actor is not None:
