@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from shardmill.aws.queues import Ticket
+from support.aws_rules.faults import Faults
 from support.moto.cloud import Cloud
 from support.moto.http_api import Answer
 from support.moto.moto_cloud import moto_cloud
@@ -217,6 +218,27 @@ def in_queue(cloud: Cloud, queue: str) -> int:
     return sum(map(int, found.values()))
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/work:lease", {}),
+        ("/v1/work:report", {"results": [{"taskId": "x", "attempt": 1, "outcome": "success"}]}),
+        ("/v1/work:release", {"tasks": [{"taskId": "x", "attempt": 1, "receipt": "y"}]}),
+        ("/v1/work:urls", {"taskId": "x", "attempt": 1, "run": 1, "prepare": True}),
+        ("/v1/work:checkpoint", {"taskId": "x", "attempt": 1, "run": 1}),
+    ],
+)
+def test_ids_that_do_not_fit_into_a_key_are_not_looked_up(
+    flooding: HttpWorker, faults: Faults, path: str, body: dict[str, Any]
+) -> None:
+    """DynamoDB rejects a key of more than 2,048 bytes, also for an administrator."""
+    for caller in (flooding.call, Caller(flooding.call.cloud, flooding.call.cloud.token)):
+        faults.calls.clear()
+        answer = caller("POST", path, {"workerId": "w" * 3_000, **body})
+        assert (answer.status, answer.json["faults"][0]["pointer"]) == (422, "/workerId")
+        assert "w" * 1_100 not in str([call.params for call in faults.calls])
+
+
 @pytest.fixture(scope="module")
 def flooding(cloud: Cloud) -> HttpWorker:
     return a_worker(cloud, "flood", "mine")
@@ -230,6 +252,7 @@ def flooding(cloud: Cloud) -> HttpWorker:
         ("/v1/work:report", {"results": [{"taskId": "x", "attempt": -1, "outcome": "success"}]}),
         ("/v1/work:report", {"results": [{"taskId": "x", "attempt": 10**40, "outcome": "success"}]}),
         ("/v1/work:lease", {"max": 5_001}),
+        ("/v1/work:lease", {"session": 10**60}),
         ("/v1/work:lease", {"waitSeconds": 10**6}),
         ("/v1/work:urls", {"taskId": "x", "attempt": 1, "run": 1, "stream": "stdout", "chunks": 10**6}),
         ("/v1/work:release", {"tasks": [{"taskId": "x", "attempt": 1, "receipt": "y"}] * 1001}),
@@ -243,6 +266,9 @@ def test_a_worker_that_sends_too_much_is_rejected(
     assert worker.call("POST", path, {"workerId": worker.id, **body}).status == 422
     beat = {"session": worker.session, "work": [{"taskId": "x" * 100, "attempt": 1}] * 20_000}
     assert worker.call("POST", f"/v1/workers/{worker.id}:heartbeat", beat).status in (413, 422)
+    for session in (10**60, -(10**60)):
+        beat = {"session": session, "work": []}
+        assert worker.call("POST", f"/v1/workers/{worker.id}:heartbeat", beat).status == 422
 
 
 def test_presigned_addresses_are_for_one_object_and_a_quarter_of_an_hour(stage: Stage) -> None:

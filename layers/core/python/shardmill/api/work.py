@@ -48,6 +48,7 @@ from shardmill.model.worker import (
     Reported,
     ReportRequest,
     Result,
+    WorkerId,
 )
 from shardmill.store.rows import WorkerRow
 from shardmill.store.workers import Tally
@@ -84,7 +85,7 @@ class UrlsRequest(Request):
         )
     )
 
-    worker_id: str
+    worker_id: WorkerId
     task_id: str
     attempt: Count
     run: Count
@@ -121,7 +122,7 @@ class UrlsAnswer(Answer):
 class CheckpointRequest(Request):
     """Saves `data` as the checkpoint of an attempt; without it, asks for that of an earlier attempt."""
 
-    worker_id: str
+    worker_id: WorkerId
     task_id: str
     attempt: Count
     run: Count

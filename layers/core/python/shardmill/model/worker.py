@@ -144,6 +144,9 @@ class RegisteredWorker(Worker):
     )
 
 
+WorkerId = Annotated[str, Field(max_length=64)]  # a key of DynamoDB has at most 2,048 bytes
+
+
 class HeldTask(Request):
     task_id: str
     attempt: Count
@@ -153,7 +156,7 @@ class HeldTask(Request):
 
 
 class Heartbeat(Request):
-    session: int
+    session: Count
     work: list[HeldTask] = Field(default_factory=list, max_length=MAX_HELD)
     offline: bool = Field(
         default=False, description="the worker takes no more tasks and leaves when it holds none"
@@ -187,8 +190,8 @@ class LeaseRequest(Request):
     Messages that lead to no lease become visible to other workers again, all of them if `max` is 0.
     """
 
-    worker_id: str
-    session: int | None = None
+    worker_id: WorkerId
+    session: Count | None = None
     max: int = Field(default=MAX_BATCH, ge=0, le=MAX_RECEIVED)
     wait_seconds: int = Field(default=0, ge=0, le=MAX_WAIT_SECONDS)
     messages: list[ReceivedMessage] | None = Field(default=None, max_length=MAX_RECEIVED)
@@ -261,14 +264,14 @@ class Result(Request):
 class NextLease(Request):
     """The tasks that a worker leases together with its report, of the messages that it received."""
 
-    session: int | None = None
+    session: Count | None = None
     max: int = Field(default=MAX_BATCH, ge=0, le=MAX_RECEIVED)
     messages: list[ReceivedMessage] = Field(min_length=1, max_length=MAX_RECEIVED)
     lanes: Tag | None = Field(default=None, description="the tag of its addresses")
 
 
 class ReportRequest(Request):
-    worker_id: str
+    worker_id: WorkerId
     results: list[Result] = Field(min_length=1, max_length=MAX_RECEIVED)
     lease: NextLease | None = None
 
@@ -283,7 +286,7 @@ class HandedBack(Request):
 
 
 class HandBackRequest(Request):
-    worker_id: str
+    worker_id: WorkerId
     tasks: list[HandedBack] = Field(min_length=1, max_length=1000)
 
 
