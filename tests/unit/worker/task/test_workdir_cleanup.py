@@ -93,6 +93,20 @@ def test_folders_and_programs_of_a_killed_worker_are_removed(
         assert gone(task)
 
 
+def test_a_program_that_a_killed_worker_had_not_recorded_is_ended(
+    temp: Path, tmp_path: Path, start: StartWorker
+) -> None:
+    worker = start(endless_script(tmp_path / "pid"))
+    task = pid_in(tmp_path / "pid")
+    _await(lambda: any(temp.glob("*/*/session.json")))
+    next(temp.glob("*/*/session.json")).unlink()
+    worker.kill()
+    worker.wait(20)
+    workdir.remove_stale_dirs()
+    assert gone(task)
+    assert list(temp.iterdir()) == []
+
+
 def test_a_container_of_a_killed_worker_is_removed(tmp_path: Path, start: StartWorker) -> None:
     calls = tmp_path / "bin"
     calls.mkdir()

@@ -107,6 +107,23 @@ def end_orphan(record: Path) -> None:
         )
 
 
+def end_unrecorded(folder: Path) -> None:
+    """End the programs of a worker that was killed before it could record them.
+
+    The variables of a task name files in the folder of its worker, and those of no other process do.
+    """
+    inside = os.fsencode(f"{folder}{os.sep}")
+    for environ in _PROC.glob("[0-9]*/environ"):
+        with suppress(OSError):  # the process has ended, or belongs to another user
+            if inside in environ.read_bytes():
+                session = os.getsid(int(environ.parent.name))
+                log.info(
+                    "ending a program whose worker was killed",
+                    extra={"action": "orphan-ended", "session": session},
+                )
+                _kill(session)
+
+
 def _fingerprint(pid: int) -> str | None:
     """Distinguishes a process from a later one with the same id; None if it has ended or is unknown."""
     try:

@@ -63,6 +63,7 @@ def remove_stale_dirs() -> None:
             )
             for record in root.glob(f"*/{SESSION}"):
                 process.end_orphan(record)
+            process.end_unrecorded(root)
             remove(root)
         except BlockingIOError:  # its worker still runs
             continue
