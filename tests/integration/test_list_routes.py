@@ -62,10 +62,11 @@ def _fill(runner: JobRunner) -> None:
         runner.post("/v1/tokens", {"name": f"n{number}", "scopes": ["read"]}, 201)
         path = f"/v1/schedules/orders/s{number}"
         assert runner.cloud.http("PUT", path, {"cron": "0 1 * * *"}).status == 201
-    for trigger in ("t1", "t2", "t3"):
-        runner.submit(trigger)
+    runner.submit("t1")
     for held in runner.take(4):
         files.end(held, {"x.csv": b"1", "y.csv": b"2", "z.csv": b"3"})
+    for trigger in ("t2", "t3"):
+        runner.submit(trigger)
     runner.define({"stepName": "a"}, name="waits", dependencies=waits)
     for name in ("waits", "parent"):
         runner.submit("t1", name, dataTime="2026-01-02T00:00:00Z")

@@ -17,7 +17,7 @@ from shardmill.engine.tasks import fair_share, window
 from shardmill.engine.workers import registry
 from shardmill.model.actor import Actor
 from shardmill.model.blocks import Block, Shard, block_count, block_size
-from shardmill.model.states import StepState, TaskState
+from shardmill.model.states import JobState, StepState, TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import StepRow
 from shardmill.store.slots import Holder, Waiter
@@ -255,8 +255,8 @@ def test_a_slot_released_before_the_waiter_is_recorded_starts_the_waiting_job(
     def release_then_add(line: str, waiter: Waiter) -> bool:
         holder = runner.mill.jobs.find("orders", "one")
         assert holder is not None
-        concurrency.release_slot(runner.mill, holder, runner.worker.clock())
-        ended.append(holder)
+        ended.append(holder.evolve(state=JobState.SUCCESS))
+        concurrency.release_slot(runner.mill, ended[-1], runner.worker.clock())
         return add_waiter(line, waiter)
 
     monkeypatch.setattr(runner.mill.slots, "add_waiter", release_then_add)
@@ -286,13 +286,14 @@ def test_a_job_whose_start_failed_after_acquiring_its_slot_is_started_later(
         runner.cloud.run_until(lambda trigger=trigger: runner.job(trigger)["state"] == "WAITING")
     one = runner.mill.jobs.find("orders", "one")
     assert one is not None
+    ended = one.evolve(state=JobState.SUCCESS)
 
     def fails(*_: Any, **__: Any) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patched:
         patched.setattr(concurrency, "start_roots", fails)
-        concurrency.release_slot(runner.mill, one, runner.worker.clock())
+        concurrency.release_slot(runner.mill, ended, runner.worker.clock())
     runner.tick(minutes=2)
     assert runner.job("two")["state"] == "QUEUED"
     for trigger in ("one", "two", "three"):

@@ -15,7 +15,9 @@ from support.fakes.leases import a_lease
 from support.paths import PROJECT
 
 SPY = str(PROJECT / "tests/support/spy_on_parent.py")
-SECRET = "sm_fixture-0123456789-do-not-show"
+SECRET = f"sm_fixture-{os.getpid()}-do-not-show"
+"""Differs between the processes that run tests at the same time, because the spy looks at all processes."""
+
 BACKWARDS = SECRET[::-1]
 """What the spy gets as its argument: otherwise the secret would be in its own command line and the lease."""
 
