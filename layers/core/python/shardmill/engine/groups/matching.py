@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from shardmill.engine.mill import Mill
-from shardmill.engine.template_context import program_of
-from shardmill.model.templates.render import TemplateError
 from shardmill.store.group_keys import EVERY_APP, EVERY_GROUP
 from shardmill.store.rows import GroupRow, StepRow, WorkerRow
 
@@ -90,8 +88,13 @@ def required_program(step: StepRow) -> str:
     If the name cannot be rendered, any worker qualifies: the tasks fail there with the template error.
     """
     kind = step.settings.type
+    if kind != "command":
+        return str(kind)
+    from shardmill.engine.template_context import program_of  # few calls evaluate templates
+    from shardmill.model.templates.render import TemplateError
+
     try:
-        return program_of(step) if kind == "command" else str(kind)
+        return program_of(step)
     except TemplateError:
         return ANY_PROGRAM
 
