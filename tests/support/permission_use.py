@@ -2,12 +2,10 @@
 
 A call that is not allowed fails every run. A permission that no test needed fails a run of all tests, such as
 `make test`, or one with `--check-permissions`. If tests failed in it, the next `--last-failed` run decides.
-With UNUSED_PERMISSIONS=report, permissions that no test needed are printed and fail nothing.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -112,8 +110,7 @@ class PermissionUse:
             allowed = grants(statements_of_roles())
             self._found += describe_unused(seen, allowed, EXCEPTIONS)
             self._notes = describe_needless(seen, allowed, EXCEPTIONS)
-        refusals = bool(self._refused or refused)
-        if self._found and passed and (refusals or os.environ.get("UNUSED_PERMISSIONS") != "report"):
+        if self._found and passed:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _seen(self, config: pytest.Config) -> set[Grant] | None:

@@ -31,7 +31,6 @@ class Cache(dict[str, Any]):
 @pytest.fixture(autouse=True)
 def _template(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other permissions, and nothing of what the tests of this process used."""
-    monkeypatch.delenv("UNUSED_PERMISSIONS", raising=False)
     monkeypatch.setattr(permission_use, "statements_of_roles", lambda: STATEMENTS)
     monkeypatch.setattr(permission_use, "EXCEPTIONS", {})
     monkeypatch.setattr(permission_use, "used", set())
@@ -90,14 +89,6 @@ def test_a_permission_that_no_process_used_fails_the_run_and_says_what_to_do() -
         "WorkerPolicy may perform sqs:SendMessage (its statement 1), but no test needed it: "
         "remove it from template.yaml, or test what needs it",
     ]
-
-
-def test_with_report_permissions_that_no_test_needed_are_only_printed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("UNUSED_PERMISSIONS", "report")
-    status, printed = run(handed_over([SEND, READ, DELETE]))
-    assert (status, len(printed)) == (pytest.ExitCode.OK, 1)
 
 
 @pytest.mark.parametrize(
