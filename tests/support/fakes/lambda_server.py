@@ -1,7 +1,5 @@
 """The Lambda Invoke API on loopback, for handlers in this process."""
 
-import importlib.util
-import itertools
 import json
 import sys
 import time
@@ -10,9 +8,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
+from types import CodeType, ModuleType
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,7 +21,6 @@ from support.aws_rules.lambda_concurrency import LambdaConcurrency, TooManyReque
 
 Handler = Callable[[Any, Any], Any]
 
-_fresh = itertools.count(1)
 _ASYNC_RETRY_SECONDS = 0.02  # on AWS one second at first, five minutes in the end, for six hours
 
 
@@ -58,15 +57,16 @@ def load_handlers(root: Path) -> dict[str, Handler]:
 
 
 def load_handler(path: Path) -> Handler:
-    name = f"function_{path.parent.name}_{next(_fresh)}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
+    name = f"function_{path.parent.name}"
+    module = sys.modules[name] = ModuleType(name)
+    exec(_code(path, path.read_bytes()), vars(module))
     handler: Handler = module.handler
     return handler
+
+
+@cache
+def _code(path: Path, source: bytes) -> CodeType:
+    return compile(source, path, "exec")
 
 
 @dataclass

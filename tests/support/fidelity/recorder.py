@@ -38,10 +38,12 @@ class Recorder:
         self._table: dict[str, Any] | None = None
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Record all requests in the block. Enter it before `repaired_moto`, which serializes requests."""
+    def recording(self) -> Iterator[bool]:
+        """Record all requests in the block, if they are wanted, and say so.
+
+        Enter it before `repaired_moto`, which serializes requests."""
         if self.folder is None or not self._wants(os.environ.get("PYTEST_CURRENT_TEST", "")):
-            yield
+            yield False
             return
         original: Callable[..., Any] = BotocoreStubber.process_request
 
@@ -55,7 +57,7 @@ class Recorder:
         self._open()
         try:
             with patch.object(BotocoreStubber, "process_request", process_request):
-                yield
+                yield True
         finally:
             self._close()
 
@@ -74,13 +76,20 @@ class Recorder:
             return
         self._close()
         self._open()
-        self._record("CreateTable", self._table, 200, {})
-        name = self._table["TableName"]
-        table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].get_table(name)
-        puts = [{"PutRequest": {"Item": item.to_json()["Attributes"]}} for item in table.all_items()]
-        for at in range(0, len(puts), _BATCH):
-            request = {"RequestItems": {name: puts[at : at + _BATCH]}}
-            self._record("BatchWriteItem", request, 200, {"UnprocessedItems": {}})
+        self.contents_restored([self._table])
+
+    def contents_restored(self, tables: list[dict[str, Any]]) -> None:
+        """Record what creates and fills these tables, which were filled without requests."""
+        if self._file is None:
+            return
+        for request in tables:
+            self._record("CreateTable", request, 200, {})
+            name = request["TableName"]
+            table = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION].get_table(name)
+            puts = [{"PutRequest": {"Item": item.to_json()["Attributes"]}} for item in table.all_items()]
+            for at in range(0, len(puts), _BATCH):
+                written = {"RequestItems": {name: puts[at : at + _BATCH]}}
+                self._record("BatchWriteItem", written, 200, {"UnprocessedItems": {}})
 
     def _wants(self, test: str) -> bool:
         return self.tests is None or test.split("::")[0].removeprefix("tests/") in self.tests

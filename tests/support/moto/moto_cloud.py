@@ -27,6 +27,8 @@ from support.aws_rules.permissions import Permissions
 from support.fakes.lambda_server import Functions, Handler, lambda_server, load_handlers
 from support.fidelity.recorder import recorder
 from support.moto.cloud import Cloud
+from support.moto.deployment import Deployment
+from support.moto.direct_requests import items_requested_directly
 from support.moto.http_api import HttpApi
 from support.moto.presigned_sqs import SIGNING_KEY
 from support.moto.repairs import join_execution_threads, repaired_moto
@@ -50,6 +52,8 @@ _PSEUDO = {
     "AWS::StackName": STACK,
     "AWS::URLSuffix": "amazonaws.com",
 }
+_deployments: dict[tuple[tuple[str, str], ...], Deployment] = {}
+"""The deployments of the project in this process, by their parameters."""
 _MOTO: DefaultConfig = {
     "core": {"passthrough": {"services": ["lambda"], "urls": ["http://127.0.0.1.*"]}},
     "stepfunctions": {"execute_state_machine": True},
@@ -69,15 +73,21 @@ def moto_cloud(
         resources.enter_context(service_models_read_once())
         resources.enter_context(faster_moto())
         resources.enter_context(mock_aws(config=_MOTO))
-        resources.enter_context(recorder.recording())
+        if not resources.enter_context(recorder.recording()):
+            resources.enter_context(items_requested_directly())
         resources.enter_context(repaired_moto())
-        template = Template.read(root / "template.yaml", _PSEUDO, hashed | dict(parameters or {}))
-        stack = Stack(root, template, _clients())
-        stack.create()
+        deploys_project = handlers is None and root == PROJECT
+        given = hashed | dict(parameters or {})
+        deployment = _deployments.get(tuple(sorted(given.items()))) if deploys_project else None
+        if deployment:
+            stack = deployment.restore()
+        else:
+            stack = Stack(root, Template.read(root / "template.yaml", _PSEUDO, given), _clients())
+            stack.create()
         environment = _as_on_lambda(stack.environment())
         resources.enter_context(patch.dict(os.environ, environment))
         permissions = None
-        if handlers is None and root == PROJECT:
+        if deploys_project:
             permissions = Permissions(stack.statements(), ACCOUNT, REGION)
             resources.enter_context(permissions.enforced())
         resources.enter_context(_cold_caches())
@@ -96,8 +106,11 @@ def moto_cloud(
         api = HttpApi(stack.routes(), functions.invoke)
         cloud = Cloud(stack, functions, api, environment, TOKEN, permissions)
         resources.callback(_end_executions, cloud)
-        cloud.run_custom_resources(server)
-        cloud.capture_events()
+        if not deployment:
+            cloud.run_custom_resources(server)
+            cloud.capture_events()
+            if deploys_project:
+                _deployments[tuple(sorted(given.items()))] = Deployment.of(stack)
         yield cloud
 
 

@@ -4,7 +4,6 @@ tests/unit/support/moto/test_repairs.py fails when one of these is no longer nee
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 
+from support.moto.direct_requests import request_locks
 from support.moto.items import (
     items_all_or_nothing,
     keys_that_are_not_updated,
@@ -75,14 +75,13 @@ def repaired_moto() -> Iterator[None]:
 @contextmanager
 def one_request_at_a_time() -> Iterator[None]:
     """AWS checks a condition and writes atomically; moto's threads interleave."""
-    locks: defaultdict[str, RLock] = defaultdict(RLock)
     original: Method = BotocoreStubber.process_request
 
     def process_request(self: BotocoreStubber, request: Any) -> Any:
         service = request.url.split("/", 3)[2].split(".")[0]
         if service == "sqs":
             return original(self, request)
-        with locks[service]:
+        with request_locks[service]:
             return original(self, request)
 
     with patch.object(BotocoreStubber, "process_request", process_request):

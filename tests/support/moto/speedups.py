@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
+import jsonpath_ng.ext
 from antlr4 import RuleContext
 from botocore import useragent
 from botocore.parsers import BaseJSONParser
@@ -101,44 +102,50 @@ def _copied_node(node: Any, parent: Any = None) -> Any:
     return copy
 
 
+_is_node: Callable[[type], bool] = cache(lambda kind: issubclass(kind, Node))
+_has_clauses: Callable[[type], bool] = cache(
+    lambda kind: issubclass(kind, (Expression, UpdateExpressionFunction))
+)
+
+
+def _traverse(self: Any, node: Any, child_id: int = -1) -> Any:
+    kind = type(node)
+    if not _is_node(kind):
+        return node
+    parent = node.parent
+    for index, child in enumerate(node.children or ()):
+        self.pre_processing_of_child(node, index)
+        self.traverse_node_recursively(child, index)
+    processors = vars(self).get("processors")
+    if processors is None:
+        processors = self.processors = self._processing_map()
+        self.processed = tuple(processors)
+    found = _processed_class(type(self), kind, self.processed)
+    if found is not None:
+        node = processors[found](node)
+        node.parent = parent
+        if parent:
+            parent.children[child_id] = node
+    return node
+
+
+def _find_clauses(self: Any, wanted: Any) -> list[Any]:
+    found: list[Any] = []
+    for child in self.children or ():
+        kind = type(child)
+        if kind in wanted:
+            found.append(child)
+        elif _has_clauses(kind):
+            found.extend(child.find_clauses(wanted))
+    return found
+
+
 @contextmanager
 def update_expressions_traversed_by_type() -> Iterator[None]:
     """moto checks each node of an update expression against all abstract classes, six times over."""
-    is_node: Callable[[type], bool] = cache(lambda kind: issubclass(kind, Node))
-    has_clauses: Callable[[type], bool] = cache(
-        lambda kind: issubclass(kind, (Expression, UpdateExpressionFunction))
-    )
-
-    def traverse(self: Any, node: Any, child_id: int = -1) -> Any:
-        kind = type(node)
-        if not is_node(kind):
-            return node
-        parent = node.parent
-        for index, child in enumerate(node.children or ()):
-            self.pre_processing_of_child(node, index)
-            self.traverse_node_recursively(child, index)
-        processors = self._processing_map()
-        found = _processed_class(type(self), kind, tuple(processors))
-        if found is not None:
-            node = processors[found](node)
-            node.parent = parent
-            if parent:
-                parent.children[child_id] = node
-        return node
-
-    def find_clauses(self: Any, wanted: Any) -> list[Any]:
-        found: list[Any] = []
-        for child in self.children or ():
-            kind = type(child)
-            if kind in wanted:
-                found.append(child)
-            elif has_clauses(kind):
-                found.extend(child.find_clauses(wanted))
-        return found
-
     with (
-        patch.object(DepthFirstTraverser, "traverse_node_recursively", traverse),
-        patch.object(Node, "find_clauses", find_clauses),
+        patch.object(DepthFirstTraverser, "traverse_node_recursively", _traverse),
+        patch.object(Node, "find_clauses", _find_clauses),
     ):
         yield
 
@@ -235,12 +242,17 @@ def definitions_parsed_once() -> Iterator[None]:
 
 _path: Method = cache(json_path.parse)
 _result_path: Method = cache(result_path.parse)
+_template_path: Method = cache(jsonpath_ng.ext.parse)
 
 
 @contextmanager
 def json_paths_parsed_once() -> Iterator[None]:
     """Each evaluation of a JSONPath builds a parser and parses the path."""
-    with patch.object(json_path, "parse", _path), patch.object(result_path, "parse", _result_path):
+    with (
+        patch.object(json_path, "parse", _path),
+        patch.object(result_path, "parse", _result_path),
+        patch.object(jsonpath_ng.ext, "parse", _template_path),
+    ):
         yield
 
 

@@ -55,6 +55,8 @@ class Stack:
     """Reserved concurrency."""
     retries: dict[str, int] = field(default_factory=dict)
     """Retries of asynchronous invocations, where the template sets them."""
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    """The requests that created the tables."""
 
     @property
     def name(self) -> str:
@@ -166,6 +168,7 @@ class Stack:
         properties = self.template.resolve(raw)
         name = properties.get("TableName", f"{self.name}-{logical}")
         wanted = {key: properties[key] for key in _TABLE_PROPERTIES if key in properties}
+        self.tables.append({"TableName": name, **wanted})
         self.clients.dynamodb.create_table(TableName=name, **wanted)
         if "TimeToLiveSpecification" in properties:
             self.clients.dynamodb.update_time_to_live(

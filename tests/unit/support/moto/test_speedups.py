@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +17,9 @@ from moto.core.serialize import AttributePicker
 from moto.stepfunctions.parser.asl.antlr.runtime.ASLParser import ASLParser
 from moto.stepfunctions.parser.asl.utils import json_path
 
+from shardmill.worker.transport.clock import MeasuredClock
 from support.moto import speedups
+from support.moto.direct_requests import items_requested_directly
 from support.waits import run_until
 
 ROLE = "arn:aws:iam::123456789012:role/r"
@@ -39,15 +42,25 @@ def endpoint() -> Any:
     return mock_aws(config={"stepfunctions": {"execute_state_machine": True}})
 
 
-def _read_back() -> tuple[Any, ...]:
-    """Return an item with every type of value from every operation that returns items."""
-    client = boto3.client("dynamodb")
+@contextmanager
+def faster_endpoint() -> Iterator[None]:
+    with speedups.faster_moto(), endpoint(), items_requested_directly():
+        yield
+
+
+def _create_table(client: Any) -> None:
     client.create_table(
         TableName="t",
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         BillingMode="PAY_PER_REQUEST",
     )
+
+
+def _read_back() -> tuple[Any, ...]:
+    """Return an item with every type of value from every operation that returns items."""
+    client = boto3.client("dynamodb")
+    _create_table(client)
     key = {"pk": {"S": "k"}}
     client.put_item(TableName="t", Item=key | VALUES)
     query = {"KeyConditionExpression": "pk = :k", "ExpressionAttributeValues": {":k": key["pk"]}}
@@ -69,7 +82,7 @@ def _read_back() -> tuple[Any, ...]:
 def test_speedups_do_not_change_items() -> None:
     with endpoint():
         plain = _read_back()
-    with speedups.faster_moto(), endpoint():
+    with faster_endpoint():
         assert _read_back() == plain
     assert plain[-1] == {"pk": {"S": "k"}} | VALUES
 
@@ -87,19 +100,59 @@ def test_speedups_do_not_change_errors() -> None:
 
     with endpoint():
         plain = errors()
-    with speedups.faster_moto(), endpoint():
+    with faster_endpoint():
         assert errors() == plain
+
+
+def _refused() -> Any:
+    """Return the answers to writes whose conditions fail, alone and in a transaction, and what they left."""
+    client = boto3.client("dynamodb")
+    _create_table(client)
+    item = {"pk": {"S": "k"}, "bytes": {"B": b"\x00"}}
+    client.put_item(TableName="t", Item=item)
+    once: Any = {
+        "TableName": "t",
+        "ConditionExpression": "attribute_not_exists(pk)",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    other: Any = {"TableName": "t", "Item": {"pk": {"S": "other"}}}
+    errors = []
+    for refused in (
+        lambda: client.put_item(Item={"pk": {"S": "k"}}, **once),
+        lambda: client.transact_write_items(TransactItems=[{"Put": other}, {"Put": {"Item": item, **once}}]),
+    ):
+        with pytest.raises(client.exceptions.ClientError) as error:
+            refused()
+        errors.append(
+            {name: error.value.response.get(name) for name in ("Error", "Item", "CancellationReasons")}
+        )
+    return errors, client.scan(TableName="t")["Items"]
+
+
+def test_speedups_do_not_change_refusals() -> None:
+    with endpoint():
+        plain = _refused()
+    with faster_endpoint():
+        assert _refused() == plain
+    assert plain[0][0]["Item"]["bytes"] == {"B": b"\x00"}
+    assert len(plain[1]) == 1
+
+
+def test_a_client_whose_clock_is_measured_makes_requests() -> None:
+    clock, measured = MeasuredClock(), list[str]()
+    with faster_endpoint():
+        client = boto3.client("dynamodb")
+        _create_table(client)
+        clock.watch(client)
+        with patch.object(clock, "observe", lambda date, *_: measured.append(date)):
+            client.get_item(TableName="t", Key={"pk": {"S": "k"}})
+    assert len(measured) == 1
 
 
 def _updated() -> Any:
     """Return an item after an update with every kind of clause, and the errors of invalid updates."""
     client = boto3.client("dynamodb")
-    client.create_table(
-        TableName="t",
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    _create_table(client)
     key = {"pk": {"S": "k"}}
     client.put_item(TableName="t", Item=key | {"old": {"S": "x"}, "count": {"N": "1"}, "list": {"L": []}})
     client.update_item(
@@ -132,7 +185,7 @@ def _updated() -> Any:
 def test_speedups_do_not_change_updates() -> None:
     with endpoint():
         plain = _updated()
-    with speedups.faster_moto(), endpoint():
+    with faster_endpoint():
         assert _updated() == plain
     assert plain[0]["count"] == {"N": "2"}
 
@@ -180,7 +233,7 @@ def _queried() -> Any:
 def test_speedups_do_not_change_queries() -> None:
     with endpoint():
         plain = _queried()
-    with speedups.faster_moto(), endpoint():
+    with faster_endpoint():
         assert _queried() == plain
     assert plain[:2] == [[["s1", "s3"], ["s5"]], [["s5", "s3"], ["s1"]]]
     assert plain[6] == [["s1"]]

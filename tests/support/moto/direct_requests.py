@@ -1,0 +1,107 @@
+"""Requests that read and write items go to moto's handlers directly, without HTTP.
+
+A request that fails is sent again, over HTTP, for its error: it changed nothing."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from threading import RLock
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from botocore import xform_name
+from botocore.endpoint import Endpoint
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.responses import DynamoHandler
+
+Method = Callable[..., Any]
+
+request_locks: defaultdict[str, RLock] = defaultdict(RLock)
+"""One for each service: AWS checks a condition and writes atomically, moto's threads interleave."""
+
+_OPERATIONS = {
+    name: xform_name(name)
+    for name in (
+        "BatchGetItem",
+        "BatchWriteItem",
+        "DeleteItem",
+        "GetItem",
+        "PutItem",
+        "Query",
+        "TransactGetItems",
+        "TransactWriteItems",
+        "UpdateItem",
+    )
+}
+_OK = SimpleNamespace(status_code=200)
+_ids = count(1)
+
+
+@contextmanager
+def items_requested_directly() -> Iterator[None]:
+    original: Method = Endpoint.make_request
+
+    def make_request(self: Endpoint, model: Any, request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        method = _OPERATIONS.get(model.name)
+        if method is None or not _is_direct(self):
+            return original(self, model, request)  # type: ignore[no-any-return]
+        with request_locks["dynamodb"]:
+            result = _result(method, request)
+            if result is None:
+                return original(self, model, request)  # type: ignore[no-any-return]
+        members = model.output_shape.members
+        answer = {
+            name: _parsed(value) for name, value in result.items() if name in members and value is not None
+        }
+        answer["ResponseMetadata"] = {
+            "RequestId": f"{next(_ids):052}",
+            "HTTPStatusCode": 200,
+            "HTTPHeaders": {},
+            "RetryAttempts": 0,
+        }
+        return _OK, answer
+
+    with patch.object(Endpoint, "make_request", make_request):
+        yield
+
+
+def _is_direct(endpoint: Any) -> bool:
+    """Whether only moto would see the request: no other endpoint, and no clock that measures its way."""
+    if endpoint._endpoint_prefix != "dynamodb" or not endpoint.host.endswith(".amazonaws.com"):
+        return False
+    watching = endpoint._event_emitter._emitter._handlers.prefix_search("response-received.dynamodb")
+    return not any(handler.__module__.startswith("shardmill") for handler in watching)
+
+
+def _result(method: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    """What moto's handler returns; None if it fails."""
+    handler = DynamoHandler()
+    handler.current_account = DEFAULT_ACCOUNT_ID
+    handler.region = request["context"]["client_region"]
+    handler.body = json.loads(request["body"])
+    try:
+        result: dict[str, Any] = getattr(handler, method)().result
+    except Exception:
+        return None
+    return result
+
+
+def _parsed(value: Any) -> Any:
+    """Some of moto's answers have bytes as they are sent."""
+    if type(value) is list:
+        return [_parsed(each) for each in value]
+    if type(value) is not dict:
+        return value
+    if len(value) == 1:
+        [(name, only)] = value.items()
+        if name == "B" and type(only) is str:
+            return {name: b64decode(only)}
+        if name == "BS":
+            return {name: [b64decode(each) if type(each) is str else each for each in only]}
+    return {name: _parsed(each) for name, each in value.items()}
