@@ -53,6 +53,20 @@ def test_paths_of_source_files_exist(page: Path) -> None:
         assert any((root / path).exists() for root in (PROJECT, PACKAGE, PACKAGE.parent)), path
 
 
+def sentences(page: Path) -> Iterator[str]:
+    """The sentences of the text; tables, headings and examples have none."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for paragraph in re.split(r"\n\s*\n", text):
+        if not paragraph.lstrip().startswith(("|", "#", "<")):
+            for item in re.split(r"\n(?=\s*(?:[-*]|\d+\.) )", paragraph):
+                yield from re.split(r"(?<=[.!?:;])\s+", item)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_a_sentence_has_at_most_thirty_words(page: Path) -> None:
+    assert [sentence for sentence in sentences(page) if len(sentence.split()) > 30] == []
+
+
 @pytest.mark.parametrize("page", GUIDES, ids=page_name)
 def test_a_page_shows_an_example_within_its_first_ten_lines(page: Path) -> None:
     assert any(line.startswith("```") for line in page.read_text().splitlines()[:10])
