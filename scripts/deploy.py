@@ -125,6 +125,8 @@ def _advice(status: str) -> tuple[str, str] | None:
         return "delete it first", "delete-stack"
     if status == "UPDATE_ROLLBACK_FAILED":
         return "continue its rollback first", "continue-update-rollback"
+    if status == "ROLLBACK_IN_PROGRESS":  # stack-rollback-complete waits for rollbacks of updates only
+        return "wait until its creation has failed, then delete it", "wait stack-create-complete"
     if status.endswith("_IN_PROGRESS"):
         action = "rollback" if "ROLLBACK" in status else status.split("_")[0].lower()
         return "wait until that has ended", f"wait stack-{action}-complete"

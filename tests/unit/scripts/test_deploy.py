@@ -202,6 +202,7 @@ def test_a_stack_whose_first_change_set_failed_gets_a_token(
         ("UPDATE_IN_PROGRESS", "wait stack-update-complete"),
         ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "wait stack-update-complete"),
         ("UPDATE_ROLLBACK_IN_PROGRESS", "wait stack-rollback-complete"),
+        ("ROLLBACK_IN_PROGRESS", "wait stack-create-complete"),  # the one that returns at ROLLBACK_COMPLETE
         ("ROLLBACK_COMPLETE", "delete-stack --stack-name mill --region eu-west-1"),
         ("DELETE_FAILED", "delete-stack"),
         ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback --stack-name mill"),
