@@ -16,6 +16,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shardmill.engine.authorize import hash_of, token_from
+from shardmill.local.sam_template import load_template
 
 ROOT = Path(__file__).parents[1]
 STACK_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,45}")
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
         _deploy(options, parameters, known.tags if known else {})
         if token:
             print(_shown(token), flush=True)  # now: what follows can fail
+        if known is None and (advice := _concurrency_advice(options.region, parameters)):
+            print(f"\n{advice}")
         found = _find(options.stack, options.region)
     except (Refused, BotoCoreError, ClientError) as fault:
         print(f"error: {fault}", file=sys.stderr)
@@ -89,6 +92,27 @@ def _account(region: str) -> str:
         ) from error
 
 
+def _concurrency_advice(region: str, parameters: Mapping[str, str]) -> str:
+    """What to do if the Lambda workers could take all concurrency of the account; empty if they cannot."""
+    default = load_template(ROOT / "template.yaml")["Parameters"]["RunnerConcurrency"]["Default"]
+    most = int(parameters.get("RunnerConcurrency", default))
+    command = 'deploy again with PARAMETERS="RunnerConcurrency=2", until AWS has raised that quota'
+    try:
+        settings = boto3.client("lambda", region_name=region).get_account_settings()
+    except ClientError as error:
+        return (
+            f"The Lambda concurrency of the account cannot be read ({error}). "
+            f"If it is {most} or less, {command}."
+        )
+    limit = settings["AccountLimit"]["ConcurrentExecutions"]
+    if limit > most:
+        return ""
+    return (
+        f"Lambda runs {limit} functions of the account at once in this region, and the Lambda workers may "
+        f"take {most} of them, which leaves none for the API: {command}."
+    )
+
+
 class Stack(NamedTuple):
     """A stack that exists."""
 
@@ -125,6 +149,8 @@ def _advice(status: str) -> tuple[str, str] | None:
         return "delete it first", "delete-stack"
     if status == "UPDATE_ROLLBACK_FAILED":
         return "continue its rollback first", "continue-update-rollback"
+    if status == "ROLLBACK_IN_PROGRESS":  # stack-rollback-complete waits for rollbacks of updates only
+        return "wait until its creation has failed, then delete it", "wait stack-create-complete"
     if status.endswith("_IN_PROGRESS"):
         action = "rollback" if "ROLLBACK" in status else status.split("_")[0].lower()
         return "wait until that has ended", f"wait stack-{action}-complete"

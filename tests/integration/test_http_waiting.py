@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -197,6 +198,20 @@ def test_brought_messages_lead_to_leases(runner: JobRunner, sqs: PresignedSqs) -
     assert sorted(item["sharding"]["index"] for item in answer.json["items"]) == [0, 1, 2]
     assert report(runner, me, answer.json["items"]).status == 200
     runner.cloud.run_until(lambda: runner.job()["state"] == "SUCCESS")
+
+
+@pytest.mark.parametrize("brings", [True, False], ids=["brought", "received"])
+def test_the_api_function_leases_if_the_lease_has_no_route_of_its_own(
+    runner: JobRunner, sqs: PresignedSqs, brings: bool
+) -> None:
+    """What docs/aws-assumptions.md advises if API Gateway refuses the colon in the key of that route."""
+    api = runner.cloud.api
+    runner.cloud.api = replace(api, routes=[each for each in api.routes if each.function != "lease"])
+    assert len(runner.cloud.api.routes) < len(api.routes)
+    start_tasks(runner)
+    me = register(runner)
+    messages = receive(sqs, me["lanes"]) if brings else []
+    assert leased(runner, me, messages) == [0, 1, 2]
 
 
 def test_no_more_than_the_slots_hold_is_leased_and_the_rest_is_released(

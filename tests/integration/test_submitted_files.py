@@ -9,8 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
+from shardmill.aws.files import Files
 from shardmill.aws.machines import Machines
-from shardmill.engine.files import uploads
+from shardmill.engine.files import join, uploads
 from shardmill.model.actor import Actor
 from shardmill.model.transfers import UploadRequest
 from support.aws_rules.call import running_as
@@ -26,12 +27,12 @@ def file_worker(runner: JobRunner) -> FileWorker:
     return FileWorker(runner)
 
 
-def uploaded(runner: JobRunner, file_worker: FileWorker) -> list[dict[str, Any]]:
-    body = {"size": len(DATA), "sha256": hashlib.sha256(DATA).hexdigest()}
+def uploaded(runner: JobRunner, file_worker: FileWorker, data: bytes = DATA) -> list[dict[str, Any]]:
+    body = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     answer = runner.cloud.http("POST", "/v1/uploads", body).json
     if not answer["present"]:
-        file_worker.s3.put_object(**place(answer["url"]), Body=DATA)
-    return [{"name": "in.txt", "upload": answer["upload"], "size": len(DATA)}]
+        file_worker.s3.put_object(**place(answer["url"]), Body=data)
+    return [{"name": "in.txt", "upload": answer["upload"], "size": len(data)}]
 
 
 def stored(file_worker: FileWorker, prefix: str) -> list[str]:
@@ -62,7 +63,23 @@ def test_a_request_copies_nothing(runner: JobRunner, file_worker: FileWorker) ->
     assert not runner.mill.jobs.get(job["id"]).files_pending  # type: ignore[union-attr]
 
 
-def test_a_job_whose_upload_expired_fails_with_the_reason(runner: JobRunner, file_worker: FileWorker) -> None:
+def test_no_call_copies_more_than_it_can_within_its_time_limit(
+    runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "MAX_COPY", join.MIN_PART)
+    runner.define(STEP)
+    data = b"x" * (2 * join.MIN_PART) + b"end"
+    with patch.object(Files, "copy", side_effect=AssertionError("copied in one call")):
+        runner.submit(files=uploaded(runner, file_worker, data))
+        [lease] = runner.take(1)
+    assert file_worker.fetch(lease) == {"in.txt": data}
+
+
+@pytest.mark.parametrize("size", [0, join.MIN_PART], ids=["large", "small"])
+def test_a_job_whose_upload_expired_fails_with_the_reason(
+    runner: JobRunner, file_worker: FileWorker, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(join, "MAX_COPY", size)
     runner.define(STEP)
     files = uploaded(runner, file_worker)
     submit_without_start(runner, files=files)

@@ -332,6 +332,13 @@ def test_the_state_machines_use_exactly_the_substitutions_that_the_template_make
         assert set(re.findall(r"\$\{(\w+)\}", text)) == substituted, machine["Properties"]["DefinitionUri"]
 
 
+def test_state_machines_write_types_whose_names_are_the_same_in_every_sdk() -> None:
+    """Integrations of AWS SDKs spell `BOOL`, `NULL`, `SS` and `NS` as `Bool`, `Null`, `Ss` and `Ns`."""
+    states = json.loads((PROJECT / "statemachine/step.asl.json").read_text())["States"]
+    tasks = [each["Parameters"] for each in states.values() if "aws-sdk:dynamodb" in each.get("Resource", "")]
+    assert set(re.findall(r'"([A-Z]+)(?:\.\$)?":', json.dumps(tasks))) == {"S", "N"}
+
+
 def test_the_page_about_aws_names_every_parameter() -> None:
     page = (PROJECT / "docs/aws.md").read_text()
     missing = {name for name in TEMPLATE["Parameters"] if f"`{name}`" not in page}

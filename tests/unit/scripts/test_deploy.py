@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import boto3
@@ -106,6 +106,53 @@ def test_the_token_of_a_stack_can_be_replaced(sam: Sam) -> None:
     assert sam.hashes != first
 
 
+@pytest.fixture
+def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the Lambda concurrency of the account, which moto does not know."""
+
+    def set_limit(executions: int) -> None:
+        answer = {"AccountLimit": {"ConcurrentExecutions": executions}}
+        real = deploy.boto3.client
+
+        def client(service: str, **options: Any) -> Any:
+            made = real(service, **options)
+            if service == "lambda":
+                made.get_account_settings = lambda: answer
+            return made
+
+        monkeypatch.setattr(deploy.boto3, "client", client)
+
+    return set_limit
+
+
+@pytest.mark.parametrize(
+    ("executions", "parameter", "advised"),
+    [(10, "", True), (1_000, "", False), (10, "RunnerConcurrency=2", False), (100, "", True)],
+)
+def test_workers_that_could_take_the_whole_concurrency_of_a_new_account_are_pointed_out(
+    sam: Sam,
+    capsys: pytest.CaptureFixture[str],
+    limit: Callable[[int], None],
+    executions: int,
+    parameter: str,
+    advised: bool,
+) -> None:
+    limit(executions)
+    assert run(*(["--parameter", parameter] if parameter else [])) == 0
+    shown = capsys.readouterr().out
+    assert (f"Lambda runs {executions} functions" in shown) == advised
+    assert ('PARAMETERS="RunnerConcurrency=2"' in shown) == advised
+
+
+def test_a_concurrency_that_cannot_be_read_does_not_fail_the_deployment(
+    sam: Sam, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run() == 0
+    assert "concurrency of the account cannot be read" in capsys.readouterr().out  # moto has no answer
+    assert run() == 0
+    assert "concurrency" not in capsys.readouterr().out  # the parameter of the stack is kept
+
+
 def test_a_failed_deployment_shows_no_token(sam: Sam, capsys: pytest.CaptureFixture[str]) -> None:
     sam.exit_code = 1
     assert run() == 1
@@ -202,6 +249,7 @@ def test_a_stack_whose_first_change_set_failed_gets_a_token(
         ("UPDATE_IN_PROGRESS", "wait stack-update-complete"),
         ("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "wait stack-update-complete"),
         ("UPDATE_ROLLBACK_IN_PROGRESS", "wait stack-rollback-complete"),
+        ("ROLLBACK_IN_PROGRESS", "wait stack-create-complete"),  # the one that returns at ROLLBACK_COMPLETE
         ("ROLLBACK_COMPLETE", "delete-stack --stack-name mill --region eu-west-1"),
         ("DELETE_FAILED", "delete-stack"),
         ("UPDATE_ROLLBACK_FAILED", "continue-update-rollback --stack-name mill"),

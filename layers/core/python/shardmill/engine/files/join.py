@@ -12,7 +12,8 @@ from shardmill.engine.mill import Mill
 from shardmill.store.rows import StepRow
 
 MIN_PART = 5 << 20  # the smallest part of a multipart upload, except the last
-_MAX_COPY = 1 << 30
+MAX_COPY = 1 << 30
+"""The most that S3 copies in one call: it takes seconds, less than the time limit of a call."""
 
 Piece = tuple[Place, int, int]
 """The bytes [first, end) of an object."""
@@ -66,7 +67,7 @@ def part_groups(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     for place, first, end in pieces:
         while first < end:
             if not group and end - first >= MIN_PART:
-                length = min(end - first, _MAX_COPY)
+                length = min(end - first, MAX_COPY)
                 yield [(place, first, first + length)]
                 first += length
                 continue

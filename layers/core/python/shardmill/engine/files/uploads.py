@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from shardmill.engine.errors import RequestInvalid
-from shardmill.engine.files import keys
+from shardmill.engine.files import join, keys
 from shardmill.engine.mill import Mill
 from shardmill.model.actor import Actor
 from shardmill.model.fault import Fault, fault
@@ -57,10 +57,21 @@ def copy_to_job(mill: Mill, job: JobRow) -> None:
     present = set(mill.files.keys(keys.submitted_file(job.id, "")))
     for file in job.request["files"]:
         target = keys.submitted_file(job.id, file["name"])
-        if target not in present and not mill.files.copy(keys.upload(file["upload"]), target):
+        if target not in present and not _copy(mill, keys.upload(file["upload"]), file["size"], target):
             raise UploadExpired(f"the upload of {file['name']!r} expired before it was copied")
     if not mill.jobs.note_files_copied(job.id):
         mill.files.remove(keys.submitted_file(job.id, ""))  # a deletion may have been faster
+
+
+def _copy(mill: Mill, source: str, size: int, target: str) -> bool:
+    """Copy an object, in parts if it is large; False if it does not exist."""
+    if size <= join.MAX_COPY:
+        return mill.files.copy(source, target)
+    place = mill.files.own(source)
+    if not mill.files.head(place):
+        return False
+    join.write_pieces(mill, target, [(place, 0, size)])
+    return True
 
 
 def _faults(mill: Mill, files: Sequence[GivenFile], actor: Actor) -> Iterator[Fault]:
