@@ -225,7 +225,8 @@ def test_tasks_whose_number_is_known_late_are_counted_when_the_step_opens(
     runner.cloud.run_until(lambda: runner.row(0, "t1", name).opened)
     assert used(runner.cloud, app) == {"definitions": 1, "jobs": 1, "tasks": 3}
     runner.submit("t2", name, params={"n": 18})
-    failed = runner.run(trigger="t2", name=name)
+    runner.cloud.run_until(lambda: runner.ended("t2", name), 30)  # while t1 is open
+    failed = runner.job("t2", name)
     assert failed["state"] == "FAILED"
     assert "may have at most 20 tasks of live Jobs; this needs 18 more" in failed["notes"]
     runner.run(trigger="t1", name=name)

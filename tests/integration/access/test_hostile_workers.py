@@ -324,7 +324,7 @@ def test_no_value_of_a_request_becomes_shell_code(
             continue
         assert cloud.http("POST", "/v1/jobs", request).status == 202
         [lease] = cloud.run_until(worker.lease, 20)
-        ran = subprocess.run(["sh", "-c", lease["content"]], cwd=tmp_path, capture_output=True, timeout=20)
+        ran = subprocess.run(["sh", "-c", lease["content"]], cwd=tmp_path, capture_output=True, timeout=50)
         assert (ran.returncode, list(tmp_path.iterdir())) == (0, [])
         if place != "params":  # the parameter of the step is the nearer one
             assert value.encode() + b"\n" in ran.stdout

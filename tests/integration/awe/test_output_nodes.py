@@ -199,7 +199,7 @@ def test_a_group_token_uploads_for_the_tasks_that_its_workers_hold(runner: JobRu
     assert row is not None
     runner.worker.report([client.lease], "rejected")
     runner.worker.row = row
-    [lease] = runner.take(1, timeout=20)
+    [lease] = runner.take(1, timeout=50)
     held, group = Client(runner, lease), NodeClient(cloud, f"CG_TOKEN {token.token}")
     group.data("PUT", f"/{held.node(1)}", {"upload": ("out.txt", b"by group")})
     assert group.data("GET", f"/{held.node(1)}")["id"] == held.node(1)

@@ -1,4 +1,4 @@
-"""Requests that read and write items go to moto's handlers directly, without HTTP.
+"""Requests about items and messages go to moto's handlers directly, without HTTP.
 
 A request that fails is sent again, over HTTP, for its error: it changed nothing."""
 
@@ -8,7 +8,7 @@ import json
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from threading import RLock
 from types import SimpleNamespace
@@ -18,7 +18,10 @@ from unittest.mock import patch
 from botocore import xform_name
 from botocore.endpoint import Endpoint
 from moto.core import DEFAULT_ACCOUNT_ID
+from moto.core.responses import get_service_model
+from moto.core.serialize import XFormedAttributePicker, get_serializer_class
 from moto.dynamodb.responses import DynamoHandler
+from moto.sqs.responses import SQSResponse
 
 Method = Callable[..., Any]
 
@@ -26,39 +29,52 @@ request_locks: defaultdict[str, RLock] = defaultdict(RLock)
 """One for each service: AWS checks a condition and writes atomically, moto's threads interleave."""
 
 _OPERATIONS = {
-    name: xform_name(name)
-    for name in (
-        "BatchGetItem",
-        "BatchWriteItem",
-        "DeleteItem",
-        "GetItem",
-        "PutItem",
-        "Query",
-        "TransactGetItems",
-        "TransactWriteItems",
-        "UpdateItem",
-    )
+    "dynamodb": {
+        name: xform_name(name)
+        for name in (
+            "BatchGetItem",
+            "BatchWriteItem",
+            "DeleteItem",
+            "GetItem",
+            "PutItem",
+            "Query",
+            "TransactGetItems",
+            "TransactWriteItems",
+            "UpdateItem",
+        )
+    },
+    "sqs": {
+        name: xform_name(name)
+        for name in (
+            "ChangeMessageVisibility",
+            "ChangeMessageVisibilityBatch",
+            "DeleteMessage",
+            "DeleteMessageBatch",
+            "ReceiveMessage",
+            "SendMessage",
+            "SendMessageBatch",
+        )
+    },
 }
 _OK = SimpleNamespace(status_code=200)
 _ids = count(1)
 
 
 @contextmanager
-def items_requested_directly() -> Iterator[None]:
+def direct_requests() -> Iterator[None]:
     original: Method = Endpoint.make_request
 
     def make_request(self: Endpoint, model: Any, request: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        method = _OPERATIONS.get(model.name)
+        service = self._endpoint_prefix
+        method = _OPERATIONS.get(service, {}).get(model.name)
         if method is None or not _is_direct(self):
             return original(self, model, request)  # type: ignore[no-any-return]
-        with request_locks["dynamodb"]:
-            result = _result(method, request)
-            if result is None:
+        read = _items if service == "dynamodb" else _messages
+        with request_locks[service] if service == "dynamodb" else nullcontext():
+            try:
+                answer = read(model, method, request)
+            except Exception:
                 return original(self, model, request)  # type: ignore[no-any-return]
-        members = model.output_shape.members
-        answer = {
-            name: _parsed(value) for name, value in result.items() if name in members and value is not None
-        }
         answer["ResponseMetadata"] = {
             "RequestId": f"{next(_ids):052}",
             "HTTPStatusCode": 200,
@@ -73,23 +89,35 @@ def items_requested_directly() -> Iterator[None]:
 
 def _is_direct(endpoint: Any) -> bool:
     """Whether only moto would see the request: no other endpoint, and no clock that measures its way."""
-    if endpoint._endpoint_prefix != "dynamodb" or not endpoint.host.endswith(".amazonaws.com"):
+    if not endpoint.host.endswith(".amazonaws.com"):
         return False
-    watching = endpoint._event_emitter._emitter._handlers.prefix_search("response-received.dynamodb")
+    event = f"response-received.{endpoint._endpoint_prefix}"
+    watching = endpoint._event_emitter._emitter._handlers.prefix_search(event)
     return not any(handler.__module__.startswith("shardmill") for handler in watching)
 
 
-def _result(method: str, request: dict[str, Any]) -> dict[str, Any] | None:
-    """What moto's handler returns; None if it fails."""
-    handler = DynamoHandler()
+def _addressed(handler: Any, request: dict[str, Any]) -> Any:
     handler.current_account = DEFAULT_ACCOUNT_ID
     handler.region = request["context"]["client_region"]
-    handler.body = json.loads(request["body"])
-    try:
-        result: dict[str, Any] = getattr(handler, method)().result
-    except Exception:
-        return None
-    return result
+    handler.params = handler.body = json.loads(request["body"])
+    handler.uri_match = {}
+    return handler
+
+
+def _items(model: Any, method: str, request: dict[str, Any]) -> dict[str, Any]:
+    result = getattr(_addressed(DynamoHandler(), request), method)().result
+    members = model.output_shape.members
+    return {name: _parsed(value) for name, value in result.items() if name in members and value is not None}
+
+
+def _messages(model: Any, method: str, request: dict[str, Any]) -> dict[str, Any]:
+    result = getattr(_addressed(SQSResponse(), request), method)().result
+    serializer = get_serializer_class("sqs", "json")(
+        operation_model=get_service_model("sqs").operation_model(model.name),
+        value_picker=XFormedAttributePicker(response_transformers=None),
+    )
+    answer: dict[str, Any] = json.loads(serializer.serialize(result)["body"] or "{}")
+    return answer
 
 
 def _parsed(value: Any) -> Any:

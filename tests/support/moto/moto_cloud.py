@@ -28,7 +28,7 @@ from support.fakes.lambda_server import Functions, Handler, lambda_server, load_
 from support.fidelity.recorder import recorder
 from support.moto.cloud import Cloud
 from support.moto.deployment import Deployment
-from support.moto.direct_requests import items_requested_directly
+from support.moto.direct_requests import direct_requests
 from support.moto.http_api import HttpApi
 from support.moto.presigned_sqs import SIGNING_KEY
 from support.moto.repairs import join_execution_threads, repaired_moto
@@ -74,7 +74,7 @@ def moto_cloud(
         resources.enter_context(faster_moto())
         resources.enter_context(mock_aws(config=_MOTO))
         if not resources.enter_context(recorder.recording()):
-            resources.enter_context(items_requested_directly())
+            resources.enter_context(direct_requests())
         resources.enter_context(repaired_moto())
         deploys_project = handlers is None and root == PROJECT
         given = hashed | dict(parameters or {})

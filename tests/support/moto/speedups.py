@@ -1,6 +1,7 @@
 """Cache what moto computes again for each cloud or call."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -14,10 +15,11 @@ from botocore import useragent
 from botocore.parsers import BaseJSONParser
 from moto.core import models, responses
 from moto.core.serialize import ResponseSerializer
+from moto.dynamodb.comparisons import ConditionExpressionParser
 from moto.dynamodb.parsing import validators
 from moto.dynamodb.parsing.ast_nodes import Expression, Node, UpdateExpressionFunction
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser
-from moto.dynamodb.parsing.validators import DepthFirstTraverser
+from moto.dynamodb.parsing.validators import DepthFirstTraverser, UpdateExpressionValidator
 from moto.sqs import models as queues
 from moto.stepfunctions.parser.asl.component.common.path import result_path
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
@@ -41,6 +43,7 @@ def faster_moto() -> Iterator[None]:
         attribute_values_parsed_directly(),
         update_expressions_traversed_by_type(),
         update_expressions_parsed_once(),
+        conditions_split_once(),
         definitions_parsed_once(),
         json_paths_parsed_once(),
         queues_without_datetimes(),
@@ -150,16 +153,54 @@ def update_expressions_traversed_by_type() -> Iterator[None]:
         yield
 
 
+_lex: Method = ConditionExpressionParser._lex_condition_expression
+_lexed: dict[str, tuple[Any, ...]] = {}
+
+
+def _lex_once(self: ConditionExpressionParser) -> deque[Any]:
+    text = self.condition_expression or ""
+    if text not in _lexed:
+        _lexed[text] = tuple(_lex(self))
+    return deque(_lexed[text])
+
+
+@contextmanager
+def conditions_split_once() -> Iterator[None]:
+    """moto splits a condition into words twice for each call, with six expressions that it compiles."""
+    with patch.object(ConditionExpressionParser, "_lex_condition_expression", _lex_once):
+        yield
+
+
+_validate: Method = UpdateExpressionValidator.validate
+_valid_names: set[tuple[Any, ...]] = set()
+
+
+def _validate_names_once(self: UpdateExpressionValidator) -> Node:
+    """The first three processors check the expression with its names only, and change nothing."""
+    names = frozenset((self.expression_attribute_names or {}).items())
+    checked = id(self.node_to_validate.original), names, *self.table.table_key_attrs  # type: ignore[attr-defined]
+    if checked in _valid_names:
+        self.processors = self.processors[3:]
+    valid: Node = _validate(self)
+    _valid_names.add(checked)
+    return valid
+
+
 @contextmanager
 def update_expressions_parsed_once() -> Iterator[None]:
     """moto parses an update expression twice for each call, and copies it with all that it refers to."""
 
     def copied(value: Any) -> Any:
-        return _copied_node(value) if isinstance(value, Expression) else deepcopy(value)
+        if not isinstance(value, Expression):
+            return deepcopy(value)
+        copy = _copied_node(value)
+        copy.original = value  # which stays in the cache
+        return copy
 
     with (
         patch.object(UpdateExpressionParser, "make", _parsed_update),
         patch.object(validators, "deepcopy", copied),
+        patch.object(UpdateExpressionValidator, "validate", _validate_names_once),
     ):
         yield
 

@@ -33,7 +33,7 @@ def interrupted(api: FakeApi, *arguments: str) -> str:
         assert process.stderr
         assert "RUNNING" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        rest: str = process.communicate(timeout=10)[1]
+        rest: str = process.communicate(timeout=50)[1]
         assert process.returncode == 130
     assert "Traceback" not in rest
     return rest
@@ -48,7 +48,7 @@ def test_help_imports_nothing_heavy() -> None:
         "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
     )
     heavy = {"pydantic", "httpx", "rich", "yaml", "boto3", "shardmill.client", "shardmill.local"}
     assert not heavy & set(found.stderr.split())
@@ -88,7 +88,7 @@ def test_closed_pipe_is_silent(api: FakeApi) -> None:
                 capture_output=True,
                 text=True,
                 env=environment(url),
-                timeout=20,
+                timeout=50,
                 check=True,
             )
         assert len(found.stdout.splitlines()) == 2
@@ -105,7 +105,7 @@ def test_pipe_closed_from_the_start_is_silent(api: FakeApi) -> None:
             stdout=writing,
             stderr=subprocess.PIPE,
             env=environment(url),
-            timeout=20,
+            timeout=50,
             check=False,
         )
         os.close(writing)

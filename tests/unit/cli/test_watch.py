@@ -147,5 +147,5 @@ def test_ctrl_c_ends_it_silently(api: FakeApi) -> None:
         assert process.stdout
         assert "TRIGGER" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, messages = process.communicate(timeout=10)
+        _, messages = process.communicate(timeout=50)
     assert (process.returncode, messages) == (130, "")

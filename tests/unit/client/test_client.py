@@ -425,6 +425,6 @@ def _models(hint: object) -> Iterator[type[BaseModel]]:
 def test_the_import_loads_no_heavy_packages() -> None:
     code = "import sys, shardmill; print(*sys.modules)"
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
     )
     assert not {"pydantic", "httpx", "typer", "rich", "yaml", "boto3"} & set(found.stdout.split())

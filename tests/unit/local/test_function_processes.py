@@ -85,7 +85,7 @@ def test_many_short_invocations_share_a_few_processes(service: Service, runtime:
 def test_long_invocations_do_not_block_the_others(service: Service, runtime: Any) -> None:
     """Five workers wait for work over HTTP; each keeps a process."""
     threads = [service.invoke() for _ in range(6)]
-    run_until(lambda: len(service.running) == 6, timeout=20)
+    run_until(lambda: len(service.running) == 6, timeout=50)
     assert processes(runtime) == 6
     service.finish.release(6)
     for thread in threads:

@@ -202,6 +202,6 @@ def test_a_process_that_cannot_write_exits(tmp_path: Path) -> None:
         "def fails(*_): raise OSError(28, 'No space left on device')\n"
         "os.fsync = fails; journal.append(['lost']); print('accepted')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, timeout=50)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"the journal cannot be written (No space left on device)" in done.stderr

@@ -72,7 +72,7 @@ def test_a_child_runs_its_module_and_exits_with_its_parent(tmp_path: Path) -> No
 
 def test_a_child_without_a_module_prints_the_usage() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "shardmill.local.child_process"], capture_output=True, text=True, timeout=20
+        [sys.executable, "-m", "shardmill.local.child_process"], capture_output=True, text=True, timeout=50
     )
     assert done.returncode == 1
     assert "usage" in done.stderr

@@ -51,7 +51,7 @@ class StepFunctions:
     def _run_execution(self, arn: str) -> None:
         self.opening.add(arn)
         self.most = max(self.most, len(self.opening))
-        assert self.go_on.acquire(timeout=20)
+        assert self.go_on.acquire(timeout=50)
         if self.waits:
             self._invoke_with_callback(arn)
         self.opening.discard(arn)

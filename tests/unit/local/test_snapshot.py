@@ -67,7 +67,7 @@ def outcome(file: Path, seconds_of_a_save: float) -> list[str]:
         [sys.executable, "-c", PROGRAM, str(file), str(seconds_of_a_save)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -189,7 +189,7 @@ def test_the_last_save_survives_a_kill_of_the_process_group(tmp_path: Path) -> N
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        assert process.communicate(timeout=20)[0] == b"done\n"
+        assert process.communicate(timeout=50)[0] == b"done\n"
     assert process.returncode == -signal.SIGKILL
     assert (tmp_path / "state").read_text() == "saved"
 

@@ -170,7 +170,7 @@ def test_the_newest_session_is_found_first(tmp_path: Path) -> None:
         assert find_session() == late
         late.withdraw()
         assert find_session() == early
-        other.communicate(b"\n", timeout=20)
+        other.communicate(b"\n", timeout=50)
     assert find_session() is None
 
 
@@ -243,7 +243,7 @@ def test_finding_a_session_imports_little() -> None:
         "import sys, shardmill.client.dev_session; print({'boto3', 'yaml', 'ministack'} & set(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True
     )
     assert done.stdout.strip() == "set()"
 

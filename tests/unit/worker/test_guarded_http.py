@@ -208,7 +208,7 @@ def test_tls_certificates_are_verified(
         [*make.split(), *name, "-out", certificate, "-keyout", key],
         check=True,
         capture_output=True,
-        timeout=20,
+        timeout=50,
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

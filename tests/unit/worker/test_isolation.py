@@ -45,7 +45,7 @@ def report_of_a_task(tmp_path: Path, *options: str, prefix: list[str], environ: 
             env={**os.environ, "TMPDIR": str(tmp_path), "SHARDMILL_URL": url, **environ},
             capture_output=True,
             text=True,
-            timeout=25,
+            timeout=50,
             check=False,
         )
     assert ended.returncode == 0, ended.stderr
@@ -75,7 +75,7 @@ def test_the_spy_finds_the_secret_of_an_unprotected_parent() -> None:
     code = f"import subprocess, sys; subprocess.run([sys.executable, {SPY!r}, {BACKWARDS!r}])"
     command = [*UNPRIVILEGED, sys.executable, "-c", code]
     environ = {**os.environ, "SHARDMILL_TOKEN": SECRET}
-    found = json.loads(subprocess.check_output(command, env=environ, timeout=25))
+    found = json.loads(subprocess.check_output(command, env=environ, timeout=50))
     assert (found["environ"], found["fd"], found["own environment"]) == ("secret", "readable", "secret")
 
 
@@ -112,7 +112,7 @@ print(json.dumps([seen, list(found), dumpable]))
 """
     environ = {**os.environ, **AWS_KEYS, "AWS_LAMBDA_FUNCTION_NAME": "runner"}
     command = [*UNPRIVILEGED, sys.executable, "-c", code]
-    seen, keys, dumpable = json.loads(subprocess.check_output(command, env=environ, timeout=25))
+    seen, keys, dumpable = json.loads(subprocess.check_output(command, env=environ, timeout=50))
     assert seen == NOTHING
     assert keys[:3] == [SECRET] * 3
     assert dumpable == 0, "a crash would write a core file with the credentials"

@@ -58,11 +58,11 @@ def test_metrics_count_tasks_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_metrics_are_served_on_loopback() -> None:
     with Metrics(0, lambda: {"slots": 4}) as metrics:
         assert metrics.url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(metrics.url, timeout=10) as response:
+        with urllib.request.urlopen(metrics.url, timeout=50) as response:
             assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
             assert values(response.read().decode())["slots"] == 4
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(metrics.url + "/nowhere", timeout=10)
+            urllib.request.urlopen(metrics.url + "/nowhere", timeout=50)
         port = int(metrics.url.split(":")[2].split("/")[0])
         with pytest.raises(OSError, match="in use"):
             Metrics(port, dict)

@@ -623,7 +623,7 @@ def test_a_signal_stops_the_worker_gracefully(number: int, tmp_path: Path) -> No
     with _worker_process(f"touch {tmp_path}/begun; sleep 0.4", 10) as process:
         _await(lambda: (tmp_path / "begun").exists(), 20)
         process.send_signal(number)
-        assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]
+        assert process.communicate(timeout=50)[0].split()[:2] == ["1", "0"]
         assert process.returncode == 0
 
 
@@ -634,7 +634,7 @@ def test_a_second_signal_kills_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=50)
         assert process.returncode == 130
     assert gone(int((tmp_path / "pid").read_text()))
 
@@ -650,4 +650,4 @@ def test_nohup_is_respected(tmp_path: Path) -> None:
         assert process.poll() is None
         process.terminate()
         go.touch()
-        assert process.communicate(timeout=20)[0].split()[:2] == ["1", "0"]
+        assert process.communicate(timeout=50)[0].split()[:2] == ["1", "0"]

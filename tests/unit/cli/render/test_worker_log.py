@@ -70,7 +70,7 @@ def test_engine_logs_once_in_the_worker_format(form: str) -> None:
         "logger.warning('it is late', extra={'action': 'start'})\n"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
     )
     [line] = found.stderr.splitlines()
     assert found.stdout == ""

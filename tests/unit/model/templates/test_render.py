@@ -268,7 +268,7 @@ def test_other_values_than_strings_are_rendered_as_json(value: Any) -> None:
 def test_the_value_of_any_expression_is_one_word_of_shell_text(value: str) -> None:
     text = "printf '<%s>' {{ item.v[0] }} \"{{ item.x | default('$(echo pwned)') }}\" {{ item.v | json }}"
     script = render(text, {"item": {"v": [value]}}, quote=True)
-    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=10, check=True)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=50, check=True)
     in_json = json.dumps([value], ensure_ascii=False, separators=(",", ":"))
     assert done.stdout.decode() == f"<{value}><$(echo pwned)><{in_json}>"
 

@@ -58,7 +58,7 @@ def rendered(text: str, value: str) -> str:
 
 
 def run(script: str) -> str:
-    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=10, check=True)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=50, check=True)
     assert done.stderr == b""
     return done.stdout.decode()
 

@@ -19,7 +19,7 @@ from moto.stepfunctions.parser.asl.utils import json_path
 
 from shardmill.worker.transport.clock import MeasuredClock
 from support.moto import speedups
-from support.moto.direct_requests import items_requested_directly
+from support.moto.direct_requests import direct_requests
 from support.waits import run_until
 
 ROLE = "arn:aws:iam::123456789012:role/r"
@@ -44,7 +44,7 @@ def endpoint() -> Any:
 
 @contextmanager
 def faster_endpoint() -> Iterator[None]:
-    with speedups.faster_moto(), endpoint(), items_requested_directly():
+    with speedups.faster_moto(), endpoint(), direct_requests():
         yield
 
 
@@ -170,15 +170,16 @@ def _updated() -> Any:
         },
     )
     errors = []
-    for expression in ("SET a = missing", "SET a = :none", "SET pk = :one"):
+    one: Any = {"TableName": "t", "Key": key, "ExpressionAttributeValues": {":one": {"N": "1"}}}
+    for expression in ("SET a = missing", "SET a = :none", "SET pk = :one", "SET pk = :one"):
         with pytest.raises(client.exceptions.ClientError) as error:
-            client.update_item(
-                TableName="t",
-                Key=key,
-                UpdateExpression=expression,
-                ExpressionAttributeValues={":one": {"N": "1"}},
-            )
+            client.update_item(UpdateExpression=expression, **one)
         errors.append(error.value.response["Error"])
+    for name in ("other", "other", "pk"):
+        try:
+            client.update_item(UpdateExpression="SET #a = :one", ExpressionAttributeNames={"#a": name}, **one)
+        except client.exceptions.ClientError as refusal:
+            errors.append({"name": name, **refusal.response["Error"]})
     return client.get_item(TableName="t", Key=key)["Item"], errors
 
 
@@ -188,6 +189,44 @@ def test_speedups_do_not_change_updates() -> None:
     with faster_endpoint():
         assert _updated() == plain
     assert plain[0]["count"] == {"N": "2"}
+    assert [error["name"] for error in plain[1] if "name" in error] == ["pk"]
+
+
+def _delivered() -> Any:
+    """Return what senders, receivers and deleters of messages are answered, but for ids and times."""
+    client = boto3.client("sqs")
+    url = client.create_queue(QueueName="q")["QueueUrl"]
+    sent = client.send_message_batch(
+        QueueUrl=url, Entries=[{"Id": str(n), "MessageBody": f"{n}", "DelaySeconds": 0} for n in range(3)]
+    )
+    received = client.receive_message(QueueUrl=url, MaxNumberOfMessages=2, AttributeNames=["All"])["Messages"]
+    receipts = [message["ReceiptHandle"] for message in received]
+    hidden = client.change_message_visibility(QueueUrl=url, ReceiptHandle=receipts[0], VisibilityTimeout=0)
+    deleted = client.delete_message_batch(
+        QueueUrl=url, Entries=[{"Id": str(n), "ReceiptHandle": each} for n, each in enumerate(receipts)]
+    )
+    left = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    empty = client.receive_message(QueueUrl=url)
+    with pytest.raises(client.exceptions.ClientError) as error:
+        client.receive_message(QueueUrl=f"{url}-none")
+    return (
+        [(one["Id"], one["MD5OfMessageBody"]) for one in sent["Successful"]],
+        [(one["Body"], one["Attributes"]["ApproximateReceiveCount"]) for one in received],
+        [sorted(one["Attributes"]) for one in received],
+        sorted(hidden),
+        deleted["Successful"],
+        [one["Body"] for one in left],
+        sorted(empty),
+        error.value.response["Error"],
+    )
+
+
+def test_speedups_do_not_change_messages() -> None:
+    with endpoint():
+        plain = _delivered()
+    with faster_endpoint():
+        assert _delivered() == plain
+    assert plain[1] == [("0", "1"), ("1", "1")]
 
 
 def _queried() -> Any:

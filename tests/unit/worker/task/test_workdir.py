@@ -76,7 +76,7 @@ def test_folders_without_permissions_are_removed(tmp_path: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
         check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")

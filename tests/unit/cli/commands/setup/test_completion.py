@@ -20,7 +20,7 @@ def completed(url: str, *words: str) -> list[str]:
     )
     program = "import sys; sys.argv[0] = 'shardmill'; from shardmill.cli.main import main; main()"
     found = subprocess.run(
-        [COMMAND[0], "-c", program], env=env, capture_output=True, text=True, timeout=20, check=False
+        [COMMAND[0], "-c", program], env=env, capture_output=True, text=True, timeout=50, check=False
     )
     assert found.stderr == ""
     return found.stdout.split()
