@@ -67,7 +67,8 @@ class AweRequest:
             return self.body
         parts = self.parts()
         if field not in parts:
-            raise BadRequest(f"the multipart body has no field {field!r}; send the document in it")
+            cwl = "; CWL documents are not supported" if "cwl" in parts else ""
+            raise BadRequest(f"the multipart body has no field {field!r}; send the document in it{cwl}")
         return parts[field].content
 
 
