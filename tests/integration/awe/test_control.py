@@ -128,6 +128,15 @@ def test_a_data_token_makes_a_job_private_and_reads_its_inputs_until_it_is_repla
     assert NodeClient(awe.cloud, "OAuth second-token").error("GET", f"/{node}")[0] == 401
 
 
+@pytest.mark.parametrize("token", ["\u00fc", "x" * 4_097, "a\tb"])
+def test_a_data_token_that_fits_into_no_header(awe: AweCalls, token: str) -> None:
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    document = {"info": {}, "tasks": [task()]}
+    for method, path, body in (("POST", "/awe/job", document), ("PUT", f"/awe/job/{job}?settoken", None)):
+        answer = awe.cloud.http(method, path, body, headers={"datatoken": token})
+        assert (answer.status, "a data token must" in answer.json["error"][0]) == (400, True)
+
+
 def test_settoken_makes_a_job_private(awe: AweCalls) -> None:
     job = awe.submit(task(), clientgroups="docker")["id"]
     headers = {"datatoken": "secret"}

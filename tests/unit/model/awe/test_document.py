@@ -238,6 +238,14 @@ def test_a_hash_in_free_text_is_no_placeholder() -> None:
     assert parse_document(json.dumps(document).encode()) == document
 
 
+def test_a_private_environment_that_fits_into_no_header() -> None:
+    command = {"name": "x", "environ": {"private": {"KEY": "\u00e9" * 1_300}}}
+    assert translated(step(cmd=command))["steps"][0]["command"]["environ"]["private"]
+    command = {"name": "x", "environ": {"private": {"KEY": "\u00e9" * 1_400}}}
+    text = faults(step(cmd=command))
+    assert "tasks[0].cmd.environ.private: has more than 8000 bytes" in text
+
+
 def test_an_origin_that_does_not_produce_the_input() -> None:
     text = faults(step("0", outputs={"a": {}}), step("1", inputs={"b": {"origin": "0"}}))
     assert "tasks[1].inputs.b: task '0', its origin, does not produce 'b'; its outputs: 'a'" in text

@@ -7,6 +7,7 @@ from typing import Any
 
 from shardmill.engine import definitions
 from shardmill.engine.access.errors import Forbidden
+from shardmill.engine.awe.data_tokens import check_text
 from shardmill.engine.awe.errors import DocumentInvalid
 from shardmill.engine.errors import MillError, RequestInvalid
 from shardmill.engine.groups import groups
@@ -33,6 +34,7 @@ def submit_document(
     A data token makes `info.auth` true, because clients ask for it only then.
     The commands are the submitter's own, so this needs the scope `define` beside `submit`.
     """
+    check_text(data_token)
     try:
         nodes = OwnNodes(mill, actor, base, now)
         translation = translate(parse_document(body), StoreOf(base, mill.settings.bucket, nodes))
