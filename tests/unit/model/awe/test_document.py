@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.model.awe.document import MAX_DOCUMENT_BYTES, parse_document, translate
 from shardmill.model.awe.faults import DocumentFault
-from shardmill.model.awe.files import OwnFile, own_base
+from shardmill.model.awe.files import MAX_FILES, OwnFile, own_base
 from shardmill.model.awe.translation import StoreOf
 from shardmill.model.definition.validation import check_definition
 
@@ -244,6 +244,12 @@ def test_a_private_environment_that_fits_into_no_header() -> None:
     command = {"name": "x", "environ": {"private": {"KEY": "\u00e9" * 1_400}}}
     text = faults(step(cmd=command))
     assert "tasks[0].cmd.environ.private: has more than 8000 bytes" in text
+
+
+@pytest.mark.parametrize("kind", ["inputs", "outputs", "predata"])
+def test_more_files_than_a_workunit_can_name(kind: str) -> None:
+    files = [{"filename": f"f{at}", "url": "http://data.example/x"} for at in range(MAX_FILES + 1)]
+    assert f"tasks[0].{kind}: has 2001 files; the limit is 2000" in faults(step(**{kind: files}))
 
 
 def test_an_origin_that_does_not_produce_the_input() -> None:
