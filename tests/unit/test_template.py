@@ -255,6 +255,20 @@ def test_alarms_and_dashboard_are_off_by_default() -> None:
     assert TEMPLATE["Parameters"]["Dashboard"]["Default"] == "false"
 
 
+def test_the_api_function_has_an_address_of_its_own_only_on_demand() -> None:
+    parameter, condition = TEMPLATE["Parameters"]["AweFunctionUrl"], "HasAweFunctionUrl"
+    assert parameter["Default"] == "false"
+    assert TEMPLATE["Conditions"][condition] == {"Fn::Equals": [{"Ref": "AweFunctionUrl"}, "true"]}
+    public = {
+        name
+        for name, each in RESOURCES.items()
+        if each["Type"] == "AWS::Lambda::Url" or each["Properties"].get("Principal") == "*"
+    }
+    assert public == {"AweUrl", "AweUrlPermission", "AweUrlInvokePermission"}
+    assert {RESOURCES[name]["Condition"] for name in public} == {condition}
+    assert TEMPLATE["Outputs"]["AweUrl"]["Condition"] == condition
+
+
 def test_alarms_obey_the_limits_of_cloudwatch() -> None:
     for name, alarm in ALARMS.items():
         metrics = alarm_metrics(alarm)

@@ -7,7 +7,9 @@ import pytest
 from support.moto.cloud import Cloud
 from support.scenarios.access import Callers
 from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.node_client import NodeClient
 
+HOST = "http://test.execute-api.us-east-1.amazonaws.com/awe"
 SPLIT = b"".join(b">r%d\nACGT\n" % at for at in range(10))
 
 
@@ -86,9 +88,9 @@ def test_recompute_and_resubmit(awe: AweCalls) -> None:
 def test_group_priority_pipeline_and_token(awe: AweCalls) -> None:
     client = awe.client("red")
     job = awe.submit(task(outputs={"o": {}}), clientgroups="docker", auth=True)["id"]
-    awe.data("PUT", f"/job/{job}?clientgroup=red")
-    awe.data("PUT", f"/job/{job}?priority=9")
-    awe.data("PUT", f"/job/{job}?pipeline=other")
+    assert awe.data("PUT", f"/job/{job}?clientgroup=red") == f"job group updated: {job} to red"
+    assert awe.data("PUT", f"/job/{job}?priority=9") == f"job priority updated: {job} to 9"
+    assert awe.data("PUT", f"/job/{job}?pipeline=other") == f"job pipeline updated: {job} to other"
     info = awe.job(job)["info"]
     assert (info["clientgroups"], info["priority"], info["pipeline"]) == ("red", 9, "other")
     assert "Datatoken" in awe.error("PUT", f"/job/{job}?settoken")
@@ -99,6 +101,52 @@ def test_group_priority_pipeline_and_token(awe: AweCalls) -> None:
     assert answer.headers["datatoken"] == "OAuth user-token"
     assert "must have one of" in awe.error("PUT", f"/job/{job}?what")
     assert "integer" in awe.error("PUT", f"/job/{job}?priority=high")
+
+
+def test_a_data_token_makes_a_job_private_and_reads_its_inputs_until_it_is_replaced(awe: AweCalls) -> None:
+    owner = NodeClient(awe.cloud)
+    node, other = owner.upload(b"a\nb\n")["id"], owner.upload(b"not an input")["id"]
+    inputs = {"x": {"host": HOST, "node": node}}
+    document = {"info": {"clientgroups": "docker"}, "tasks": [task(inputs=inputs, outputs={"o": {}})]}
+    headers = {"datatoken": "mgrast first-token"}
+    job = awe.cloud.http("POST", "/awe/job", document, headers=headers).json["data"]
+    assert job["info"]["auth"] is True, "although the document does not say so"
+    client = awe.client()
+    work = client.take()
+    path = f"/work/{work['id']}?datatoken&client={client.id}"
+    assert awe.send("GET", path).headers["datatoken"] == "mgrast first-token"
+    first = NodeClient(awe.cloud, "OAuth first-token")
+    assert first.download(node) == b"a\nb\n"
+    assert first.error("GET", f"/{other}")[0] == 401, "only the inputs of the job"
+    assert first.error("PUT", f"/{node}", {"upload": ("x", b"changed")})[0] == 401
+    headers = {"datatoken": "second-token"}
+    answer = awe.cloud.http("PUT", f"/awe/job/{job['id']}?settoken", headers=headers)
+    assert answer.json["data"] == f"data token set for job: {job['id']}"
+    assert first.error("GET", f"/{node}?download")[0] == 401
+    assert NodeClient(awe.cloud, "OAuth second-token").download(node) == b"a\nb\n"
+    awe.data("DELETE", f"/job/{job['id']}?full")
+    assert NodeClient(awe.cloud, "OAuth second-token").error("GET", f"/{node}")[0] == 401
+
+
+@pytest.mark.parametrize("token", ["\u00fc", "x" * 4_097, "a\tb"])
+def test_a_data_token_that_fits_into_no_header(awe: AweCalls, token: str) -> None:
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    document = {"info": {}, "tasks": [task()]}
+    for method, path, body in (("POST", "/awe/job", document), ("PUT", f"/awe/job/{job}?settoken", None)):
+        answer = awe.cloud.http(method, path, body, headers={"datatoken": token})
+        assert (answer.status, "a data token must" in answer.json["error"][0]) == (400, True)
+
+
+def test_settoken_makes_a_job_private(awe: AweCalls) -> None:
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    headers = {"datatoken": "secret"}
+    awe.cloud.http("PUT", f"/awe/job/{job}?settoken", headers=headers)
+    assert awe.job(job)["info"]["auth"] is True
+    client = awe.client()
+    work = client.take()
+    assert work["info"]["auth"] is True
+    answer = awe.send("GET", f"/work/{work['id']}?datatoken&client={client.id}")
+    assert answer.headers["datatoken"] == "secret"
 
 
 def test_a_job_expires_after_its_end(awe: AweCalls) -> None:

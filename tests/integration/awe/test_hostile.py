@@ -18,7 +18,7 @@ from support.scenarios.awe_calls import AweCalls, task
 from support.scenarios.node_client import BOUNDARY, multipart
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.just("\ud800"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
@@ -214,3 +214,17 @@ def test_reports_with_hostile_logs(awe: AweCalls) -> None:
     check(client.report(work, "what", **logs))
     check(client.report(work, "fail", **logs))
     assert BOUNDARY not in awe.data("GET", f"/work/{work['id']}?report=stdout")
+
+
+@pytest.mark.parametrize("field", ["host", "user", "name", "group", "id"])
+def test_half_of_a_surrogate_pair_in_a_profile(awe: AweCalls, field: str) -> None:
+    answer = awe.send("POST", "/client", profile=b'{"%s": "x\\ud800"}' % field.encode())
+    check(answer)
+    assert answer.status == 400
+    assert "surrogate" in answer.json["error"][0]
+
+
+def test_half_of_a_surrogate_pair_in_attributes(awe: AweCalls) -> None:
+    answer = awe.send("POST", "/node", attributes=b'{"sample": ["\\udfff"]}')
+    check(answer)
+    assert answer.status == 400

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from support.moto.cloud import Cloud
+from support.scenarios.awe_calls import AweCalls
 from support.scenarios.node_client import BOUNDARY, multipart
 
 MULTIPART = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
@@ -59,6 +60,13 @@ def test_a_document_becomes_a_job(cloud: Cloud) -> None:
     assert v1["id"] == job["id"]
 
 
+@pytest.mark.parametrize("field", ["cwl", "upload"])
+def test_cwl_is_refused_by_its_name(cloud: Cloud, field: str) -> None:
+    content = b"cwlVersion: v1.0\nclass: Workflow\n"
+    answer = AweCalls(cloud).error("POST", "/job", **{field: content})
+    assert "CWL documents are not supported" in answer
+
+
 def test_a_plain_json_body(cloud: Cloud) -> None:
     answer = cloud.http("POST", "/awe/job/", {"info": {"name": "x"}, "tasks": [task()]})
     assert answer.json["data"]["info"]["name"] == "x"
@@ -73,6 +81,7 @@ def test_a_plain_json_body(cloud: Cloud) -> None:
         ([task("0"), task("0")], "used twice"),
         ([{"taskid": "0", "cmd": {"name": "#jobname"}}], "#jobname"),
         ([], "at least one task"),
+        ([task("1"), task("0", cmd={"name": "a\0"})], "task 0.cmd.name: contains a NUL"),
     ],
 )
 def test_faults_of_documents_are_named(cloud: Cloud, tasks: list[dict[str, Any]], text: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from shardmill.api.awe import lists
+from shardmill.api.awe import envelope, lists
 from shardmill.engine.awe import job_lists, logs, work_lists
 from support.aws_rules.faults import Faults
 from support.moto.cloud import Cloud
@@ -24,6 +25,10 @@ def awe(cloud: Cloud) -> AweCalls:
 def page(awe: AweCalls, path: str) -> tuple[list[Any], int, str]:
     answer = awe.send("GET", path).json
     return answer["data"], answer["total_count"], answer.get("note", "")
+
+
+def document(*tasks: dict[str, Any]) -> bytes:
+    return json.dumps({"info": {"clientgroups": "docker"}, "tasks": tasks}).encode()
 
 
 def test_jobs_beyond_the_bound_are_listed_and_counted(
@@ -93,3 +98,52 @@ def test_more_clients_than_a_list_looks_at(awe: AweCalls, monkeypatch: pytest.Mo
     monkeypatch.setattr(work_lists, "MAX_JOBS", 1)
     awe.submit(task(), clientgroups="docker")
     assert "jobid" in page(awe, "/work")[2]
+
+
+def test_a_list_ends_where_an_answer_is_full_and_says_how_to_continue(
+    awe: AweCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [awe.submit(task(), clientgroups="docker")["id"] for _ in range(3)]
+    answer = awe.send("GET", "/job?limit=3&direction=asc").json
+    assert [job["id"] for job in answer["data"]] == ids
+    assert (answer["limit"], "note" in answer) == (3, False)
+    monkeypatch.setattr(envelope, "MAX_RESPONSE_BYTES", 2 * envelope.response_size(answer["data"][0]) + 200)
+    answer = awe.send("GET", "/job?limit=3&direction=asc").json
+    assert [job["id"] for job in answer["data"]] == ids[:2]
+    assert (answer["limit"], answer["total_count"]) == (2, 3)
+    assert "by offset" in answer["note"]
+    found, total, note = page(awe, "/job?limit=3&direction=asc&offset=2")
+    assert ([job["id"] for job in found], total, note) == (ids[2:], 3, "")
+    assert [work["jobid"] for work in page(awe, "/work?limit=3")[0]], "the first entry is always answered"
+
+
+def test_a_job_that_is_too_large_for_an_answer_has_no_details(
+    awe: AweCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = {f"o{at}": {} for at in range(9)}
+    monkeypatch.setattr(envelope, "MAX_RESPONSE_BYTES", 3_000)
+    answer = awe.send("POST", "/job", upload=document(task(outputs=outputs), task("1", dependsOn=["0"])))
+    assert "too large for one answer" in answer.json["note"]
+    job = awe.send("GET", f"/job/{answer.json['data']['id']}").json
+    assert [each["outputs"] for each in job["data"]["tasks"]] == [[], []]
+    assert [each["taskid"] for each in job["data"]["tasks"]] == ["0", "1"]
+    assert "too large" in job["note"]
+    monkeypatch.undo()
+    assert len(awe.job(job["data"]["id"])["tasks"][0]["outputs"]) == 9
+
+
+def test_the_end_of_a_log_that_is_too_large_for_an_answer(
+    awe: AweCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = awe.client()
+    awe.submit(task(), clientgroups="docker")
+    work = client.take()
+    path = f"/work/{work['id']}?status=done&client={client.id}&computetime=1&report"
+    awe.data("PUT", path, stdout=b"\xff" * 500 + b"the end", perf=b'{"x": "' + b"y" * 500 + b'"}')
+    monkeypatch.setattr(envelope, "MAX_RESPONSE_BYTES", 500)
+    text = awe.data("GET", f"/work/{work['id']}?report=stdout")
+    assert text.endswith("the end")
+    assert envelope.response_size(text) <= 500
+    monkeypatch.setattr(logs, "MAX_BYTES", 400)
+    assert awe.data("GET", f"/job/{work['jobid']}?perf")["pworks"] == {}
+    assert awe.data("GET", f"/job/{work['jobid']}?report")["tasks"][0]["workunits"] == []

@@ -1,9 +1,13 @@
 """The frame of the AWE protocol: the server itself, slashes, tokens, and errors in the envelope."""
 
+import json
+from typing import Any
+
 import pytest
 
 from shardmill.engine.mill import Mill
 from support.moto.cloud import Cloud
+from support.moto.http_api import http_event
 from support.scenarios.access import Callers
 
 
@@ -15,6 +19,23 @@ def test_the_server_describes_itself(cloud: Cloud) -> None:
     assert answer.json["queue_status"] == "running"
     assert {"resources", "url", "title", "contact", "version", "server_time", "uptime"} < answer.json.keys()
     assert cloud.http("GET", "/awe/").json["uuid"] == answer.json["uuid"]
+
+
+def test_a_function_url_serves_awe_requests_only(cloud: Cloud) -> None:
+    """Its events are those of an HTTP API that calls no authorizer."""
+
+    def request(path: str) -> dict[str, Any]:
+        headers = {"host": "x.lambda-url.eu-west-1.on.aws", "x-forwarded-proto": "https"}
+        headers["authorization"] = f"Bearer {cloud.token}"
+        answer: dict[str, Any] = cloud.invoke("api", http_event("GET", path, None, headers, "$default"))
+        return answer
+
+    listed = request("/awe/job")
+    assert (listed["statusCode"], json.loads(listed["body"])["total_count"]) == (200, 0)
+    described = json.loads(request("/awe")["body"])
+    assert described["url"] == "https://x.lambda-url.eu-west-1.on.aws/awe/"
+    assert request("/node/none")["statusCode"] == 404
+    assert {request(path)["statusCode"] for path in ("/v1/jobs", "/v1/tokens", "/iam/v1/jobs", "/x")} == {401}
 
 
 def test_the_uuid_never_changes(cloud: Cloud) -> None:

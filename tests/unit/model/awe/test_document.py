@@ -8,7 +8,7 @@ import pytest
 
 from shardmill.model.awe.document import MAX_DOCUMENT_BYTES, parse_document, translate
 from shardmill.model.awe.faults import DocumentFault
-from shardmill.model.awe.files import OwnFile, own_base
+from shardmill.model.awe.files import MAX_FILES, OwnFile, own_base
 from shardmill.model.awe.translation import StoreOf
 from shardmill.model.definition.validation import check_definition
 
@@ -236,6 +236,20 @@ def test_a_hash_in_free_text_is_no_placeholder() -> None:
     }
     document = {"tasks": [{"cmd": command}], "info": {"userattr": {"note": "see #twelve"}}}
     assert parse_document(json.dumps(document).encode()) == document
+
+
+def test_a_private_environment_that_fits_into_no_header() -> None:
+    command = {"name": "x", "environ": {"private": {"KEY": "\u00e9" * 1_300}}}
+    assert translated(step(cmd=command))["steps"][0]["command"]["environ"]["private"]
+    command = {"name": "x", "environ": {"private": {"KEY": "\u00e9" * 1_400}}}
+    text = faults(step(cmd=command))
+    assert "tasks[0].cmd.environ.private: has more than 8000 bytes" in text
+
+
+@pytest.mark.parametrize("kind", ["inputs", "outputs", "predata"])
+def test_more_files_than_a_workunit_can_name(kind: str) -> None:
+    files = [{"filename": f"f{at}", "url": "http://data.example/x"} for at in range(MAX_FILES + 1)]
+    assert f"tasks[0].{kind}: has 2001 files; the limit is 2000" in faults(step(**{kind: files}))
 
 
 def test_an_origin_that_does_not_produce_the_input() -> None:

@@ -32,6 +32,7 @@ _COUNTED = "counted#"
 _SCHEDULE = "s#"
 _BACKFILL = "b#"
 _WAITER = "waiter#"
+_READER = "reader#"
 _APPLICATION = "APP#"
 MAX_TIME = 10**14
 _MAX_RUN = 9_999
@@ -271,6 +272,15 @@ def awe_server() -> Key:
 def node(node_id: str) -> Key:
     """A node of the node store."""
     return {"pk": f"NODE#{node_id}", "sk": "node"}
+
+
+def node_reader(node_id: str, token: str, job_id: str) -> Key:
+    """A job that reads a node; `token` is the hash of its data token."""
+    return {"pk": f"NODE#{node_id}", "sk": f"{_READER}{token}#{job_id}"}
+
+
+def node_readers(token: str) -> tuple[str, str]:
+    return prefix(f"{_READER}{token}#")
 
 
 def worker(worker_id: str) -> Key:

@@ -41,7 +41,8 @@ def change(request: AweRequest) -> str:
     if request.has("expiration"):
         return control.set_expiration(mill(), job, request.text("expiration"), request.now)
     if request.has("settoken"):
-        return control.set_token(mill(), job, request.headers.get("datatoken", "").strip())
+        token = request.headers.get("datatoken", "").strip()
+        return control.set_token(mill(), job, token, request.now)
     raise BadRequest(
         "the query must have one of suspend, resume, recover, recompute, resubmit, clientgroup, priority, "
         "pipeline, expiration and settoken"

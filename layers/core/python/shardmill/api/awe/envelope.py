@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,10 @@ from shardmill.engine.errors import MillError
 
 JSON = "application/json"
 MAX_TEXTS = 50
+MAX_RESPONSE_BYTES = 5_000_000
+"""A response of Lambda has at most 6 MB."""
+_LISTS = ("inputs", "outputs", "predata", "dependsOn")
+_NOT_SHOWN = "the job is too large for one answer: its tasks are shown without files, dependencies and info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,50 @@ class AweAnswer:
     content: bytes | None = None
 
 
-def listed(data: Any, *, limit: int, offset: int, total: int, note: str = "") -> AweAnswer:
-    """A list with its paging. `note` says what it leaves out, if there is more than a list looks at."""
+def listed(found: Iterable[Any], *, limit: int, offset: int, total: int, note: str = "") -> AweAnswer:
+    """A list with its paging: as many documents as fit into one response, and at least one.
+
+    `note` says what the list leaves out, if there is more than a list looks at.
+    """
+    data: list[Any] = []
+    room = MAX_RESPONSE_BYTES
+    for document in found:
+        room -= response_size(document)
+        if data and room < 0:
+            limit = len(data)
+            note = (
+                note or f"more than {limit} entries are too large for one answer; ask for the next by offset"
+            )
+            break
+        data.append(document)
     paging = {"limit": limit, "offset": offset, "total_count": total}
     return AweAnswer(data, more=paging | ({"note": note} if note else {}))
+
+
+def job_answer(job: dict[str, Any]) -> AweAnswer:
+    """A job; the tasks of a very large one have no details."""
+    shown = fitting_job(job)
+    return AweAnswer(shown, more={} if shown is job else {"note": _NOT_SHOWN})
+
+
+def fitting_job(job: dict[str, Any]) -> dict[str, Any]:
+    """A job that fits into a response."""
+    if response_size(job) <= MAX_RESPONSE_BYTES:
+        return job
+    empty: dict[str, Any] = {"info": {}, "userattr": {}, "partinfo": None, **{name: [] for name in _LISTS}}
+    return {**job, "tasks": [{**task, **empty} for task in job["tasks"]]}
+
+
+def last_part(text: str) -> str:
+    """The end of a text that fits into a response; bytes that are no text become longer in JSON."""
+    while response_size(text) > MAX_RESPONSE_BYTES:
+        text = text[len(text) // 2 :]
+    return text
+
+
+def response_size(data: Any) -> int:
+    """The size of data in a response of Lambda, whose body is JSON inside a JSON string."""
+    return len(json.dumps(json.dumps(data, separators=(",", ":"))))
 
 
 def response(result: Any) -> dict[str, Any]:

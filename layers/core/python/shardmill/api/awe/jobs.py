@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shardmill.api.awe.envelope import AweAnswer, listed
+from shardmill.api.awe.envelope import AweAnswer, job_answer
 from shardmill.api.awe.request import AweRequest
 from shardmill.aws.clock import new_id
 from shardmill.engine.awe import documents, job_lists, logs
@@ -15,7 +15,7 @@ from shardmill.engine.mill import mill
 from shardmill.store.rows import JobRow
 
 
-def submit(request: AweRequest) -> dict[str, Any]:
+def submit(request: AweRequest) -> AweAnswer:
     """Submit the document in the field `upload`, or in the body itself."""
     body = request.document("upload")
     if not body.strip():
@@ -29,7 +29,7 @@ def submit(request: AweRequest) -> dict[str, Any]:
         job_id=new_id(),
         now=request.now,
     )
-    return documents.job_document(mill(), job, request.base)
+    return job_answer(documents.job_document(mill(), job, request.base))
 
 
 def read(request: AweRequest) -> Any:
@@ -39,7 +39,7 @@ def read(request: AweRequest) -> Any:
         return _of_workunits(request, job)
     if request.has("position"):
         return {"id": job.id, "position": job_lists.position(mill(), job)}
-    return documents.job_document(mill(), job, request.base)
+    return job_answer(documents.job_document(mill(), job, request.base))
 
 
 def _of_workunits(request: AweRequest, job: JobRow) -> AweAnswer:
@@ -49,4 +49,4 @@ def _of_workunits(request: AweRequest, job: JobRow) -> AweAnswer:
     wanted = logs.WorkRange(request.number("offset", 0, least=0, most=10**9), limit)
     read = logs.performance if request.has("perf") else logs.report
     data, total = read(mill(), job, wanted, request.now)
-    return listed(data, limit=limit, offset=wanted.offset, total=total)
+    return AweAnswer(data, more={"limit": limit, "offset": wanted.offset, "total_count": total})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from shardmill.api.awe.envelope import AweAnswer, listed
+from shardmill.api.awe.envelope import AweAnswer, fitting_job, listed
 from shardmill.api.awe.request import AweRequest
 from shardmill.engine.access.visible import Visible
 from shardmill.engine.awe import documents, job_lists, work_lists
@@ -45,9 +45,9 @@ def list_jobs(request: AweRequest) -> AweAnswer:
         limit=limit,
     )
     if request.text("verbosity") == "minimal":
-        data = [documents.minimal_document(job, documents.read_steps(mill(), job)) for job in found.jobs]
+        data = (documents.minimal_document(job, documents.read_steps(mill(), job)) for job in found.jobs)
     else:
-        data = [documents.job_document(mill(), job, request.base) for job in found.jobs]
+        data = (fitting_job(documents.job_document(mill(), job, request.base)) for job in found.jobs)
     note = f"only the newest {found.truncated} jobs were read; narrow the list" if found.truncated else ""
     return listed(data, limit=limit, offset=offset, total=found.total, note=note)
 

@@ -67,7 +67,8 @@ class AweRequest:
             return self.body
         parts = self.parts()
         if field not in parts:
-            raise BadRequest(f"the multipart body has no field {field!r}; send the document in it")
+            cwl = "; CWL documents are not supported" if "cwl" in parts else ""
+            raise BadRequest(f"the multipart body has no field {field!r}; send the document in it{cwl}")
         return parts[field].content
 
 
@@ -119,9 +120,14 @@ def _base(headers: Mapping[str, str], event: dict[str, Any]) -> str:
 
 
 def parse_json(body: bytes, what: str) -> Any:
-    """Parse a JSON document. Raises BadRequest if it is not JSON."""
+    """Parse a JSON document. Raises BadRequest if it is not JSON, or has a text that is not valid Unicode."""
     try:
-        return json.loads(body.decode("utf-8-sig"))
+        found = json.loads(body.decode("utf-8-sig"))
+        if b"\\u" in body:
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
+    except UnicodeEncodeError:
+        raise BadRequest(f"{what} contains half of a surrogate pair, which is not valid Unicode") from None
     except RecursionError:
         raise BadRequest(f"{what} is nested too deeply") from None
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shardmill.api.awe.envelope import AweAnswer
+from shardmill.api.awe.envelope import AweAnswer, last_part
 from shardmill.api.awe.request import AweRequest
 from shardmill.aws.clock import now_ms
 from shardmill.engine.awe import checkout
@@ -33,7 +33,7 @@ def read(request: AweRequest) -> Any:
     if request.has("report"):
         if stream not in STREAMS:
             raise BadRequest(f"report must be one of {', '.join(STREAMS)}, not {stream[:64]!r}")
-        return read_log(mill(), job, work.step, work.rank, stream, request.now)
+        return last_part(read_log(mill(), job, work.step, work.rank, stream, request.now))
     shard = displayed_shard(work.step, held_shard(mill(), work))
     holder = mill().workers.get(shard.worker_id) if shard.worker_id else None
     files = Files(mill(), read_steps(mill(), job).steps, request.base)

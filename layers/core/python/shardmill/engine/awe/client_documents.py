@@ -8,7 +8,7 @@ from typing import Any
 from shardmill.engine.awe.lookup import work_ids
 from shardmill.engine.mill import Mill
 from shardmill.engine.views.workers import worker_view
-from shardmill.model.awe.times import awe_time, go_duration
+from shardmill.model.awe.times import awe_time, serve_time
 from shardmill.model.worker import Worker, WorkerStatus
 from shardmill.store.rows import WorkerRow
 
@@ -42,7 +42,7 @@ def _document(worker: WorkerRow, view: Worker, ids: Mapping[str, str]) -> dict[s
         "cores": view.cores,
         "apps": view.apps,
         "regtime": awe_time(worker.create_time),
-        "serve_time": go_duration(view.serve_time * 1000),
+        "serve_time": serve_time(view.serve_time),
         "idle_time": view.idle_time,
         "Status": status,
         "status": status,

@@ -75,19 +75,19 @@ def set_groups(mill: Mill, job: JobRow, actor: Actor, names: str, now: int) -> s
     change(mill, job, {"worker_groups": groups}, actor, now)
     named = ",".join(groups) if names.strip(" ,") else None
     _repeat(mill, job, lambda row: mill.awe_jobs.set_info(row, {**row.info, "clientgroups": named}, now=now))
-    return f"job {job.id} group updated to {names}"
+    return f"job group updated: {job.id} to {names}"
 
 
 def set_priority(mill: Mill, job: JobRow, actor: Actor, priority: int, now: int) -> str:
     change(mill, job, {"priority": priority}, actor, now)
-    return f"job {job.id} priority updated to {priority}"
+    return f"job priority updated: {job.id} to {priority}"
 
 
 def set_pipeline(mill: Mill, job: JobRow, pipeline: str, now: int) -> str:
     if not pipeline or len(pipeline) > 256:
         raise BadRequest("pipeline must have 1 to 256 characters")
     _repeat(mill, job, lambda row: mill.awe_jobs.set_info(row, {**row.info, "pipeline": pipeline}, now=now))
-    return f"job {job.id} pipeline updated to {pipeline}"
+    return f"job pipeline updated: {job.id} to {pipeline}"
 
 
 def set_expiration(mill: Mill, job: JobRow, text: str, now: int) -> str:
@@ -96,14 +96,16 @@ def set_expiration(mill: Mill, job: JobRow, text: str, now: int) -> str:
     if seconds is None:
         raise BadRequest(f"expiration must be a number with M, H or D, such as 12H; not {text[:64]!r}")
     _repeat(mill, job, lambda row: mill.awe_jobs.set_expiration(row, now + seconds * 1000))
-    return f"expiration {text} set: {job.id}"
+    return f"expiration {text} set for job: {job.id}"
 
 
-def set_token(mill: Mill, job: JobRow, token: str) -> str:
+def set_token(mill: Mill, job: JobRow, token: str, now: int) -> str:
+    """Set the data token of a job. It makes `info.auth` true, because clients ask for it only then."""
     if not token:
         raise BadRequest("send the data token in the header Datatoken")
-    set_data_token(mill, job, token)
-    return f"data token set: {job.id}"
+    set_data_token(mill, job, token, now)
+    _repeat(mill, job, lambda row: mill.awe_jobs.set_info(row, {**row.info, "auth": True}, now=now))
+    return f"data token set for job: {job.id}"
 
 
 def delete_job(mill: Mill, job: JobRow, actor: Actor, now: int, *, full: bool) -> str:

@@ -5,11 +5,22 @@ Clients get one token for all data of a workunit, wherever it is.
 
 from __future__ import annotations
 
+from shardmill.engine.errors import BadRequest
 from shardmill.engine.files.held_attempt import HeldAttempt
+from shardmill.engine.jobs.run_nodes import run_nodes
 from shardmill.engine.mill import Mill
+from shardmill.engine.nodes.callers import add_reader
 from shardmill.engine.nodes.work_token import WorkToken, mint
 from shardmill.engine.private_values import open_data_token, seal_data_token
 from shardmill.store.rows import JobRow, WorkerRow
+
+MAX_TOKEN = 4_096
+
+
+def check_text(token: str) -> None:
+    """Raise BadRequest for a data token that clients could not send in a header."""
+    if not token.isascii() or not token.isprintable() or len(token) > MAX_TOKEN:
+        raise BadRequest(f"a data token must consist of at most {MAX_TOKEN} printable ASCII characters")
 
 
 def data_token(mill: Mill, held: HeldAttempt, worker: WorkerRow) -> str:
@@ -26,7 +37,11 @@ def data_token(mill: Mill, held: HeldAttempt, worker: WorkerRow) -> str:
     return mint(mill.settings.token_key, work)
 
 
-def set_data_token(mill: Mill, job: JobRow, token: str) -> None:
-    """Store the data token of a job, or replace it."""
+def set_data_token(mill: Mill, job: JobRow, token: str, now: int) -> None:
+    """Store the data token of a job, or replace it. Raises BadRequest."""
+    check_text(token)
+    specs = [node.define for node in run_nodes(mill, job) if node.kind == "step"]
+    files = [file for spec in specs for file in (*spec.inputs, *spec.predata)]
+    add_reader(mill, job.id, token, [file.node for file in files if file.s3 and file.node], now)
     mill.awe_jobs.set_token(job)
     mill.data_tokens.put(job.id, seal_data_token(mill, job.id, token))

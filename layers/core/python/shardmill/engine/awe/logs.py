@@ -63,7 +63,7 @@ def report(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[dict[s
         works = []
         for rank in wanted.ranks(total, step):
             logs = {name: text for name in STREAMS if (text := _log(mill, job, step, rank, name, now))}
-            room -= sum(len(text) for text in logs.values())
+            room -= sum(map(_size, logs.values()))
             if room < 0:
                 break
             identity = work_id(job.id, step.name, rank, step.total)
@@ -90,6 +90,11 @@ def report(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[dict[s
     return document, total
 
 
+def _size(text: str) -> int:
+    """The size of a text in a response, which is JSON inside a JSON string."""
+    return len(json.dumps(json.dumps(text)))
+
+
 def _log(mill: Mill, job: JobRow, step: StepRow, rank: int, stream: str, now: int) -> str:
     return read_log(mill, job, step.home, rank, stream, now) if _shard(mill, step.home, rank).attempt else ""
 
@@ -98,10 +103,13 @@ def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[d
     """The times of a job and its tasks, what clients measured, and how many workunits there are."""
     found = read_steps(mill, job)
     works: dict[str, Any] = {}
-    total = 0
+    room, total = MAX_BYTES, 0
     for step in found.steps:
         for rank in wanted.ranks(total, step):
             text = _log(mill, job, step, rank, "perf", now)
+            room -= _size(text)
+            if room < 0:
+                break
             if text:
                 works[work_id(job.id, step.name, rank, step.total)] = _parsed(text)
         total += step.total

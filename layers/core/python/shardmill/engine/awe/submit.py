@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from shardmill.engine import definitions
 from shardmill.engine.access.errors import Forbidden
+from shardmill.engine.awe.data_tokens import check_text
 from shardmill.engine.awe.errors import DocumentInvalid
 from shardmill.engine.errors import MillError, RequestInvalid
 from shardmill.engine.groups import groups
 from shardmill.engine.groups.matching import group_rows
 from shardmill.engine.jobs.submit import BatchReads, submit
 from shardmill.engine.mill import Mill
+from shardmill.engine.nodes.callers import add_reader
 from shardmill.engine.nodes.inputs import OwnNodes
 from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
-from shardmill.model.awe.document import Translation, parse_document, translate
+from shardmill.model.awe.document import parse_document, translate
 from shardmill.model.awe.faults import DocumentFault
+from shardmill.model.awe.names import task_name
 from shardmill.model.awe.translation import StoreOf
 from shardmill.model.groups.group import GroupRequest
 from shardmill.store.rows import JobRow
@@ -27,21 +31,28 @@ def submit_document(
 ) -> JobRow:
     """Create and start the Job of a document. `base` is the address of this server's `/awe`.
 
+    A data token makes `info.auth` true, because clients ask for it only then.
     The commands are the submitter's own, so this needs the scope `define` beside `submit`.
     """
+    check_text(data_token)
     try:
-        store = StoreOf(base, mill.settings.bucket, OwnNodes(mill, actor, base, now))
-        translation = translate(parse_document(body), store)
+        nodes = OwnNodes(mill, actor, base, now)
+        translation = translate(parse_document(body), StoreOf(base, mill.settings.bucket, nodes))
     except DocumentFault as fault:
         raise DocumentInvalid(fault.texts) from None
     name = translation.define["jobName"]
+    if data_token:
+        translation.define["info"]["auth"] = True
     _check_scopes(actor, name, translation.groups)
     create_groups(mill, translation.groups, now)
     try:
         saved = definitions.save(mill, name, translation.define, actor, now=now)
     except MillError as error:
-        raise _about_document(error) from None
-    request = _request(translation, name, job_id, data_token)
+        raise _about_document(error, translation.define) from None
+    request: dict[str, object] = {"jobName": name, "trigger": job_id}  # a document does not name its run
+    if data_token:
+        request["dataToken"] = data_token
+        add_reader(mill, job_id, data_token, nodes.found, now)
     reads = BatchReads(definitions={name: saved})
     submitter = Actor(actor.name)  # its scopes are checked
     submitted = submit(mill, request, submitter, now=now, new_id=lambda: job_id, reads=reads)
@@ -58,19 +69,21 @@ def _check_scopes(actor: Actor, name: str, names: Iterable[str]) -> None:
             )
 
 
-def _request(translation: Translation, name: str, job_id: str, data_token: str) -> dict[str, object]:
-    """The trigger is the id of the Job: a document does not name its run."""
-    request: dict[str, object] = {"jobName": name, "trigger": job_id}
-    if data_token and translation.auth:
-        request["dataToken"] = data_token
-    return request
-
-
-def _about_document(error: MillError) -> MillError:
+def _about_document(error: MillError, define: Mapping[str, Any]) -> MillError:
     """The faults of the generated definition as faults of the document."""
     if not isinstance(error, RequestInvalid) and not error.faults:
         return error
-    return DocumentInvalid([f"{fault['pointer']} {fault['message']}".strip() for fault in error.faults])
+    return DocumentInvalid([f"{_place(each['pointer'], define)}: {each['message']}" for each in error.faults])
+
+
+def _place(pointer: str, define: Mapping[str, Any]) -> str:
+    """The place in the document for one in the definition that was made of it."""
+    section, *rest = pointer.strip("/").split("/")
+    if section != "steps" or not rest or not rest[0].isdecimal():
+        return ".".join([section, *rest])
+    task = task_name(define["steps"][int(rest[0])]["stepName"])
+    names = ["cmd" if name == "command" else name for name in rest[1:]]
+    return ".".join([f"task {task}", *names])
 
 
 def create_groups(mill: Mill, names: Iterable[str], now: int) -> None:

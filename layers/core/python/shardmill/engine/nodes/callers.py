@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from shardmill.engine.access.errors import Unauthorized
 from shardmill.engine.access.visible import Visible
@@ -20,6 +23,9 @@ from shardmill.model.blocks import block_of
 from shardmill.model.states import StepState, TaskState
 from shardmill.store.awe.nodes import NodeRow
 from shardmill.store.rows import JobRow, StepRow
+
+_PURPOSE = b"data-token."
+_READERS_TRIED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ def check_reads_job(mill: Mill, caller: Caller, job: JobRow, node_id: str, now: 
         _check_holder_reads(mill, caller, job.id, node_id)
         return
     if _reads(mill, caller.actor, job) or _has_data_token(mill, caller, job):
+        return
+    if _has_token_of_reader(mill, caller, node_id):
         return
     if not caller.known:
         raise Unauthorized
@@ -95,6 +103,8 @@ def check_reads_node(mill: Mill, caller: Caller, node: NodeRow) -> None:
         return
     actor = caller.actor
     if _is_owner(actor, node) or (actor.has("read") and not actor.limited("read")):
+        return
+    if _has_token_of_reader(mill, caller, node.id):
         return
     if not caller.known:
         raise Unauthorized
@@ -149,6 +159,26 @@ def _has_data_token(mill: Mill, caller: Caller, job: JobRow) -> bool:
     sealed = mill.data_tokens.get(job.id)
     known = open_data_token(mill, job.id, sealed).split()[-1:] if sealed else []
     return bool(known) and hmac.compare_digest(known[0].encode(), caller.text.encode())
+
+
+def add_reader(mill: Mill, job_id: str, token: str, node_ids: Iterable[str], now: int) -> None:
+    """Let the data token of a job read nodes that its tasks read but whose ids do not name the job."""
+    words = token.split()
+    if words:
+        mill.nodes.add_readers(node_ids, _token_hash(mill, words[-1]), job_id, now=now)
+
+
+def _has_token_of_reader(mill: Mill, caller: Caller, node_id: str) -> bool:
+    """Whether the caller shows the data token that a job which reads the node has now."""
+    if not caller.text:
+        return False
+    readers = islice(mill.nodes.readers(node_id, _token_hash(mill, caller.text)), _READERS_TRIED)
+    jobs = (mill.jobs.get(job_id) for job_id in readers)
+    return any(_has_data_token(mill, caller, job) for job in jobs if job)
+
+
+def _token_hash(mill: Mill, text: str) -> str:
+    return hmac.new(mill.settings.token_key.encode(), _PURPOSE + text.encode(), hashlib.sha256).hexdigest()
 
 
 def _check_holder_reads(mill: Mill, caller: Caller, job_id: str, node_id: str) -> None:

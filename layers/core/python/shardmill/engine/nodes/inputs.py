@@ -29,6 +29,11 @@ class OwnNodes:
         self._now = now
         self._known: dict[str, OwnFile] = {}
 
+    @property
+    def found(self) -> list[str]:
+        """The ids of the nodes that were found."""
+        return list(self._known)
+
     def __call__(self, host: str, node: str) -> OwnFile | None:
         if host and own_base(host) not in self._bases:
             return None

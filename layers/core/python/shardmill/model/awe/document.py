@@ -18,6 +18,7 @@ MAX_DOCUMENT_BYTES = 1_000_000
 RETRIES = 2
 """Three attempts in all; with `info.noretry`, the engine makes one."""
 
+_CWL = "CWL documents are not supported; submit an AWE document with info and tasks"
 _INFO_TEXTS = ("name", "project", "user", "pipeline")
 
 
@@ -28,7 +29,6 @@ class Translation:
     define: dict[str, Any]
     groups: list[str]
     priority: int
-    auth: bool = False
     inputs: list[AweFile] = field(default_factory=list)
     """The files that exist before the job."""
 
@@ -49,6 +49,8 @@ def parse_document(body: bytes) -> dict[str, Any]:
         left = placeholders.unfilled_in_text(text)
         if left:
             raise _unfilled(left) from None
+        if "cwlVersion" in text:
+            raise DocumentFault(_CWL) from None
         raise DocumentFault(f"the document is not valid JSON: {error}") from None
     if not isinstance(document, dict):
         raise DocumentFault("the document must be an object with info and tasks")
@@ -75,7 +77,7 @@ def translate(document: dict[str, Any], store: StoreOf) -> Translation:
     """Translate a parsed document. Raises DocumentFault with all its faults."""
     faults = Faults()
     if "cwlVersion" in document or "$graph" in document:
-        raise DocumentFault("CWL documents are not supported; submit an AWE document with info and tasks")
+        raise DocumentFault(_CWL)
     info = faults.object(document.get("info"), "info")
     tasks = read_tasks(document.get("tasks"), faults)
     check_graph(tasks, faults)
@@ -99,7 +101,7 @@ def translate(document: dict[str, Any], store: StoreOf) -> Translation:
         "info": described,
         "steps": steps,
     }
-    return Translation(define, groups, priority, bool(described["auth"]), _existing(tasks, rewired))
+    return Translation(define, groups, priority, _existing(tasks, rewired))
 
 
 def _job_name(info: dict[str, Any]) -> str:

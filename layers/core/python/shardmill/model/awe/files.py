@@ -12,6 +12,8 @@ from shardmill.model.awe.faults import Faults
 from shardmill.model.files import MAX_NAME_BYTES, name_fault
 
 NO_NODE = "-"
+MAX_FILES = 2_000
+"""Files in one list of a task: a workunit with all its files must fit into one answer."""
 INDEXES = {"line": "line", "record": "record", "chunkrecord": "record", "size": "bytes", "bytes": "bytes"}
 CHUNKED = ("chunkrecord", "size", "bytes")
 """The indexes whose units are chunks of `CHUNK_MB`; a unit of the others is one line or record."""
@@ -69,7 +71,11 @@ def own_base(url: str) -> str:
 def read_files(value: Any, where: str, faults: Faults) -> dict[str, AweFile]:
     """The files of a task by name: an object keyed by name, or a list with `filename`."""
     found: dict[str, AweFile] = {}
-    for name, document, place in _entries(value, where, faults):
+    entries = _entries(value, where, faults)
+    if len(entries) > MAX_FILES:
+        faults.add(where, f"has {len(entries)} files; the limit is {MAX_FILES}: put them into an archive")
+        return found
+    for name, document, place in entries:
         if not name:
             faults.add(place, "has no filename")
         elif wrong := name_fault(name) or _too_long(name):

@@ -26,6 +26,11 @@ def go_duration(milliseconds: int) -> str:
     return f"{minutes}m{seconds % 60}s" if minutes else f"{seconds}s"
 
 
+def serve_time(seconds: int) -> str:
+    """How long a client has served, as `50h16m`."""
+    return f"{seconds // 3600}h{seconds // 60 % 60}m"
+
+
 def parse_span(text: str) -> int | None:
     """A time span such as `90M`, `12H` or `3D` in seconds; None if it is not one."""
     found = re.fullmatch(r"([1-9][0-9]{0,5})([MHD])", text.strip().upper())

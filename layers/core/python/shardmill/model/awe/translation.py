@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,8 @@ from shardmill.model.awe.files import (
 from shardmill.model.awe.tasks import AweTask, Rewired, ancestors_of, skippable
 from shardmill.model.definition.file_arguments import escape_unknown
 
+MAX_PRIVATE_BYTES = 8_000
+"""API Gateway passes 10,240 bytes of headers."""
 DEFAULT_INDEX = "chunkrecord"
 _IMAGE_FIELDS = ("Dockerimage", "dockerimage", "DockerPull", "dockerPull")
 _NEVER = "{{ 1 == 2 }}"
@@ -100,6 +103,11 @@ def _command(task: AweTask, faults: Faults) -> dict[str, Any]:
         }
         for kind in ("public", "private")
     }
+    if len(json.dumps(variables["private"])) > MAX_PRIVATE_BYTES:
+        faults.add(
+            f"{where}.environ.private",
+            f"has more than {MAX_PRIVATE_BYTES} bytes, and clients get it in a header; use an input file",
+        )
     if any(variables.values()):
         command["environ"] = variables
     return command

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from shardmill.store import keys
 from shardmill.store.row_mapping import Row, json_field
 from shardmill.store.table import ConditionFailed, Table
 from shardmill.store.update import Update
+
+_READER_SECONDS = 366 * 86_400
 
 
 class NodeRow(Row):
@@ -56,6 +58,17 @@ class Nodes:
         except ConditionFailed:
             return None
         return changed
+
+    def add_readers(self, node_ids: Iterable[str], token: str, job_id: str, *, now: int) -> None:
+        """Note that a job reads nodes; `token` is the hash of its data token."""
+        row = {"job": job_id, "ttl": now // 1000 + _READER_SECONDS}
+        self._table.batch_put([keys.node_reader(each, token, job_id) | row for each in sorted(set(node_ids))])
+
+    def readers(self, node_id: str, token: str) -> Iterator[str]:
+        """The ids of the jobs with a data token that read a node."""
+        place = keys.partition_of(keys.node(node_id))
+        for item in self._table.query(place, prefix=keys.node_readers(token), consistent=True):
+            yield str(item["job"])
 
     def delete(self, node_id: str) -> None:
         self._table.delete(keys.node(node_id))
