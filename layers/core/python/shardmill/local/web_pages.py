@@ -38,7 +38,7 @@ def _host_and_port(url: str) -> tuple[str, int | None]:
 
 
 def _is_local(host: str) -> bool:
-    """Whether no other site can choose the address of a host: an address, or a name of this machine or network."""
+    """Whether no other site can choose the address of a host: an IP address, or a name of this machine."""
     if not host or "." not in host or host.endswith(_LOCAL_ENDINGS):
         return True
     try:
