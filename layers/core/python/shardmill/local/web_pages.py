@@ -16,7 +16,7 @@ _OWN_SITES = ("same-origin", "none")
 
 
 def is_foreign(method: str, query: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether a page of another site sent a request, or one that reached this machine by a name of its own."""
+    """Whether a page of another site sent a request, or one that reached this machine by its own name for it."""
     host, port = _host_and_port(f"//{headers.get('host', '')}")
     if not _is_local(host):
         return True
