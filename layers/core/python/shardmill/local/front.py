@@ -1,7 +1,7 @@
 """The short address of `dev`: the dashboard and the API, on the port of the emulator's AWS endpoint.
 
 Requests that an AWS client signed go to the emulator. The page is signed in with the admin token, which only
-a page of this address gets. Pages of other web sites get nothing, because the emulator would let them do everything.
+a page of this address gets. Pages of other web sites get nothing: the emulator would let them do everything.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tell requests of pages of other web sites apart: the emulator checks no signatures and answers everybody.
 
-A browser names the site of a page in `Origin` or `Sec-Fetch-Site`, and the host that the page believes to talk
-to in `Host`. Programs send no such names, or that of this machine.
+A browser names the site of a page in `Origin` or `Sec-Fetch-Site`, and the host that the page believes to
+talk to in `Host`. Programs send no such names, or that of this machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OWN_SITES = ("same-origin", "none")
 
 
 def is_foreign(method: str, query: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether a page of another site sent a request, or one that reached this machine by its own name for it."""
+    """Whether a page of another site sent a request, or reached this machine by a name of its own for it."""
     host, port = _host_and_port(f"//{headers.get('host', '')}")
     if not _is_local(host):
         return True
