@@ -137,6 +137,7 @@ def test_pages_of_other_sites_get_nothing(
         ("PUT", {"origin": PAGE, "sec-fetch-site": "same-origin"}),
         ("PUT", {"origin": "http://localhost:7700", "sec-fetch-site": "cross-site"}),  # a file of that page
         ("PUT", {"origin": "http://tunnel:9000", "host": "tunnel:9000"}),
+        ("PUT", {"origin": "https://tunnel.example", "sec-fetch-site": "same-origin"}),
         ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}),
         ("PUT", {"host": "host.docker.internal:7700"}),
         ("PUT", {"host": "[::1]:7700"}),

@@ -20,10 +20,13 @@ def is_foreign(method: str, query: bytes, headers: Mapping[str, str]) -> bool:
     host, port = _host_and_port(f"//{headers.get('host', '')}")
     if not _is_local(host):
         return True
+    site = headers.get("sec-fetch-site")
+    if site in _OWN_SITES:
+        return False  # also behind a tunnel, where the browser knows this address by another name
     if origin := headers.get("origin"):
         name, origin_port = _host_and_port(origin)
         return origin_port != port or name not in (host, *LOOPBACK_NAMES)
-    if headers.get("sec-fetch-site", "none") in _OWN_SITES:
+    if site is None:
         return False
     # A link to the page or to a file. The answer is shown, but the other site cannot read it.
     return method not in ("GET", "HEAD") or b"action=" in unquote_to_bytes(query).lower()
