@@ -1,6 +1,7 @@
 """Worker processes on the laptop cloud: direct, over HTTP, killed, stopped and on Lambda; large Jobs."""
 
 import os
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +66,20 @@ def test_a_worker_over_http_needs_only_a_token(laptop: Laptop) -> None:
     [mine] = [worker for worker in workers if worker["name"] == "over-http"]
     assert mine["status"] == 0
     assert mine["groups"] == [name]
+
+
+def test_a_task_does_not_see_the_credentials_of_a_worker_that_uses_aws_directly(laptop: Laptop) -> None:
+    """tests/unit/worker/test_isolation.py tries the other ways; only root may read this file at all."""
+    stage = laptop_stage(laptop)
+    name = group(laptop, "direct-secrets")
+    names = "SHARDMILL_TOKEN|AWS_ACCESS_KEY_ID|AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"
+    look = f"tr '\\0' '\\n' < /proc/$PPID/environ | grep -E '^({names})='; env | grep -E '^({names})='; true"
+    stage.define({"stepName": "a", "type": "shell", "content": look}, workerGroup=name)
+    laptop.worker("--group", name, "--name", name, "--aws")
+    stage.submit()
+    assert stage.finished()["state"] == "SUCCESS"
+    seen = stage.step("a", "/tasks/0")["stdout"]
+    assert re.fullmatch(r"(\w+=x+\n)*", seen), seen
 
 
 def test_the_lambda_group_runs_tasks_without_workers(laptop: Laptop) -> None:

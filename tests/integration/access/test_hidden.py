@@ -91,6 +91,48 @@ def test_a_batch_answers_for_hidden_definitions_as_for_missing_ones(
     assert str(hidden).replace("secret", "absent") == str(missing)
 
 
+@pytest.mark.parametrize("limit", LIMITS, ids=str)
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"trigger": "t1"}, {"steps": [{"stepName": "a", "workerGroups": ["default"]}]}],
+    ids=str,
+)
+def test_a_request_for_a_hidden_definition_is_answered_as_for_a_missing_one(
+    callers: Callers, limit: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    """Also if the request would move all of its steps to groups that the token may use."""
+    caller = callers.with_scopes("operate", {"scope": "submit", **limit}, {"scope": "read", **limit})
+    requests = [{"jobName": name, "trigger": "t7", **fields} for name in ("secret", "absent")]
+    hidden, missing = (caller("POST", "/v1/jobs", request) for request in requests)
+    assert (hidden.status, hidden.json["code"]) == (404, "definition-not-found")
+    assert hidden.text.replace("secret", "absent") == missing.text
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=str)
+def test_a_request_for_a_definition_that_the_token_may_only_read_gets_403(
+    callers: Callers, limit: dict[str, Any]
+) -> None:
+    caller = callers.with_scopes("read", {"scope": "submit", **limit})
+    requests = [{"jobName": name, "trigger": "t8"} for name in ("secret", "absent")]
+    answers = [caller("POST", "/v1/jobs", request).json["code"] for request in requests]
+    assert answers == ["forbidden", "definition-not-found"]
+    items = caller("POST", "/v1/jobs:batch", {"requests": requests}).json["items"]
+    assert [each["problem"]["code"] for each in items] == answers
+
+
+def test_a_group_to_which_a_type_is_bound_is_enough_to_submit_and_is_not_named_to_others(
+    cloud: Cloud, callers: Callers
+) -> None:
+    JobRunner(cloud).define({"stepName": "a", "type": "hive", "content": "x"}, name="own-hive")
+    assert cloud.http("PUT", "/v1/groups/vault", {"types": ["hive"]}).status == 200
+    request = {"jobName": "own-hive", "trigger": "t1"}
+    refused = callers.with_scopes({"scope": "submit", "groups": ["default"]})("POST", "/v1/jobs", request)
+    assert (refused.status, HIDDEN.search(refused.text)) == (403, None)
+    allowed = callers.with_scopes({"scope": "submit", "groups": ["vault"]})("POST", "/v1/jobs", request)
+    assert allowed.status == 202
+    assert cloud.http("PUT", "/v1/groups/vault", {"types": []}).status == 200
+
+
 def test_a_rerun_with_hidden_dependents_is_refused_without_naming_them(weak: Caller) -> None:
     answer = weak("POST", "/v1/jobs/own-report/t1:rerun", {"scope": "all", "dependents": True})
     assert answer.status == 403

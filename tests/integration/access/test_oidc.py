@@ -123,6 +123,8 @@ def forged(issuer: OidcIssuer) -> dict[str, str]:
         "claims replaced": f"{head}.{strong}.{signature}",
         "alg none": f"{with_header(alg='none')}.{strong}.",
         "alg None in capitals": f"{with_header(alg='NONE')}.{strong}.{signature}",
+        "a list as algorithm": f"{with_header(alg=['RS256'])}.{strong}.{signature}",
+        "an object as algorithm": f"{with_header(alg={'RS256': 1})}.{strong}.{signature}",
         "HMAC with the public key": f"{hs_head}.{strong}.{hs}",
         "signed with another key": own.token(scope="shardmill:admin"),
         "another key in the header": own.token(scope="shardmill:admin", header={"jwk": jwk}),

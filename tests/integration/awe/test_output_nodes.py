@@ -340,3 +340,58 @@ def test_the_nodes_of_a_deleted_job_are_gone(runner: JobRunner) -> None:
     assert admin.download(client.node(1)) == b"x"
     assert runner.cloud.http("DELETE", "/v1/jobs/orders/t1").status in (200, 202, 204)
     assert admin.error("GET", f"/{client.node(1)}?download")[0] == 404
+
+
+def test_a_definition_does_not_name_nodes_that_its_author_may_not_read(
+    runner: JobRunner, cloud: Cloud
+) -> None:
+    """Ids of jobs are no secret; whoever may define and run tasks would read outputs of any job by them."""
+    [client] = start(runner, ONE)
+    client.nodes.data("PUT", f"/{client.node(1)}", {"upload": ("out.txt", b"hidden")})
+    client.done()
+    assert OwnNodes(runner.mill, Actor("admin"), HOST, 1)(HOST, client.node(1))
+    stored = NodeClient(cloud).upload(b"stored", "in.txt")["id"]
+    scopes = ("read", "submit", "define")
+    eve = Callers(cloud).with_scopes(*({"scope": scope, "definitions": ["spy*"]} for scope in scopes))
+    bucket = cloud.bucket
+    for number, node in enumerate((client.node(1), stored, str(JobNode("0" * 8 + stored[8:], 0, 0)))):
+        listed = cloud.clients.s3.list_objects_v2(Bucket=bucket, Prefix=f"nodes/{node}/")
+        [key] = [each["Key"] for each in listed.get("Contents", [])] or [f"nodes/{node}/joined"]
+        literal = {"name": "in", "s3": {"bucket": bucket, "key": key}, "node": node}
+        answer = eve("PUT", "/v1/definitions/spy", {"steps": [step("a", inputs=[{"name": "x"}, literal])]})
+        faults = [(each["pointer"], each["code"]) for each in answer.json["faults"]]
+        assert (answer.status, faults) == (422, [("/steps/0/inputs/1/s3", "unknown-node")])
+        for at, (own_bucket, own_key) in enumerate(
+            ((bucket, "{{ params.key }}"), ("{{ params.bucket }}", key))
+        ):
+            later = {"name": "in", "s3": {"bucket": own_bucket, "key": own_key}, "node": node}
+            params, name = {"bucket": bucket, "key": key}, f"spy-{number}-{at}"
+            document = {"params": params, "steps": [step("a", inputs=[later])]}
+            assert eve("PUT", f"/v1/definitions/{name}", document).status == 201
+            runner.submit("t1", name)
+            [reader] = [Client(runner, lease) for lease in runner.take(1)]
+            assert reader.nodes.error("GET", f"/{node}?download")[0] == 404
+            FileWorker(runner).ask(reader.lease, 403, prepare=True)
+            runner.worker.report([reader.lease])
+        external = {
+            "name": "in",
+            "host": "https://shock.example",
+            "node": node,
+            "url": "https://shock.example/x",
+        }
+        runner.define(step("a", inputs=[external]), name="external")
+        runner.submit(f"t{number}", "external")
+        [reader] = [Client(runner, lease) for lease in runner.take(1)]
+        assert reader.nodes.error("GET", f"/{node}?download")[0] == 404
+        runner.worker.report([reader.lease])
+
+
+def test_a_definition_keeps_the_nodes_that_it_has(runner: JobRunner, cloud: Cloud) -> None:
+    stored = NodeClient(cloud).upload(b"stored", "in.txt")["id"]
+    file = OwnNodes(runner.mill, Actor("admin"), HOST, 1)(HOST, stored)
+    assert file is not None
+    source = {"name": "in", "s3": {"bucket": cloud.bucket, "key": file.key}, "node": stored}
+    runner.define(step("a", inputs=[source]), name="kept")
+    eve = Callers(cloud).with_scopes({"scope": "define", "definitions": ["kept"]})
+    document = {"description": "mine", "steps": [step("a", inputs=[source])]}
+    assert eve("PUT", "/v1/definitions/kept", document).status == 200

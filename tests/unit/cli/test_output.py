@@ -41,3 +41,9 @@ def test_size_is_short_and_accurate(number: int) -> None:
     factor = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
     assert float(amount) * factor == pytest.approx(number, rel=0.05, abs=0.5)
     assert len(amount) <= 5 or unit == "TB"
+
+
+def test_texts_of_others_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A reason or a name that somebody else wrote; colours of our own stay."""
+    output.line("killed by eve: \033]0;title\a\033[2J\r\x9b5n\u202e\033[8;5m\n\033[31mFAILED\033[0m\tx")
+    assert capsys.readouterr().out == "killed by eve:  ]0;title  [2J  5n  [8;5m\n\033[31mFAILED\033[0m\tx\n"

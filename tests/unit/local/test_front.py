@@ -101,6 +101,55 @@ def test_other_sites_do_not_get_the_token(folder: Path, method: str, headers: di
     assert (status, TOKEN.encode() in body) == (403, False)
 
 
+PAGE = "http://127.0.0.1:7700"
+REBOUND = {"host": "evil.example:7700"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "query"),
+    [
+        ("POST", "/", {"origin": "https://evil.example", "x-amz-target": "AmazonSSM.GetParameter"}, b""),
+        ("OPTIONS", "/", {"origin": "https://evil.example"}, b""),
+        ("POST", "/2015-03-31/functions", {"origin": "null"}, b""),
+        ("POST", "/_ministack/reset", {"origin": "http://127.0.0.1:3000"}, b""),
+        ("POST", "/_shardmill/save", {"origin": "http://127.0.0.1.evil.example:7700"}, b""),
+        ("GET", "/bucket/key", {"origin": "http://evil.example:7700"}, b"X-Amz-Signature=1"),
+        ("GET", "/", {"sec-fetch-site": "cross-site"}, b"Action=PurgeQueue"),
+        ("GET", "/", {"sec-fetch-site": "cross-site"}, b"%41ction=PurgeQueue"),
+        ("PUT", "/bucket/key", {"sec-fetch-site": "same-site"}, b""),
+        ("GET", "/bucket/key", REBOUND, b""),
+        ("POST", "/", {**REBOUND, "origin": "http://evil.example:7700"}, b""),
+        ("GET", "/v1/jobs", REBOUND, b""),
+        ("GET", "/", {"host": "a@[b"}, b""),
+    ],
+)
+def test_pages_of_other_sites_get_nothing(
+    folder: Path, method: str, path: str, headers: dict[str, str], query: bytes
+) -> None:
+    """The emulator checks no signatures and allows every origin: they could run programs with its Lambda."""
+    status, body = ask(folder, method, path, headers, query)
+    assert (status, body[:28]) == (403, b"requests of other web sites,")
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("PUT", {"origin": PAGE, "sec-fetch-site": "same-origin"}),
+        ("PUT", {"origin": "http://localhost:7700", "sec-fetch-site": "cross-site"}),  # a file of that page
+        ("PUT", {"origin": "http://tunnel:9000", "host": "tunnel:9000"}),
+        ("PUT", {"origin": "https://tunnel.example", "sec-fetch-site": "same-origin"}),
+        ("GET", {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}),
+        ("PUT", {"host": "host.docker.internal:7700"}),
+        ("PUT", {"host": "[::1]:7700"}),
+        ("PUT", {"host": "bucket.localhost:7700"}),
+    ],
+)
+def test_own_pages_links_and_programs_reach_the_emulator(
+    folder: Path, method: str, headers: dict[str, str]
+) -> None:
+    assert ask(folder, method, "/bucket/key", headers, b"X-Amz-Signature=1")[0] == 299
+
+
 def test_the_start_and_stop_of_the_server_reach_the_emulator(folder: Path) -> None:
     seen: list[str] = []
 

@@ -176,7 +176,10 @@ def test_a_value_stays_one_word_where_a_string_is_split(value: str) -> None:
 
 def test_a_value_is_not_quoted_elsewhere() -> None:
     context = {"params": {"v": "it's"}}
-    assert render_content("hive", "select {{ params.v }}", context) == "select it's"
+    assert render_content("hive", {"file": "{{ params.v }}", "query": 7}, context) == {
+        "file": "it's",
+        "query": 7,
+    }
     assert render_content("java", {"args": ["{{ params.v }}"]}, context) == {"args": ["it's"]}
     assert render_content("shell", "echo {{ params.v }}", context) == "echo 'it'\"'\"'s'"
 

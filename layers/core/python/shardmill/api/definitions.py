@@ -25,6 +25,7 @@ from shardmill.engine.jobs.release_waiting import save_definition
 from shardmill.engine.mill import mill
 from shardmill.model.base import Answer
 from shardmill.model.definition.answers import JobGraph, ListedDefine, SavedDefine
+from shardmill.model.definition.fields import JobDefine
 from shardmill.model.definition.validation import public_document
 from shardmill.model.fault import Fault
 from shardmill.model.timestamps import from_ms
@@ -104,8 +105,16 @@ def save(
     job_name: str, document: Document, if_match: IfMatch = None, if_none_match: IfNoneMatch = None
 ) -> Response[SavedDefine]:
     """Save the next version of a definition."""
-    expected = expected_version(if_match, if_none_match)
-    saved = save_definition(mill(), job_name, document, actor(), now=now(), expected=expected)
+    expected, caller = expected_version(if_match, if_none_match), actor()
+
+    def check(define: JobDefine) -> list[Fault]:
+        if not any(file.s3 for step in define.steps for file in (*step.inputs, *step.predata)):
+            return []
+        from shardmill.engine.nodes.inputs import unknown_nodes  # few definitions name objects in S3
+
+        return unknown_nodes(mill(), caller, define)
+
+    saved = save_definition(mill(), job_name, document, caller, now=now(), expected=expected, check=check)
     return _answer(saved, 201 if saved.version == 1 else 200)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,6 +20,8 @@ GAP = "  "
 NAME_COLUMNS = 2
 MIN_TEXT = 6
 SHORT = 14
+# A colour of ours, or a character that could control the terminal or turn the direction of the text.
+_UNSAFE = re.compile(r"(\033\[\d{1,2}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _UNITS = ("kB", "MB", "GB", "TB")
 _COLOURS = {
     "SUCCESS": 32,
@@ -46,7 +49,8 @@ def message(text: str) -> None:
 
 
 def line(text: str = "") -> None:
-    sys.stdout.write(text + "\n")
+    """Print a line or several; control characters in texts of others do not reach the terminal."""
+    sys.stdout.write(_UNSAFE.sub(lambda found: found[1] or " ", text) + "\n")
 
 
 def json_document(value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,20 +39,32 @@ from shardmill.store.definitions import (
 
 MAX_RESPONSE_BYTES = 5_000_000  # a Lambda response is limited to 6 MB
 GRAPH_LIMIT = 1_000
+Check = Callable[[JobDefine], list[Fault]]
+
 _TRIES = 200  # an attempt fails only because another save succeeds
 
 
 def save(
-    mill: Mill, job_name: str, document: object, actor: Actor, *, now: int, expected: Expected = None
+    mill: Mill,
+    job_name: str,
+    document: object,
+    actor: Actor,
+    *,
+    now: int,
+    expected: Expected = None,
+    check: Check | None = None,
 ) -> Definition:
-    """Save the next version. With `expected`, only if that is the current version."""
+    """Save the next version. With `expected`, only if that is the current version.
+
+    `check`: finds more faults of a definition that is valid by itself.
+    """
     complete = _with_kept_values(mill, job_name, document, Visible(mill, actor, "define"))
     define, faults = check_definition(complete, job_name)
     if not define:
         raise invalid(faults)
     stored = stored_document(define)
     _check_scope(mill, define, stored, actor)
-    if found := sealed_faults(stored):
+    if found := sealed_faults(stored) or (check(define) if check else []):
         raise invalid(found)
     if len(define.model_dump_json()) > MAX_RESPONSE_BYTES:
         raise TooLarge(

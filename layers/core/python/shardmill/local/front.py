@@ -1,7 +1,7 @@
 """The short address of `dev`: the dashboard and the API, on the port of the emulator's AWS endpoint.
 
 Requests that an AWS client signed go to the emulator. The page is signed in with the admin token, which only
-a page of this address gets.
+a page of this address gets. Pages of other web sites get nothing: the emulator would let them do everything.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from shardmill.local.dev_commands import API_PREFIX, PREFIX
+from shardmill.local.web_pages import LOOPBACK_NAMES, is_foreign
 from shardmill.web import assets
 
 SIGN_IN = f"{PREFIX}sign-in"
 _API = ("/v1/", "/awe/", "/node/")
 _API_PATHS = ("/openapi.json", "/awe", "/node")
-_LOOPBACK_NAMES = ("127.0.0.1", "localhost")
+_FOREIGN = b"requests of other web sites, or for another host than 127.0.0.1 or localhost, are rejected\n"
 
 
 def with_front(app: Any, folder: Path) -> Any:
@@ -29,7 +30,9 @@ def with_front(app: Any, folder: Path) -> Any:
             await app(scope, receive, send)
             return
         path, headers = scope["path"], _headers(scope)
-        if _is_signed(scope, headers):
+        if is_foreign(scope["method"], scope.get("query_string", b""), headers):
+            await _send(send, 403, _FOREIGN, {"content-type": "text/plain"})
+        elif _is_signed(scope, headers):
             await app(scope, receive, send)
         elif path == SIGN_IN:
             await _send(send, *_signed_in(scope["method"], headers, folder))
@@ -90,7 +93,7 @@ def _signed_in(method: str, headers: Mapping[str, str], folder: Path) -> tuple[i
     """Give the admin token to a page of this address: not to other sites, nor under another host name."""
     host = headers.get("host", "").rpartition(":")[0]
     same_site = headers.get("sec-fetch-site", "same-origin") == "same-origin"
-    if method != "POST" or host not in _LOOPBACK_NAMES or not same_site or "x-shardmill" not in headers:
+    if method != "POST" or host not in LOOPBACK_NAMES or not same_site or "x-shardmill" not in headers:
         return 403, b"{}", {"content-type": "application/json"}
     token = (folder / "admin-token").read_text().strip()
     body = json.dumps({"token": token}).encode()

@@ -39,7 +39,7 @@ def parse(token: str) -> Unverified | None:
     if not isinstance(header, dict) or not isinstance(claims, dict) or header.get("crit") is not None:
         return None
     algorithm, key_id = header.get("alg"), header.get("kid")
-    if algorithm not in _KEY_TYPES or not isinstance(key_id, str):
+    if not isinstance(algorithm, str) or algorithm not in _KEY_TYPES or not isinstance(key_id, str):
         return None
     return Unverified(algorithm, key_id, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
 

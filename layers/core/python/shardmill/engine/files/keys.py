@@ -86,6 +86,12 @@ def node_copy(node_id: str, fingerprint: str) -> str:
     return f"{NODES}/{node_id}/copies/{fingerprint}"
 
 
+def node_of(key: str) -> str | None:
+    """The id of the node that a key belongs to; None outside of the node store."""
+    area, owner, *_ = *filter(None, key.split("/")), "", ""
+    return owner if area == NODES else None
+
+
 def output_attributes(job_id: str, run: int, step: int, rank: int, attempt: int, name: str) -> str:
     """The attributes that an AWE client sent with an output, until it reports the attempt."""
     return f"{FILES}/{job_id}/{run}/{step}/{rank}/attributes-{attempt}/{name}"

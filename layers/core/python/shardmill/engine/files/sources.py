@@ -12,6 +12,7 @@ from shardmill.engine.files import keys, outputs
 from shardmill.engine.files.held_attempt import HeldAttempt
 from shardmill.engine.files.outputs import AttemptOutput
 from shardmill.engine.mill import Mill
+from shardmill.model.definition.fields import StepDefine
 from shardmill.model.files import File, fits, has_wildcard
 from shardmill.store.rows import StepRow
 
@@ -78,7 +79,16 @@ def _check_allowed(mill: Mill, step: StepRow, place: Place) -> Place:
         raise FileForbidden(f"the S3 key {place.key!r} must not contain '.' or '..' as a path segment")
     if place.bucket == mill.files.bucket and not keys.owned_by(place.key, step.job_id):
         raise FileForbidden(f"{place.key} in the bucket of Shardmill belongs to another Job")
+    node = keys.node_of(place.key) if place.bucket == mill.files.bucket else None
+    if node is not None and place not in node_files(mill, step.define):
+        raise FileForbidden(f"the node {node[:64]!r} is not named in the definition, without templates")
     return place
+
+
+def node_files(mill: Mill, step: StepDefine) -> list[Place]:
+    """The files of the node store that a definition names; its author was allowed to read them."""
+    named = [Place(file.s3.bucket, file.s3.key) for file in (*step.inputs, *step.predata) if file.s3]
+    return [each for each in named if each.bucket == mill.files.bucket and keys.node_of(each.key) is not None]
 
 
 def _from_origin(upstream: Upstream, rank: int, file: File, origin: str) -> Iterator[Source]:

@@ -20,15 +20,22 @@ _MAX_RELEASED = 100
 
 
 def save_definition(
-    mill: Mill, job_name: str, document: object, actor: Actor, *, now: int, expected: Expected = None
+    mill: Mill,
+    job_name: str,
+    document: object,
+    actor: Actor,
+    *,
+    now: int,
+    expected: Expected = None,
+    check: definitions.Check | None = None,
 ) -> Definition:
-    """Save the next version of a definition.
+    """Save the next version of a definition; `check` finds more of its faults.
 
     Its waiting Jobs keep their version; but runs of a parent that the new version does not depend on are no
     longer waited for.
     """
     before = mill.definitions.parents([job_name]).get(job_name, [])
-    saved = definitions.save(mill, job_name, document, actor, now=now, expected=expected)
+    saved = definitions.save(mill, job_name, document, actor, now=now, expected=expected, check=check)
     if before:
         kept = {each["jobName"] for each in saved.document.get("dependencies", ())}
         release_waiting(mill, [name for name in before if name not in kept], now)

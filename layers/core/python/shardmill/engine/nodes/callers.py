@@ -10,8 +10,10 @@ from itertools import islice
 
 from shardmill.engine.access.errors import Unauthorized
 from shardmill.engine.access.visible import Visible
-from shardmill.engine.errors import FileUnavailable, StaleAttempt, WorkerNotFound
+from shardmill.engine.errors import StaleAttempt, WorkerNotFound
+from shardmill.engine.files import keys
 from shardmill.engine.files.held_attempt import HeldAttempt, get_held_attempt
+from shardmill.engine.files.sources import node_files
 from shardmill.engine.mill import Mill
 from shardmill.engine.nodes.errors import NodeNotFound
 from shardmill.engine.nodes.work_token import WorkToken
@@ -184,16 +186,10 @@ def _token_hash(mill: Mill, text: str) -> str:
 def _check_holder_reads(mill: Mill, caller: Caller, job_id: str, node_id: str) -> None:
     """Raise NodeNotFound unless a node is of the job whose task the caller holds, or an input of the task."""
     held = caller.held(mill)
-    if held.step.job_id != job_id and not _is_input(held, node_id):
+    if held.step.job_id == job_id:
+        return
+    if node_id not in {keys.node_of(place.key) for place in node_files(mill, held.spec)}:
         raise NodeNotFound(node_id)
-
-
-def _is_input(held: HeldAttempt, node_id: str) -> bool:
-    try:
-        files = held.files([*held.spec.inputs, *held.spec.predata])
-    except FileUnavailable:
-        return False
-    return any(file.node == node_id for file in files)
 
 
 def _running_steps(mill: Mill, job: JobRow) -> list[StepRow]:

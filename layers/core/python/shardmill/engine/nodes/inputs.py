@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from shardmill.aws.files import Place
 from shardmill.engine.files import keys
+from shardmill.engine.files.sources import node_files
 from shardmill.engine.mill import Mill
 from shardmill.engine.nodes import output_nodes, stored_nodes
 from shardmill.engine.nodes.callers import may_use, may_use_output
@@ -13,6 +15,42 @@ from shardmill.model.actor import Actor
 from shardmill.model.awe.faults import DocumentFault
 from shardmill.model.awe.files import OwnFile, own_base
 from shardmill.model.awe.names import JobNode, parse_job_node
+from shardmill.model.definition.fields import JobDefine
+from shardmill.model.fault import Fault, fault
+
+MAX_NODE = 100
+
+
+def unknown_nodes(mill: Mill, actor: Actor, define: JobDefine) -> list[Fault]:
+    """The faults of files of the node store that the author of a definition may not read.
+
+    Files that the newest version names may stay: who may define it can run it already.
+    """
+    if not actor.limited("read"):
+        return []
+    named = [
+        (("steps", number, kind, at, "s3"), Place(file.s3.bucket, file.s3.key))
+        for number, step in enumerate(define.steps)
+        for kind, files in (("inputs", step.inputs), ("predata", step.predata))
+        for at, file in enumerate(files)
+        if file.s3 and file.s3.bucket == mill.files.bucket and keys.node_of(file.s3.key) is not None
+    ]
+    saved = mill.definitions.find(define.job_name) if named else None
+    present = JobDefine.model_validate(saved.document).steps if saved else []
+    kept = {place for step in present for place in node_files(mill, step)}
+    return [
+        fault(path, "unknown-node", "the token may read no such node")
+        for path, place in named
+        if place not in kept and not _may_name(mill, actor, keys.node_of(place.key) or "")
+    ]
+
+
+def _may_name(mill: Mill, actor: Actor, node: str) -> bool:
+    if parsed := parse_job_node(node):
+        job = mill.jobs.get(parsed.job_id)
+        return job is not None and may_use_output(mill, actor, job)
+    row = mill.nodes.get(node) if 0 < len(node) <= MAX_NODE else None
+    return row is not None and may_use(mill, actor, row)
 
 
 class OwnNodes:

@@ -23,7 +23,7 @@ from shardmill.model.definition.content_fields import (
     MapReduceContent,
 )
 from shardmill.model.fault import Path, code_and_message, did_you_mean, pointer
-from shardmill.model.templates.render import render_value
+from shardmill.model.templates.render import Language, is_single_placeholder, render, render_value
 
 WORD_TYPES = frozenset({"java", "mapreduce", "docker"})
 """The types whose text is split into words: rendered values are quoted so that each stays one word."""
@@ -56,12 +56,42 @@ def content_faults(kind: str, content: Any) -> Sequence[Found]:
 
 
 def render_content(kind: str, content: Any, context: Mapping[str, Any]) -> Any:
-    """Render the templates of a content; where its text is split into words, each value stays one word."""
+    """Render the templates of a content; where its text is split into words, each value stays one word.
+
+    No value changes a query, unless the query is nothing but that value.
+    """
+    if kind == "hive":
+        return _render_hive(content, context)
     if kind == "docker" and isinstance(content, dict) and isinstance(content.get("command"), str):
         return {name: render_value(each, context, name == "command") for name, each in content.items()}
     return render_value(
         content, context, kind == "shell" or (isinstance(content, str) and kind in WORD_TYPES)
     )
+
+
+def _render_hive(content: Any, context: Mapping[str, Any]) -> Any:
+    from shardmill.model.templates.hive import HiveSetting, HiveText  # few definitions need it
+
+    if isinstance(content, str):
+        whole = is_single_placeholder(content)
+        return render(content, context, not whole, language=HiveText)
+    if not isinstance(content, dict):
+        return render_value(content, context, False)
+    rendered: dict[str, Any] = {}
+    for name, each in content.items():
+        if name == "query":
+            rendered[name] = _render_hive(each, context)
+        elif name == "hiveconf" and isinstance(each, dict):
+            rendered[name] = {
+                key: _render_setting(value, context, HiveSetting) for key, value in each.items()
+            }
+        else:
+            rendered[name] = render_value(each, context, False)
+    return rendered
+
+
+def _render_setting(value: Any, context: Mapping[str, Any], language: Callable[[], Language]) -> Any:
+    return render(value, context, True, language=language) if isinstance(value, str) else value
 
 
 def shell(content: Any, _template: bool = False) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from shardmill.model.templates.expression import Expression, Path, compact, is_true
 from shardmill.model.templates.expression import TemplateError as TemplateError
@@ -70,16 +70,28 @@ def split_placeholders(text: str) -> list[str]:
     return [*parts, text[at:]]
 
 
+class Language(Protocol):
+    """Quotes values for their position in the text that was fed."""
+
+    def feed(self, text: str) -> None: ...
+
+    def quoted(self, value: str) -> str: ...
+
+
 def render(
-    text: str, context: Mapping[str, Any], quote: bool, escape: Callable[[str], str] | None = None
+    text: str,
+    context: Mapping[str, Any],
+    quote: bool,
+    escape: Callable[[str], str] | None = None,
+    language: Callable[[], Language] = ShellText,
 ) -> str:
     """Render a template; with `quote`, each value is quoted so that it stays one word of shell text.
 
-    `escape`: applied to each value before it is quoted.
+    `escape`: applied to each value before it is quoted. `language`: of the text, if it is not shell text.
     """
     if "{" not in text:
         return text
-    shell = ShellText()
+    position = language()
     done: list[str] = []
     for literal, placeholder, problem in _pieces(text):
         done.append(literal)
@@ -90,9 +102,9 @@ def render(
         value = as_text(placeholder.value(context))
         value = escape(value) if escape else value
         if quote:
-            shell.feed(literal)
+            position.feed(literal)
             try:
-                value = shell.quoted(value)
+                value = position.quoted(value)
             except ValueError as error:
                 raise TemplateError(f"{{{{ {placeholder} }}}}: {error}") from None
         done.append(value)
