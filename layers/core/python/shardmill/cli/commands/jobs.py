@@ -120,7 +120,13 @@ Requests = Annotated[
 ]
 State = Annotated[
     JobState | None,
-    typer.Option("--state", case_sensitive=False, show_default=False, help="List jobs in this state only."),
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        case_sensitive=False,
+        show_default=False,
+        help="List jobs in this state only, such as RUNNING.",
+    ),
 ]
 User = Annotated[
     str | None,
