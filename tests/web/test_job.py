@@ -128,6 +128,7 @@ def test_the_grid_is_filtered_and_opens_a_task_by_keyboard(pages: Pages, site: S
         for _ in range(3):
             page.keyboard.press("ArrowRight")
         expect(page.locator("#cell-here")).to_contain_text("Task 2: FAILED")
+        expect(page.locator("#cell-here")).to_be_in_viewport()
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Task 2 of 4")).to_be_visible()
 
