@@ -20,7 +20,7 @@ export default function definitions(context) {
     const resource = context.live(url(["definitions"], { limit: 1000 }), { every: 20 });
     const message = pending(resource, "the definitions");
     if (message) return message;
-    const recent = context.live(url(["jobs"], { limit: RECENT }), { every: 20 }).data;
+    const recent = context.live(url(["jobs"], { limit: RECENT }), { every: 30 }).data;
     const last = new Map([...(recent?.items || [])].reverse().map((job) => [job.jobName, job]));
     const wanted = (context.query.q || "").toLowerCase();
     const items = resource.data.items.filter((item) => `${item.jobName} ${item.description || ""} ${item.appName || ""}`.toLowerCase().includes(wanted));
