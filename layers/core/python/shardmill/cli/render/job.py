@@ -24,7 +24,7 @@ def show_job(job: Job) -> None:
             "submitted": f"{output.cell(job.create_time)} by {output.cell(job.submit_user)}",
             "started": job.started_time,
             "ended": job.completed_time,
-            "duration": output.elapsed(job.create_time, job.completed_time),
+            "duration": output.elapsed(job.started_time, job.completed_time),
             "deadline": output.cell(job.deadline) + (" (late)" if job.late else "") if job.deadline else "",
             "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
             "notes": "" if job.notes in job.waiting_for else job.notes,
