@@ -32,6 +32,7 @@ def test_explain_describes_running_and_waiting_steps(runner: JobRunner) -> None:
     assert "Step a is RUNNING: 0 of 3 tasks have ended, running: 1, waiting: 2." in explanation
     assert f"Tasks of step a waiting for a retry: 1; the first is {name(held[0])} at" in explanation
     assert f"The task that has been running longest is {name(held[1])}, since" in explanation
+    assert f"on worker {runner.worker.row.name}." in explanation
     assert "Step b waits for a." in explanation
 
 

@@ -41,6 +41,17 @@ def test_worker_counts_are_consistent_after_each_call(runner: JobRunner) -> None
     assert restarted["createTime"] == me["createTime"]
 
 
+def test_a_task_took_as_long_as_its_worker_says_not_until_the_report(runner: JobRunner) -> None:
+    start_tasks(runner, 1)
+    me = register(runner)
+    tasks = lease(runner, me)
+    leased = runner.task("a", 0)["checkoutTime"]
+    assert report(runner, me, tasks, startTime=leased, endTime=leased).status == 200
+    task = runner.task("a", 0)
+    assert (task["checkoutTime"], task["completedTime"], task["computeTime"]) == (leased, leased, 0)
+    assert read_worker(runner, me)["computeTime"] == 0
+
+
 def test_a_disconnected_worker_is_idle_without_current_work(runner: JobRunner) -> None:
     start_tasks(runner, 1)
     held = runner.take(1)

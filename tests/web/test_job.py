@@ -44,6 +44,9 @@ def test_why_and_parameters_are_text(pages: Pages, site: Site) -> None:
         page.on("dialog", lambda dialog: pages.errors.append(f"the page ran {dialog.message}"))
         why = page.get_by_role("region", name="Why")
         expect(why).to_contain_text("The first task that failed is task 2 of step load")
+        expect(why.get_by_role("link", name="task 2 of step load")).to_have_attribute(
+            "href", "#/jobs/nightly-load/n1/steps/load/2"
+        )
         expect(why).to_contain_text(HOSTILE)
         expect(why.locator(".ansi-red")).to_have_text("red")
         page.get_by_role("link", name="Parameters").click()
@@ -55,7 +58,7 @@ def test_the_timeline_shows_steps_and_their_tasks(pages: Pages, site: Site) -> N
     site.wait_for("nightly-load", "n1", "FAILED")
     with pages.open(f"{FAILED}?tab=timeline") as page:
         page.get_by_role("button", name="load").click()
-        expect(page.get_by_role("link", name="Task 2")).to_be_visible()
+        expect(page.get_by_role("link", name="Task 2", exact=True)).to_be_visible()
         expect(page.locator(".gantt .span.tone-failed").first).to_be_visible()
 
 
@@ -125,6 +128,7 @@ def test_the_grid_is_filtered_and_opens_a_task_by_keyboard(pages: Pages, site: S
         for _ in range(3):
             page.keyboard.press("ArrowRight")
         expect(page.locator("#cell-here")).to_contain_text("Task 2: FAILED")
+        expect(page.locator("#cell-here")).to_be_in_viewport()
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Task 2 of 4")).to_be_visible()
 
@@ -192,6 +196,9 @@ def test_two_thousand_steps_stay_usable(pages: Pages, site: Site) -> None:
         expect(page.get_by_role("link", name="s1999, noop")).to_be_attached()
         page.get_by_label("Find in the graph").fill("s1999")
         expect(page.get_by_role("link", name="s1999, noop")).to_be_in_viewport()
+        before = page.locator(".graph-content").get_attribute("transform")
+        page.locator(".graph-map").click(position={"x": 2, "y": 2})
+        expect(page.locator(".graph-content")).not_to_have_attribute("transform", str(before))
         page.evaluate(COUNT_NODES)
         page.get_by_role("button", name="Show all").click()
         expect(page.locator(".graph-content.farther")).to_be_attached()

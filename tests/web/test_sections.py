@@ -56,7 +56,7 @@ def test_a_newcomer_submits_finds_why_it_failed_fixes_the_parameter_and_reruns_t
         page.get_by_role("dialog").get_by_role("button", name="Save").click()
         expect(page.get_by_role("heading", name="Coming times")).to_be_visible()
         page.get_by_role("link", name="my-first-job", exact=True).click()
-        expect(page.get_by_text(re.compile(r"05:00 \(in \d+ [hm]\)"))).to_be_visible()
+        expect(page.get_by_text(re.compile(r"05:00 \(in \d+ [hms]\)"))).to_be_visible()
     [job] = site.call("GET", "/v1/jobs?jobName=my-first-job")["items"]
     assert (job["run"], job["params"]) == (2, {"greeting": "good morning"})
     grid = site.call("GET", f"/v1/jobs/my-first-job/{job['trigger']}/steps/greet/tasks:grid")

@@ -63,6 +63,11 @@ def test_a_phone_shows_every_section_and_every_tab(pages: Pages) -> None:
                 "all => all.filter(each => each.scrollWidth > each.clientWidth).map(each => each.textContent)"
             )
             assert cut == []
+        page.get_by_text("More", exact=True).click()
+        for button in page.locator(".menu-items button").all():
+            box = button.bounding_box()
+            assert box is not None
+            assert 0 <= box["x"] <= 390 - box["width"]
 
 
 def test_a_new_view_has_the_focus_and_the_tools_of_a_graph_come_before_its_nodes(pages: Pages) -> None:

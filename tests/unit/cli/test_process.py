@@ -58,7 +58,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_no_command_shows_the_help() -> None:
     found = run_process()
     assert found.returncode == 2
-    assert "Commands:" in found.stdout + found.stderr
+    assert "Run and control jobs:" in found.stdout + found.stderr
 
 
 def test_version() -> None:

@@ -201,10 +201,11 @@ def test_jobs_are_filtered_and_limited(api: FakeApi, run: Run) -> None:
 
 
 def test_jobs_are_listed_as_a_table(api: FakeApi, run: Run) -> None:
-    api.on("GET", "/v1/jobs", page(job("SUCCESS", completedTime="2026-11-16T03:19:20.123Z"), job("RUNNING")))
+    times = {"startedTime": "2026-11-16T02:17:29.123Z", "completedTime": "2026-11-16T03:19:20.123Z"}
+    api.on("GET", "/v1/jobs", page(job("SUCCESS", **times), job("RUNNING")))
     lines = run("jobs").stdout.splitlines()
     assert lines[0].split() == ["JOB", "TRIGGER", "STATE", "SUBMITTED", "DURATION", "USER"]
-    assert lines[1].split() == ["report", "t1", "SUCCESS", "2026-11-16T02:17:19Z", "1:02:01", "admin"]
+    assert lines[1].split() == ["report", "t1", "SUCCESS", "2026-11-16T02:17:19Z", "1:01:51", "admin"]
     assert lines[2].split() == ["report", "t1", "RUNNING", "2026-11-16T02:17:19Z", "-", "admin"]
 
 

@@ -32,10 +32,10 @@ from shardmill.cli.commands import (
 )
 from shardmill.cli.commands.overview import cost, limits, open_page, top
 from shardmill.cli.commands.setup import completion, doctor, init
-from shardmill.cli.exits import CommandGroup
+from shardmill.cli.sections import Commands
 
 app = typer.Typer(
-    cls=CommandGroup,
+    cls=Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

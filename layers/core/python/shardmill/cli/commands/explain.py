@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shardmill.cli import output
+from shardmill.cli.log_text import log_text
 from shardmill.cli.options import JobName, Json, Token, Trigger, Url
+from shardmill.cli.terminal import coloured
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ def why(
         output.json_document(explanation)
         return
     for sentence in explanation.sentences:
-        output.line(sentence)
+        output.line(log_text(sentence, coloured(sys.stdout)))
 
 
 def history(

@@ -120,7 +120,13 @@ Requests = Annotated[
 ]
 State = Annotated[
     JobState | None,
-    typer.Option("--state", case_sensitive=False, show_default=False, help="List jobs in this state only."),
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        case_sensitive=False,
+        show_default=False,
+        help="List jobs in this state only, such as RUNNING.",
+    ),
 ]
 User = Annotated[
     str | None,
@@ -133,7 +139,7 @@ _COLUMNS: dict[str, Callable[[Job], object]] = {
     "TRIGGER": lambda job: job.trigger,
     "STATE": lambda job: job.state.value,
     "SUBMITTED": lambda job: job.create_time,
-    "DURATION": lambda job: output.elapsed(job.create_time, job.completed_time),
+    "DURATION": lambda job: output.elapsed(job.started_time, job.completed_time),
     "USER": lambda job: job.submit_user,
 }
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardmill.cli import output
+from shardmill.cli.log_text import LogText
 from shardmill.cli.options import JobName, Json, StepName, Token, Trigger, Url
+from shardmill.cli.terminal import coloured
 
 if TYPE_CHECKING:
     from shardmill.client.client import Stream
@@ -39,7 +41,8 @@ def logs(
     """Print the output of a task.
 
     Prints the output of the last attempt, or of the one given with --attempt. With --follow, also prints the
-    output of later attempts.
+    output of later attempts. A terminal shows colours; other control sequences are written to pipes and
+    files only.
 
     \b
     Examples:
@@ -54,9 +57,12 @@ def logs(
         pieces = client.logs(job_name, trigger, step_name, index, stream, attempt=attempt, follow=follow)
         if as_json and not follow:
             pieces = iter(["".join(pieces)])
+        text = LogText(coloured(sys.stdout)) if sys.stdout.isatty() else None
         for piece in pieces:
             if as_json:
                 output.json_line({"stream": stream, "text": piece})
             else:
-                sys.stdout.write(piece)
+                sys.stdout.write(text.shown(piece) if text else piece)
                 sys.stdout.flush()
+        if text and not as_json:
+            sys.stdout.write(text.end())

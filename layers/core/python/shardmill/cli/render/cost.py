@@ -38,13 +38,13 @@ def show_quotas(quotas: list[Quota]) -> None:
     first = quotas[0]
     output.line(f"\nThe first quota that it meets: {first.name}, {_reached(first)}.")
     output.table(
-        ("QUOTA", "LIMIT", "ONE JOB USES", "REACHED AT"),
+        ("QUOTA", "LIMIT", "A JOB USES", "REACHED AT"),
         (
             (
                 quota.name,
-                f"{quota.limit:,.0f}{' per second' if quota.per_second else ''}",
+                f"{quota.limit:,.0f}{'/s' if quota.per_second else ''}",
                 count_text(quota.used),
-                _reached(quota),
+                _reached_briefly(quota),
             )
             for quota in quotas
         ),
@@ -60,6 +60,16 @@ def _reached(quota: Quota) -> str:
             return f"one job takes {quota.share:,.0f} seconds or more"
         return f"{rate:,.0f} jobs per second" if rate >= 10 else f"{rate:.1f} jobs per second"
     return f"{quota.share:.1%} used by one job"
+
+
+def _reached_briefly(quota: Quota) -> str:
+    """The same, for a table that fits 80 columns."""
+    if not quota.used:
+        return "never"
+    if not quota.per_second:
+        return f"{quota.share:.1%} a job"
+    rate = quota.limit / quota.used
+    return f"{quota.share:,.0f} s a job" if rate < 1 else f"{rate:,.{0 if rate >= 10 else 1}f} jobs/s"
 
 
 def usd_text(usd: float) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardmill.cli import output
 from shardmill.cli.exits import JOB_FAILED
+from shardmill.cli.log_text import log_text
 from shardmill.model.states import JobState, StepState, TaskState
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def show_job(job: Job) -> None:
             "submitted": f"{output.cell(job.create_time)} by {output.cell(job.submit_user)}",
             "started": job.started_time,
             "ended": job.completed_time,
-            "duration": output.elapsed(job.create_time, job.completed_time),
+            "duration": output.elapsed(job.started_time, job.completed_time),
             "deadline": output.cell(job.deadline) + (" (late)" if job.late else "") if job.deadline else "",
             "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
             "notes": "" if job.notes in job.waiting_for else job.notes,
@@ -85,7 +86,7 @@ def _explain_failure(client: Client, job: Job, step: Step) -> None:
     output.message(f"task {index} of step {step.step_name} failed: {why}")
     stream, lines = last_lines(task.stderr, task.stdout, TAIL_LINES)
     for text in lines:
-        output.message(f"  {text}")
+        output.message(f"  {log_text(text)}")
     where = f"{job.job_name} {job.trigger} {step.step_name} {index}"
     option = " --stderr" if stream == "stderr" or not lines else ""
     output.message(f"for the full log, run: shardmill logs {where}{option}")

@@ -52,7 +52,7 @@ def store_reported(
             "reason": (reason or _reason(result)) if failed or reason else None,
             "message": _message(step, result) if failed else None,
             "startTime": reported.start_time,
-            "endTime": _end_time(reported, now),
+            "endTime": end_time(result, reported.start_time, now),
             "stdout": (result.stdout or "")[-TAIL:] or None,
             "stderr": (result.stderr or "")[-TAIL:] or None,
         }
@@ -63,10 +63,9 @@ def store_reported(
         mill.shards.put_attempts(stored)
 
 
-def _end_time(reported: ReportedAttempt, now: int) -> int:
+def end_time(result: Result, start_time: int, now: int) -> int:
     """The end time that the worker reports, limited to the time since the lease."""
-    end_time = reported.result.end_time
-    return now if end_time is None else min(max(to_ms(end_time), reported.start_time), now)
+    return now if result.end_time is None else min(max(to_ms(result.end_time), start_time), now)
 
 
 def _message(step: StepRow, result: Result) -> str | None:

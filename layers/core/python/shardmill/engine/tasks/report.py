@@ -10,13 +10,14 @@ from shardmill.engine.errors import OutputTooLarge
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.tasks import completion, messages
-from shardmill.engine.tasks.attempts import ReportedAttempt, ended_unreported, store_reported
+from shardmill.engine.tasks.attempts import ReportedAttempt, end_time, ended_unreported, store_reported
 from shardmill.engine.tasks.messages import lease_time, seconds_until
 from shardmill.engine.tasks.retry import DISCARDED, Outcome, Rules, on_report
 from shardmill.engine.tasks.work_item import Receipt
 from shardmill.model.blocks import UNTOUCHED, Block, Shard, block_of
 from shardmill.model.fault import fault
 from shardmill.model.states import TaskState
+from shardmill.model.timestamps import to_ms
 from shardmill.model.transfers import MAX_STORED_BYTES, as_stored
 from shardmill.model.worker import MAX_OUTPUT_BYTES, Reported, Result, output_size
 from shardmill.store.rows import StepRow
@@ -193,6 +194,7 @@ def _report_block(
                     reason=entry.result.reason or "",
                     now=now,
                     stopping=stopping,
+                    end_time=end_time(entry.result, shard.time, now),
                     compute_ms=_compute_ms(entry.result),
                 )
                 expected[entry.rank] = shard
@@ -217,6 +219,16 @@ def _report_block(
 
 def _compute_ms(result: Result) -> int | None:
     return None if result.compute_seconds is None else int(result.compute_seconds * 1000)
+
+
+def _ran_ms(result: Result, held_ms: int) -> int:
+    """How long an attempt ran, at most for as long as the worker held the task; without times, that long."""
+    computed = _compute_ms(result)
+    if computed is not None:
+        return computed
+    if result.start_time is None or result.end_time is None:
+        return held_ms
+    return max(0, min(to_ms(result.end_time) - to_ms(result.start_time), held_ms))
 
 
 def _status(shard: Shard, result: Result, worker_id: str, *, step_ended: bool = False) -> str:
@@ -287,8 +299,7 @@ def _add_to_tally(tally: Tally, entries: Iterable[_Entry], now: int) -> None:
             tally.skip.add(entry.result.task_id)
         if entry.status != "ok" or entry.shard is None:
             continue
-        computed = _compute_ms(entry.result)
-        span = max(0, now - entry.held.time) if computed is None else computed
+        span = _ran_ms(entry.result, max(0, now - entry.held.time))
         if entry.result.outcome == Outcome.SUCCESS.value:
             tally.success(entry.result.task_id, span)
         elif entry.result.outcome == Outcome.REJECTED.value or entry.result.reason == DISCARDED:

@@ -136,14 +136,17 @@ def on_report(
     reason: str,
     now: int,
     stopping: bool,
+    end_time: int | None = None,
     compute_ms: int | None = None,
 ) -> Shard:
     """The new value of a shard after the worker that holds it reported an outcome.
 
+    `end_time`: when the attempt ended, if the worker says it; otherwise, it ended with the report.
     `compute_ms`: how long the attempt ran, if the worker says it; otherwise, it began with the lease.
     """
-    start = shard.time if compute_ms is None else max(0, now - compute_ms)
-    ended = shard.evolve(time=start, span=max(0, now - start))
+    end = now if end_time is None else end_time
+    start = shard.time if compute_ms is None else max(0, end - compute_ms)
+    ended = shard.evolve(time=start, span=max(0, end - start))
     if outcome is Outcome.SUCCESS:
         return ended.evolve(state=TaskState.SUCCESS)
     if outcome is Outcome.FAILED_PERMANENT:

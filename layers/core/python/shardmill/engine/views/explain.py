@@ -163,9 +163,10 @@ def _open_step(mill: Mill, step: StepRow, now: int) -> Iterator[str]:
     running = [(rank, shard) for rank, shard in touched if shard.state is TaskState.RUNNING]
     if running:
         rank, shard = min(running, key=lambda each: each[1].time)
+        worker = mill.workers.get(shard.worker_id)
         yield (
             f"The task that has been running longest is {task_name(step, rank)}, "
-            f"since {utc_text(shard.time)}, on worker {shard.worker_id}."
+            f"since {utc_text(shard.time)}, on worker {worker.name if worker else shard.worker_id}."
         )
 
 

@@ -9,6 +9,11 @@ const OWN = ["params", "content", "items", "userattr", "environ"];
 /** Values that fields have if they are left out, besides null and empty ones. */
 const DEFAULTS = { canFail: false, failFast: false, runIfSkipped: false, phase: 0, startShardId: 0, toleratedFailures: 0, nonzero: false, optional: false, byUnits: false, uniqueAliveInstance: false, auth: false, noretry: false };
 
+/** Those of the definition itself; a step that has such a field overrides it. */
+const OF_DEFINITION = { priority: 1, failedRetries: 0, failedInterval: 3, failedBackoff: 1, rejectRetries: 10, rejectInterval: 3, lostRetries: 5, onFailure: "fail", expiredSeconds: 86400, onDeadline: "mark" };
+/** Those of a step. */
+const OF_STEP = { stepType: "SHARD", sharding: 1 };
+
 const isEmpty = (value) => value === null || (typeof value === "object" && Object.keys(value).length === 0);
 
 /** A document without the fields that have their default. */
@@ -19,7 +24,12 @@ function short(value) {
   return Object.fromEntries(kept.filter(([name, field]) => !isEmpty(field) && field !== DEFAULTS[name]));
 }
 
-export const documentOf = (define) => JSON.stringify(short(Object.fromEntries(Object.entries(define).filter(([name]) => !ADDED.includes(name)))), null, 2);
+const without = (value, defaults) => Object.fromEntries(Object.entries(value).filter(([name, field]) => field !== defaults[name]));
+
+export function documentOf(define) {
+  const own = Object.fromEntries(Object.entries(without(define, OF_DEFINITION)).filter(([name]) => !ADDED.includes(name)));
+  return JSON.stringify(short({ ...own, steps: define.steps.map((step) => without(step, OF_STEP)) }), null, 2);
+}
 
 export function stepNode({ stepName, dependentSteps, phase, type = "noop", sharding }) {
   const tasks = typeof sharding === "number" ? sharding > 1 && plural(sharding, "task") : sharding && "tasks by parameter";

@@ -12,17 +12,21 @@ export function openDialog(label, render, { className = "" } = {}) {
     dialog.setAttribute("aria-label", label);
     document.body.append(dialog);
     let result;
-    const close = (value) => {
-      result = value;
-      dialog.close();
-    };
-    const redraw = () => patch(dialog, render(close, redraw));
-    dialog.addEventListener("close", () => {
+    /** Remove the dialog at once: what it shows may be secret. The event of its end arrives later. */
+    const end = () => {
+      if (!dialog.isConnected) return;
       patch(dialog, []);
       dialog.remove();
       before?.focus?.();
       resolve(result);
-    });
+    };
+    const close = (value) => {
+      result = value;
+      dialog.close();
+      end();
+    };
+    const redraw = () => dialog.isConnected && patch(dialog, render(close, redraw));
+    dialog.addEventListener("close", end);
     dialog.addEventListener("click", (event) => event.target === dialog && close());
     redraw();
     dialog.showModal();

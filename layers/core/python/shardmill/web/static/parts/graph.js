@@ -2,6 +2,7 @@
 
 import { h } from "../core/vdom.js";
 import { shape, tone } from "../core/states.js";
+import { graphMap, placeMap } from "./graph_map.js";
 import { glyph } from "./icons.js";
 import { layered } from "./layout.js";
 
@@ -16,9 +17,11 @@ const NARROW = 500;
 const [LEAST, READABLE] = [0.62, 0.85];
 /** Below these scales a node is drawn without its details, and without its name. */
 const [FAR, FARTHER] = [0.4, 0.2];
+/** A graph that does not fit is first shown at the first node in one of these states. */
+const FIRST_SHOWN = ["FAILED", "RUNNING"];
 
 /** The pan and zoom of a graph. Keep it with the view. */
-export const graphState = () => ({ x: 0, y: 0, scale: 0, moved: false, el: null, key: "", plan: null, vnode: null, source: null });
+export const graphState = () => ({ x: 0, y: 0, scale: 0, moved: false, el: null, key: "", plan: null, focus: null, vnode: null, map: null, source: null });
 
 /**
  * Draw a graph. `nodes`: [{id, after, phase, state, title, detail, shares, href, label}]; `source` changes with the data.
@@ -34,6 +37,8 @@ export function graph(state, nodes, { label, source }) {
   }
   if (state.source !== source || !state.vnode) {
     state.source = source;
+    state.focus = FIRST_SHOWN.map((shown) => nodes.find((node) => node.state === shown)).find(Boolean)?.id;
+    state.map = nodes.length > FINDABLE && graphMap(state.plan, nodes, { width: WIDTH, height: HEIGHT }, (x, y) => center(state, x, y));
     state.vnode = h("g", { class: "graph-content" }, edges(state.plan, nodes), nodes.map((node) => drawn(node, state.plan.places.get(node.id))));
   }
   return h(
@@ -48,6 +53,7 @@ export function graph(state, nodes, { label, source }) {
       h("button", { class: "quiet", "aria-label": "Show all", title: "Show all", onclick: () => fit(state, 0) }, glyph("fit")),
     ),
     h("svg", { key: "svg", style: { height: `min(${Math.ceil(state.plan.height) + 4 * MARGIN}px, max(320px, 100vh - 330px))` }, mount: (el) => mount(state, el), update: () => place(state) }, state.vnode),
+    state.map,
   );
 }
 
@@ -134,6 +140,8 @@ function place(state) {
   content.setAttribute("transform", `translate(${state.x} ${state.y}) scale(${state.scale})`);
   content.classList.toggle("far", state.scale < FAR);
   content.classList.toggle("farther", state.scale < FARTHER);
+  const map = state.el.parentElement?.querySelector(".graph-map");
+  if (map) placeMap(map, state);
 }
 
 /** Show the whole graph, or its beginning if it would be smaller than `least`: the first layer in the middle of the height. */
@@ -146,6 +154,22 @@ function fit(state, least) {
   const first = [...state.plan.places.values()].filter(({ x }) => x === 0).map(({ y }) => y + HEIGHT / 2);
   const middle = height / 2 - (first.reduce((sum, y) => sum + y, 0) / Math.max(first.length, 1)) * state.scale;
   state.y = size + 2 * MARGIN > height ? Math.min(MARGIN, Math.max(middle, height - size - MARGIN)) : (height - size) / 2;
+  if (least && whole < LEAST && state.focus) lookAt(state, state.plan.places.get(state.focus));
+  place(state);
+}
+
+/** Bring a node near the middle, as far as the graph reaches. */
+function lookAt(state, { x, y }) {
+  const inside = (at, size, space) => Math.min(MARGIN, Math.max(space / 2 - at * state.scale, space - size * state.scale - MARGIN));
+  const { clientWidth: width, clientHeight: height } = state.el;
+  if (state.plan.width * state.scale + 2 * MARGIN > width) state.x = inside(x + WIDTH / 2, state.plan.width, width);
+  if (state.plan.height * state.scale + 2 * MARGIN > height) state.y = inside(y + HEIGHT / 2, state.plan.height, height);
+}
+
+function center(state, x, y) {
+  state.x = state.el.clientWidth / 2 - x * state.scale;
+  state.y = state.el.clientHeight / 2 - y * state.scale;
+  state.moved = true;
   place(state);
 }
 
@@ -170,10 +194,7 @@ function find(state, nodes, text, step = 0) {
   if (!node) return;
   const { x, y } = state.plan.places.get(node.id);
   state.scale = Math.max(state.scale, 0.8);
-  state.x = state.el.clientWidth / 2 - (x + WIDTH / 2) * state.scale;
-  state.y = state.el.clientHeight / 2 - (y + HEIGHT / 2) * state.scale;
-  state.moved = true;
-  place(state);
+  center(state, x + WIDTH / 2, y + HEIGHT / 2);
   state.el.querySelectorAll(".node")[nodes.indexOf(node)].classList.add("found");
 }
 

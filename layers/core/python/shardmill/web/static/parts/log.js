@@ -7,11 +7,12 @@ import { number } from "../core/format.js";
 const MOST_LINES = 5_000;
 
 /** The log that was read so far. Keep it with the view, one for each stream and attempt. */
-export const logState = () => ({ text: "", offset: 0, complete: false, search: "", at: 0, follow: true, lines: [], parsed: "", drawn: memo(drawnLines) });
+export const logState = () => ({ read: false, text: "", offset: 0, complete: false, search: "", at: 0, follow: true, lines: [], parsed: "", drawn: memo(drawnLines) });
 
 /** Take in a part of the log. Returns whether there was more. */
 export function append(state, part) {
-  if (part.offset === state.offset && state.complete === part.complete) return false;
+  if (part.offset === state.offset && state.complete === part.complete && state.read) return false;
+  state.read = true;
   state.text += part.text;
   state.offset = part.offset;
   state.complete = part.complete;
@@ -24,7 +25,7 @@ export function log(state, { label, redraw }) {
     state.parsed = state.text;
     state.all = state.text.split("\n");
     if (state.all.at(-1) === "") state.all.pop();
-    state.lines = state.all.slice(-MOST_LINES).map((line) => ({ parts: segments(line, colours), plain: plain(line).toLowerCase() }));
+    state.lines = state.all.slice(-MOST_LINES).map((line) => shown(line, colours));
   }
   const first = Math.max(0, (state.all?.length || 0) - state.lines.length);
   const wanted = state.search.toLowerCase();
@@ -59,19 +60,27 @@ export function log(state, { label, redraw }) {
       wanted && h("span", { class: "muted", role: "status" }, hits.length ? `${state.at + 1} of ${number(hits.length)}` : "not found"),
       hits.length > 1 && [h("button", { onclick: () => move(-1) }, "Previous"), h("button", { onclick: () => move(1) }, "Next")],
       h("span", { class: "spacer" }),
-      h("label", { class: "check" }, h("input", { type: "checkbox", checked: state.follow, onchange: (event) => {
+      !state.complete && h("label", { class: "check" }, h("input", { type: "checkbox", checked: state.follow, onchange: (event) => {
         state.follow = event.target.checked;
         redraw();
       } }), "Follow"),
-      h("span", { class: "muted" }, state.complete ? "complete" : "live"),
+      state.read && h("span", { class: "muted" }, state.complete ? "complete" : "live"),
     ),
     first > 0 && h("p", { class: "hint" }, `The last ${number(MOST_LINES)} of ${number(state.all.length)} lines`),
     h(
       "div",
       { class: "log", tabindex: "0", role: "log", "aria-label": label, "aria-live": "off", onscroll: scrolled, mount: settle, update: settle },
-      state.lines.length ? state.drawn(state.lines, first, wanted, hits[state.at]) : h("p", { class: "hint" }, state.complete ? "The log is empty." : "Nothing was written yet."),
+      state.lines.length ? state.drawn(state.lines, first, wanted, hits[state.at]) : h("p", { class: "hint" }, !state.read ? "Loading the log." : state.complete ? "The log is empty." : "Nothing was written yet."),
     ),
   ];
+}
+
+/** A line as a terminal shows it: what follows a carriage return replaces what was before. */
+function shown(line, colours) {
+  const ended = line.replace(/\r+$/, "");
+  const start = ended.lastIndexOf("\r") + 1;
+  if (start) segments(ended.slice(0, start), colours);
+  return { parts: segments(ended.slice(start), colours), plain: plain(ended.slice(start)).toLowerCase() };
 }
 
 const drawnLines = (lines, first, wanted, here) =>

@@ -10,7 +10,7 @@ export function problem(error, linkText, link) {
   return h(
     "div",
     { class: "message problem", role: "alert" },
-    h("p", {}, error.message),
+    h("p", {}, error.message.charAt(0).toUpperCase() + error.message.slice(1)),
     faults(error),
     error.status === 404 && h("p", { class: "hint" }, "It may have been deleted, or the address is wrong. ", h("a", { href: "#/jobs" }, "Search in all jobs"), " or ", h("a", { href: "#/" }, "see what is going on"), "."),
     linkText && h("p", {}, h("a", { href: link }, linkText)),

@@ -54,15 +54,21 @@ export function effects({ items, error, asking, left }, jobs) {
   if (error) return h("div", { class: "error", role: "alert" }, h("p", {}, error.message), faults(error));
   if (!items) return h("p", { class: "hint", role: "status" }, "Asking what will happen.");
   if (jobs.length === 1) return single(items[0], asking);
-  const changed = items.filter((item) => item.effect?.changes).length;
+  const named = items.map((item, at) => ({ ...item, job: jobs[at] }));
+  const changes = named.filter((item) => item.effect?.changes);
+  const others = named.filter((item) => !item.effect?.changes);
+  const changed = changes.length;
   return [
     h("p", { role: "status" }, `Dry run: ${plural(changed, "job")} will change, ${number(items.length - changed)} will not.`),
-    h("ul", { class: "preview" }, items.slice(0, SHOWN).map((item, at) => h("li", { key: jobs[at].id }, icon(item.effect?.state || jobs[at].state, jobs[at].state), line(item))), items.length > SHOWN && h("li", { class: "muted" }, `and ${plural(items.length - SHOWN, "more job")}`)),
+    h("ul", { class: "preview" }, [...changes, ...others].slice(0, SHOWN).map((item) => h("li", { key: item.job.id }, icon(item.effect?.state || item.job.state, item.job.state), line(item))), items.length > SHOWN && h("li", { class: "muted" }, `and ${plural(items.length - SHOWN, "more job")}`)),
     left > 0 && h("p", { class: "hint" }, `The dry run covers the first ${number(items.length)} jobs; ${number(left)} more are selected.`),
   ];
 }
 
-const line = ({ effect, problem, jobName, trigger }) => (effect ? h("span", { class: effect.changes ? "" : "muted" }, effect.sentences.join(" ")) : h("span", { class: "muted" }, `${jobName}/${trigger} will not change: ${problem.detail}.`));
+const line = ({ effect, problem, jobName, trigger }) => (effect ? h("span", { class: effect.changes ? "" : "muted" }, effect.sentences.join(" ")) : h("span", { class: "muted" }, reason(problem.detail, `${jobName}/${trigger}`)));
+
+/** Why a job will not change, with its name. */
+const reason = (detail, name) => (detail.includes(name) ? `${detail.charAt(0).toUpperCase()}${detail.slice(1)}.` : `${name} will not change: ${detail}.`);
 
 function single({ effect, problem }, asking) {
   if (problem) return h("div", { class: "error", role: "alert" }, h("p", {}, problem.detail), faults(problem));

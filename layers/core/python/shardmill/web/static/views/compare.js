@@ -89,7 +89,7 @@ const isBroken = (task) => BROKEN.includes(task.state);
 const table = (rows, name) =>
   h(
     "table",
-    {},
+    { class: "table-compare" },
     h("thead", {}, h("tr", {}, ["Step", "State", `in ${name}`, "Duration", `in ${name}`, "Difference", "Failed tasks", `in ${name}`].map((text, at) => h("th", { scope: "col", class: at > 2 ? "number" : "" }, text)))),
     h("tbody", {}, rows.map((row) => h("tr", { key: row.name, class: row.broke ? "broke" : "" }, h("td", {}, row.name), h("td", {}, row.now ? badge(row.now.state) : "–"), h("td", {}, row.then ? badge(row.then.state) : "–"), h("td", { class: "number" }, duration(took(row.now))), h("td", { class: "number muted" }, duration(took(row.then))), h("td", { class: `number ${row.delta > 1000 ? "error" : ""}` }, difference(row.delta)), h("td", { class: "number" }, number(failures(row.now))), h("td", { class: "number muted" }, number(failures(row.then)))))),
   );

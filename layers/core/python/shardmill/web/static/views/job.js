@@ -8,10 +8,10 @@ import { go, href, setQuery } from "../core/router.js";
 import { badge, LIVE, tone } from "../core/states.js";
 import { actionButtons, actionItems } from "../parts/actions.js";
 import { glyph } from "../parts/icons.js";
-import { coloured } from "../parts/log.js";
 import { menu } from "../parts/menu.js";
 import { pending } from "../parts/messages.js";
 import { progress, total } from "../parts/progress.js";
+import { paragraph, withoutRepeats } from "../parts/sentences.js";
 import { tabs } from "../parts/tabs.js";
 import { costTab } from "./job_cost.js";
 import { durationsTab } from "./job_durations.js";
@@ -114,9 +114,9 @@ function facts(job) {
 }
 
 function why(job, explained) {
-  const sentences = explained?.sentences || (job.notes ? [job.notes] : []);
-  if (!sentences.length || job.state === "SUCCESS") return null;
+  if (job.state === "SUCCESS") return null;
+  const sentences = withoutRepeats(explained?.sentences || (job.notes ? [job.notes] : ["Asking why it is not done."]));
   const [first, rest] = [sentences.slice(0, SENTENCES), sentences.slice(SENTENCES)];
-  const line = (sentence) => h("p", {}, coloured(sentence));
+  const line = (sentence) => paragraph(sentence, job);
   return h("div", { class: `card why ${tone(job.state)}`, role: "region", "aria-label": "Why" }, first.map(line), rest.length > 0 && h("details", {}, h("summary", {}, `${rest.length} more`), rest.map(line)));
 }

@@ -32,7 +32,7 @@ export function durationsTab(context) {
 }
 
 function content({ job, run }, step, grid) {
-  const tasks = tasksOf(grid).filter((task) => task.ms > 0).sort((a, b) => a.ms - b.ms);
+  const tasks = tasksOf(grid).filter((task) => task.attempt > 0 && (task.ms > 0 || !LIVE.has(task.state))).sort((a, b) => a.ms - b.ms);
   if (!tasks.length) return empty("No task of this step has run yet.");
   const ended = tasks.filter((task) => !LIVE.has(task.state));
   const live = tasks.length - ended.length;
@@ -47,8 +47,8 @@ function content({ job, run }, step, grid) {
 
 /** The tasks by duration; of those that still run only if no task has ended. The times of a few very slow ones do not hide the others. */
 function histogram(tasks) {
-  const [shortest, longest] = [tasks[0].ms, tasks.at(-1).ms];
-  const isWide = longest > SPREAD * tasks[Math.floor(tasks.length / 2)].ms;
+  const [shortest, longest] = [tasks[0].ms, Math.max(tasks.at(-1).ms, 1)];
+  const isWide = longest > SPREAD * Math.max(tasks[Math.floor(tasks.length / 2)].ms, 1);
   const least = Math.max(shortest, 1);
   const timeAt = (share) => (isWide ? least * (longest / least) ** share : longest * share);
   const shareOf = (time) => (isWide ? Math.log(Math.max(time, least) / least) / Math.log(longest / least) : time / longest);

@@ -2,7 +2,7 @@
 
 import { h } from "../core/vdom.js";
 import { url } from "../core/api.js";
-import { clock } from "../core/format.js";
+import { clock, plural } from "../core/format.js";
 import { href } from "../core/router.js";
 import { badge } from "../core/states.js";
 import { keyValues } from "../parts/values.js";
@@ -13,11 +13,13 @@ export function parametersTab(context) {
     paths: (tab) => [path(tab)],
     render(tab) {
       const expected = context.live(path(tab), { every: 15 }).data?.items || [];
-      const steps = tab.job.steps.filter((step) => Object.keys(step.params || {}).length || step.command);
+      const own = JSON.stringify(tab.job.params || {});
+      const steps = tab.job.steps.filter((step) => step.command || (Object.keys(step.params || {}).length && JSON.stringify(step.params) !== own));
+      const others = tab.job.steps.length - steps.length;
       return h(
         "div",
         { class: "grid-2" },
-        h("section", { class: "card" }, h("h2", {}, "Parameters of the job"), keyValues(tab.job.params)),
+        h("section", { class: "card" }, h("h2", {}, "Parameters of the job"), keyValues(tab.job.params), others > 0 && Object.keys(tab.job.params || {}).length > 0 && h("p", { class: "hint" }, steps.length ? `${plural(others, "other step")} ${others === 1 ? "has" : "have"} these parameters.` : "Every step has these parameters.")),
         expected.length > 0 && h("section", { class: "card scroll-x span-2", tabindex: "0" }, h("h2", {}, "Depends on"), dependencies(expected)),
         steps.map((step) => h("section", { key: step.index, class: "card" }, h("h2", {}, `Step ${step.stepName}`), keyValues({ ...step.params, ...(step.command ? { command: step.command } : {}) }))),
       );

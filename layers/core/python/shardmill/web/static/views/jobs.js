@@ -16,7 +16,7 @@ export const title = () => "Jobs";
 
 const SINCE = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 };
 const BULK = ["suspend", "resume", "kill", "rerun", "remove"];
-const WIDE = "26px 108px minmax(140px, 1.4fr) minmax(200px, 1.5fr) 84px 84px minmax(90px, 1fr) minmax(0, 2fr)";
+const WIDE = "26px 100px minmax(140px, 1.2fr) minmax(150px, 1.3fr) 76px 80px minmax(80px, 0.8fr) minmax(0, 2.6fr)";
 const SMALL = "26px 20px minmax(120px, 2fr) minmax(80px, 1fr) 72px";
 
 export default function jobs(context) {

@@ -6,8 +6,9 @@ import { between, clock, duration, number, plural, relative } from "../core/form
 import { href } from "../core/router.js";
 import { icon, tone, word } from "../core/states.js";
 import { lastHour } from "../parts/last_hour.js";
-import { coloured } from "../parts/log.js";
 import { empty, pending } from "../parts/messages.js";
+import { brief } from "../parts/sentences.js";
+import { inUse } from "../parts/slots.js";
 
 export const title = () => "Now";
 
@@ -30,11 +31,9 @@ export default function now(context) {
       (urgent.length > 0 || letters(data.deadLetters)) && attentionCard(context, data, urgent, state),
       h(
         "div",
-        { class: "grid-2 overview" },
-        h("section", { class: "card" }, h("h2", {}, "Running"), jobs(data.live.RUNNING.items, (job) => duration(between(job.startedTime)))),
-        h("section", { class: "card" }, h("h2", {}, "Last hour"), lastHour(data)),
-        h("section", { class: "card" }, h("h2", {}, "Workers"), groups(data.groups)),
-        h("section", { class: "card" }, h("h2", {}, "Next firings"), firings(data.schedules)),
+        { class: "columns" },
+        h("div", {}, h("section", { class: "card" }, h("h2", {}, "Running"), jobs(data.live.RUNNING.items, (job) => duration(between(job.startedTime)))), h("section", { class: "card" }, h("h2", {}, "Next firings"), firings(data.schedules))),
+        h("div", {}, h("section", { class: "card" }, h("h2", {}, "Last hour"), lastHour(data)), h("section", { class: "card" }, h("h2", {}, "Workers"), groups(data.groups))),
       ),
     ];
   };
@@ -82,7 +81,7 @@ function letters(count) {
 /** Why a job needs attention: its notes, or for the first of them the first sentences of `why`. */
 function why(context, job, at) {
   const explained = at < 4 ? context.live(action(["jobs", job.jobName, job.trigger], "explain"), { every: 60 }).data : null;
-  return coloured((explained?.sentences || [job.notes || word(job.state)]).slice(0, 2).join(" "));
+  return brief(explained?.sentences || [job.notes || word(job.state)], job);
 }
 
 const link = (job) => h("a", { href: href(["jobs", job.jobName, job.trigger]) }, job.jobName, " ", h("span", { class: "mono" }, job.trigger));
@@ -91,7 +90,7 @@ const jobs = (items, detail) =>
   items.length ? h("ul", { class: "list" }, items.slice(0, SHOWN).map((job) => h("li", { key: job.id }, icon(job.state, job.state), link(job), h("span", { class: "muted" }, detail(job)))), items.length > SHOWN && h("li", {}, h("a", { href: "#/jobs?state=RUNNING" }, `${items.length - SHOWN} more`))) : empty("No job is running.", h("a", { href: "#/definitions" }, "Submit one"));
 
 const groups = (items) =>
-  h("ul", { class: "list" }, items.map((group) => h("li", { key: group.name }, group.suspended ? icon("SUSPENDED", "suspended") : icon(group.kind === "lambda" || group.online ? "SUCCESS" : "FAILED", group.online ? "online" : "no worker"), h("a", { href: "#/workers" }, group.name), h("span", { class: "muted" }, group.suspended ? `suspended ${group.suspended}` : group.kind === "lambda" ? "Lambda" : group.online ? `${plural(group.online, "worker")}, ${number(group.held)} of ${plural(group.slots, "slot")} in use` : "no worker online"))));
+  h("ul", { class: "list" }, items.map((group) => h("li", { key: group.name }, group.suspended ? icon("SUSPENDED", "suspended") : icon(group.kind === "lambda" || group.online ? "SUCCESS" : "FAILED", group.online ? "online" : "no worker"), h("a", { href: "#/workers" }, group.name), h("span", { class: "muted" }, group.suspended ? `suspended ${group.suspended}` : group.kind === "lambda" ? "Lambda" : group.online ? `${plural(group.online, "worker")}, ${inUse(group.held, group.slots)}` : "no worker online"))));
 
 const firings = (items) =>
-  items.length ? h("ul", { class: "list" }, items.slice(0, SHOWN).map((item) => h("li", { key: `${item.jobName}/${item.scheduleId}` }, h("a", { href: href(["schedules", item.jobName, item.scheduleId]) }, `${item.jobName} ${item.scheduleId}`), h("span", { class: "muted" }, `${clock(item.nextTime, { seconds: false })}, ${relative(item.nextTime)}`)))) : empty("Nothing is scheduled.");
+  items.length ? h("ul", { class: "list" }, items.slice(0, SHOWN).map((item) => h("li", { key: `${item.jobName}/${item.scheduleId}` }, h("a", { href: href(["schedules", item.jobName, item.scheduleId]) }, `${item.jobName} ${item.scheduleId}`), h("span", { class: "muted" }, `${clock(item.nextTime, { seconds: false })}, ${Date.parse(item.nextTime) > Date.now() ? relative(item.nextTime) : "due"}`)))) : empty("Nothing is scheduled.");

@@ -8,6 +8,7 @@ import { allows } from "../core/permissions.js";
 import { badge } from "../core/states.js";
 import { confirm } from "../parts/confirm.js";
 import { empty, pending } from "../parts/messages.js";
+import { inUse } from "../parts/slots.js";
 
 export const title = () => "Workers";
 
@@ -43,7 +44,7 @@ function card(group, members) {
   return h(
     "section",
     { key: group.name, class: "card scroll-x", tabindex: "0" },
-    h("h2", { class: "title" }, group.name, h("span", { class: "muted plain" }, group.kind === "lambda" ? "served by Lambda" : `${number(held)} of ${plural(slots, "slot")} in use`), group.suspended && badge("SUSPENDED", group.suspended), h("span", { class: "spacer" }), allows("operate", { groups: [group.name] }) && toggle(["groups", group.name], `group ${group.name}`, Boolean(group.suspended), "Its tasks are not leased until it is resumed. Running tasks continue.")),
+    h("h2", { class: "title" }, group.name, h("span", { class: "muted plain" }, group.kind === "lambda" ? "served by Lambda" : slots ? inUse(held, slots) : "no worker online"), group.suspended && badge("SUSPENDED", group.suspended), h("span", { class: "spacer" }), allows("operate", { groups: [group.name] }) && toggle(["groups", group.name], `group ${group.name}`, Boolean(group.suspended), "Its tasks are not leased until it is resumed. Running tasks continue.")),
     members.length ? table(members) : group.kind === "lambda" ? null : empty("No worker has registered for this group.", h("p", { class: "hint" }, `Start one with the command: shardmill worker --group ${group.name}`)),
   );
 }
@@ -58,7 +59,7 @@ function row(worker) {
     { key: worker.id },
     h("td", {}, worker.name, h("br", {}), h("small", { class: "muted hide-small" }, worker.host)),
     h("td", {}, suspended ? badge("SUSPENDED", worker.notes || "Suspended") : badge(TONES[worker.status], `${STATUS[worker.status]}${worker.status === 3 ? `, ${worker.activity}` : ""}`)),
-    h("td", {}, `${worker.remainTasks} / ${worker.slots}`),
+    h("td", { title: inUse(worker.remainTasks, worker.slots) }, `${Math.min(worker.remainTasks, worker.slots)} / ${worker.slots}`, worker.remainTasks > worker.slots && h("small", { class: "muted" }, ` + ${number(worker.remainTasks - worker.slots)}`)),
     h("td", {}, number(worker.totalCompleted)),
     h("td", {}, number(worker.totalFailed)),
     h("td", { class: "nowrap" }, duration(worker.computeTime * 1000)),
