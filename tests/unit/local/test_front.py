@@ -22,7 +22,15 @@ def folder(tmp_path: Path) -> Path:
 def ask(
     folder: Path, method: str, path: str, headers: dict[str, str] | None = None, query: bytes = b""
 ) -> tuple[int, bytes]:
-    """The answer; an emulator that is asked answers 299 with the path."""
+    """The status and the body of the answer."""
+    start, body = answer_of(folder, method, path, headers, query)
+    return start["status"], body["body"]
+
+
+def answer_of(
+    folder: Path, method: str, path: str, headers: dict[str, str] | None = None, query: bytes = b""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The start and the body of the answer; an emulator that is asked answers 299 with the path."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 299, "headers": []})
@@ -43,7 +51,7 @@ def ask(
         "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
     }
     asyncio.run(with_front(app, folder)(scope, None, send))
-    return events[0]["status"], events[1]["body"]
+    return events[0], events[1]
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", "/openapi.json", "/awe/job"])
@@ -66,6 +74,12 @@ def test_requests_of_aws_clients_go_to_the_emulator(
     folder: Path, method: str, path: str, headers: dict[str, str], query: bytes
 ) -> None:
     assert ask(folder, method, path, headers, query) == (299, f"{path} {path}".encode())
+
+
+@pytest.mark.parametrize("query", [b"X-Amz-Signature=1", b""])
+def test_a_browser_runs_no_script_in_a_stored_file(folder: Path, query: bytes) -> None:
+    start, _ = answer_of(folder, "GET", "/bucket/report.html", query=query)
+    assert (b"content-security-policy", b"sandbox") in start["headers"]
 
 
 def test_the_page_and_its_files_are_served_without_the_emulator(folder: Path) -> None:

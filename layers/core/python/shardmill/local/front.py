@@ -33,7 +33,7 @@ def with_front(app: Any, folder: Path) -> Any:
         if is_foreign(scope["method"], scope.get("query_string", b""), headers):
             await _send(send, 403, _FOREIGN, {"content-type": "text/plain"})
         elif _is_signed(scope, headers):
-            await app(scope, receive, send)
+            await app(scope, receive, _without_scripts(scope, send))
         elif path == SIGN_IN:
             await _send(send, *_signed_in(scope["method"], headers, folder))
         elif path.startswith(_API) or path in _API_PATHS:
@@ -48,7 +48,7 @@ def with_front(app: Any, folder: Path) -> Any:
                     send, found.status, found.body, {"content-type": found.content_type, **found.headers}
                 )
         else:
-            await app(scope, receive, send)
+            await app(scope, receive, _without_scripts(scope, send))
 
     return application
 
@@ -81,6 +81,22 @@ def _is_signed(scope: Any, headers: Mapping[str, str]) -> bool:
         or "x-amz-target" in headers
         or b"X-Amz-" in scope.get("query_string", b"")
     )
+
+
+def _without_scripts(scope: Any, send: Any) -> Any:
+    """Send a stored file so that a browser runs nothing in it: it comes from the address of the dashboard."""
+    if scope["path"].startswith((PREFIX, API_PREFIX)):
+        return send
+
+    async def send_sandboxed(event: Any) -> None:
+        if event["type"] == "http.response.start":
+            event = {
+                **event,
+                "headers": [*event.get("headers", ()), (b"content-security-policy", b"sandbox")],
+            }
+        await send(event)
+
+    return send_sandboxed
 
 
 def _raw(scope: Any, path: str) -> bytes:
