@@ -277,3 +277,11 @@ def test_a_report_right_before_the_rows_of_a_deleted_job_are_removed_leaves_no_r
                 race.run_event(Event(seconds, action))
             assert race.stable_rows() == {}
             race.close()
+
+
+def test_concurrent_deletions_record_one_move(begin: Begin) -> None:
+    """A deletion with all rows comes while the Job is being deleted without them."""
+    for nth in range(8, 11):
+        race = begin(CHAIN)
+        race.run_event(Event(0, ("delete", 0, 1), PlannedInterruption("before", nth, ("delete", 0, 0))))
+        JobInvariants(race).check()
