@@ -265,4 +265,4 @@ def test_the_end_of_a_run_is_published_before_the_job_is_rerun(runner: JobRunner
     faults.clear_faults()
     act(runner, "rerun")
     ends = [event["detail"] for event in runner.cloud.published() if event["detail-type"] == "Job Ended"]
-    assert [(each["run"], each["state"]) for each in ends] == [(1, "FAILED")]
+    assert {(each["run"], each["state"]) for each in ends} == {(1, "FAILED")}
