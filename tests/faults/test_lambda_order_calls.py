@@ -1,4 +1,6 @@
-"""Fail or crash at each SQS call while Lambda serves two priorities: no task is lost, none ends twice."""
+"""Fail or crash at each SQS call while Lambda serves two priorities: no task is lost, none ends twice.
+
+Reads are stale in every run."""
 
 from contextlib import suppress
 from itertools import count
@@ -11,9 +13,11 @@ from shardmill.model.worker import Lease, Result
 from shardmill.worker import lambda_runner
 from support.aws_rules.call import Call, ProcessKilled
 from support.aws_rules.faults import How, Rerun, everywhere_once
+from support.aws_rules.stale_reads import stale_reads
 from support.fakes.lambda_server import FunctionError
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
+from support.scenarios.hostile_aws import STALE_MS
 from support.scenarios.job_runner import JobRunner
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
@@ -74,7 +78,7 @@ def test_every_task_ends_once_whatever_sqs_call_fails(part: int, monkeypatch: py
 def _succeeds(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
         scene = Scene(cloud)
-        with run.armed():
+        with run.armed() as faults, stale_reads(faults.add_rule, within_ms=STALE_MS):
             cloud.run_until(scene.ended, 60, meanwhile=scene.act)
         for trigger in JOBS:
             job = scene.runner.job(trigger)

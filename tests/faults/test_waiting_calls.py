@@ -1,4 +1,6 @@
-"""A worker over HTTP that waits at SQS: each of its requests fails once, before or after it took effect."""
+"""A worker over HTTP that waits at SQS: each of its requests fails once, before or after it took effect.
+
+Reads are stale in every run."""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ from typing import Literal
 import httpx
 import pytest
 
+from support.aws_rules.faults import Faults
+from support.aws_rules.stale_reads import stale_reads
 from support.moto.cloud import Cloud
+from support.scenarios.hostile_aws import STALE_MS
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.worker_threads import Answer, over_http, worker_thread
 
@@ -49,7 +54,7 @@ def _content(request: httpx.Request) -> bytes:
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("kind", ["receive", "lease", "exchange", "report", "heartbeat"])
 def test_a_job_succeeds_though_a_request_fails(
-    cloud: Cloud, kind: str, how: How, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, faults: Faults, kind: str, how: How, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardmill.worker.transport.http.WAIT_SECONDS", 1)
     monkeypatch.setattr("shardmill.worker.transport.http.TAKE_ALONG_SECONDS", 0.3)
@@ -60,7 +65,10 @@ def test_a_job_succeeds_though_a_request_fails(
     )
     runner.submit()
     fault = FailsOnce(kind, how)
-    with worker_thread(over_http(cloud, fault), slots=2, groups=["quick"]):
+    with (
+        stale_reads(faults.add_rule, within_ms=STALE_MS),
+        worker_thread(over_http(cloud, fault), slots=2, groups=["quick"]),
+    ):
         cloud.run_until(lambda: runner.job()["state"] in ("SUCCESS", "FAILED"), 60, meanwhile=runner.tick)
     job = runner.job()
     assert job["state"] == "SUCCESS", (job, fault.kinds)

@@ -10,6 +10,7 @@ import pytest
 from shardmill.aws.clock import new_id
 from shardmill.aws.machines import Machines
 from shardmill.engine import downstream
+from shardmill.engine.jobs import children
 from shardmill.engine.repair import repair
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
@@ -54,6 +55,19 @@ def test_each_start_needs_a_new_success_of_each_parent(schedules: ScheduleClock)
         finish(schedules, "b", f"b{day}", dataTime=f"2026-01-0{day}T03:00:00Z")
         finish(schedules, "b", f"c{day}", dataTime=f"2026-01-0{day}T04:00:00Z")
     assert times(schedules, "child") == ["01-05 03:00", "01-06 01:00"]
+
+
+def test_successes_of_former_parents_do_not_accumulate(
+    schedules: ScheduleClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "MAX_DEPENDENCIES", 2)
+    family(schedules, "a", "b", "c", "last")
+    for parent in ("a", "b", "c"):
+        define(schedules, "child", parent, "last")
+        finish(schedules, parent)
+    assert schedules.mill.child_starts.get("child").succeeded.keys() == {"c"}
+    finish(schedules, "last")
+    assert len(listed(schedules, "child")) == 1
 
 
 def test_jobs_without_a_data_time_start_one_child(schedules: ScheduleClock) -> None:

@@ -261,3 +261,27 @@ def test_a_job_succeeds_when_lambda_throttles_each_state(begin: Begin) -> None:
         race.perform(("lease", 0, 3))
         race.perform(("success", 0, 0))
     assert state(race) is JobState.SUCCESS
+
+
+def test_a_report_right_before_the_rows_of_a_deleted_job_are_removed_leaves_no_row(cloud: Cloud) -> None:
+    with race_factory(cloud) as start:
+        for seed in range(4):
+            race = start(CHAIN, seed=seed)
+            for seconds, action in [
+                (0, RUN_EXECUTIONS),
+                (0, ("lease", 0, 3)),
+                (0, ("delete", 0, 1)),
+                (62, ("heartbeat", 0, 0)),
+                (0, ("tick", 0, 0)),
+            ]:
+                race.run_event(Event(seconds, action))
+            assert race.stable_rows() == {}
+            race.close()
+
+
+def test_concurrent_deletions_record_one_move(begin: Begin) -> None:
+    """A deletion with all rows comes while the Job is being deleted without them."""
+    for nth in range(8, 11):
+        race = begin(CHAIN)
+        race.run_event(Event(0, ("delete", 0, 1), PlannedInterruption("before", nth, ("delete", 0, 0))))
+        JobInvariants(race).check()

@@ -10,6 +10,7 @@ from shardmill.aws.machines import Machines
 from shardmill.engine.control import delete
 from shardmill.store import keys
 from shardmill.store.codec import encode_item
+from shardmill.store.table import Table
 from shardmill.store.tasks.keys import TASK_PARTITIONS
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
@@ -131,10 +132,13 @@ def test_a_full_deletion_is_continued_where_it_was(
         write_blocks(runner, step, range(blocks), dict.fromkeys(range(64), DONE))
         runner.post(f"/v1/jobs/orders/t{blocks}:force", {"state": "SUCCESS"})
         slices(runner, faults)
+        table = Table(runner.cloud.clients.dynamodb, runner.cloud.table)
+        table.batch_put([keys.counted(step.job_id, f"child{number}") for number in range(blocks)])
         assert runner.cloud.http("DELETE", f"/v1/jobs/orders/t{blocks}?full=true").status == 204
         found[blocks] = slices(runner, faults)
         assert runner.mill.jobs.get(step.job_id) is None
         assert runner.mill.jobs.step(*step.key) is None
+        assert not list(table.query(keys.partition_of(keys.job(step.job_id)), consistent=True))
         assert not any(block.shards for block in runner.mill.shards.blocks(step, range(blocks)).values())
     most = SLICE_CALLS + 100 // 25 + TASK_PARTITIONS + OVERHEAD
     assert max(found[1_000]) <= most, found

@@ -11,6 +11,7 @@ from shardmill.engine.control import rerun
 from shardmill.engine.errors import JobNotEnded
 from shardmill.model.actor import Actor
 from shardmill.store.rows import JobRow
+from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner, fail_shards
 
 CHAIN = (
@@ -253,3 +254,15 @@ def test_a_suspended_job_that_was_killed_or_forced_can_be_rerun(runner: JobRunne
     runner.post("/v1/jobs/orders/t1:rerun")
     assert runner.run()["state"] == "SUCCESS"
     assert runner.job()["run"] == 2
+
+
+def test_the_end_of_a_run_is_published_before_the_job_is_rerun(runner: JobRunner, faults: Faults) -> None:
+    """The event bus did not answer when the run ended."""
+    runner.define({"stepName": "a"})
+    runner.submit()
+    faults.fail("events", "PutEvents", how="before", times=30)
+    runner.cloud.run_until(runner.ended, 30, meanwhile=lambda: runner.work(fail_shards(0)))
+    faults.clear_faults()
+    act(runner, "rerun")
+    ends = [event["detail"] for event in runner.cloud.published() if event["detail-type"] == "Job Ended"]
+    assert {(each["run"], each["state"]) for each in ends} == {(1, "FAILED")}

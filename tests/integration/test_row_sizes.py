@@ -87,6 +87,27 @@ def test_changes_of_more_steps_than_the_row_holds_are_rejected(
     assert runner.mill.jobs.find("orders", "t1") == before
 
 
+@pytest.mark.parametrize("query", ["", "?dryRun=true"])
+def test_single_steps_cannot_use_more_and_more_groups(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """A group stays in the job's row when its step gets another one, because messages may be in its queue."""
+    monkeypatch.setattr(change, "MAX_GROUPS_BYTES", len("default") + len("first"))
+    for name in ("first", "second"):
+        runner.cloud.http("PUT", f"/v1/groups/{name}", {"kind": "pull"})
+    open_job(runner)
+    path = "/v1/jobs/orders/t1:group"
+    runner.post(path, {"stepName": "a", "workerGroups": ["first"]})
+    before = runner.mill.jobs.find("orders", "t1")
+    answer = runner.cloud.http("POST", path + query, {"stepName": "a", "workerGroups": ["second"]})
+    assert (answer.status, answer.json["faults"][0]["code"]) == (422, "too-many-changes")
+    assert runner.mill.jobs.find("orders", "t1") == before
+    runner.post(path, {"workerGroups": ["second"]})
+    job = runner.mill.jobs.find("orders", "t1")
+    assert job is not None
+    assert job.groups == {"second"}
+
+
 def test_a_worker_that_holds_too_many_tasks_gets_no_more(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,7 +117,7 @@ def test_a_copy_after_the_job_was_deleted_leaves_no_object(
     job = submit_without_start(runner, files=uploaded(runner, file_worker))
     row = runner.mill.jobs.get(job["id"])
     assert row
-    runner.mill.jobs.purge(row)
+    runner.mill.jobs.purge(row, most=100)
     with running_as("orchestrate"):
         uploads.copy_to_job(runner.mill, row)
     assert stored(file_worker, "files/") == []

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from shardmill.aws.machines import Machines
 from shardmill.engine.control import suspend
 from shardmill.engine.mill import Mill
-from shardmill.engine.running import concurrency
+from shardmill.engine.running import concurrency, kill
 from shardmill.store.rows import JobRow
-from shardmill.store.slots import Waiter
+from shardmill.store.slots import Holder, Waiter
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner, fail_shards
 
@@ -178,6 +179,27 @@ def test_a_repeated_end_of_an_earlier_run_does_not_remove_the_next_run_from_the_
     runner.cloud.run_until(lambda: runner.job("one")["state"] == "WAITING")
     concurrency.release_slot(runner.mill, first_run, first_run.update_time)
     assert waiting_ids(runner) == [first_run.id]
+
+
+@pytest.mark.parametrize("end", ["planned", "killed before it is planned"])
+def test_a_rerun_releases_the_slot_of_a_run_whose_end_was_interrupted(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    runner.define(STEP, concurrency=1)
+    submit_queued(runner, "one", running=1)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(kill, "announce", lambda *_: None)
+        runner.post("/v1/jobs/orders/one:kill")
+    job = job_row(runner, "one")
+    if end == "planned":
+        runner.post("/v1/jobs/orders/one:rerun")
+        runner.cloud.run_until(lambda: runner.job("one")["state"] == "QUEUED")
+        assert runner.mill.slots.holders("orders") == {Holder(job.id, 2)}
+    else:
+        monkeypatch.setattr(Machines, "start_job", lambda *_: None)
+        runner.post("/v1/jobs/orders/one:rerun")
+        runner.post("/v1/jobs/orders/one:kill")
+        assert runner.mill.slots.holders("orders") == set()
 
 
 def test_a_suspension_that_is_completed_late_does_not_release_the_slot_of_the_resumed_job(

@@ -93,6 +93,8 @@ def test_group_priority_pipeline_and_token(awe: AweCalls) -> None:
     assert awe.data("PUT", f"/job/{job}?pipeline=other") == f"job pipeline updated: {job} to other"
     info = awe.job(job)["info"]
     assert (info["clientgroups"], info["priority"], info["pipeline"]) == ("red", 9, "other")
+    many = ",".join(f"g{at}" for at in range(101))
+    assert "at most 100 client groups" in awe.error("PUT", f"/job/{job}?clientgroup={many}")
     assert "Datatoken" in awe.error("PUT", f"/job/{job}?settoken")
     headers = {"datatoken": "OAuth user-token"}
     assert awe.cloud.http("PUT", f"/awe/job/{job}?settoken", headers=headers).status == 200

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from shardmill import store
 from shardmill.engine.access.tokens import MAX_PREVIOUS
 from shardmill.engine.awe.checkout import MAX_UNITS
-from shardmill.engine.control.change import MAX_CHANGES_BYTES
+from shardmill.engine.control.change import MAX_CHANGES_BYTES, MAX_GROUPS_BYTES
 from shardmill.engine.groups.totals import _MAX_SKIPS
 from shardmill.engine.jobs import runnable
 from shardmill.engine.nodes.work_outputs import MAX_ATTRIBUTES_BYTES
@@ -82,6 +82,7 @@ def test_a_job_with_all_its_bounds_reached_fits() -> None:
         first_missing={str(number): 10**12 for number in range(MAX_DEPENDENCIES)},
         redo={"0": ranks} | {str(step): "failed" for step in range(1, MAX_STEPS)},
         changes={"": "x" * MAX_CHANGES_BYTES},
+        groups={f"g{number:063d}" for number in range(MAX_GROUPS_BYTES // 64)},
         history=["x" * 500] * (MAX_HISTORY_BYTES // 500),
         notes=NOTES,
         last_failed=TASKS[0],

@@ -122,8 +122,9 @@ class Groups:
     def delete(self, name: str) -> None:
         """Delete a group and every row in its partition."""
         self._table.delete(group_keys.group(name))
-        for item in self._table.query(keys.partition_of(group_keys.group(name)), consistent=True):
-            self._table.delete(keys.key_of(item))
+        partition = keys.partition_of(group_keys.group(name))
+        items = self._table.query(partition, only=keys.KEY, consistent=True)
+        self._table.batch_delete([keys.key_of(item) for item in items])
 
     def next_generation(self, name: str) -> int:
         answer = self._table.update(Update(keys.group_counter(name)).add(value=1), returns="UPDATED_NEW")

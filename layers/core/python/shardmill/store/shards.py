@@ -198,7 +198,8 @@ class Shards(TaskResults):
         """
         deleted = 0
         for partition in partitions_of(step):
-            items = islice(self._table.query(partition, only=keys.KEY, limit=most), most - deleted)
+            rows = self._table.query(partition, only=keys.KEY, consistent=True, limit=most)
+            items = islice(rows, most - deleted)
             found = [keys.key_of(item) for item in items]
             self._table.batch_delete(found)
             deleted += len(found)

@@ -20,6 +20,7 @@ from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
 from shardmill.model.awe.names import ANY_GROUP, plain_name, step_name, task_name
 from shardmill.model.awe.times import parse_span
+from shardmill.model.definition.fields import MAX_GROUPS
 from shardmill.model.states import JobState
 from shardmill.store.rows import JobRow
 
@@ -70,6 +71,8 @@ def resubmit_job(mill: Mill, job: JobRow, actor: Actor, now: int) -> str:
 def set_groups(mill: Mill, job: JobRow, actor: Actor, names: str, now: int) -> str:
     groups = list(dict.fromkeys(plain_name(name) for name in names.split(",") if name.strip()))
     groups = groups or [ANY_GROUP]
+    if len(groups) > MAX_GROUPS:
+        raise BadRequest(f"a job can have at most {MAX_GROUPS} client groups")
     check_groups(actor, "operate", Work(job.job_name, job.app_name, groups))
     create_groups(mill, groups, now)
     change(mill, job, {"worker_groups": groups}, actor, now)

@@ -17,11 +17,13 @@ from shardmill.engine.mill import RECHECK_MS, Mill
 from shardmill.engine.running.changes import ALL_STEPS, Changes, apply_changes
 from shardmill.model.actor import Actor
 from shardmill.model.base import spelled
-from shardmill.model.fault import fault
+from shardmill.model.fault import Path, fault
 from shardmill.store.codec import to_json
 from shardmill.store.rows import JobRow
 
 MAX_CHANGES_BYTES = 30_000
+MAX_GROUPS_BYTES = 10_000
+"""Of the groups of a Job after changes of single steps; a Job that has more from the start keeps them."""
 
 
 def change(
@@ -79,6 +81,7 @@ def check_change(
         text = f"there is no worker group {name!r}; create it with PUT /v1/groups/{name}"
         wrong = fault(("workerGroups", list(wanted).index(name)), "unknown-group", text)
         raise RequestInvalid("the change is not valid", faults=[wrong.model_dump()])
+    _groups(job, requested, step_name)
     return _next_changes(job, requested, step_name) != job.changes
 
 
@@ -94,9 +97,12 @@ def _next_changes(job: JobRow, requested: Changes, step_name: str) -> dict[str, 
 def _check_size(merged: Changes) -> None:
     size = len(to_json(merged).encode())
     if size > MAX_CHANGES_BYTES:
-        text = f"all changes have {size} bytes; the limit is {MAX_CHANGES_BYTES}: change all steps at once"
-        wrong = fault(("stepName",), "too-many-changes", text)
-        raise RequestInvalid("the change is not valid", faults=[wrong.model_dump()])
+        raise _too_many(("stepName",), f"all changes have {size} bytes; the limit is {MAX_CHANGES_BYTES}")
+
+
+def _too_many(path: Path, text: str) -> RequestInvalid:
+    wrong = fault(path, "too-many-changes", f"{text}: change all steps at once")
+    return RequestInvalid("the change is not valid", faults=[wrong.model_dump()])
 
 
 def _merged(known: Mapping[str, Any], requested: Changes, step_name: str) -> dict[str, Any]:
@@ -111,9 +117,19 @@ def _merged(known: Mapping[str, Any], requested: Changes, step_name: str) -> dic
 
 
 def _groups(job: JobRow, requested: Changes, step_name: str) -> set[str]:
-    """Return the groups that the Job uses and that therefore cannot be deleted."""
+    """Return the groups that the Job uses and that therefore cannot be deleted.
+
+    Raises RequestInvalid if changes of single steps have used too many: they stay until all steps change.
+    """
     wanted = set(requested.get("worker_groups", ()))
-    return wanted if wanted and not step_name else {*job.groups, *wanted}
+    if wanted and not step_name:
+        return wanted
+    groups = {*job.groups, *wanted}
+    size = sum(map(len, groups))
+    if groups > job.groups and size > MAX_GROUPS_BYTES:
+        text = f"the names of all groups that were used have {size} bytes; the limit is {MAX_GROUPS_BYTES}"
+        raise _too_many(("workerGroups",), text)
+    return groups
 
 
 def describe(requested: Changes) -> str:

@@ -97,8 +97,15 @@ def purge(mill: Mill, job: JobRow, budget: Budget) -> bool:
     present = mill.jobs.get(job.id) if job.counted_bytes is not None or mill.settings.limits.any else None
     if present:
         mill.usage.release_bytes(present)
-    if not job.owed:
-        mill.jobs.purge(job)
+    return job.owed or _purge_job(mill, job, budget)
+
+
+def _purge_job(mill: Mill, job: JobRow, budget: Budget) -> bool:
+    """Remove the row of a Job after the rows beside it, such as those of the children that counted it."""
+    while not mill.jobs.purge(job, most=PURGE_BATCH):
+        budget.spend(1 + PURGE_BATCH // _ROWS_PER_CALL)
+        if budget.spent:
+            return False
     return True
 
 

@@ -27,7 +27,7 @@ from shardmill.engine.jobs.effective import (
 from shardmill.engine.jobs.runnable import check_runnable
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import kill
-from shardmill.engine.running.finish import end_early
+from shardmill.engine.running.finish import announce, end_early
 from shardmill.engine.running.release import passed_over, skipped_by_condition
 from shardmill.model.actor import Actor
 from shardmill.model.definition.fields import upstream_of
@@ -139,13 +139,16 @@ def _tasks_to_rerun(mill: Mill, job: JobRow, scope: Scope) -> TasksToRerun:
 def _end_current_run(mill: Mill, job: JobRow, actor: Actor, now: int) -> None:
     """End the open steps of a run that is suspended or whose kill is not complete; planning does the rest.
 
-    A suspended Job is ended first, so that of a concurrent resume and this rerun one fails.
+    A suspended Job is ended first, so that of a concurrent resume and this rerun one fails. If the event of
+    the run is still to be published, that is done now: the next run has its own.
     """
     if job.state is JobState.SUSPENDED and job.parked:
         notes, parked = f"ended by {actor.name} for a rerun", (JobState.SUSPENDED,)
         if not end_early(mill, job, JobState.KILLED, parked, notes, now, actor=actor.name, publish=False):
             raise _changed(mill, job)
     kill.end_steps(mill, job, actor.name, now, Budget())
+    if job.event_pending and not job.parked:
+        announce(mill, job, now)
 
 
 def _changed(mill: Mill, job: JobRow) -> JobNotEnded:

@@ -22,7 +22,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.running.finish import SCHEMA_VERSION
 from shardmill.model.actor import Actor
 from shardmill.model.base import MAX_NAME
-from shardmill.model.definition.fields import Dependency
+from shardmill.model.definition.fields import MAX_DEPENDENCIES, Dependency
 from shardmill.model.errors import Transient
 from shardmill.model.states import JobState
 from shardmill.model.time.dependency_window import narrowest, unit_at
@@ -78,7 +78,7 @@ class _Starter:
                 origin = Origin(by_parents=True, done=self._done)
                 self._submit(moment, origin, self._new_id, f"after-{self._parent.job_name}")
             else:
-                self._count()
+                self._count(parents)
         if len(parents) > 1:
             self._start_if_complete(parents)
 
@@ -129,15 +129,21 @@ class _Starter:
                     return str(row.document.get("timezone", "UTC"))
         return "UTC"
 
-    def _count(self) -> None:
-        """Count the parent's Job for the next start, once, however often it succeeds or this is repeated."""
+    def _count(self, parents: Sequence[str]) -> None:
+        """Count the parent's Job for the next start, once, however often it succeeds or this is repeated.
+
+        When the row has as many successes as there can be parents, those of former parents are forgotten.
+        """
         parent = self._parent
         attempts = Attempts(f"the next start of {self._name!r}", _TRIES)
         while self._name not in parent.counted:
             attempts.begin()
             row = self._mill.child_starts.get(self._name)
             latest = max([parent.moment, parent.id], row.succeeded.get(parent.job_name, [parent.moment, ""]))
-            changed = row.evolve(succeeded={**row.succeeded, parent.job_name: latest})
+            known = row.succeeded
+            if len(known) >= MAX_DEPENDENCIES:
+                known = {name: known[name] for name in parents if name in known}
+            changed = row.evolve(succeeded={**known, parent.job_name: latest})
             if self._mill.child_starts.count(row, changed, parent) is not False:
                 return
 

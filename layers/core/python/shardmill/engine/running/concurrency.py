@@ -79,6 +79,10 @@ def _has_slot(mill: Mill, job: JobRow, now: int) -> bool:
     holders = mill.slots.holders(line)
     if _holder(job) in holders:
         return True
+    earlier = {holder for holder in holders if holder.job_id == job.id and holder.run < job.run}
+    if earlier:  # planning completed the end of an earlier run, whose slot nobody else releases at once
+        mill.slots.release(line, earlier)
+        holders -= earlier
     free = len(holders) < job.concurrency
     if free and next(mill.slots.waiters(line), None) is None and _take(mill, job):
         return True
@@ -110,7 +114,7 @@ def release_slot(mill: Mill, job: JobRow, now: int) -> None:
     """
     if job.concurrency:
         if job.state.ended:
-            mill.slots.release(job.job_name, [_holder(job)])
+            mill.slots.release(job.job_name, [_holder(job), Holder(job.id, job.run - 1)])
             mill.slots.remove_waiter(job.job_name, _waiter(job))
         else:
             mill.slots.release_suspended(job.job_name, _waiter(job))

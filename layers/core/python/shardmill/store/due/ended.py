@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from shardmill.model.history import Change
 from shardmill.model.states import JobState
@@ -30,7 +31,8 @@ class EndedJobs(WaitingJobs):
         row.set(**indexes.due_job(job.id, due)).remove(*indexes.UNLIST_JOB, "event_pending")
         owed = owes_success(job) or None
         row.set(owed=owed, heirs_pending=owed, notifying=None)
-        row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
+        if job.state is not JobState.DELETED:
+            row.append("history", Change(now, JobState.DELETED.value, job.run, actor).encode())
         row.if_equal(run=job.run, state=job.state.value)
         name = keys.identity(job.job_name, job.trigger)
         own = Update(name).if_equal(id=job.id)
@@ -44,12 +46,17 @@ class EndedJobs(WaitingJobs):
             return False
         return True
 
-    def purge(self, job: JobRow) -> None:
-        """Delete all rows of a job, its own last."""
+    def purge(self, job: JobRow, *, most: int) -> bool:
+        """Delete up to `most` rows of a job, its own last; return whether that is deleted."""
         partition = keys.partition_of(keys.job(job.id))
-        items = self._table.query(partition, only=keys.KEY, consistent=True)
-        self._table.batch_delete([keys.key_of(item) for item in items if not keys.is_job(item)])
+        items = self._table.query(partition, only=keys.KEY, consistent=True, limit=most)
+        others = (keys.key_of(item) for item in items if not keys.is_job(item))
+        found = list(islice(others, most))
+        self._table.batch_delete(found)
+        if len(found) == most:
+            return False
         self._table.delete(keys.job(job.id))
+        return True
 
     def event_published(self, job: JobRow, *, due: int) -> None:
         """Note that a job's event was published; the tick checks whether its dependents were notified.
