@@ -57,7 +57,7 @@ def test_a_waiting_job_says_what_it_waits_for_from_its_submission_on(schedules: 
     schedules.runner.post("/v1/jobs/child/t1:start")
     job = schedules.runner.job("t1", "child")
     assert job["remainTasks"] == 1
-    assert job["waitingFor"] == (["waits to start"] if job["state"] == "WAITING" else [])
+    assert job["waitingFor"] == (["waits for its start"] if job["state"] == "WAITING" else [])
 
 
 def test_the_last_of_two_parents_starts_the_child(schedules: ScheduleClock) -> None:

@@ -119,7 +119,7 @@ def _view(mill: Mill, job: JobRow, nodes: list[StepRow], now: int) -> Job:
 
 def wait_note(job: JobRow) -> str:
     """Say what a WAITING Job waits for."""
-    return job.notes or "waits to start"
+    return job.notes or "waits for its start"
 
 
 def _without_workers(mill: Mill, steps: list[StepRow], now: int) -> list[str]:
