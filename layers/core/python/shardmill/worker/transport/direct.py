@@ -12,6 +12,7 @@ from threading import Lock
 from shardmill.aws import clients
 from shardmill.aws.queues import BATCH, Message
 from shardmill.aws.settings import Settings
+from shardmill.engine.groups.lanes import forget_outdated
 from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
 from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import GROUP_CACHE_MS, MIXED_GROUP_CACHE_MS, Mill
@@ -112,6 +113,9 @@ class DirectTransport:
             patience = min(left, MIXED_GROUP_CACHE_MS / 1000) if unsettled else None
             messages = self._lanes.receive(BATCH if void else most, left, patience)
             try:
+                forget_outdated(
+                    self._mill, self._groups_of(self._active()), (message.queue for message in messages)
+                )
                 if self._lanes.serve(_lanes_of(self._groups_of(self._active()))):
                     self._lanes.release(messages)  # a higher lane may have been added while this one waited
                     continue
