@@ -44,6 +44,22 @@ def test_a_chain_follows_a_manually_submitted_job(schedules: ScheduleClock) -> N
     assert len({job["dataTime"] for name in ("two", "three") for job in listed(schedules, name)}) == 1
 
 
+def test_a_waiting_job_says_what_it_waits_for_from_its_submission_on(schedules: ScheduleClock) -> None:
+    for parent in ("left", "right"):
+        define(schedules, parent)
+    define(schedules, "child", "left", "right")
+    accepted = schedules.runner.submit("t1", "child", dataTime=DAY)
+    assert (accepted["state"], accepted["waitingFor"]) == ("WAITING", ["waits for left, right"])
+    [in_list] = listed(schedules, "child")
+    first_note = f"waits for left of {DAY}, right of {DAY}"
+    assert (in_list["waitingFor"], in_list["notes"]) == ([first_note], first_note)
+    assert (in_list["workerGroups"], in_list["remainTasks"], in_list["steps"]) == (["default"], None, [])
+    schedules.runner.post("/v1/jobs/child/t1:start")
+    job = schedules.runner.job("t1", "child")
+    assert job["remainTasks"] == 1
+    assert job["waitingFor"] == (["waits for its start"] if job["state"] == "WAITING" else [])
+
+
 def test_the_last_of_two_parents_starts_the_child(schedules: ScheduleClock) -> None:
     define(schedules, "left")
     define(schedules, "right")

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from shardmill.aws.clock import now_ms
 from shardmill.aws.queues import RESEND, Ticket
 from shardmill.engine.groups import lanes
 from shardmill.engine.workers.addresses import RENEW_MS
@@ -156,9 +157,26 @@ def test_addresses_follow_the_lanes(runner: JobRunner) -> None:
     runner.mill.recent_groups.discard("default")
     renewed = heartbeat(runner, me, [], lanes=me["lanes"]["tag"]).json["lanes"]
     priorities = [lane["priority"] for lane in renewed["items"]]
-    assert len(priorities) == 4
-    assert {5, 6, 7} <= set(priorities)
-    assert priorities == sorted(priorities, reverse=True)
+    assert priorities == [7, 6, 5, 1, 0]  # the last is of the queue that the next priority will get
+
+
+def test_a_worker_learns_of_a_new_priority_by_its_first_message(runner: JobRunner, sqs: PresignedSqs) -> None:
+    """The API has cached the group as it was before; it reads it again because the queue had no lane then."""
+    for priority in (5, 6):
+        lanes.queue_for(runner.mill, runner.mill.groups.get("default"), priority)  # type: ignore[arg-type]
+    runner.mill.recent_groups.discard("default")
+    me = register(runner)
+    before = runner.mill.groups.get("default")
+    assert before is not None
+    runner.define({"stepName": "a"}, priority=9)
+    runner.submit()
+    runner.cloud.run_until(lambda: bool(runner.row(0).token))
+    [message] = receive(sqs, me["lanes"])
+    runner.mill.recent_groups.put("default", before, now_ms())
+    answer = bring(runner, me, [message], lanes=me["lanes"]["tag"]).json
+    assert (answer["items"], answer["lanes"]["items"][0]["priority"]) == ([], 9)
+    me["lanes"] = answer["lanes"]
+    assert leased(runner, me, receive(sqs, me["lanes"])) == [0]
 
 
 def test_a_suspended_group_has_no_addresses(runner: JobRunner) -> None:

@@ -126,6 +126,8 @@ def test_shard_indexes_start_at_start_shard_id(runner: JobRunner) -> None:
     assert [lease.environ["SHARDMILL_SHARD_TOTAL"] for lease in runner.leased] == ["4", "4"]
     for absent in (0, 1, 4):
         assert runner.cloud.http("GET", f"/v1/jobs/orders/t1/steps/s/tasks/{absent}").status == 404
+    missing = runner.cloud.http("GET", "/v1/jobs/orders/t1/steps/s/tasks/1")
+    assert (missing.status, missing.json["detail"]) == (404, "step 's' has no task 1; its tasks are 2 to 3")
 
 
 def test_a_step_starts_after_its_done_steps_whatever_their_outcome(runner: JobRunner) -> None:

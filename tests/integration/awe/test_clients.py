@@ -55,7 +55,8 @@ def test_ids_in_base64_and_repeated_reports(awe: AweCalls) -> None:
     client.finish(encoded)
     client.finish(encoded)
     client.finish(work, "fail")
-    assert awe.job(work["jobid"])["tasks"][0]["state"] == "completed", "the later report does not count"
+    done = awe.wait(work["jobid"], "completed")
+    assert done["tasks"][0]["state"] == "completed", "the later report does not count"
 
 
 def test_private_environment_and_data_token(awe: AweCalls) -> None:

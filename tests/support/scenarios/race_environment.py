@@ -17,7 +17,7 @@ from shardmill.aws.settings import Settings
 from shardmill.engine import definitions
 from shardmill.engine.groups import groups
 from shardmill.engine.jobs.submit import submit
-from shardmill.engine.mill import GROUP_CACHE_MS, STEP_CACHE_MS, WORKER_CACHE_MS, Mill, TtlCache
+from shardmill.engine.mill import STEP_CACHE_MS, WORKER_CACHE_MS, Mill, TtlCache, recent_groups
 from shardmill.engine.orchestrate import act
 from shardmill.engine.running.close_step import StepLost, StillOpen
 from shardmill.model.actor import Actor
@@ -103,7 +103,7 @@ class RaceEnvironment:
         return replace(
             self._mill,
             recent_steps=TtlCache(STEP_CACHE_MS),
-            recent_groups=TtlCache(GROUP_CACHE_MS),
+            recent_groups=recent_groups(),
             recent_workers=TtlCache(WORKER_CACHE_MS),
         )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.mill import TtlCache
+from shardmill.engine.mill import GROUP_CACHE_MS, MIXED_GROUP_CACHE_MS, TtlCache, recent_groups
 from shardmill.model.base import spelled
 from shardmill.model.definition.fields import JobDefine, PackConf, StepDefine
 from shardmill.model.definition.step_settings import PackSettings, StepSettings
@@ -129,3 +129,13 @@ def test_a_cached_row_is_replaced_only_if_it_is_the_one_that_was_read() -> None:
     cache.replace("k", first, first)
     assert cache.get(["k"], lambda _: {}, now=1_000)["k"] is second
     assert cache.get(["k"], lambda _: {}, now=1_001) == {}  # the age is that of the first
+
+
+def test_a_group_with_several_priorities_is_cached_for_a_shorter_time() -> None:
+    group = GroupRow("default", "pull", 60, ["high", "normal", "low"], 1, 0, 0)
+    mixed = group.evolve(lanes={"1": [1], "7": [0]})
+    for row, kept in ((group, GROUP_CACHE_MS), (mixed, MIXED_GROUP_CACHE_MS)):
+        cache = recent_groups()
+        assert cache.get(["default"], lambda _, row=row: {"default": row}, now=0)
+        assert cache.get(["default"], lambda _: {}, now=kept) == {"default": row}
+        assert cache.get(["default"], lambda _: {}, now=kept + 1) == {}

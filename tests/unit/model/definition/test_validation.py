@@ -365,6 +365,7 @@ def test_every_fault_is_reported_at_once() -> None:
         (job(step(sharding=0)), "or a {{ }} expression"),
         (job(step(items=3)), "or a {{ }} expression"),
         (job(step(stepType="PACK", packConf={"size": 1, "start": True, "end": 2})), "or a {{ }} expression"),
+        (job(step(stepType="simple")), "must be one of SIMPLE, SHARD, PACK"),
     ],
 )
 def test_messages_suggest_a_correction(document: dict[str, Any], part: str) -> None:

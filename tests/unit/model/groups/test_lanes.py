@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +28,19 @@ def test_a_new_group_has_one_lane_and_polls_its_bands_in_order() -> None:
 def test_the_first_priorities_get_queues_that_every_worker_polls() -> None:
     table = used(9, 5)
     assert {table.queue_of(priority) for priority in (1, 5, 9)} == {0, 1, 2}
-    assert [priority for priority, _ in table.order()] == [9, 5, 1]
+    assert table.order()[:3] == [(9, table.lanes[9].queue), (5, table.lanes[5].queue), (1, 1)]
+
+
+@pytest.mark.parametrize("priorities", [(), (9,), (9, 5), (9, 5, 3), range(2, MAX_LANES)])
+def test_the_queue_that_the_next_priority_gets_is_polled_after_all_others(priorities: list[int]) -> None:
+    table = used(*priorities)
+    after = table.with_priority(-7)
+    queue = after.lanes[-7].queue
+    assert queue in {each for _, each in table.order()}
+    assert queue in table.without_lane()
+    assert queue not in after.without_lane()
+    if len(priorities) >= len(BANDS) - 1:
+        assert table.order()[-1][1] == queue
 
 
 @given(PRIORITIES)

@@ -76,6 +76,7 @@ def test_expressions_in_words(expression: str, meaning: str) -> None:
             "every 3 months from 2026-01-31 06:00:00 UTC, 4 times, Asia/Tokyo time",
         ),
         ({"times": ["2026-01-31T06:00:00Z", "2026-02-03T06:00:00Z"]}, "at 2 listed times"),
+        ({"times": ["2026-01-31T06:00:00Z", "2026-01-31T07:00:00+01:00"]}, "at 1 listed time"),
         (
             {"everySeconds": 5, "startDate": "2026-01-31T06:00:00Z", "endDate": 20260201},
             "every 5 seconds, from 2026-01-31 06:00:00 UTC, until 2026-02-01",

@@ -45,6 +45,9 @@ AHEAD_MS = 90_000
 
 STEP_CACHE_MS = 2_000
 GROUP_CACHE_MS = 5_000
+MIXED_GROUP_CACHE_MS = 1_000
+"""Of a group with several priorities in use, in which more are added often."""
+
 WORKER_CACHE_MS = 3_000
 EMPTY_QUEUE_MS = 1_000
 OWNER_CACHE_MS = 60_000
@@ -125,7 +128,7 @@ class Mill:
             bus=Bus(clients.events(), settings.bus),
             files=Files(clients.s3(), settings.bucket),
             recent_steps=TtlCache(STEP_CACHE_MS),
-            recent_groups=TtlCache(GROUP_CACHE_MS),
+            recent_groups=recent_groups(),
             recent_workers=TtlCache(WORKER_CACHE_MS),
             worker_owners=TtlCache(OWNER_CACHE_MS),
             empty_queues=TtlCache(EMPTY_QUEUE_MS),
@@ -144,8 +147,10 @@ class Mill:
 class TtlCache(Generic[K, V]):
     """Rows read recently, shared by the threads of a process."""
 
-    def __init__(self, keep_ms: int) -> None:
+    def __init__(self, keep_ms: int, most_ms: Callable[[V], int] | None = None) -> None:
+        """`most_ms`: a shorter time for some rows."""
         self._keep_ms = keep_ms
+        self._most_ms = most_ms
         self._rows: dict[K, tuple[int, V]] = {}
 
     def get(self, wanted: Iterable[K], read: Callable[[list[K]], Mapping[K, V]], now: int) -> dict[K, V]:
@@ -157,7 +162,7 @@ class TtlCache(Generic[K, V]):
         missing: list[K] = []
         for key in set(wanted):
             cached = self._rows.get(key)
-            if cached and now - cached[0] <= self._keep_ms:
+            if cached and now - cached[0] <= self._kept_for(cached[1]):
                 known[key] = cached[1]
             else:
                 missing.append(key)
@@ -168,6 +173,9 @@ class TtlCache(Generic[K, V]):
             self._rows.update({key: (now, row) for key, row in found.items()})
             known |= found
         return known
+
+    def _kept_for(self, row: V) -> int:
+        return min(self._keep_ms, self._most_ms(row)) if self._most_ms else self._keep_ms
 
     def replace(self, key: K, old: V, new: V) -> None:
         """Replace a cached row by a newer version of it, unless it was read again since."""
@@ -185,6 +193,12 @@ class TtlCache(Generic[K, V]):
     def discard_all(self, outdated: Callable[[K], bool]) -> None:
         for key in [key for key in list(self._rows) if outdated(key)]:
             self.discard(key)
+
+
+def recent_groups() -> TtlCache[str, GroupRow]:
+    return TtlCache(
+        GROUP_CACHE_MS, lambda row: MIXED_GROUP_CACHE_MS if row.lane_table.mixed else GROUP_CACHE_MS
+    )
 
 
 @cache

@@ -197,11 +197,14 @@ class Job(Answer):
         default_factory=list,
         description="empty in lists; if the answer would exceed 5 MB, without params, command and files",
     )
-    remain_tasks: int = Field(
-        default=0,
-        description="steps that are not done, also after a failure or a suspension",
+    remain_tasks: int | None = Field(
+        default=None,
+        description="steps that are not done, also after a failure or a suspension; null in lists",
     )
-    waiting_for: list[str] = Field(default_factory=list, description="what the job waits for, in sentences")
+    waiting_for: list[str] = Field(
+        default_factory=list,
+        description="what the job waits for, in sentences; in lists only for jobs that are WAITING",
+    )
     info: Info = Field(default_factory=Info)
     app_name: str | None = None
     worker_groups: list[str] = Field(default_factory=list)

@@ -99,7 +99,7 @@ def _expression(schedule: SavedSchedule) -> str:
     if schedule.every_months is not None:
         return f"every {schedule.every_months} months"
     if schedule.times:
-        return f"{len(schedule.times)} listed times"
+        return f"{len(set(schedule.times))} listed times"
     if schedule.every_seconds is not None:
         return f"every {format_duration(schedule.every_seconds)}"
     return f"at {output.cell(schedule.at)}"

@@ -69,6 +69,14 @@ def with_lane(mill: Mill, group: GroupRow, priority: int, *, now: int = 0) -> Gr
     return None
 
 
+def forget_outdated(mill: Mill, groups: Iterable[GroupRow], queues: Iterable[str]) -> None:
+    """Read groups again if a message came from a queue without a lane: one was added since."""
+    sources = set(queues)
+    for group in groups:
+        if any(group.queues[number] in sources for number in group.lane_table.without_lane()):
+            mill.recent_groups.discard(group.name)
+
+
 def share_queue(group: GroupRow, one: int, other: int) -> bool:
     """Whether the tasks of two priorities are in the same queue of a group, or have the same order."""
     if group.kind == "lambda":

@@ -250,13 +250,23 @@ def _notes_of_gaps(job: JobRow, gaps: Mapping[str, int]) -> str:
     return f"waits for {', '.join(named)}"
 
 
+def waits_for(expected: Sequence[Mapping[str, Any]]) -> str:
+    """Name the parents of a Job before its first check, which names their runs."""
+    named = list(dict.fromkeys(each["jobName"] for each in expected))
+    return _waits_for(named[:MAX_NAMED], len(named))
+
+
 def waits_until(time: int) -> str:
     return f"waits until {from_ms(time).strftime('%Y-%m-%dT%H:%M:%SZ')}, as requested"
 
 
 def _notes(missing: Sequence[Run]) -> str:
     named = [_describe(run) for run in sorted(missing, key=lambda run: run.job is None)[:MAX_NAMED]]
-    more = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
+    return _waits_for(named, len(missing))
+
+
+def _waits_for(named: Sequence[str], count: int) -> str:
+    more = f" and {count - len(named)} more" if count > len(named) else ""
     return f"waits for {', '.join(named)}{more}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shardmill.engine.jobs.dependencies import START_GRACE_MS, waits_until
+from shardmill.engine.jobs.dependencies import START_GRACE_MS, waits_for, waits_until
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.states import JobState
 from shardmill.model.time.deadline import deadline
@@ -32,7 +32,7 @@ def waiting(job: JobRow, expected: list[dict[str, Any]], expires: int, now: int)
         state=JobState.WAITING,
         unmet=True,
         expires=expires + (start - now if start else 0),
-        notes=waits_until(start) if start else "",
+        notes=waits_until(start) if start else waits_for(expected),
     )
 
 

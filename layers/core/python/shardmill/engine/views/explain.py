@@ -12,6 +12,7 @@ from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id, task_id, task_name
 from shardmill.engine.tasks import attempts
 from shardmill.engine.tasks.retry import Rules
+from shardmill.engine.views.jobs import wait_note
 from shardmill.model.blocks import Shard
 from shardmill.model.history import Change
 from shardmill.model.job import Transition, last_lines
@@ -50,7 +51,7 @@ def _sentences(mill: Mill, job: JobRow, now: int, visible: Visible) -> Iterator[
     elif job.state is JobState.INIT:
         yield f"{name} was accepted and will be planned."
     elif job.state is JobState.WAITING:
-        yield f"{name} {job.notes or 'waits to start'}."
+        yield f"{name} {wait_note(job)}."
         if job.unmet and job.expected:
             yield from _absent_parents(mill, job, visible)
         yield from _holders(mill, job, visible)

@@ -64,6 +64,8 @@ def summary(job: JobRow) -> Job:
         after=optional_from_ms(job.not_before),
         deadline=optional_from_ms(job.deadline),
         late=job.late,
+        worker_groups=sorted(job.groups),
+        waiting_for=[wait_note(job)] if job.state is JobState.WAITING else [],
         notes=job.notes,
         last_failed=job.last_failed or None,
     )
@@ -111,13 +113,16 @@ def _view(mill: Mill, job: JobRow, nodes: list[StepRow], now: int) -> Job:
     view.steps = [step_view(job, step, nodes, found[step.index]) for step in steps]
     view.remain_tasks = sum(not _done(step) for step in steps)
     view.worker_groups = sorted({group for step in steps for group in step.groups})
-    view.waiting_for = _waiting_for(mill, job, steps, now)
+    view.waiting_for = view.waiting_for or _without_workers(mill, steps, now)
     return view
 
 
-def _waiting_for(mill: Mill, job: JobRow, steps: list[StepRow], now: int) -> list[str]:
-    if job.state is JobState.WAITING:
-        return [job.notes]
+def wait_note(job: JobRow) -> str:
+    """Say what a WAITING Job waits for."""
+    return job.notes or "waits for its start"
+
+
+def _without_workers(mill: Mill, steps: list[StepRow], now: int) -> list[str]:
     missing = (matching.no_worker_reason(mill, step, now) for step in steps if step.opened)
     return [sentence for sentence in missing if sentence]
 

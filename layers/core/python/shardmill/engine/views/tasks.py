@@ -154,11 +154,12 @@ def add_progress(mill: Mill, views: list[Task]) -> None:
 
 
 def rank_of(step: StepRow, index: int) -> int:
-    rank = index - first_index(step)
-    if not 0 <= rank < step.total:
-        why = f"it has {step.total} tasks" if step.total else "its number of tasks is not known yet"
-        raise TaskNotFound(f"step {step.name!r} has no task {index}; {why}")
-    return rank
+    first = first_index(step)
+    if first <= index < first + step.total:
+        return index - first
+    last = first + step.total - 1
+    why = f"its tasks are {first} to {last}" if step.total else "its number of tasks is not known yet"
+    raise TaskNotFound(f"step {step.name!r} has no task {index}; {why}")
 
 
 def _task_view(job: JobRow, step: StepRow, spec: StepDefine, rank: int, shard: Shard) -> Task:

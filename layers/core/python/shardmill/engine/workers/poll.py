@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from shardmill.aws.queues import Message
 from shardmill.engine.errors import GroupNotFound, MillError, StaleSession, WorkerSuspended
+from shardmill.engine.groups.lanes import forget_outdated
 from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
 from shardmill.engine.groups.totals import record_totals
 from shardmill.engine.mill import Mill
@@ -52,6 +53,7 @@ def pull(
     """
     worker = worker or registry.read(mill, request.worker_id)
     brought = _own_messages(mill, worker, request.messages or (), clock())
+    _forget_outdated(mill, worker, brought, clock())
     try:
         _check_worker(worker, request.session)
         groups = _active_groups(mill, worker, clock())
@@ -99,6 +101,12 @@ def _own_messages(
         for each in received
         if each.queue in queues
     ]
+
+
+def _forget_outdated(mill: Mill, worker: WorkerRow, messages: Sequence[Message], now: int) -> None:
+    if messages:
+        groups = [row for row in group_rows(mill, worker.groups, now).values() if row.kind != "lambda"]
+        forget_outdated(mill, groups, (message.queue for message in messages))
 
 
 def _release(mill: Mill, messages: Sequence[Message]) -> None:
@@ -228,6 +236,7 @@ class _Lanes:
     ) -> list[Message] | None:
         """Receive messages; None if lanes were added meanwhile, because a higher one may have tasks."""
         messages = self.mill.queues.receive(queue, most=most, wait=wait, hide=group.lease_seconds)
+        _forget_outdated(self.mill, worker, messages, self.clock())
         if messages and self._update_groups(worker):
             self.mill.queues.hide((message, 0) for message in messages)
             return None

@@ -17,6 +17,7 @@ SHARD_CONF = {"shard": "sharding", "startShardId": "startShardId", "maxTaskCount
 PACK_CONF = {"startPackId": "startShardId", "maxTaskCount": "maxTaskCount"}
 """The fields of packConf that are fields of the step in the canonical spelling."""
 _DEPENDENCY = {"steps": "dependentSteps", "doneSteps": "doneSteps", "phase": "phase"}
+_STEP_TYPES = ("SIMPLE", "SHARD", "PACK")
 _NOT_SIMPLE = ("sharding", "startShardId", "packConf", "items", "partition")
 _SHARD_DEFAULTS = {"sharding": 1, "startShardId": 0}
 _MAIN_FIELDS = ("type", "content")
@@ -90,6 +91,9 @@ def _step(result: Canonical, sent: Any, path: Path) -> Any:
     settings(result, step, path)
     result.traits(step, path)
     _dependencies(result, step, path)
+    if isinstance(step.get("stepType"), str) and step["stepType"] not in _STEP_TYPES:
+        result.fault((*path, "stepType"), "bad-value", f"must be one of {', '.join(_STEP_TYPES)}")
+        del step["stepType"]
     if isinstance(step.get("packConf"), dict):
         step.setdefault("stepType", "PACK")
     if step.get("stepType") == "SIMPLE":

@@ -2,7 +2,7 @@
 
 Every priority in use has a queue of its own, so that workers serve priorities in order by serving queues in
 order. The first three queues of a group are the bands; workers always poll them. The others are used, and
-polled, only while more than three priorities are in use.
+polled, only while at least three priorities are in use.
 """
 
 from __future__ import annotations
@@ -83,11 +83,20 @@ class LaneTable(NamedTuple):
     def order(self) -> list[tuple[int, int]]:
         """The queues that workers poll, highest priority first, each with its priority.
 
-        A band without a lane counts as the lowest priority that it held in earlier releases.
+        A band without a lane counts as the lowest priority that it held in earlier releases. The queue that
+        the next priority will get is polled, too, after all others, so that idle workers notice it.
         """
         taken = {lane.queue: priority for priority, lane in self.lanes.items()}
         bands = {queue: _BAND_PRIORITIES[queue] for queue in range(len(BANDS))}
-        return sorted(((priority, queue) for queue, priority in (bands | taken).items()), reverse=True)
+        polled = bands | taken
+        spare = next((queue for queue in range(self.queues) if queue not in taken), None)
+        if spare is not None:
+            polled.setdefault(spare, min(polled.values()) - 1)
+        return sorted(((priority, queue) for queue, priority in polled.items()), reverse=True)
+
+    def without_lane(self) -> set[int]:
+        """The queues in which a message is of a priority that got its lane after this table was read."""
+        return set(range(self.queues)) - {lane.queue for lane in self.lanes.values()}
 
     def in_use(self) -> list[tuple[int, int]]:
         """The priorities with a lane, highest first, each with its queue."""

@@ -66,7 +66,7 @@ def _times(schedule: Schedule) -> str:
         every = f"every {_number(schedule.every_months, 'month')}".replace("every 1 month", "every month")
         return f"{every} from {_day_or_instant(schedule.start_date)}"
     if schedule.times:
-        return f"at {_number(len(schedule.times), 'listed time')}"
+        return f"at {_number(len(set(schedule.times)), 'listed time')}"
     if schedule.at is not None:
         return f"once, at {schedule.at:%Y-%m-%d %H:%M:%S} UTC"
     assert schedule.cron is not None

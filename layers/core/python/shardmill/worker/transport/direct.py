@@ -12,9 +12,10 @@ from threading import Lock
 from shardmill.aws import clients
 from shardmill.aws.queues import BATCH, Message
 from shardmill.aws.settings import Settings
+from shardmill.engine.groups.lanes import forget_outdated
 from shardmill.engine.groups.matching import WorkerSession, group_rows, suspension_reasons
 from shardmill.engine.groups.totals import record_totals
-from shardmill.engine.mill import GROUP_CACHE_MS, Mill
+from shardmill.engine.mill import GROUP_CACHE_MS, MIXED_GROUP_CACHE_MS, Mill
 from shardmill.engine.tasks.interruption import hand_back
 from shardmill.engine.tasks.lease import delete_void, lease, lease_behind
 from shardmill.engine.tasks.report import report
@@ -69,6 +70,7 @@ class DirectTransport:
         self._clock.watch(self._dynamodb)
         self._lanes: Lanes[Message] = Lanes(self._mill.queues)
         self._row: WorkerRow | None = None
+        self._settled_at = 0.0
         self._totals = _PendingTotals()
         self.logs: LogStore = BucketLogs(settings.bucket)
         self.files: FileUrls = EngineFileUrls(self._mill, lambda: self._me.id)
@@ -90,11 +92,10 @@ class DirectTransport:
     def lease(self, most: int, wait_seconds: int) -> list[Lease]:
         me = self._active()
         with translate_errors():
-            groups = self._groups_of(me)
-            self._lanes.serve(_lanes_of(groups))
-            if any(group.lane_table.mixed for group in groups):
-                wait_seconds = min(wait_seconds, GROUP_CACHE_MS // 1000)  # more lanes may be added soon
+            self._lanes.serve(_lanes_of(self._groups_of(me)))
             leases = self._receive(most, wait_seconds)
+        if leases:
+            self._settled_at = time.monotonic() + (GROUP_CACHE_MS + MIXED_GROUP_CACHE_MS) / 1000
         self._totals.add(Tally(checkout=len(leases)))
         return leases
 
@@ -108,9 +109,14 @@ class DirectTransport:
         void = False
         while True:
             left = max(0, ceil(deadline - time.monotonic()))
-            messages = self._lanes.receive(BATCH if void else most, left)
+            unsettled = self._lanes_may_change()
+            patience = min(left, MIXED_GROUP_CACHE_MS / 1000) if unsettled else None
+            messages = self._lanes.receive(BATCH if void else most, left, patience)
             try:
-                if messages and self._lanes.serve(_lanes_of(self._groups_of(self._active()))):
+                forget_outdated(
+                    self._mill, self._groups_of(self._active()), (message.queue for message in messages)
+                )
+                if self._lanes.serve(_lanes_of(self._groups_of(self._active()))):
                     self._lanes.release(messages)  # a higher lane may have been added while this one waited
                     continue
                 if void and messages:
@@ -121,9 +127,14 @@ class DirectTransport:
             except Exception:
                 self._lanes.release(messages)
                 raise
-            if leases or not left or not (messages or void):
+            if leases or not left or not (messages or void or unsettled):
                 return leases
-            void = True
+            void = void or bool(messages)
+
+    def _lanes_may_change(self) -> bool:
+        """Whether lanes may be added soon, or were added with those whose tasks this worker leased last."""
+        mixed = any(group.lane_table.mixed for group in self._groups_of(self._active()))
+        return mixed or time.monotonic() < self._settled_at
 
     def _lease_messages(self, messages: Sequence[Message], most: int) -> list[Lease]:
         """Lease the tasks of messages, or of those behind them if others must run all these tasks."""
