@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from shardmill.cli.render.job import waits_for
 from shardmill.cli.render.progress import RunningTasks, StateChanges, job_bars, visible_steps
 from shardmill.client.client import Client
 from shardmill.client.errors import ServerError
@@ -80,6 +81,12 @@ def test_waiting_reason_is_printed_once(draw: Draw, capsys: pytest.CaptureFixtur
     changes(shown)
     assert capsys.readouterr().err.count(f"job report/t1 is waiting for: {sentence}\n") == 1
     assert f"waiting for: {sentence}" in draw(job_bars(shown, 10, {}))
+
+
+@pytest.mark.parametrize("prefix", ["waits for ", "waits until ", ""])
+def test_a_reason_to_wait_does_not_say_twice_that_the_job_waits(prefix: str) -> None:
+    shown = Job.model_validate(job("WAITING", waitingFor=[f"{prefix}2030-01-01T00:00:00Z, as requested"]))
+    assert waits_for(shown) == ["2030-01-01T00:00:00Z, as requested"]
 
 
 def test_tasks_of_running_steps_are_read_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:

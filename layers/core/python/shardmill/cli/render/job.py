@@ -41,8 +41,8 @@ def show_job(job: Job) -> None:
 
 
 def waits_for(job: Job) -> list[str]:
-    """Return what the job waits for, without the prefix that some of the API's sentences have."""
-    return [sentence.removeprefix("waits for ") for sentence in job.waiting_for]
+    """Return what the job waits for, without the prefixes that some of the API's sentences have."""
+    return [sentence.removeprefix("waits for ").removeprefix("waits until ") for sentence in job.waiting_for]
 
 
 def _row(step: Step) -> tuple[object, ...]:
