@@ -50,6 +50,9 @@ def test_a_failed_step_ends_after_throttles(
         monkeypatch.setattr("shardmill.engine.running.close_step._final_state", None)
     runner.define({"stepName": "a", "sharding": 3, "failFast": True})
     runner.submit()
+    runner.cloud.run_until(
+        lambda: runner.row(0).token, 60
+    )  # without it, the execution sees the end of the tasks
     job = runner.run(fail_shards(0), timeout=60)
     assert fault.hits == THROTTLES
     assert job["state"] == "FAILED"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any, Literal, TypeVar
 
 from support.aws_rules.call import Call, ProcessKilled, running_as
@@ -45,12 +46,14 @@ class Interruption:
 
 @dataclass
 class Interrupter:
-    """Makes every AWS call; an action that interrupts another is not interrupted itself."""
+    """Makes every AWS call; an action that interrupts another is not interrupted itself.
 
-    _planned: list[Interruption | None] = field(default_factory=list)
+    Calls of other threads, such as those of executions that the action starts, are not part of it."""
+
+    _planned: list[tuple[Interruption | None, int]] = field(default_factory=list)
 
     def act(self, action: Callable[[], T], interruption: Interruption | None = None) -> T:
-        self._planned.append(interruption)
+        self._planned.append((interruption, get_ident()))
         try:
             return action()
         finally:
@@ -61,5 +64,5 @@ class Interrupter:
         return self.through(lambda: make(call))
 
     def through(self, make: Callable[[], T]) -> T:
-        planned = self._planned[-1] if self._planned else None
-        return planned.around(make) if planned else make()
+        planned, thread = self._planned[-1] if self._planned else (None, 0)
+        return planned.around(make) if planned and thread == get_ident() else make()
