@@ -133,21 +133,22 @@ def test_a_client_serves_its_group_and_jobs_without_one(awe: AweCalls) -> None:
 
 def test_apps_and_free_space(awe: AweCalls) -> None:
     big = {"x": {"url": "http://data.example/x", "size": 2_000_000}}
-    awe.submit(task(cmd={"name": "bowtie"}), clientgroups="docker")
-    awe.submit(task(inputs=big), clientgroups="red")
+    first = awe.submit(task(cmd={"name": "bowtie"}), clientgroups="docker")["id"]
+    second = awe.submit(task(inputs=big), clientgroups="red")["id"]
+    awe.wait_for_messages(first, second)
     assert awe.client(apps=["fgs"]).refused() == "No eligible workunit found"
     assert awe.client(apps=["bowtie"]).take()["cmd"]["name"] == "bowtie"
     client = awe.client("red")
     assert client.refused() == "No eligible workunit found"
     node = awe.data("POST", "/node", upload=b"x" * 1_000_000)["id"]
-    awe.submit(task(inputs={"x": {"node": node}}), clientgroups="red")
+    awe.wait_for_messages(awe.submit(task(inputs={"x": {"node": node}}), clientgroups="red")["id"])
     assert client.refused() == "No eligible workunit found", "the space must exceed the size"
 
 
 def test_higher_priorities_first(awe: AweCalls) -> None:
     client = awe.client()
     jobs = [awe.submit(task(), clientgroups="docker", priority=priority)["id"] for priority in (1, 7, 3)]
-    awe.cloud.run_until(lambda: all(awe.job(job)["tasks"][0]["state"] == "queued" for job in jobs))
+    awe.wait_for_messages(*jobs)
     assert [client.take()["jobid"] for _ in range(3)] == [jobs[1], jobs[2], jobs[0]]
 
 
@@ -158,7 +159,7 @@ def test_a_priority_that_another_process_added_comes_in_its_order(awe: AweCalls)
     assert cached is not None
     priorities = (1, 9, -2, 100)
     jobs = [awe.submit(task(), clientgroups="docker", priority=each)["id"] for each in priorities]
-    awe.cloud.run_until(lambda: all(awe.job(job)["tasks"][0]["state"] == "queued" for job in jobs))
+    awe.wait_for_messages(*jobs)
     mill().recent_groups.put("docker", cached, now_ms())
     assert [jobs.index(client.take()["jobid"]) for _ in jobs] == [3, 1, 0, 2]
 

@@ -275,12 +275,13 @@ def test_a_group_token_serves_its_group_only(awe: AweCalls) -> None:
     client = member.client("gpu")
     assert member.send("POST", "/client", profile=b'{"group": "other"}').status == 403
     assert member.send("GET", "/job").status == 403
-    awe.submit(task(), clientgroups="gpu")
+    job = awe.submit(task(), clientgroups="gpu")["id"]
     work = client.take()
     stranger = AweCalls(awe.cloud, Callers(awe.cloud).with_scopes("worker").token)
     assert stranger.error("GET", f"/work?client={client.id}&available=1") == "Client not found"
     assert stranger.error("PUT", f"/work/{work['id']}?status=done&client={client.id}") == "Client not found"
     client.finish(work)
+    awe.wait(job, "completed")
     known = {group["name"]: group["has_token"] for group in awe.data("GET", "/cgroup")}
     assert (known["gpu"], known["default"]) == (True, False)
     assert "token" not in awe.data("GET", "/cgroup/gpu")

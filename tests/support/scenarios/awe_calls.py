@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from shardmill.engine.mill import mill
 from support.moto.cloud import Cloud
 from support.moto.http_api import Answer
 from support.scenarios.node_client import BOUNDARY, multipart
@@ -52,6 +53,15 @@ class AweCalls:
     def wait(self, job_id: str, state: str) -> Any:
         """The job, once it is in a state."""
         return self.cloud.run_until(lambda: job if (job := self.job(job_id))["state"] == state else None)
+
+    def wait_for_messages(self, *job_ids: str) -> None:
+        """Wait until the first step of each job waits for its tasks, so that their messages were sent."""
+
+        def sent(job_id: str) -> bool:
+            step = mill().jobs.step(job_id, 1, 0)
+            return step is not None and bool(step.token)
+
+        self.cloud.run_until(lambda: all(map(sent, job_ids)), 30)
 
     def client(self, group: str = "docker", **profile: Any) -> AweClientCalls:
         document = {"name": "c", "group": group, "apps": ["*"], **profile}
