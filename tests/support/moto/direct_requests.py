@@ -69,12 +69,13 @@ def direct_requests() -> Iterator[None]:
         method = _OPERATIONS.get(service, {}).get(model.name)
         if method is None or not _is_direct(self):
             return original(self, model, request)  # type: ignore[no-any-return]
-        read = _items if service == "dynamodb" else _messages
+        handler, read = (DynamoHandler, _items) if service == "dynamodb" else (SQSResponse, _messages)
         with request_locks[service] if service == "dynamodb" else nullcontext():
             try:
-                answer = read(model, method, request)
+                result = getattr(_addressed(handler(), request), method)().result
             except Exception:
                 return original(self, model, request)  # type: ignore[no-any-return]
+            answer = read(model, result)
         answer["ResponseMetadata"] = {
             "RequestId": f"{next(_ids):052}",
             "HTTPStatusCode": 200,
@@ -104,14 +105,12 @@ def _addressed(handler: Any, request: dict[str, Any]) -> Any:
     return handler
 
 
-def _items(model: Any, method: str, request: dict[str, Any]) -> dict[str, Any]:
-    result = getattr(_addressed(DynamoHandler(), request), method)().result
+def _items(model: Any, result: Any) -> dict[str, Any]:
     members = model.output_shape.members
     return {name: _parsed(value) for name, value in result.items() if name in members and value is not None}
 
 
-def _messages(model: Any, method: str, request: dict[str, Any]) -> dict[str, Any]:
-    result = getattr(_addressed(SQSResponse(), request), method)().result
+def _messages(model: Any, result: Any) -> dict[str, Any]:
     serializer = get_serializer_class("sqs", "json")(
         operation_model=get_service_model("sqs").operation_model(model.name),
         value_picker=XFormedAttributePicker(response_transformers=None),
@@ -130,6 +129,6 @@ def _parsed(value: Any) -> Any:
         [(name, only)] = value.items()
         if name == "B" and type(only) is str:
             return {name: b64decode(only)}
-        if name == "BS":
+        if name == "BS" and type(only) is list:
             return {name: [b64decode(each) if type(each) is str else each for each in only]}
     return {name: _parsed(each) for name, each in value.items()}

@@ -35,6 +35,8 @@ VALUES = {
     "list": {"L": [{"N": "1"}, {"NULL": True}, {"L": []}, {"M": {}}]},
     "nothing": {"NULL": True},
     "no": {"BOOL": False},
+    "only B": {"M": {"B": {"S": "x"}}},
+    "only BS": {"M": {"BS": {"S": "x"}}},
 }
 
 
