@@ -60,6 +60,7 @@ _remove_developer_settings()
 gc.set_threshold(100_000, 20, 20)  # with the default of 700, the collector takes a sixth of all time
 
 from support.browser import WHY_NOT  # noqa: E402
+from support.failed_tests import pytest_runtest_logreport  # noqa: E402
 from support.fidelity.suite import TESTS as FIDELITY_TESTS  # noqa: E402
 from support.fixtures import cloud, faults, laptop  # noqa: E402  after the environment is clean
 from support.permission_use import PermissionUse  # noqa: E402
@@ -67,7 +68,7 @@ from support.processes import restore_signals  # noqa: E402
 
 restore_signals()
 
-__all__ = ["cloud", "faults", "laptop"]
+__all__ = ["cloud", "faults", "laptop", "pytest_runtest_logreport"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
