@@ -114,7 +114,7 @@ function setProp(el, name, before, value) {
   else if (name === "style") setStyle(el, before || {}, value || {});
   else if (isProperty(el, name)) {
     const wanted = value ?? (name === "value" ? "" : false);
-    if (el[name] !== wanted) el[name] = wanted;
+    if (el[name] !== wanted && !(name === "value" && before === value && isEdited(el))) el[name] = wanted;
   } else if (before !== value) {
     if (value === undefined || value === null || value === false) el.removeAttribute(name);
     else el.setAttribute(name, value === true ? "" : value);
@@ -123,6 +123,9 @@ function setProp(el, name, before, value) {
 
 /** Whether to set a property. The value of an option is an attribute: without it, an empty value would be the option's text. */
 const isProperty = (el, name) => PROPERTIES.has(name) && name in el && !(name === "value" && el.tagName === "OPTION");
+
+/** Whether somebody may be typing in a field: what is not yet in the description stays. */
+const isEdited = (el) => el === document.activeElement;
 
 function setHandler(el, type, handler) {
   if (!(type in el.handlers)) el.addEventListener(type, (event) => el.handlers[type]?.(event));
