@@ -87,7 +87,9 @@ def test_the_word_count_example_splits_a_large_text_into_sixteen_shards(laptop: 
     assert (job["state"], job["steps"][0]["totalWork"]) == ("SUCCESS", 16)
     found = text.with_name("words.txt")
     run("get", "word-count", "book", "words.txt", "--to", str(found))
-    expected = subprocess.run(COUNT, shell=True, cwd=text.parent, capture_output=True, timeout=120, check=True)
+    expected = subprocess.run(
+        COUNT, shell=True, cwd=text.parent, capture_output=True, timeout=120, check=True
+    )
     assert found.read_bytes() == expected.stdout
     assert run("files", "word-count", "book").count("counts-") == 16
     run("delete", "word-count", "book", "--full", "--yes")

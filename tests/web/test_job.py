@@ -87,7 +87,9 @@ def test_ten_thousand_cells_are_filtered_and_stay_as_drawn_when_pointed_at(pages
         expect(page.get_by_text("100 of 10,000", exact=True)).to_be_visible()
         longer = page.get_by_label("Longer than")
         longer.fill("9.5")
-        page.evaluate("window.dispatchEvent(new Event('hashchange'))")  # draws the view again, as an update does
+        page.evaluate(
+            "window.dispatchEvent(new Event('hashchange'))"
+        )  # draws the view again, as an update does
         page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
         expect(longer).to_have_value("9.5")
         longer.press("Enter")
