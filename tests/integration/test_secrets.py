@@ -213,6 +213,31 @@ def test_a_document_cannot_contain_sealed_values(runner: JobRunner) -> None:
         assert [each["pointer"] for each in faults] == ["/steps/0/command/environ/private/KEY"], answer
 
 
+@pytest.mark.parametrize(
+    ("value", "valid"),
+    [
+        ("ssm:my pass!", False),
+        ("secretsmanager:my*pass", False),
+        ("ssm:/shardmill/key:2", True),
+        ("ssm:", False),
+        ("ssm:/shardmill/{{ params.key }} !", False),
+        ("ssm:/shardmill/{{ params.key }}/a", True),
+        ("SSM:my pass!", True),
+    ],
+)
+def test_a_value_that_only_begins_like_a_reference_is_rejected(
+    runner: JobRunner, value: str, valid: bool
+) -> None:
+    """It would be stored in plain text, as the names of secrets are."""
+    command = {"name": "x", "environ": {"private": {"KEY": value}}}
+    document = {"jobName": "orders", "params": {"key": "k"}, "steps": [{"stepName": "a", "command": command}]}
+    for method, path in (("POST", "/v1/definitions:validate"), ("PUT", "/v1/definitions/orders")):
+        answer = runner.cloud.http(method, path, document)
+        found = [(each["pointer"], each["code"]) for each in answer.json.get("faults", [])]
+        assert found == ([] if valid else [("/steps/0/command/environ/private/KEY", "bad-reference")])
+    assert bool(rows_with(runner, value)) is (valid and value.startswith("ssm:"))
+
+
 def test_without_its_key_a_save_fails_and_changes_nothing(runner: JobRunner) -> None:
     boto3.client("ssm").delete_parameter(Name=runner.mill.settings.key_parameter)
     deployment.mill.cache_clear()
