@@ -48,6 +48,12 @@ def limits_reported(mill: Mill, actor: Actor | None = None) -> Iterator[None]:
         raise limit_reached(mill, error, actor) from error
 
 
+def check_room(mill: Mill, application: str, wanted: Limits, actor: Actor) -> None:
+    """Raise LimitReached if a write of so much would exceed a limit now, before what must precede it."""
+    if mill.usage.limits.any and any(_exceeded(mill.usage.limits, mill.usage.of(application), wanted)):
+        raise limit_reached(mill, LimitExceeded(application, wanted), actor)
+
+
 def limit_reached(mill: Mill, error: LimitExceeded, actor: Actor | None) -> LimitReached:
     limits, used, wanted = mill.usage.limits, mill.usage.of(error.application), error.wanted
     kind = next(iter(_exceeded(limits, used, wanted)), "")
