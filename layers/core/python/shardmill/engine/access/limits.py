@@ -81,9 +81,9 @@ def _exceeded(limits: Limits, used: Limits, wanted: Limits) -> Iterator[str]:
     """The limits that a write would exceed; new Jobs are rejected when the files have reached theirs."""
     for name in Limits._fields:
         limit, more = getattr(limits, name), getattr(wanted, name)
-        if limit and more and getattr(used, name) + more > limit:
+        if limit and more > 0 and getattr(used, name) + more > limit:
             yield name
-    if limits.bytes and wanted.jobs and used.bytes >= limits.bytes:
+    if limits.bytes and wanted.jobs > 0 and used.bytes >= limits.bytes:
         yield "bytes"
 
 
