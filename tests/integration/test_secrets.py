@@ -133,6 +133,19 @@ def test_a_redriven_event_has_its_data_token_again(runner: JobRunner) -> None:
     assert prepared["environ"] == {"SHARDMILL_DATA_TOKEN": TOKENS[3]}
 
 
+@pytest.mark.parametrize("token", [[TOKENS[3]], {"token": TOKENS[3]}, [[TOKENS[3]]]], ids=str)
+def test_a_data_token_of_another_type_is_not_kept(runner: JobRunner, token: Any) -> None:
+    """The event was rejected for its type, and is kept as a dead letter."""
+    put_into_dead_letters(
+        runner.cloud, an_event("orders", TOKENS[3]) | {"detail": {"dataToken": token}, "id": "e1"}
+    )
+    [letter] = runner.cloud.http("GET", "/v1/dead-letters").json["items"]
+    shown = runner.cloud.http("GET", f"/v1/dead-letters/{letter['id']}")
+    assert shown.json["payload"]["detail"] == {"dataToken": "********"}
+    assert rows_with(runner, TOKENS[3]) == []
+    assert TOKENS[3] not in stored_elsewhere(runner) + shown.text
+
+
 def test_only_the_holder_of_a_task_gets_its_private_values(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "command": COMMAND})
     runner.submit()
