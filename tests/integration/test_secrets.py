@@ -133,6 +133,19 @@ def test_a_redriven_event_has_its_data_token_again(runner: JobRunner) -> None:
     assert prepared["environ"] == {"SHARDMILL_DATA_TOKEN": TOKENS[3]}
 
 
+@pytest.mark.parametrize("token", [[TOKENS[3]], {"token": TOKENS[3]}, [[TOKENS[3]]]], ids=str)
+def test_a_data_token_of_another_type_is_not_kept(runner: JobRunner, token: Any) -> None:
+    """The event was rejected for its type, and is kept as a dead letter."""
+    put_into_dead_letters(
+        runner.cloud, an_event("orders", TOKENS[3]) | {"detail": {"dataToken": token}, "id": "e1"}
+    )
+    [letter] = runner.cloud.http("GET", "/v1/dead-letters").json["items"]
+    shown = runner.cloud.http("GET", f"/v1/dead-letters/{letter['id']}")
+    assert shown.json["payload"]["detail"] == {"dataToken": "********"}
+    assert rows_with(runner, TOKENS[3]) == []
+    assert TOKENS[3] not in stored_elsewhere(runner) + shown.text
+
+
 def test_only_the_holder_of_a_task_gets_its_private_values(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "command": COMMAND})
     runner.submit()
@@ -211,6 +224,31 @@ def test_a_document_cannot_contain_sealed_values(runner: JobRunner) -> None:
         answer = runner.cloud.http(method, path, document)
         faults = answer.json["faults"]
         assert [each["pointer"] for each in faults] == ["/steps/0/command/environ/private/KEY"], answer
+
+
+@pytest.mark.parametrize(
+    ("value", "valid"),
+    [
+        ("ssm:my pass!", False),
+        ("secretsmanager:my*pass", False),
+        ("ssm:/shardmill/key:2", True),
+        ("ssm:", False),
+        ("ssm:/shardmill/{{ params.key }} !", False),
+        ("ssm:/shardmill/{{ params.key }}/a", True),
+        ("SSM:my pass!", True),
+    ],
+)
+def test_a_value_that_only_begins_like_a_reference_is_rejected(
+    runner: JobRunner, value: str, valid: bool
+) -> None:
+    """It would be stored in plain text, as the names of secrets are."""
+    command = {"name": "x", "environ": {"private": {"KEY": value}}}
+    document = {"jobName": "orders", "params": {"key": "k"}, "steps": [{"stepName": "a", "command": command}]}
+    for method, path in (("POST", "/v1/definitions:validate"), ("PUT", "/v1/definitions/orders")):
+        answer = runner.cloud.http(method, path, document)
+        found = [(each["pointer"], each["code"]) for each in answer.json.get("faults", [])]
+        assert found == ([] if valid else [("/steps/0/command/environ/private/KEY", "bad-reference")])
+    assert bool(rows_with(runner, value)) is (valid and value.startswith("ssm:"))
 
 
 def test_without_its_key_a_save_fails_and_changes_nothing(runner: JobRunner) -> None:

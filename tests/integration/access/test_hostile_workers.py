@@ -160,7 +160,11 @@ def test_a_worker_gets_no_files_or_checkpoints_of_a_task_that_it_does_not_hold(s
         {"stream": "stdout"},
         {"store": [{"name": "x", "size": 1, "md5S": [MD5]}]},
     ):
-        assert stage.liar.urls(stage.held, **what).status in (403, 404, 409)
+        answer = stage.liar.urls(stage.held, **what)
+        assert (answer.status, answer.json["code"]) == (409, "stale-attempt")
+        assert answer.json["detail"] == (  # not the name of its step
+            f"worker '{stage.liar.id}' does not hold attempt 1 of the task {stage.held['taskId']}"
+        )
     body = {"workerId": stage.liar.id, **{name: stage.held[name] for name in ("taskId", "attempt", "run")}}
     assert stage.liar.call("POST", "/v1/work:checkpoint", {**body, "data": "eA=="}).status == 409
 

@@ -72,6 +72,20 @@ def test_a_rotated_token_works_with_both_secrets_until_the_overlap_ends(cloud: C
         assert cloud.http("GET", "/v1/jobs", token=token).status == 401
 
 
+def test_no_secret_stops_working_before_its_overlap_ends(cloud: Cloud) -> None:
+    made = create(cloud).json
+    secrets = [made["token"]]
+    path = f"/v1/tokens/{made['id']}:rotate"
+    for _ in range(5):
+        secrets.append(cloud.http("POST", path, {"overlapSeconds": 600}).json["token"])
+    refused = cloud.http("POST", path, {"overlapSeconds": 600})
+    assert (refused.status, refused.json["code"]) == (409, "conflict")
+    assert [cloud.http("GET", "/v1/jobs", token=each).status for each in secrets] == [200] * 6
+    last = cloud.http("POST", path, {"overlapSeconds": 0}).json["token"]
+    assert cloud.http("GET", "/v1/jobs", token=last).status == 200
+    assert [cloud.http("GET", "/v1/jobs", token=each).status for each in secrets] == [401] * 6
+
+
 def test_a_revoked_token_stops_when_the_authorizer_reads_its_row_again(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from shardmill.model.actor import Actor, suspended_by
 from shardmill.model.definition.answers import JobEdge, JobGraph, JobNode
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.definition.masked_values import has_masks, keep_masked_values
-from shardmill.model.definition.private_values import sealed_faults
+from shardmill.model.definition.private_values import secret_faults
 from shardmill.model.definition.validation import check_definition, stored_document
 from shardmill.model.fault import Fault, fault
 from shardmill.store.definitions import (
@@ -64,7 +64,7 @@ def save(
         raise invalid(faults)
     stored = stored_document(define)
     _check_scope(mill, define, stored, actor)
-    if found := sealed_faults(stored) or (check(define) if check else []):
+    if found := secret_faults(stored) or (check(define) if check else []):
         raise invalid(found)
     if len(define.model_dump_json()) > MAX_RESPONSE_BYTES:
         raise TooLarge(
@@ -129,7 +129,7 @@ def validate(mill: Mill, document: object, visible: Visible) -> tuple[JobDefine 
     if isinstance(job_name, str) and visible.definition(job_name):
         document = _with_kept_values(mill, job_name, document, visible)
     define, faults = check_definition(document)
-    if define and (found := sealed_faults(stored_document(define))):
+    if define and (found := secret_faults(stored_document(define))):
         return None, found
     return define, faults
 

@@ -65,8 +65,8 @@ def _with_token(event: Any, change: Callable[[str], str]) -> Any:
     if not isinstance(event, dict):
         return event
     changed = {**event, **({"detail": _with_token(event["detail"], change)} if "detail" in event else {})}
-    if isinstance(event.get(_TOKEN), str):
-        changed[_TOKEN] = change(event[_TOKEN])
+    if (token := event.get(_TOKEN)) is not None:
+        changed[_TOKEN] = change(token) if isinstance(token, str) else MASK  # what is no text is never valid
     return changed
 
 

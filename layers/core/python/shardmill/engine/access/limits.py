@@ -48,6 +48,12 @@ def limits_reported(mill: Mill, actor: Actor | None = None) -> Iterator[None]:
         raise limit_reached(mill, error, actor) from error
 
 
+def check_room(mill: Mill, application: str, wanted: Limits, actor: Actor) -> None:
+    """Raise LimitReached if a write of so much would exceed a limit now, before what must precede it."""
+    if mill.usage.limits.any and any(_exceeded(mill.usage.limits, mill.usage.of(application), wanted)):
+        raise limit_reached(mill, LimitExceeded(application, wanted), actor)
+
+
 def limit_reached(mill: Mill, error: LimitExceeded, actor: Actor | None) -> LimitReached:
     limits, used, wanted = mill.usage.limits, mill.usage.of(error.application), error.wanted
     kind = next(iter(_exceeded(limits, used, wanted)), "")
@@ -75,9 +81,9 @@ def _exceeded(limits: Limits, used: Limits, wanted: Limits) -> Iterator[str]:
     """The limits that a write would exceed; new Jobs are rejected when the files have reached theirs."""
     for name in Limits._fields:
         limit, more = getattr(limits, name), getattr(wanted, name)
-        if limit and more and getattr(used, name) + more > limit:
+        if limit and more > 0 and getattr(used, name) + more > limit:
             yield name
-    if limits.bytes and wanted.jobs and used.bytes >= limits.bytes:
+    if limits.bytes and wanted.jobs > 0 and used.bytes >= limits.bytes:
         yield "bytes"
 
 

@@ -7,7 +7,7 @@ import base64
 from shardmill.engine.access.errors import TokenNotFound
 from shardmill.engine.access.token_text import keyed_hash, text_of
 from shardmill.engine.conflict import Attempts
-from shardmill.engine.errors import RequestInvalid
+from shardmill.engine.errors import Conflict, RequestInvalid
 from shardmill.model.access.grants import to_document
 from shardmill.model.access.token import GrantedScope, Token, TokenRequest
 from shardmill.model.actor import Actor
@@ -52,7 +52,8 @@ def rotate(
 ) -> tuple[TokenRow, str]:
     """Replace the secret of a token.
 
-    The present secret stays valid for `overlap_seconds`; with 0, all earlier ones stop working.
+    The present secret stays valid for `overlap_seconds`; with 0, all earlier ones stop working. Raises
+    Conflict if too many are valid: none stops working before its time.
     """
     secret = _secret(entropy[:SECRET_BYTES])
     attempts = Attempts(f"the token {token_id!r}", _TRIES)
@@ -61,9 +62,12 @@ def rotate(
         row = read(tokens, token_id)
         earlier = [(row.hash, now + overlap_seconds * 1000), *row.previous] if overlap_seconds else []
         valid = [each for each in earlier if now < each[1]]
-        changed = row.evolve(
-            hash=keyed_hash(token_id, secret, key), previous=valid[:MAX_PREVIOUS], rotate_time=now
-        )
+        if len(valid) > MAX_PREVIOUS:
+            raise Conflict(
+                f"{MAX_PREVIOUS} earlier secrets of the token {token_id!r} are still valid; wait until an "
+                "overlap ends, or rotate without one, which ends all of them"
+            )
+        changed = row.evolve(hash=keyed_hash(token_id, secret, key), previous=valid, rotate_time=now)
         stored = tokens.replace_secret(row, changed)
         if stored:
             return stored, text_of(token_id, secret)

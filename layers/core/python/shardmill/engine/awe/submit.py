@@ -7,21 +7,25 @@ from typing import Any
 
 from shardmill.engine import definitions
 from shardmill.engine.access.errors import Forbidden
+from shardmill.engine.access.limits import check_room
 from shardmill.engine.awe.data_tokens import check_text
 from shardmill.engine.awe.errors import DocumentInvalid
 from shardmill.engine.errors import MillError, RequestInvalid
 from shardmill.engine.groups import groups
 from shardmill.engine.groups.matching import group_rows
+from shardmill.engine.jobs.effective import tasks_known_before
 from shardmill.engine.jobs.submit import BatchReads, submit
 from shardmill.engine.mill import Mill
 from shardmill.engine.nodes.callers import add_reader
 from shardmill.engine.nodes.inputs import OwnNodes
 from shardmill.model.access.grants import Work
+from shardmill.model.access.limits import Limits
 from shardmill.model.actor import Actor
 from shardmill.model.awe.document import parse_document, translate
 from shardmill.model.awe.faults import DocumentFault
 from shardmill.model.awe.names import task_name
 from shardmill.model.awe.translation import StoreOf
+from shardmill.model.definition.validation import check_definition
 from shardmill.model.groups.group import GroupRequest
 from shardmill.store.rows import JobRow
 
@@ -44,6 +48,7 @@ def submit_document(
     if data_token:
         translation.define["info"]["auth"] = True
     _check_scopes(actor, name, translation.groups)
+    _check_limits(mill, translation.define, actor)
     create_groups(mill, translation.groups, now)
     try:
         saved = definitions.save(mill, name, translation.define, actor, now=now)
@@ -67,6 +72,20 @@ def _check_scopes(actor: Actor, name: str, names: Iterable[str]) -> None:
                 f"a document contains commands, so it needs the scopes 'submit' and 'define'; the token has "
                 f"no scope {scope!r} for the definition {name} and the groups {', '.join(sorted(names))}"
             )
+
+
+def _check_limits(mill: Mill, document: Mapping[str, Any], actor: Actor) -> None:
+    """Raise LimitReached before a definition is saved and groups are created for a Job that cannot be.
+
+    A limit that a concurrent request reaches meanwhile still rejects the Job; the definition then stays.
+    """
+    if not mill.usage.limits.any:
+        return
+    define, _ = check_definition(document)
+    if define:  # otherwise its faults are reported when it is saved
+        new = not mill.definitions.heads([define.job_name])
+        wanted = Limits(definitions=int(new), jobs=1, tasks=tasks_known_before(define.steps))
+        check_room(mill, define.app_name or "", wanted, actor)
 
 
 def _about_document(error: MillError, define: Mapping[str, Any]) -> MillError:

@@ -6,15 +6,20 @@ for its parents again. So each runs once, after the new success of all its paren
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import Any
 
 from shardmill.aws.observability import logger
+from shardmill.engine.access.errors import LimitReached
+from shardmill.engine.access.limits import check_room
 from shardmill.engine.control.rerun import RERUNNABLE, Scope, rerun
 from shardmill.engine.errors import Conflict, JobNotEnded
+from shardmill.engine.jobs.count_existing import counted_tasks
 from shardmill.engine.mill import Mill
+from shardmill.model.access.limits import Limits
 from shardmill.model.actor import Actor
 from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JobState
@@ -65,13 +70,29 @@ def rerun_with_dependents(
 ) -> JobRow:
     """Rerun a Job, and its dependents after it; of a Job that succeeded everything, unless steps are named.
 
-    Raises JobNotEnded if a dependent runs: it would continue with the old results.
+    Raises JobNotEnded if a dependent runs: it would continue with the old results; LimitReached if there is
+    not room for all of them.
     """
-    check_dependents(mill, job)
+    found = check_dependents(mill, job)
     scope = scope_with_dependents(job, scope)
+    _check_limits(mill, [job.evolve(params={**job.params, **params}), *found], actor)
     started = rerun(mill, job, scope, actor, reason, now, params=params, with_dependents=True)
-    take_dependents_along(mill, started, now)
+    with suppress(LimitReached):  # others took the room meanwhile; the end of the Job tries again
+        take_dependents_along(mill, started, now)
     return started
+
+
+def _check_limits(mill: Mill, jobs: Iterable[JobRow], actor: Actor) -> None:
+    """Raise LimitReached if the next runs of Jobs would together exceed a limit of their applications."""
+    if not mill.settings.limits.any:
+        return
+    wanted: dict[str, Limits] = {}
+    for job in jobs:
+        more = mill.usage.run_claim(job, counted_tasks(mill, job))[1]
+        before = wanted.get(job.app_name, Limits())
+        wanted[job.app_name] = before._replace(jobs=before.jobs + more.jobs, tasks=before.tasks + more.tasks)
+    for application, amounts in wanted.items():
+        check_room(mill, application, amounts, actor)
 
 
 def check_dependents(mill: Mill, job: JobRow) -> list[JobRow]:
@@ -92,7 +113,11 @@ def scope_with_dependents(job: JobRow, scope: Scope) -> Scope:
 
 
 def take_dependents_along(mill: Mill, root: JobRow, now: int) -> None:
-    """Begin the next run of each dependent of a rerun that has not begun it yet; idempotent."""
+    """Begin the next run of each dependent of a rerun that has not begun it yet; idempotent.
+
+    Raises LimitReached if a dependent could not begin for a limit, after the others were tried.
+    """
+    limited: LimitReached | None = None
     origin = keys.run_reference(root.id, root.run)
     actor = _actor_of_run(root)
     for job in find_dependents(mill, root):
@@ -104,6 +129,12 @@ def take_dependents_along(mill: Mill, root: JobRow, now: int) -> None:
         except JobNotEnded:
             extra = {"action": "rerun-dependent", "jobId": job.id, "rootId": root.id}
             logger.warning("a dependent job started meanwhile; it is not rerun", extra=extra)
+        except LimitReached as error:
+            extra = {"action": "rerun-dependent", "jobId": job.id, "rootId": root.id}
+            logger.warning("a limit keeps a dependent job from its rerun; it is tried again", extra=extra)
+            limited = error
+    if limited:
+        raise limited
     mill.jobs.dependents_taken_along(root)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from shardmill.engine.access.limits import limits_reported
+from shardmill.engine.access.limits import check_room, limits_reported
 from shardmill.engine.continuation import Budget
 from shardmill.engine.errors import Conflict, JobNotEnded, StepNotFound
 from shardmill.engine.jobs import unique
@@ -71,12 +71,14 @@ def rerun(
     dependents too. `rerun_with`: the run that it is a dependent of; it waits for its parents again.
     """
     redo, changed = check_rerun(mill, job, scope, params, now)
-    if job.parked or job.event_pending:
-        _end_current_run(mill, job, actor, now)
-        redo = _tasks_to_rerun(mill, job, scope)
     expires, tasks = None, None
     if mill.settings.limits.any or job.counted_tasks is not None:
         tasks = counted_tasks(mill, job.evolve(params=changed) if changed else job)
+    if job.parked or job.event_pending:
+        if tasks is not None:  # before the run is ended
+            check_room(mill, job.app_name, mill.usage.run_claim(job, tasks)[1], actor)
+        _end_current_run(mill, job, actor, now)
+        redo = _tasks_to_rerun(mill, job, scope)
     if job.unmet or rerun_with:
         expires = now + pinned_definition(mill, job).expired_seconds * 1000
         mill.runs.add_edges(job)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from shardmill.engine.errors import FileUnavailable, StaleAttempt, TaskNotFound
 from shardmill.engine.files import keys
 from shardmill.engine.mill import Mill
-from shardmill.engine.task_id import parse_task_id, task_name
+from shardmill.engine.task_id import parse_task_id
 from shardmill.engine.template_context import context_of
 from shardmill.model.blocks import block_of
 from shardmill.model.definition.fields import StepDefine
@@ -68,5 +68,5 @@ def get_held_attempt(mill: Mill, worker_id: str, task: str, attempt: int, run: i
     shard = mill.shards.blocks(step, [block_of(rank)])[block_of(rank)][rank]
     holds = shard.attempt == attempt and shard.worker_id == worker_id
     if not holds or shard.state is not TaskState.RUNNING:
-        raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of {task_name(step, rank)}")
+        raise StaleAttempt(f"worker {worker_id!r} does not hold attempt {attempt} of the task {task}")
     return HeldAttempt(step, rank, attempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -11,6 +12,9 @@ from shardmill.model.secrets.secret import SEALED, is_reference, is_sealed
 
 Place = tuple[Path, dict[str, Any], str]
 """The path of a value, the object that contains it, and its name there."""
+_REFERENCE = re.compile(r"(ssm|secretsmanager):[\w/.+=@:-]{1,1011}\Z", re.ASCII)
+"""A reference in an environment, also with a version or as an ARN."""
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
 def private_places(document: Mapping[str, Any]) -> Iterator[Place]:
@@ -44,11 +48,15 @@ def with_private_values(
     return changed
 
 
-def sealed_faults(document: Mapping[str, Any]) -> list[Fault]:
-    """Faults of values that look encrypted: only Shardmill writes such values."""
-    message = f"must not begin with {SEALED}, which marks values that Shardmill has encrypted"
-    return [
-        fault(path, "bad-value", message)
-        for path, container, name in private_places(document)
-        if is_sealed(container[name])
-    ]
+def secret_faults(document: Mapping[str, Any]) -> list[Fault]:
+    """Faults of values that look encrypted, and of references that name no secret: both would stay plain."""
+    sealed = f"must not begin with {SEALED}, which marks values that Shardmill has encrypted"
+    reference = "must be a reference such as ssm:/path/to/parameter or secretsmanager:name"
+    faults = []
+    for path, container, name in _places(document):
+        text = container[name]
+        if is_sealed(text):
+            faults.append(fault(path, "bad-value", sealed))
+        elif is_reference(text) and not _REFERENCE.match(_PLACEHOLDER.sub("x", text)):
+            faults.append(fault(path, "bad-reference", reference))
+    return faults
