@@ -47,6 +47,11 @@ def deliver(schedules: ScheduleClock, job: JobRow, now: str) -> bool:
     return job_ended(schedules.mill, job.id, job.run, ms(now), lambda: "new")
 
 
+def awaited(schedules: ScheduleClock) -> str | None:
+    awaited_job: str | None = schedules.runner.cloud.http("GET", "/v1/schedules/orders/s").json["awaitedJob"]
+    return awaited_job
+
+
 FIRST = "2026-01-01 00:00"
 
 
@@ -54,10 +59,10 @@ def test_the_next_job_starts_after_the_end_of_the_previous_one(schedules: Schedu
     schedules.save(FIRST, delaySeconds=30)
     schedules.run(FIRST, "2026-01-01 00:05")
     assert schedules.jobs() == [FIRST]
-    assert schedules.next() is None
+    assert (schedules.next(), awaited(schedules)) == (None, schedules.job(FIRST).id)
     job = end(schedules, FIRST, "2026-01-01 00:05:10.300")
     assert deliver(schedules, job, "2026-01-01 00:05:10.400")
-    assert schedules.next() == "2026-01-01 00:05:41"
+    assert (schedules.next(), awaited(schedules)) == ("2026-01-01 00:05:41", None)
     deliver(schedules, job, "2026-01-01 00:05:20")
     assert schedules.next() == "2026-01-01 00:05:41"
     schedules.serve_fire_queue("2026-01-01 00:05:41")

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from shardmill.aws import clock
+from shardmill.engine import definitions
 from shardmill.engine.schedules import manage
+from shardmill.model.actor import Actor
 from support.aws_rules.faults import Faults
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.schedule_clock import ScheduleClock, ms
@@ -106,6 +108,43 @@ def test_a_lost_message_of_a_frequent_schedule_is_made_up_for(schedules: Schedul
     schedules.run("2026-01-01 00:01:02", "2026-01-01 00:01:20")
     assert [time for time, _ in started(schedules)] == [time for time, _ in seconds(5, 80, 5)]
     assert [late for _, late in started(schedules)][-4:] == [0] * 4
+
+
+@pytest.mark.parametrize("stopped", ["definition", "schedule"])
+def test_a_schedule_fires_at_its_times_as_soon_as_it_is_active_again(
+    schedules: ScheduleClock, stopped: str
+) -> None:
+    """Although its next time has long passed: the next tick would come half a minute later."""
+    schedules.save("2026-01-01 00:00", everySeconds=5)
+    schedules.run("2026-01-01 00:00:02", "2026-01-01 00:00:20")
+    if stopped == "definition":
+        definitions.suspend(schedules.mill, "orders", Actor("planner"), "", ms("2026-01-01 00:00:21"))
+    else:
+        schedules.save("2026-01-01 00:00:21", everySeconds=5, status=0)
+    schedules.run("2026-01-01 00:01:42", "2026-01-01 00:09:45")
+    assert len(started(schedules)) == 4
+    if stopped == "definition":
+        manage.resume_definition(schedules.mill, "orders", ms("2026-01-01 00:10:11"))
+    else:
+        schedules.save("2026-01-01 00:10:11", everySeconds=5, status=1)
+    schedules.serve_fire_queue("2026-01-01 00:10:41")
+    assert started(schedules)[-6:] == seconds(615, 640, 5)
+    before = len(started(schedules))
+    schedules.tick("2026-01-01 00:10:42")
+    schedules.serve_fire_queue("2026-01-01 00:10:44")
+    assert len(started(schedules)) == before
+
+
+def test_a_definition_is_resumed_although_its_schedules_cannot_be_handed_over(
+    schedules: ScheduleClock, faults: Faults
+) -> None:
+    schedules.save("2026-01-01 00:00", everySeconds=30)
+    definitions.suspend(schedules.mill, "orders", Actor("planner"), "", ms("2026-01-01 00:00:01"))
+    faults.fail("sqs", "SendMessageBatch", how="before", times=9)
+    assert not manage.resume_definition(schedules.mill, "orders", ms("2026-01-01 00:00:40")).suspended
+    faults.clear_faults()
+    schedules.tick("2026-01-01 00:01")
+    assert [time for time, _ in started(schedules)] == ["00:00:30", "00:01:00"]
 
 
 def test_repeated_and_late_messages_start_nothing_twice(schedules: ScheduleClock) -> None:

@@ -41,6 +41,8 @@ def test_a_waiting_job_starts_on_request_with_the_reason_in_its_history(waiting:
     items = waiting.runner.cloud.http("GET", "/v1/jobs/child/c/history").json["items"]
     reasons = [each["reason"] for each in items]
     assert "started without its dependencies: rates are not needed" in reasons
+    first = [(each["state"], each["actor"], each["reason"]) for each in items[:2]]
+    assert first == [("INIT", "admin", "submitted"), ("WAITING", "shardmill", "waits for other jobs")]
     assert list(waiting.mill.runs.all_waiting_for("parent")) == []
 
 

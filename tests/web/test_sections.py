@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
+from support.waits import run_until
 from web.conftest import Pages
 from web.site import Site
 
@@ -117,6 +118,20 @@ def test_a_schedule_shows_coming_times_clock_changes_and_the_times_of_a_backfill
         page.get_by_role("button", name="Fire now").click()
         page.get_by_role("dialog").get_by_role("button", name="Fire now").click()
         expect(page).to_have_url(re.compile("#/jobs/balance-report/"))
+
+
+def test_a_schedule_with_a_delay_says_that_it_waits_for_its_job(pages: Pages, site: Site) -> None:
+    path = "/v1/schedules/wait-for-me/again"
+    site.call("PUT", path, {"delaySeconds": 60})
+    run_until(lambda: site.call("GET", path)["awaitedJob"] is not None, timeout=40.0, interval=0.1)
+    trigger = site.call("GET", path)["history"][0]["trigger"]
+    with pages.open("#/schedules") as page:
+        expect(page.get_by_role("row").filter(has_text="again")).to_contain_text("after the running job")
+        page.get_by_role("link", name="again", exact=True).click()
+        expect(page.get_by_text("60 s after the end", exact=True)).to_be_visible()
+        expect(page.get_by_text("after the running job")).to_be_visible()
+    site.call("DELETE", path)
+    site.call("POST", f"/v1/jobs/wait-for-me/{trigger}:kill")
 
 
 def test_now_the_job_graph_and_workers(pages: Pages, site: Site) -> None:

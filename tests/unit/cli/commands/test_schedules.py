@@ -48,6 +48,34 @@ def test_schedule_without_next_times(api: FakeApi, run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("awaited", "status", "shown"),
+    [("4f1c", 1, "after the end of the running job"), ("4f1c", 0, "never"), (None, 1, "never")],
+)
+def test_a_schedule_with_a_delay_shows_whether_it_waits_for_a_job(
+    api: FakeApi, run: Run, awaited: str | None, status: int, shown: str
+) -> None:
+    document = schedule(cron=None, delaySeconds=300, nextTime=None, awaitedJob=awaited, status=status)
+    api.on("GET", PATH, document)
+    api.on("GET", f"{PATH}/next", page())
+    assert output_of(run("schedule", "show", "report", "nightly")).endswith(f"  next       {shown}\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "shown"),
+    [
+        ({"everyMonths": 1, "startDate": "2026-01-31"}, "every month"),
+        ({"everyMonths": 3, "startDate": "2026-01-31"}, "every 3 months"),
+        ({"times": [NOW]}, "1 listed time"),
+    ],
+)
+def test_times_that_are_no_cron_expression(
+    api: FakeApi, run: Run, fields: dict[str, object], shown: str
+) -> None:
+    api.on("GET", PATH, schedule(cron=None, **fields))
+    assert f"  expression {shown}\n" in output_of(run("schedule", "show", "report", "nightly"))
+
+
 def test_schedules_are_listed(api: FakeApi, run: Run) -> None:
     off = schedule(scheduleId="often", cron=None, everySeconds=900, timezone="UTC", status=0, nextTime=None)
     api.on("GET", "/v1/schedules", page(schedule(history=[firing()]), off))

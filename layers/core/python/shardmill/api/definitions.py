@@ -136,7 +136,9 @@ def suspend(job_name: str, request: ReasonBody = NO_REASON) -> SavedDefine:
 
 def resume(job_name: str, request: ReasonBody = NO_REASON) -> SavedDefine:
     """Resume a definition; schedules handle missed times according to their catchUp."""
-    return saved_view(definitions.resume(mill(), job_name, now()))
+    from shardmill.engine.schedules import manage  # imported here because few requests need it
+
+    return saved_view(manage.resume_definition(mill(), job_name, now()))
 
 
 def list_definitions(limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None) -> Page[ListedDefine]:

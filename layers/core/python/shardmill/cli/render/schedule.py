@@ -65,7 +65,7 @@ def show_schedule(client: Client, schedule: SavedSchedule) -> None:
         local = "" if schedule.timezone == "UTC" else f" (local {when.local})"
         output.details({"next": f"{output.cell(when.utc)}{local}"})
     if not upcoming:
-        waits = schedule.delay_seconds is not None and schedule.status and not schedule.next_time
+        waits = schedule.status and schedule.awaited_job
         output.details({"next": "after the end of the running job" if waits else "never"})
 
 
@@ -97,9 +97,10 @@ def _expression(schedule: SavedSchedule) -> str:
     if schedule.delay_seconds is not None:
         return f"{format_duration(schedule.delay_seconds)} after the end"
     if schedule.every_months is not None:
-        return f"every {schedule.every_months} months"
+        return "every month" if schedule.every_months == 1 else f"every {schedule.every_months} months"
     if schedule.times:
-        return f"{len(set(schedule.times))} listed times"
+        count = len(set(schedule.times))
+        return f"{count} listed time{'' if count == 1 else 's'}"
     if schedule.every_seconds is not None:
         return f"every {format_duration(schedule.every_seconds)}"
     return f"at {output.cell(schedule.at)}"

@@ -6,6 +6,7 @@ from typing import Any
 
 from shardmill.engine.jobs.dependencies import START_GRACE_MS, waits_for, waits_until
 from shardmill.model.definition.fields import JobDefine
+from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JobState
 from shardmill.model.time.deadline import deadline
 from shardmill.store.rows import JobRow
@@ -27,12 +28,15 @@ def waiting(job: JobRow, expected: list[dict[str, Any]], expires: int, now: int)
     start = _start_time(job, now)
     if not expected and start is None:
         return job
+    notes = waits_until(start) if start else waits_for(expected)
+    change = Change(now, JobState.WAITING.value, job.run, ENGINE, notes if start else "waits for other jobs")
     return job.evolve(
         expected=expected,
         state=JobState.WAITING,
         unmet=True,
         expires=expires + (start - now if start else 0),
-        notes=waits_until(start) if start else waits_for(expected),
+        notes=notes,
+        history=[*job.history, change.encode()],
     )
 
 

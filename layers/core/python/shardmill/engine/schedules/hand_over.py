@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -46,14 +47,37 @@ def hand_over_saved(mill: Mill, row: ScheduleRow, now: int) -> None:
 
     Best effort: a tick fires what was not sent.
     """
-    if row.status != 1 or row.next is None or row.next > now + AHEAD_MS:
-        return
+    soon = _soon([row], now)
+    with _best_effort(row.job_name, row.id):
+        hand_over(mill, soon, lambda: now)
+
+
+def hand_over_resumed(mill: Mill, rows: Sequence[ScheduleRow], now: int) -> None:
+    """Hand over schedules of a definition that was resumed, or one that was turned on.
+
+    Nothing could fire what is overdue, so it is decided on at once, as the tick would do. Best effort.
+    """
+    soon = _soon(rows, now)
+    if soon:
+        with _best_effort(rows[0].job_name, *(row.id for row in rows)):
+            pass_on(mill, Visit.of_tick(now, now), [key for time, key in soon if time <= now], AT_A_TIME)
+            hand_over(mill, [(time, key) for time, key in soon if time > now], lambda: now)
+
+
+def _soon(rows: Iterable[ScheduleRow], now: int) -> list[Timed]:
+    """The schedules whose next time no tick will see before it comes."""
+    on = ((row.next, row.key) for row in rows if row.status == 1 and row.next is not None)
+    return [(time, key) for time, key in on if time <= now + AHEAD_MS]
+
+
+@contextmanager
+def _best_effort(job_name: str, *schedule_ids: str) -> Iterator[None]:
     try:
-        hand_over(mill, [(row.next, row.key)], lambda: now)
+        yield
     except (ClientError, BotoCoreError, Transient):
-        extra = {"action": "hand-over", "jobName": row.job_name, "scheduleId": row.id}
+        extra = {"action": "hand-over", "jobName": job_name, "scheduleId": ", ".join(schedule_ids)}
         logger.warning(
-            "failed to hand over a schedule; the next tick will fire it", extra=extra, exc_info=True
+            "failed to hand over schedules; the next tick will fire them", extra=extra, exc_info=True
         )
 
 

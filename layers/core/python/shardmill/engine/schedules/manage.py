@@ -19,7 +19,7 @@ from shardmill.engine.errors import (
 from shardmill.engine.jobs.release_waiting import release_waiting
 from shardmill.engine.mill import Mill
 from shardmill.engine.schedules import catch_up, fixed_delay
-from shardmill.engine.schedules.hand_over import hand_over_saved
+from shardmill.engine.schedules.hand_over import hand_over_resumed, hand_over_saved
 from shardmill.engine.schedules.request import request_faults
 from shardmill.model.access.grants import Work
 from shardmill.model.actor import Actor
@@ -80,7 +80,10 @@ def save(
         with limits_reported(mill, actor):
             saved = mill.schedules.save(known, wanted, application)
         if saved:
-            hand_over_saved(mill, saved, now)
+            if saved.on_since == now:
+                hand_over_resumed(mill, [saved], now)
+            else:
+                hand_over_saved(mill, saved, now)
             if saved.status == 0:
                 release_waiting(mill, [job_name], now)
             return saved
@@ -183,6 +186,15 @@ def delete(mill: Mill, job_name: str, schedule_id: str, now: int, *, expected: E
             return
 
 
+def resume_definition(mill: Mill, job_name: str, now: int) -> Definition:
+    """Resume a definition, and have its schedules fire at their times from now on."""
+    from shardmill.engine import definitions  # imported here because firing schedules does not need it
+
+    resumed = definitions.resume(mill, job_name, now)
+    hand_over_resumed(mill, list(mill.schedules.of_job(job_name)), now)
+    return resumed
+
+
 def upcoming_times(row: ScheduleRow, count: int, after: int) -> UpcomingTimes:
     """Return the next `count` times after a moment, and their meaning in words."""
     schedule = schedule_of(row)
@@ -209,6 +221,7 @@ def view(row: ScheduleRow, *, history: int | None = None) -> SavedSchedule:
             **row.document,
             "version": row.version,
             "nextTime": from_ms(row.next) if waits and row.next is not None else None,
+            "awaitedJob": row.awaits or None,
             "createTime": from_ms(row.create_time),
             "updateTime": from_ms(row.update_time),
             "updateUser": row.update_user,

@@ -125,7 +125,7 @@ def _time(calendar: Calendar) -> str:
     parts = []
     if seconds != (0,):
         parts.append(_every(seconds, ALL_MINUTES, "second") or _values("second", seconds))
-    if seconds == (0,) or minutes != ALL_MINUTES:
+    if minutes != ALL_MINUTES or not (parts and parts[-1].startswith("every")):
         parts.append(_every(minutes, ALL_MINUTES, "minute") or _values("minute", minutes))
     if hours != ALL_HOURS:
         parts.append(_values("hour", hours))

@@ -241,6 +241,9 @@ class SavedSchedule(Schedule, Answer):
 
     version: int
     next_time: Time | None = Field(default=None, description="the next time it fires, if it is on")
+    awaited_job: str | None = Field(
+        default=None, description="the id of the Job after whose end the next time comes (`delaySeconds`)"
+    )
     create_time: Time
     update_time: Time
     update_user: str
@@ -269,7 +272,7 @@ class FireRequest(Request):
 
 
 # Ignored, so that an answer can be edited and sent back.
-ADDED = {"version", "nextTime", "createTime", "updateTime", "updateUser", "history", "meaning"}
+ADDED = {"version", "nextTime", "awaitedJob", "createTime", "updateTime", "updateUser", "history", "meaning"}
 
 
 def check_schedule(document: object, job_name: str, schedule_id: str) -> tuple[Schedule | None, list[Fault]]:

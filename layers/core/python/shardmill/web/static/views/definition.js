@@ -17,7 +17,7 @@ import { pagesState } from "../parts/pages.js";
 import { addSchedule } from "../parts/schedule_form.js";
 import { tabs } from "../parts/tabs.js";
 import { runsGrid } from "./runs_grid.js";
-import { expression } from "./schedules.js";
+import { expression, unplanned } from "./schedules.js";
 
 export const title = ({ jobName }) => jobName;
 
@@ -110,5 +110,5 @@ function schedules(context, jobName) {
   const { items } = resource.data;
   const add = allows("define", { definition: jobName }) && h("button", { onclick: () => addSchedule(jobName) }, glyph("plus"), "Add a schedule");
   if (!items.length) return h("div", { class: "card" }, empty("It has no schedules: its jobs start when somebody submits them.", add));
-  return h("div", { class: "card" }, h("ul", { class: "list" }, items.map((item) => h("li", { key: item.scheduleId }, h("a", { href: href(["schedules", jobName, item.scheduleId]) }, item.scheduleId), h("span", {}, item.meaning || expression(item)), h("span", { class: "muted" }, item.nextTime ? `next ${clock(item.nextTime)}` : item.status ? "no more" : "off")))), add && h("p", {}, add));
+  return h("div", { class: "card" }, h("ul", { class: "list" }, items.map((item) => h("li", { key: item.scheduleId }, h("a", { href: href(["schedules", jobName, item.scheduleId]) }, item.scheduleId), h("span", {}, item.meaning || expression(item)), h("span", { class: "muted" }, item.nextTime ? `next ${clock(item.nextTime)}` : unplanned(item))))), add && h("p", {}, add));
 }

@@ -12,7 +12,7 @@ import { confirm } from "../parts/confirm.js";
 import { glyph } from "../parts/icons.js";
 import { empty, pending } from "../parts/messages.js";
 import { bar } from "../parts/progress.js";
-import { expression, outcomeBadge } from "./schedules.js";
+import { expression, outcomeBadge, unplanned } from "./schedules.js";
 
 export const title = ({ jobName, id }) => `Schedule ${id} of ${jobName}`;
 
@@ -83,7 +83,7 @@ function header(data, parts) {
     h("p", { class: "crumbs" }, h("a", { href: "#/schedules" }, "Schedules"), " / ", h("a", { href: href(["definitions", data.jobName]) }, data.jobName)),
     h("div", { class: "title" }, h("h1", {}, data.scheduleId), data.status ? badge("RUNNING", "on") : badge("SUSPENDED", "off"), h("div", { class: "actions" }, allows("submit", mine) && h("button", { onclick: fire }, glyph("play"), "Fire now"), allows("submit", mine) && h("button", { onclick: () => backfill(data, parts) }, glyph("redo"), "Backfill"), allows("define", mine) && [h("button", { onclick: () => toggle(data, parts) }, glyph(data.status ? "pause" : "play"), data.status ? "Turn off" : "Turn on"), h("button", { class: "danger", onclick: () => remove(data, parts) }, glyph("trash"), "Delete")])),
     h("p", {}, data.meaning || expression(data)),
-    h("dl", { class: "facts" }, [["Expression", h("code", {}, expression(data))], ["Zone", data.timezone || "UTC"], ["Next", data.nextTime ? `${clock(data.nextTime)} (${relative(data.nextTime)})` : "–"], ["Overlap", data.overlap], ["Catch up", data.catchUp]].filter(([, value]) => value).map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value)))),
+    h("dl", { class: "facts" }, [["Expression", h("code", {}, expression(data))], ["Zone", data.timezone || "UTC"], ["Next", data.nextTime ? `${clock(data.nextTime)} (${relative(data.nextTime)})` : unplanned(data)], ["Overlap", data.overlap], ["Catch up", data.catchUp]].filter(([, value]) => value).map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value)))),
   );
 }
 

@@ -25,6 +25,15 @@ export default function schedules(context) {
 }
 
 const table = (items) =>
-  h("table", { class: "table-schedules" }, h("thead", {}, h("tr", {}, ["Job", "Schedule", "Times", "Zone", "Next", "Last"].map((name) => h("th", { scope: "col", class: name === "Zone" ? "hide-small" : "" }, name)))), h("tbody", {}, items.map((item) => h("tr", { key: `${item.jobName}/${item.scheduleId}` }, h("td", {}, h("a", { href: href(["definitions", item.jobName]) }, item.jobName)), h("td", {}, h("a", { href: href(["schedules", item.jobName, item.scheduleId]) }, item.scheduleId)), h("td", {}, item.meaning || expression(item)), h("td", { class: "muted hide-small" }, item.timezone || "UTC"), h("td", { class: "nowrap" }, item.nextTime ? [clock(item.nextTime, { seconds: false }), h("span", { class: "muted" }, ` ${relative(item.nextTime)}`)] : h("span", { class: "muted" }, item.status ? "no more" : "off")), h("td", { class: "nowrap" }, item.history?.[0] ? [outcomeBadge(item.history[0]), h("span", { class: "muted" }, ` ${relative(item.history[0].firedTime)}`)] : h("span", { class: "muted" }, "–"))))));
+  h("table", { class: "table-schedules" }, h("thead", {}, h("tr", {}, ["Job", "Schedule", "Times", "Zone", "Next", "Last"].map((name) => h("th", { scope: "col", class: name === "Zone" ? "hide-small" : "" }, name)))), h("tbody", {}, items.map((item) => h("tr", { key: `${item.jobName}/${item.scheduleId}` }, h("td", {}, h("a", { href: href(["definitions", item.jobName]) }, item.jobName)), h("td", {}, h("a", { href: href(["schedules", item.jobName, item.scheduleId]) }, item.scheduleId)), h("td", {}, item.meaning || expression(item)), h("td", { class: "muted hide-small" }, item.timezone || "UTC"), h("td", { class: "nowrap" }, item.nextTime ? [clock(item.nextTime, { seconds: false }), h("span", { class: "muted" }, ` ${relative(item.nextTime)}`)] : h("span", { class: "muted" }, unplanned(item))), h("td", { class: "nowrap" }, item.history?.[0] ? [outcomeBadge(item.history[0]), h("span", { class: "muted" }, ` ${relative(item.history[0].firedTime)}`)] : h("span", { class: "muted" }, "–"))))));
 
-export const expression = (item) => item.cron || (item.everySeconds ? `every ${item.everySeconds} s` : item.at ? `at ${clock(item.at)}` : "");
+export const expression = (item) => {
+  if (item.cron) return item.cron;
+  if (item.everySeconds) return `every ${item.everySeconds} s`;
+  if (item.everyMonths) return `every ${item.everyMonths} months`;
+  if (item.delaySeconds) return `${item.delaySeconds} s after the end`;
+  return item.at ? `at ${clock(item.at)}` : `${item.times?.length ?? 0} times`;
+};
+
+/** Why a schedule has no next time, as text. */
+export const unplanned = (item) => (!item.status ? "off" : item.awaitedJob ? "after the running job" : "no more");
