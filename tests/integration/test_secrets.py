@@ -16,7 +16,10 @@ from shardmill.aws.secrets import SecretAccess, Secrets, SecretUnavailable
 from shardmill.engine import mill as deployment
 from shardmill.engine.files.held_attempt import get_held_attempt
 from shardmill.engine.files.presign import prepare
+from shardmill.engine.private_values import open_data_token
 from shardmill.model.secrets.secret import is_sealed
+from support.aws_rules.call import Call
+from support.aws_rules.faults import Rerun, everywhere_once
 from support.fakes.webhook_receiver import receiver
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
@@ -119,6 +122,71 @@ def test_secrets_are_found_nowhere_in_plain_text(
         assert secret not in logged
         assert {operation for operation, text in calls if secret in text} == set()
         assert {path for path, text in answers if secret in text} <= {"/v1/work:urls"}
+
+
+def dead_events(cloud: Cloud) -> str:
+    url = cloud.environment["SHARDMILL_SUBMIT_DEAD_QUEUE"]
+    messages = cloud.clients.sqs.receive_message(QueueUrl=url, VisibilityTimeout=0).get("Messages", [])
+    return "".join(message["Body"] for message in messages)
+
+
+@pytest.mark.parametrize("direct", [False, True], ids=["event", "request"])
+@pytest.mark.parametrize("key", ["parameter", "kms"])
+def test_an_event_that_fails_is_queued_and_kept_without_its_data_token(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, key: str, direct: bool
+) -> None:
+    cloud = runner.cloud
+    if key == "kms":
+        create_kms_key(monkeypatch)
+    event = an_event("orders", TOKENS[2])
+    cloud.invoke_async("submit", event["detail"] if direct else event)
+    cloud.run_until(lambda: dead_events(cloud))
+    assert TOKENS[2] not in dead_events(cloud)
+    sent = [json.dumps(given) for name, given in cloud.functions.invoked if name == "submit"]
+    assert [TOKENS[2] in each for each in sent] == [True, False, False, False]
+
+    runner.define({"stepName": "a", "content": ":"}, **AUTH)
+    [letter] = cloud.http("GET", "/v1/dead-letters").json["items"]
+    assert letter["reason"].startswith("DefinitionNotFound")
+    assert cloud.http("POST", f"/v1/dead-letters/{letter['id']}:redrive").status == 200
+    [job] = cloud.run_until(lambda: cloud.http("GET", "/v1/jobs").json["items"])
+    assert direct or job["trigger"] == event["id"]
+    [lease] = runner.take(1)
+    prepared = FileWorker(runner).ask(lease, prepare=True)["prepared"]
+    assert prepared["environ"] == {"SHARDMILL_DATA_TOKEN": TOKENS[2]}
+
+
+@pytest.mark.parametrize("token", [TOKENS[2], [TOKENS[2]], "sealed:1:forged", "********", None], ids=str)
+def test_an_event_that_fails_is_queued_again_once(runner: JobRunner, token: Any) -> None:
+    event = an_event("orders", TOKENS[2]) | {"id": "e1"}
+    event["detail"]["dataToken"] = token
+    runner.cloud.invoke_async("submit", event)
+    runner.cloud.run_until(lambda: dead_events(runner.cloud))
+    assert TOKENS[2] not in dead_events(runner.cloud)
+    assert [name for name, _ in runner.cloud.functions.invoked].count("submit") in (3, 4)
+
+
+def test_an_event_with_a_data_token_submits_one_job_whatever_call_fails() -> None:
+    def of_submit(call: Call) -> bool:
+        return call.service in ("dynamodb", "ssm", "lambda", "stepfunctions")
+
+    runs = everywhere_once(hows=("before", "after"), only=of_submit)
+    assert sum(_submits_one_job(run) for run in runs) >= 10
+
+
+def _submits_one_job(run: Rerun) -> bool:
+    with run, moto_cloud() as cloud:
+        runner = JobRunner(cloud)
+        runner.define({"stepName": "a", "content": ":"}, **AUTH)
+        with run.armed():
+            cloud.invoke_async("submit", an_event("orders", TOKENS[2]))
+        cloud.run_until(lambda: cloud.http("GET", "/v1/jobs").json["items"])
+        [job] = cloud.http("GET", "/v1/jobs").json["items"]
+        assert job["trigger"] == TOKENS[2][::-1]
+        stored = runner.mill.data_tokens.get(job["id"]) or ""
+        assert open_data_token(runner.mill, job["id"], stored) == TOKENS[2]
+        assert TOKENS[2] not in dead_events(cloud)
+    return True
 
 
 def test_a_redriven_event_has_its_data_token_again(runner: JobRunner) -> None:

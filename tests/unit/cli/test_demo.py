@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from shardmill.engine.jobs.submit import request_from_event
+from shardmill.engine.jobs.submit_event import request_from_event
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.definition.validation import check_definition
 from shardmill.model.request import check_request

@@ -19,9 +19,9 @@ from shardmill.aws.observability import logger
 from shardmill.aws.queues import BATCH, Message
 from shardmill.engine.errors import Conflict, NotFound
 from shardmill.engine.files import keys
-from shardmill.engine.jobs.submit import request_from_event
+from shardmill.engine.jobs.submit_event import with_trigger
 from shardmill.engine.mill import Mill
-from shardmill.engine.private_values import masked_event, open_event, seal_event
+from shardmill.engine.private_values import masked_event, seal_event
 from shardmill.model.operations.dead_letter import REDRIVABLE
 from shardmill.store.operations.dead_letters import DeadLetterRow
 
@@ -84,8 +84,7 @@ def redrive(mill: Mill, letter_id: str) -> DeadLetterRow:
         )
     payload = _payload(mill, row)
     if row.source == SUBMIT:
-        event = open_event(mill, row.id, json.loads(payload))
-        Functions(clients.lambda_(), mill.settings.stack).invoke_later("submit", json.dumps(event).encode())
+        Functions(clients.lambda_(), mill.settings.stack).invoke_later("submit", payload)
     else:
         mill.queues.send_texts(mill.settings.notify_queue, [payload.decode()])
     mill.dead_letters.delete(row.id)
@@ -110,7 +109,7 @@ def _keep(mill: Mill, source: str, messages: Sequence[Message], now: int) -> Non
     for message in messages:
         reason, text = _reason_and_payload(source, message)
         letter_id = f"{message.sent}-{message.id}"
-        payload = (_sealed(mill, letter_id, text) if source == SUBMIT else text).encode()
+        payload = (_sealed(mill, text) if source == SUBMIT else text).encode()
         mill.files.write(keys.dead_letter(letter_id), payload)
         rows[letter_id] = DeadLetterRow(letter_id, source, message.sent, reason[:MAX_REASON], len(payload))
     mill.dead_letters.put(list(rows.values()), now=now)
@@ -119,8 +118,9 @@ def _keep(mill: Mill, source: str, messages: Sequence[Message], now: int) -> Non
     logger.warning("stored dead letters", extra=extra)
 
 
-def _sealed(mill: Mill, letter_id: str, text: str) -> str:
-    return json.dumps(seal_event(mill, letter_id, json.loads(text)))
+def _sealed(mill: Mill, text: str) -> str:
+    event, trigger = with_trigger(json.loads(text), "")
+    return json.dumps(seal_event(mill, trigger, event))
 
 
 def _reason_and_payload(source: str, message: Message) -> tuple[str, str]:
@@ -142,10 +142,8 @@ def _failed_event(message: Message) -> tuple[str, str]:
     response = record.get("responsePayload")
     error = response if isinstance(response, dict) else {}
     cause = ": ".join(str(error[name]) for name in ("errorType", "errorMessage") if error.get(name))
-    document, trigger = request_from_event(payload, request_id)
-    if document is payload and isinstance(payload, dict):
-        payload = {"trigger": trigger, **payload}  # as in the failed invocation, so that repeats are found
-    return cause or f"Lambda gave up the event: {condition}", json.dumps(payload)
+    event, _ = with_trigger(payload, request_id)
+    return cause or f"Lambda gave up the event: {condition}", json.dumps(event)
 
 
 def _find(mill: Mill, letter_id: str) -> DeadLetterRow:

@@ -1,6 +1,6 @@
 """Encrypt secrets for the table, and decrypt them for those who may use them.
 
-The context binds a value to its definition, job or dead letter: it cannot be decrypted for another one.
+The context binds a value to its definition, job or event: it cannot be decrypted for another one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from shardmill.aws.secrets import SecretAccess, Secrets
 from shardmill.engine.mill import Mill
 from shardmill.model.definition.private_values import with_private_values
-from shardmill.model.secrets.secret import MASK
+from shardmill.model.secrets.secret import MASK, is_sealed
 
 _TOKEN = "dataToken"  # noqa: S105 - the name of a field
 
@@ -44,17 +44,18 @@ def open_data_token(mill: Mill, job_id: str, token: str) -> str:
     return mill.sealer.open(token, {"job": job_id})
 
 
-def seal_event(mill: Mill, letter_id: str, event: Any) -> Any:
-    """An event that failed, without the data token of its request in plain text."""
+def seal_event(mill: Mill, trigger: str, event: Any) -> Any:
+    """An event for `submit`, without the data token of its request in plain text."""
 
     def seal(token: str) -> str:
-        return mill.sealer.seal([token], {"deadLetter": letter_id})[0]
+        return token if token == MASK or is_sealed(token) else mill.sealer.seal([token], _event(trigger))[0]
 
     return _with_token(event, seal)
 
 
-def open_event(mill: Mill, letter_id: str, event: Any) -> Any:
-    return _with_token(event, lambda token: mill.sealer.open(token, {"deadLetter": letter_id}))
+def open_event(mill: Mill, trigger: str, event: Any) -> Any:
+    """Raises SecretUnavailable."""
+    return _with_token(event, lambda token: mill.sealer.open(token, _event(trigger)))
 
 
 def masked_event(event: Any) -> Any:
@@ -72,3 +73,7 @@ def _with_token(event: Any, change: Callable[[str], str]) -> Any:
 
 def _definition(job_name: str) -> dict[str, str]:
     return {"definition": job_name}
+
+
+def _event(trigger: str) -> dict[str, str]:
+    return {"event": trigger}

@@ -33,7 +33,6 @@ from shardmill.engine.jobs.submit_scope import (
 )
 from shardmill.engine.mill import Mill
 from shardmill.engine.private_values import seal_data_token
-from shardmill.model.access.grants import Grant
 from shardmill.model.actor import Actor
 from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.model.fault import fault
@@ -46,7 +45,6 @@ from shardmill.store.definitions import Definition
 from shardmill.store.rows import JobRow
 from shardmill.store.update import Item
 
-EVENTBRIDGE = "eventbridge"
 _TRIES = 20
 
 
@@ -287,20 +285,3 @@ def _job(
         files_pending=bool(request.files),
         history=[Change(now, JobState.INIT.value, 1, actor.name, "submitted").encode()],
     )
-
-
-def event_actor(mill: Mill) -> Actor:
-    """Who submits for events: only Jobs of the definitions that the deployment allows."""
-    patterns = mill.settings.event_definitions
-    return Actor(EVENTBRIDGE, (Grant("submit", definitions=None if "*" in patterns else patterns),))
-
-
-def request_from_event(event: Any, request_id: str) -> tuple[object, str]:
-    """Return the JobRequest of an event, and a default trigger.
-
-    An EventBridge event has the request in `detail`, and its id, the same in every delivery, is the trigger.
-    Any other event is the request itself.
-    """
-    if isinstance(event, dict) and "detail-type" in event and "detail" in event:
-        return event["detail"], str(event.get("id") or request_id)
-    return event, request_id
