@@ -113,9 +113,8 @@ def test_an_emulator_gets_the_template_without_aliases_of_state_machines() -> No
     assert "Aliaslive" not in text
     assert emulated["Resources"]["Setup"]["DependsOn"] == ["JobMachine", "StepMachine"]
     assert emulated["Globals"]["Function"]["Environment"]["Variables"]["SHARDMILL_MACHINE_ALIAS"] == ""
-    assert (
-        of_type("AWS::StepFunctions::StateMachineAlias")["JobMachineAliaslive"]["Name"] == "live"
-    )  # AWS gets them
+    aliases = of_type("AWS::StepFunctions::StateMachineAlias")  # AWS gets them
+    assert {each["Name"] for each in aliases.values()} == {"live"}
 
 
 def test_moto_cannot_publish_versions_of_state_machines() -> None:
