@@ -18,5 +18,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
     if event["RequestType"] == "Delete":
         deployment.tear_down(mill(), context.get_remaining_time_in_millis, sleep)
     else:
-        deployment.set_up(mill(), now_ms())
+        deployment.set_up(mill(), now_ms(), sleep)
     logger.info("custom resource done", extra={"action": "custom-resource"})

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from shardmill.aws.data_keys import KeyParameter
 from shardmill.aws.files import ObjectsKept
 from shardmill.engine.groups import deployment
 from shardmill.engine.mill import Mill
@@ -40,6 +41,12 @@ def tear_down(mill: Mill, time: Time | None = None) -> None:
     time = time or Time()
     with running_as("setup"):
         deployment.tear_down(mill, time.remaining, time.wait)
+
+
+def set_up(mill: Mill, time: Time | None = None) -> None:
+    time = time or Time()
+    with running_as("setup"):
+        deployment.set_up(mill, 1, time.wait)
 
 
 def deleting(mill: Mill) -> Mill:
@@ -237,11 +244,56 @@ def test_the_role_of_the_function_may_do_all_of_it(busy: JobRunner) -> None:
     assert objects(busy.mill) == 0
 
 
+class Refusals:
+    """Calls of SSM, the first of a new stack, that are refused until a time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, code: str, seconds: int) -> None:
+        self.time = Time()
+        self._original = deployment.KeyParameter.create
+        self._code, self._milliseconds = code, 1000 * seconds
+        monkeypatch.setattr(deployment.KeyParameter, "create", lambda parameter: self._create(parameter))
+
+    def _create(self, parameter: KeyParameter) -> None:
+        if self.time.waited < self._milliseconds:
+            answer: Any = {"Error": {"Code": self._code, "Message": "not authorized to perform"}}
+            raise ClientError(answer, "PutParameter")
+        self._original(parameter)
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException"])
+def test_a_new_stack_waits_until_the_permissions_of_its_role_are_in_effect(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    refusals = Refusals(monkeypatch, code, seconds=30)
+    runner.mill.groups.delete("default")
+    set_up(runner.mill, refusals.time)
+    assert runner.mill.groups.get("default")
+    assert 30_000 <= refusals.time.waited < 60_000
+
+
+def test_a_permission_that_is_missing_for_good_is_reported_in_time(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = Refusals(monkeypatch, "AccessDeniedException", seconds=1_000)
+    with pytest.raises(ClientError, match="not authorized"):
+        set_up(runner.mill, refusals.time)
+    assert 60_000 <= refusals.time.waited < 120_000
+
+
+def test_an_error_that_waiting_does_not_cure_is_reported_at_once(
+    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = Refusals(monkeypatch, "ParameterLimitExceeded", seconds=1_000)
+    with pytest.raises(ClientError, match="ParameterLimitExceeded"):
+        set_up(runner.mill, refusals.time)
+    assert refusals.time.waited == 0
+
+
 def test_an_update_of_the_stack_gives_lambda_groups_its_new_queues(runner: JobRunner) -> None:
     mill = runner.mill
     runner.cloud.http("PUT", "/v1/groups/l2", {"kind": "lambda"})
     renamed = mill.settings._replace(lambda_queue="renamed")
-    deployment.set_up(dataclasses.replace(mill, settings=renamed), 1)
+    set_up(dataclasses.replace(mill, settings=renamed))
     for name in ("lambda", "l2"):
         group = mill.groups.get(name)
         assert group
@@ -262,7 +314,7 @@ def test_the_group_lambda_has_order_queues_which_no_alarm_watches(runner: JobRun
     assert not other.order_queues
     assert sqs.list_queue_tags(QueueUrl=first.order_queues[0]).get("Tags", {}) == {}
     mill.groups.set_order_queues(first, [])  # as after an update of an earlier release
-    deployment.set_up(mill, 1)
+    set_up(mill)
     again = mill.groups.get("lambda")
     assert again
     assert again.order_queues == first.order_queues

@@ -167,7 +167,7 @@ def test_a_group_of_an_earlier_release_gets_the_missing_queues(runner: JobRunner
     use(runner, 5, 6, 7)
     assert len(priorities(runner)) == len(BANDS)
     groups.save(runner.mill, "later", GroupRequest(lease_seconds=30), 0)
-    deployment.set_up(runner.mill, 0)
+    deployment.set_up(runner.mill, 0, lambda seconds: pytest.fail("refused"))
     for name in ("default", "later"):
         assert len(set(group_of(runner, name).queues)) == MAX_LANES
     use(runner, 7)

@@ -43,7 +43,10 @@ class Upgrade:
             cloud.clients.dynamodb.put_item(TableName=cloud.table, Item=item)
         self._start_executions()
         self.runner = JobRunner(cloud)
-        deployment.set_up(self.runner.mill, self.runner.worker.clock())  # as CloudFormation's update does
+        # as CloudFormation's update does
+        deployment.set_up(
+            self.runner.mill, self.runner.worker.clock(), lambda seconds: pytest.fail("refused")
+        )
         self.runner.mill.recent_groups.discard("default")  # new functions start without caches
 
     def _start_executions(self) -> None:

@@ -137,17 +137,52 @@ def test_the_policy_that_denies_new_objects_stays_until_the_bucket_is_deleted() 
     assert RESOURCES["BucketPolicy"]["DeletionPolicy"] == "Retain"
 
 
+def of_type(kind: str) -> dict[str, dict[str, Any]]:
+    return {name: each["Properties"] for name, each in RESOURCES.items() if each["Type"] == kind}
+
+
 def test_executions_start_through_the_alias_of_each_state_machine() -> None:
     """An update publishes a version. Functions that start executions are updated after the alias exists."""
-    machines = {
-        name: resource["Properties"]["AutoPublishAlias"]
-        for name, resource in RESOURCES.items()
-        if resource["Type"] == "AWS::Serverless::StateMachine"
-    }
     variables = TEMPLATE["Globals"]["Function"]["Environment"]["Variables"]
-    assert machines == dict.fromkeys(("JobMachine", "StepMachine"), variables["SHARDMILL_MACHINE_ALIAS"])
-    generated = {f"{name}Alias{alias}" for name, alias in machines.items()}  # SAM's names
-    assert set(RESOURCES["Setup"]["DependsOn"]) == generated
+    versions = of_type("AWS::StepFunctions::StateMachineVersion")
+    aliases = of_type("AWS::StepFunctions::StateMachineAlias")
+    assert {each["Name"] for each in aliases.values()} == {variables["SHARDMILL_MACHINE_ALIAS"]}
+    chosen = [
+        versions[each["DeploymentPreference"]["StateMachineVersionArn"]["Ref"]] for each in aliases.values()
+    ]
+    machines = [each["StateMachineArn"]["Ref"] for each in chosen]
+    assert sorted(machines) == sorted(of_type("AWS::Serverless::StateMachine"))
+    revisions = [each["StateMachineRevisionId"]["Fn::GetAtt"] for each in chosen]
+    assert revisions == [[machine, "StateMachineRevisionId"] for machine in machines]
+    assert set(RESOURCES["Setup"]["DependsOn"]) == set(aliases)
+
+
+def test_versions_of_state_machines_outlive_their_replacement() -> None:
+    """Aliases are eventually consistent, so that an execution can start on the version before the latest."""
+    kept = [each for each in RESOURCES.values() if each["Type"] == "AWS::StepFunctions::StateMachineVersion"]
+    assert len(kept) == 2
+    assert {each["UpdateReplacePolicy"] for each in kept} == {"Retain"}
+
+
+_ROUTE_PART = re.compile(r"\{[\w.:-]+\+?\}|[a-zA-Z0-9.:_-]+")
+"""What API Gateway accepts as a part of a route's path. Its error message names this expression."""
+
+
+def test_api_gateway_accepts_the_paths_of_the_routes() -> None:
+    keys = [each["RouteKey"] for each in of_type("AWS::ApiGatewayV2::Route").values()]
+    paths = [key.partition(" ")[2] for key in keys if key != "$default"]
+    assert "/v1/work:lease" in paths
+    for path in paths:
+        parts = [] if path == "/" else path.removeprefix("/").split("/")
+        assert all(_ROUTE_PART.fullmatch(part) for part in parts), path
+        assert not any("+" in part for part in parts[:-1]), path
+
+
+def test_resources_depend_on_resources_of_the_template_itself() -> None:
+    """AWS::LanguageExtensions processes the template before SAM adds resources to it."""
+    named = {each for resource in RESOURCES.values() for each in listed(resource.get("DependsOn", []))}
+    assert "Setup" in named
+    assert named <= RESOURCES.keys()
 
 
 def test_permissions_and_events_name_state_machines_without_the_alias() -> None:

@@ -108,11 +108,13 @@ def test_an_emulator_gets_the_template_without_aliases_of_state_machines() -> No
     """Else it would start executions through an alias that its CloudFormation does not create."""
     emulated = load_emulated_template(PROJECT / "template.yaml")
     text = json.dumps(emulated)
-    assert "AutoPublishAlias" not in text
+    assert "StateMachineAlias" not in text
+    assert "StateMachineVersion" not in text
     assert "Aliaslive" not in text
     assert emulated["Resources"]["Setup"]["DependsOn"] == ["JobMachine", "StepMachine"]
     assert emulated["Globals"]["Function"]["Environment"]["Variables"]["SHARDMILL_MACHINE_ALIAS"] == ""
-    assert TEMPLATE["Resources"]["JobMachine"]["Properties"]["AutoPublishAlias"] == "live"  # AWS gets them
+    aliases = of_type("AWS::StepFunctions::StateMachineAlias")  # AWS gets them
+    assert {each["Name"] for each in aliases.values()} == {"live"}
 
 
 def test_moto_cannot_publish_versions_of_state_machines() -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 import yaml
 
+_ALIAS = "AWS::StepFunctions::StateMachineAlias"
+_VERSIONED = (_ALIAS, "AWS::StepFunctions::StateMachineVersion")
+
 
 class _Loader(yaml.SafeLoader):
     pass
@@ -55,11 +58,10 @@ def load_emulated_template(file: Path) -> dict[str, Any]:
 @cache
 def _emulated(text: str) -> dict[str, Any]:
     template: dict[str, Any] = json.loads(json.dumps(_parse(text)))
-    machines = {}
-    for name, resource in template["Resources"].items():
-        if resource["Type"] == "AWS::Serverless::StateMachine":
-            alias = resource.get("Properties", {}).pop("AutoPublishAlias", None)
-            machines[f"{name}Alias{alias}"] = name
+    resources = template["Resources"]
+    aliases = {name: each for name, each in resources.items() if each["Type"] == _ALIAS}
+    machines = {name: _machine(resources, alias) for name, alias in aliases.items()}
+    template["Resources"] = {name: each for name, each in resources.items() if each["Type"] not in _VERSIONED}
     for resource in template["Resources"].values():
         needed = resource.get("DependsOn")
         if isinstance(needed, list):
@@ -68,3 +70,9 @@ def _emulated(text: str) -> dict[str, Any]:
     if "SHARDMILL_MACHINE_ALIAS" in variables:
         variables["SHARDMILL_MACHINE_ALIAS"] = ""
     return template
+
+
+def _machine(resources: dict[str, Any], alias: dict[str, Any]) -> str:
+    """The state machine of an alias."""
+    version = alias["Properties"]["DeploymentPreference"]["StateMachineVersionArn"]["Ref"]
+    return str(resources[version]["Properties"]["StateMachineArn"]["Ref"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from botocore.exceptions import ClientError
+
 from shardmill.aws.data_keys import KeyParameter
 from shardmill.engine.groups.groups import BUILT_IN_GROUPS, add_missing_queues, lambda_queues, save
 from shardmill.engine.mill import Mill
@@ -20,14 +22,32 @@ _OBJECTS = 1_000
 _CALLS = 100
 """Executions of each state machine, or queues, between two looks at the time. Each takes a call; Step
 Functions allows 25 a second in most regions."""
+_PERMISSION_WAITS = (2.0, 5.0, 10.0, 20.0, 30.0)
+"""Seconds until what was refused is repeated: the permissions of a new role take effect within a minute."""
+_REFUSED = {"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "UnrecognizedClientException"}
 
 
 class NotRemoved(Exception):
     """Something of the deployment is left when the time of the function ends."""
 
 
-def set_up(mill: Mill, now: int) -> None:
-    """Create the key of secrets and the built-in groups, update the queues that Lambda serves, add others."""
+def set_up(mill: Mill, now: int, wait: Callable[[float], None]) -> None:
+    """Create the key of secrets and the built-in groups, update the queues that Lambda serves, add others.
+
+    CloudFormation invokes the function as soon as its role exists, so calls may be refused at first.
+    """
+    waits = list(_PERMISSION_WAITS)
+    while True:
+        try:
+            _set_up(mill, now)
+            return
+        except ClientError as error:
+            if not waits or error.response["Error"]["Code"] not in _REFUSED:
+                raise
+        wait(waits.pop(0))
+
+
+def _set_up(mill: Mill, now: int) -> None:
     KeyParameter(mill.settings.key_parameter).create()
     for name, kind in BUILT_IN_GROUPS.items():
         if not mill.groups.get(name):
