@@ -10,21 +10,22 @@ from shardmill.aws.bus import Bus
 from shardmill.model.states import JobState
 from support.aws_rules.faults import Faults
 from support.scenarios.job_chain import A, define, listed, row
+from support.scenarios.job_runner import Judge, fail_shards, succeed
 from support.scenarios.schedule_clock import ScheduleClock
 
 DAY = "2026-01-05T00:00:00Z"
 
 
-def end(schedules: ScheduleClock, name: str = "parent", **request: Any) -> dict[str, Any]:
+def end(schedules: ScheduleClock, judge: Judge = succeed, **request: Any) -> dict[str, Any]:
     """Run a Job to its end, without delivering its event; return the event's detail."""
-    schedules.runner.submit("t1", name, **request)
-    schedules.runner.run(trigger="t1", name=name)
-    return ended_event(schedules, name)
+    schedules.runner.submit("t1", "parent", **request)
+    schedules.runner.run(judge, trigger="t1", name="parent")
+    return ended_event(schedules)
 
 
-def ended_event(schedules: ScheduleClock, name: str) -> dict[str, Any]:
+def ended_event(schedules: ScheduleClock) -> dict[str, Any]:
     published = [each for each in schedules.runner.cloud.published() if each["detail-type"] == "Job Ended"]
-    [event] = [each["detail"] for each in published if each["detail"]["jobName"] == name]
+    [event] = [each["detail"] for each in published if each["detail"]["jobName"] == "parent"]
     return event
 
 
@@ -60,12 +61,15 @@ def test_the_event_names_a_child_and_the_tick_starts_it_if_the_event_is_lost(
     assert [job["dataTime"] for job in listed(schedules, "child")] == ["2026-01-05T00:00:00.000Z"]
 
 
-def test_the_event_names_a_waiting_job(schedules: ScheduleClock) -> None:
+@pytest.mark.parametrize(("waiting", "expected"), [(True, True), (False, None)])
+def test_the_event_of_a_failed_job_names_only_jobs_that_wait(
+    schedules: ScheduleClock, waiting: bool, expected: bool | None
+) -> None:
     define(schedules, "parent")
     define(schedules, "child", "parent")
-    schedules.runner.submit("c1", "child", dataTime=DAY)
-    schedules.runner.define(A, name="child")  # later Jobs do not depend on the parent
-    assert end(schedules, dataTime=DAY)["dependents"] is True
+    if waiting:
+        schedules.runner.submit("c1", "child", dataTime=DAY)
+    assert end(schedules, fail_shards(0), dataTime=DAY).get("dependents") is expected
 
 
 def test_a_definition_that_depends_on_its_own_last_run_has_no_other_dependents(
@@ -76,7 +80,7 @@ def test_a_definition_that_depends_on_its_own_last_run_has_no_other_dependents(
     schedules.runner.submit("t1", "parent", dataTime=DAY)
     schedules.runner.post("/v1/jobs/parent/t1:start")
     schedules.runner.run(trigger="t1", name="parent")
-    assert "dependents" not in ended_event(schedules, "parent")
+    assert "dependents" not in ended_event(schedules)
 
 
 def test_the_end_is_published_as_one_with_dependents_if_they_cannot_be_read(
