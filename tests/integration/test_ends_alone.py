@@ -111,4 +111,4 @@ def test_a_job_that_begins_to_wait_after_the_end_was_written_sees_it(
 
     monkeypatch.setattr(Bus, "publish", submit_child_first)
     assert "dependents" not in end(schedules, dataTime=DAY)
-    assert row(schedules, "child", "c1").state is not JobState.WAITING
+    schedules.runner.cloud.run_until(lambda: row(schedules, "child", "c1").state is not JobState.WAITING)

@@ -102,6 +102,4 @@ def _writes(step: StepLoad, scattered: bool) -> float:
 
 
 def _gb_seconds(orchestrated: int, api_requests: int) -> float:
-    return LAMBDA_SECONDS * (
-        ORCHESTRATE_GB * orchestrated + (API_GB + AUTHORIZER_GB) * api_requests
-    )
+    return LAMBDA_SECONDS * (ORCHESTRATE_GB * orchestrated + (API_GB + AUTHORIZER_GB) * api_requests)
