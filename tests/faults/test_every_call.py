@@ -1,4 +1,7 @@
-"""Fail or crash at each AWS call once, with stale reads: no task is lost or ends twice, the Job succeeds."""
+"""Fail or crash at each AWS call once: no task is lost or ends twice, the Job succeeds.
+
+In every run, reads are stale, Lambda invocations are throttled, queues are unreliable, and the clocks of the
+workers are wrong."""
 
 import os
 from contextlib import suppress
@@ -9,23 +12,28 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from support.aws_rules.call import Call, ProcessKilled
 from support.aws_rules.faults import How, Rerun, everywhere_once
-from support.aws_rules.stale_reads import stale_reads
+from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.hostile_aws import STALE_MS
+from support.scenarios.hostile_aws import hostile_aws
 from support.scenarios.job_runner import JobRunner
+from support.scenarios.manual_clock import SkewedClock
 from support.scenarios.manual_worker import ManualWorker
 
-FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
+FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
 HOWS: tuple[How, ...] = ("before", "after", "crash")
 EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
 READS = {"GetItem", "BatchGetItem", "Query", "ReceiveMessage", "GetQueueAttributes", "DescribeExecution"}
 REQUEST = {"jobName": "orders", "trigger": "t1"}
+SEED = 5
+SKEW_MS = 3_000
 
 
 class RestartedWorker:
-    """A worker that is replaced by another at any fault; each round advances the clock of the tick."""
+    """A worker that is replaced by another at any fault; each round advances the clock of the tick.
+
+    The clocks of the workers are ahead and behind in turn."""
 
     def __init__(self, runner: JobRunner) -> None:
         self.runner = runner
@@ -33,6 +41,7 @@ class RestartedWorker:
         self.restarts = 0
         self.submitted = False
         self.states: set[str] = set()
+        self._set_clock()
 
     def act(self) -> None:
         self.minutes += 0.2
@@ -60,6 +69,11 @@ class RestartedWorker:
         with suppress(*FAULTS):
             self.restarts += 1
             self.runner.worker = ManualWorker(self.runner.mill, f"restart-{self.restarts}", ["quick"])
+            self._set_clock()
+
+    def _set_clock(self) -> None:
+        worker = self.runner.worker
+        worker.clock = SkewedClock(worker.clock, -SKEW_MS if self.restarts % 2 else SKEW_MS)
 
 
 def prepare(cloud: Cloud) -> JobRunner:
@@ -95,7 +109,7 @@ def _succeeds(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
         runner = prepare(cloud)
         worker = RestartedWorker(runner)
-        with run.armed() as faults, stale_reads(faults.add_rule, within_ms=STALE_MS):
+        with run.armed() as faults, hostile_aws(cloud, faults, SEED):
             cloud.run_until(lambda: worker.submitted and runner.ended(), 60, meanwhile=worker.act)
         job = runner.job()
         assert job["state"] == "SUCCESS", job["notes"]

@@ -1,6 +1,6 @@
 """Fail or crash at each SQS call while Lambda serves two priorities: no task is lost, none ends twice.
 
-Reads are stale in every run."""
+In every run, reads are stale, Lambda invocations are throttled, and queues are unreliable."""
 
 from contextlib import suppress
 from itertools import count
@@ -13,14 +13,15 @@ from shardmill.model.worker import Lease, Result
 from shardmill.worker import lambda_runner
 from support.aws_rules.call import Call, ProcessKilled
 from support.aws_rules.faults import How, Rerun, everywhere_once
-from support.aws_rules.stale_reads import stale_reads
+from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.hostile_aws import STALE_MS
+from support.scenarios.hostile_aws import hostile_aws
 from support.scenarios.job_runner import JobRunner
 
-FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
+FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
+SEED = 5
 HOWS: tuple[How, ...] = ("before", "after", "crash")
 JOBS = {"low": 1, "high": 7}
 
@@ -78,7 +79,7 @@ def test_every_task_ends_once_whatever_sqs_call_fails(part: int, monkeypatch: py
 def _succeeds(run: Rerun) -> bool:
     with run, moto_cloud() as cloud:
         scene = Scene(cloud)
-        with run.armed() as faults, stale_reads(faults.add_rule, within_ms=STALE_MS):
+        with run.armed() as faults, hostile_aws(cloud, faults, SEED):
             cloud.run_until(scene.ended, 60, meanwhile=scene.act)
         for trigger in JOBS:
             job = scene.runner.job(trigger)

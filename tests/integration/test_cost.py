@@ -39,7 +39,7 @@ def test_the_estimate_agrees_with_the_metered_run(
 
 
 def metered(runner: JobRunner, result: dict[str, Any]) -> dict[str, float]:
-    """Submit a job and work until its dependents are notified; count what AWS bills."""
+    """Submit a job and work until its end is published; count what AWS bills."""
     cloud, invoked = runner.cloud, Counter[str]()
     invoke = cloud.functions.invoke
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -159,6 +160,13 @@ def test_a_bad_cursor_is_rejected(cloud_with_data: Cloud, path: str) -> None:
 def test_a_bad_limit_is_rejected(cloud_with_data: Cloud, path: str, limit: str) -> None:
     problem = _get(cloud_with_data, _path(path), 422, limit=limit)
     assert [fault["pointer"] for fault in problem["faults"]] == ["/limit"]
+
+
+@pytest.mark.parametrize("path", [path for path in LISTS if "{" in path])
+def test_a_list_of_something_with_an_impossible_name_is_not_found(cloud_with_data: Cloud, path: str) -> None:
+    for parameter in re.findall(r"{(\w+)}", path):
+        place = path.format(**{**PLACES, parameter: "-0"})
+        assert _get(cloud_with_data, place, 404)["code"].endswith("-not-found")
 
 
 def test_the_document_says_that_a_request_needs_a_trigger(cloud_with_data: Cloud) -> None:

@@ -52,6 +52,38 @@ def test_a_job_whose_tasks_all_fail_suspends_no_worker(runner: JobRunner, one_by
         assert len(row(worker).failing) <= MAX_FAILING
 
 
+def start_steps(runner: JobRunner, count: int, name: str = "orders") -> None:
+    """Start a Job of many steps with one task each."""
+    runner.define(*({"stepName": f"s{n}"} for n in range(count)), name=name, failedRetries=0)
+    runner.submit(name=name)
+    for index in range(count):
+        runner.cloud.run_until(lambda index=index: runner.row(index, name=name).token)  # type: ignore[misc]
+
+
+def test_a_job_with_many_steps_that_all_fail_suspends_no_worker(runner: JobRunner) -> None:
+    workers = crew(runner, 3)
+    start(runner, 3, name="good")
+    for worker in workers:
+        worker.report(take(runner, worker, 1))
+    start_steps(runner, 24)
+    for worker in workers:
+        worker.report(take(runner, worker, 8), "failed")
+    assert [(row(worker).failures, row(worker).tired) for worker in workers] == [(8, "")] * 3
+
+
+def test_a_worker_that_fails_in_many_steps_while_others_succeed_is_suspended(runner: JobRunner) -> None:
+    broken, good = crew(runner, 2)
+    start_steps(runner, 12)
+    held = take(runner, broken, 10)
+    broken.report(held[:9], "failed")
+    assert row(broken).takes_tasks  # the jobs may be at fault
+    good.report(take(runner, good, 1))
+    runner.mill.forget_workers(["default"])
+    broken.report(held[9:], "failed")
+    assert row(broken).tired == "suspended after 10 failures in a row"
+    assert row(good).takes_tasks
+
+
 def test_a_worker_that_fails_where_others_succeed_is_suspended_after_five_failures(runner: JobRunner) -> None:
     broken, *good = crew(runner, 3)
     start(runner, 30)

@@ -148,10 +148,13 @@ class Cloud:
         return list(answer.get("Messages", []))
 
     def deliver_job_ends(self) -> list[dict[str, Any]]:
-        """Deliver the Job ends published since the last call to `dependency`; return all events."""
+        """Deliver the Job ends published since the last call to `dependency`, those that its rule matches.
+
+        Returns all events."""
         events = self.published()
         for event in events:
-            if event["source"] == "shardmill" and event["detail-type"] == "Job Ended":
+            ended = event["source"] == "shardmill" and event["detail-type"] == "Job Ended"
+            if ended and event["detail"].get("dependents"):
                 whole = _event(event["detail-type"], event["source"], datetime.now(UTC), event["detail"])
                 self.invoke("dependency", whole)
         return events

@@ -185,9 +185,8 @@ def test_the_fields_of_a_cloudevent() -> None:
         "trigger": "t",
         "state": "FAILED",
         "time": "2026-01-01T00:00:00.500+00:00",
-        "notify": True,
     }
-    event = cloudevent("mill", "Job Ended", detail)
+    event = cloudevent("mill", "Job Ended", {**detail, "notify": True, "dependents": True})
     assert event == {
         "specversion": "1.0",
         "id": "x.2.ended.1767225600500",
@@ -196,7 +195,7 @@ def test_the_fields_of_a_cloudevent() -> None:
         "subject": "a/t",
         "time": "2026-01-01T00:00:00.500+00:00",
         "datacontenttype": "application/json",
-        "data": {name: value for name, value in detail.items() if name != "notify"},
+        "data": detail,
     }
     assert json.loads(encoded(event)) == event
 

@@ -36,7 +36,7 @@ def test_the_bill_is_quantity_times_price() -> None:
     counts = operations([StepLoad(12), StepLoad(1)], api_requests=10)
     assert set(counts) == set(PRICES)
     assert counts["Step Functions transitions"] == 2 + 2 * 4
-    assert counts["Lambda requests"] == 1 + 2 + 1 + 2 * 10
+    assert counts["Lambda requests"] == 1 + 2 + 2 * 10
     assert counts["SQS requests"] == 3 * (2 + 1)
     cost = bill(counts, counts)
     assert {item.what: item.usd for item in cost.items}["HTTP API requests"] == pytest.approx(10e-6)
@@ -89,4 +89,3 @@ def test_memory_sizes_are_those_of_the_template() -> None:
     assert gigabytes("RunnerFunction") == counted.RUNNER_GB
     assert gigabytes("ApiFunction") == counted.API_GB
     assert gigabytes("AuthorizerFunction") == counted.AUTHORIZER_GB
-    assert gigabytes("DependencyFunction") == counted.DEPENDENCY_GB

@@ -21,10 +21,11 @@ from shardmill.api.responses import (
     visible,
 )
 from shardmill.aws.clock import new_id
+from shardmill.engine.errors import DefinitionNotFound, ScheduleNotFound
 from shardmill.engine.mill import mill
 from shardmill.engine.schedules import backfill, backfill_times, fire, manage
 from shardmill.engine.views import jobs
-from shardmill.model.base import Time
+from shardmill.model.base import Time, is_name
 from shardmill.model.job import Job
 from shardmill.model.time.backfill import Backfill, BackfillEffect, BackfillRequest
 from shardmill.model.time.schedule import FireRequest, SavedSchedule, UpcomingTimes
@@ -90,6 +91,8 @@ def list_of_job(
     job_name: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[SavedSchedule]:
     """List the schedules of a definition by id, with their last firing."""
+    if not is_name(job_name):
+        raise DefinitionNotFound(job_name)
     after = pagination.decode_cursor(cursor, str) or ""
     rows = (row for row in mill().schedules.of_job(job_name) if row.id > after)
     found = ((row.id, manage.view(row, history=LISTED_HISTORY)) for row in rows)
@@ -142,6 +145,8 @@ def list_backfills(
     job_name: str, schedule_id: str, limit: Limit = pagination.DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Page[Backfill]:
     """List the backfills of a schedule, newest first."""
+    if not (is_name(job_name) and is_name(schedule_id)):
+        raise ScheduleNotFound(job_name, schedule_id)
     before = pagination.decode_cursor(cursor, int) or 10**6
     rows = mill().schedules.backfills(job_name, schedule_id, limit=limit + 1)
     found = ((row.number, backfill.view(row)) for row in rows if row.number < before)

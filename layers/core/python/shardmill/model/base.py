@@ -88,8 +88,13 @@ def spelled(name: str) -> str:
     return to_camel(name)
 
 
+def is_name(text: str) -> bool:
+    """Whether a definition, step, schedule or group can have this name."""
+    return len(text) <= MAX_NAME and _NAME.match(text) is not None
+
+
 def _name(text: str) -> str:
-    if len(text) > MAX_NAME or not _NAME.match(text):
+    if not is_name(text):
         raise PydanticCustomError(
             "bad-name",
             "must start with a letter or _, contain only letters, digits, _ and -, "

@@ -14,6 +14,8 @@ from shardmill.model.secrets.secret import secret_bytes
 from shardmill.model.timestamps import to_ms
 
 CONTENT_TYPE = "application/cloudevents+json"
+_FOR_RULES = ("notify", "dependents")
+"""Fields by which the rules of the template choose events."""
 
 
 def cloudevent(stack: str, kind: str, detail: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +29,7 @@ def cloudevent(stack: str, kind: str, detail: Mapping[str, Any]) -> dict[str, An
         "subject": f"{detail['jobName']}/{detail['trigger']}",
         "time": detail["time"],
         "datacontenttype": "application/json",
-        "data": {name: value for name, value in detail.items() if name != "notify"},
+        "data": {name: value for name, value in detail.items() if name not in _FOR_RULES},
     }
 
 

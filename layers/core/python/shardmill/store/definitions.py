@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from shardmill.model.access.limits import Limits
@@ -178,6 +179,12 @@ class Definitions:
         start = keys.definition_child(job_name, after) if after else None
         items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True, start=start)
         return map(keys.parse_child, items)
+
+    def has_children(self, job_name: str) -> bool:
+        """Whether another definition depends on this one; reads two rows at most."""
+        partition = keys.partition_of(keys.definition_head(job_name))
+        items = self._table.query(partition, prefix=keys.DEFINITION_CHILDREN, consistent=True, limit=2)
+        return any(keys.parse_child(item) != job_name for item in islice(items, 2))
 
     def usage(self, job_name: str) -> tuple[int | None, int, str]:
         """A value that changes whenever a schedule or another definition begins to depend on this one."""

@@ -238,6 +238,8 @@ class WorkerRow(Row):
     skip: AbstractSet[str] = field(default_factory=frozenset)
     failures: int = 0
     failing: AbstractSet[str] = field(default_factory=frozenset)
+    failing_since: int = 0  # when the first of its failures since its last success was recorded
+    succeeded_time: int = 0
     checkout: int = 0
     completed: int = 0
     failed: int = 0

@@ -32,6 +32,12 @@ class Runs:
             if item["from"] <= moment and position != after:
                 yield position, item["child"]
 
+    def may_be_awaited(self, job_name: str, moment: int) -> bool:
+        """Whether jobs wait for a job of `job_name` with that dataTime or a later one; reads one row."""
+        partition, bounds = run_keys.edges_after(job_name, moment)
+        found = self._table.query(partition, between=bounds, consistent=True, only=keys.KEY, limit=1)
+        return next(found, None) is not None
+
     def all_waiting_for(self, job_name: str) -> Iterator[str]:
         """The ids of the jobs that wait for any job of `job_name`."""
         partition, _ = run_keys.edges_after(job_name, 0)

@@ -90,7 +90,7 @@ class Tally:
         self.succeeded |= later.succeeded
         self.skip |= later.skip
 
-    def write_to(self, update: Update) -> Update:
+    def write_to(self, update: Update, now: int) -> Update:
         amounts = {
             "checkout": self.checkout,
             "completed": self.completed,
@@ -100,8 +100,9 @@ class Tally:
         update.add(**{name: amount for name, amount in amounts.items() if amount})
         if self.succeeded:
             update.set(failures=self.failures.count, failing=set(self.failures.tasks) or None)
+            update.set(succeeded_time=now, failing_since=now if self.failures.count else None)
         elif self.failures.count:
-            _add_failures(update, self.failures)
+            _add_failures(update, self.failures, now)
         if self.skip:
             update.add(skip=self.skip)
         return update
@@ -115,8 +116,9 @@ def _longer(first: Failures, second: Failures) -> Failures:
     return second if second.count > first.count else first
 
 
-def _add_failures(update: Update, failures: Failures) -> Update:
-    return update.add(failures=failures.count, failing=set(failures.tasks))
+def _add_failures(update: Update, failures: Failures, now: int) -> Update:
+    update.add(failures=failures.count, failing=set(failures.tasks))
+    return update.set_once("failing_since", now)
 
 
 class Workers:
@@ -145,7 +147,7 @@ class Workers:
             ttl=_ttl(now),
         )
         update.remove("work", "running", "progress", "followed", "drain", "tired", "failures", "failing")
-        update.remove("receipts")
+        update.remove("receipts", "failing_since", "succeeded_time")
         update.add(session=1).set_once("create_time", now)
         try:
             item = self._table.update(update.if_new_or_equal("name", worker.name), returns="ALL_NEW")
@@ -177,7 +179,7 @@ class Workers:
             update.set(source_ip=source_ip)
         if held:
             update.set(last_busy=now)
-        return self._changed(tally.write_to(update).if_equal(session=session))
+        return self._changed(tally.write_to(update, now).if_equal(session=session))
 
     def record(
         self,
@@ -192,7 +194,7 @@ class Workers:
 
         `receipts`: replace those that the row holds.
         """
-        update = tally.write_to(Update(keys.worker(worker_id)).set(last_busy=now))
+        update = tally.write_to(Update(keys.worker(worker_id)).set(last_busy=now), now)
         if tally.done:
             update.delete("work", tally.done).delete("followed", tally.done)
         elif taken:
@@ -205,9 +207,9 @@ class Workers:
         """Set attributes of a worker; None if it is unknown."""
         return self._changed(Update(keys.worker(worker_id)).set_all(changes).if_exists("name"))
 
-    def add_failures(self, worker_id: str, failures: Failures) -> WorkerRow | None:
+    def add_failures(self, worker_id: str, failures: Failures, *, now: int) -> WorkerRow | None:
         """Add to the failures since the last success."""
-        return self._changed(_add_failures(Update(keys.worker(worker_id)), failures).if_exists("name"))
+        return self._changed(_add_failures(Update(keys.worker(worker_id)), failures, now).if_exists("name"))
 
     def suspend_after_failures(self, worker_id: str, why: str) -> WorkerRow | None:
         """Suspend a worker because of its failures, unless it is already."""

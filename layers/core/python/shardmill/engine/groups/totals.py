@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from shardmill.aws.observability import logger
+from shardmill.engine.groups.matching import live_workers
 from shardmill.engine.mill import Mill
 from shardmill.engine.task_id import parse_task_id, task_id
 from shardmill.model.blocks import Block, Shard, block_of
@@ -15,6 +17,7 @@ from shardmill.store.workers import MAX_FAILING, Failures, Tally
 FAILURES_IN_A_ROW = 5
 _MAX_SKIPS = 1_000
 _KEPT_FAILING = MAX_FAILING // 2
+_MAX_COMPARED = 100
 
 StepKey = tuple[str, int, int]
 
@@ -31,20 +34,21 @@ def record_totals(
     """Add a tally to a worker's row. Returns the row; None if there is none, as for the Lambda runner."""
     if tally.before.count:
         # The first success of the tally resets the stored failures: look at them before.
-        failed = mill.workers.add_failures(worker_id, tally.before)
+        failed = mill.workers.add_failures(worker_id, tally.before, now=now)
         if failed:
-            _suspend_after(mill, failed, Failures(failed.failures, frozenset(failed.failing)), tally.before)
+            series = Failures(failed.failures, frozenset(failed.failing))
+            _suspend_after(mill, failed, series, tally.before, now)
     worker = mill.workers.record(worker_id, tally, now=now, taken=taken, receipts=receipts)
-    return suspend_after_failures(mill, worker, tally) if worker else None
+    return suspend_after_failures(mill, worker, tally, now) if worker else None
 
 
-def suspend_after_failures(mill: Mill, worker: WorkerRow, tally: Tally) -> WorkerRow:
+def suspend_after_failures(mill: Mill, worker: WorkerRow, tally: Tally, now: int) -> WorkerRow:
     """Suspend a worker after a tally was added to its row, if its failures ask for it; return its row."""
     _limit_sets(mill, worker)
     series = Failures(worker.failures, frozenset(worker.failing))
     if tally.longest.count > series.count:
-        worker = _suspend_after(mill, worker, tally.longest, tally.longest)
-    return _suspend_after(mill, worker, series, tally.failures)
+        worker = _suspend_after(mill, worker, tally.longest, tally.longest, now)
+    return _suspend_after(mill, worker, series, tally.failures, now)
 
 
 def record_failure(mill: Mill, worker_id: str, step: StepRow, rank: int, span: int, now: int) -> None:
@@ -65,15 +69,14 @@ def _limit_sets(mill: Mill, worker: WorkerRow) -> None:
         mill.workers.remove_members(worker.id, "failing", set(worker.failing) - set(kept))
 
 
-def _suspend_after(mill: Mill, worker: WorkerRow, series: Failures, added: Failures) -> WorkerRow:
+def _suspend_after(mill: Mill, worker: WorkerRow, series: Failures, added: Failures, now: int) -> WorkerRow:
     """Suspend a worker if a series of failures, the last of which were just added, is its own fault."""
-    if worker.tired or series.count < FAILURES_IN_A_ROW:
+    if worker.tired or not _is_multiple_reached(series.count, added.count):
         return worker
-    by_step = _by_step(series.tasks)
-    suspects = len(by_step)
-    if suspects < FAILURES_IN_A_ROW and _is_multiple_reached(series.count, added.count):
-        suspects = _failures_of_worker(mill, worker.id, by_step)
-    if suspects < FAILURES_IN_A_ROW:
+    proven, doubtful = _failures_of_worker(mill, worker.id, _by_step(series.tasks))
+    if proven + doubtful < FAILURES_IN_A_ROW:
+        return worker
+    if proven < FAILURES_IN_A_ROW and not _others_succeed(mill, worker, now):
         return worker
     why = f"suspended after {series.count} failures in a row"
     suspended = mill.workers.suspend_after_failures(worker.id, why)
@@ -101,19 +104,29 @@ def _by_step(members: Iterable[str]) -> dict[StepKey, set[int]]:
     return found
 
 
-def _failures_of_worker(mill: Mill, worker_id: str, by_step: dict[StepKey, set[int]]) -> int:
-    """Count the failures that point to the worker: one for a step, or each task that fails only here.
+def _failures_of_worker(mill: Mill, worker_id: str, by_step: dict[StepKey, set[int]]) -> tuple[int, int]:
+    """Count the tasks that fail only on this worker, and the steps of which none does.
 
     A task fails only here if another worker completed tasks of the same block, and did not fail this one.
     """
     steps = mill.jobs.steps_by_key(by_step)
-    count = 0
+    proven = doubtful = 0
     for key, ranks in by_step.items():
         step = steps.get(key)
         known = {rank for rank in ranks if step and rank < step.total}
         blocks = mill.shards.blocks(step, {block_of(rank) for rank in known}) if step and known else {}
-        count += max(1, sum(_fails_only_here(blocks[block_of(rank)], rank, worker_id) for rank in known))
-    return count
+        only_here = sum(_fails_only_here(blocks[block_of(rank)], rank, worker_id) for rank in known)
+        proven += only_here
+        doubtful += not only_here
+    return proven, doubtful
+
+
+def _others_succeed(mill: Mill, worker: WorkerRow, now: int) -> bool:
+    """Whether other workers of its groups succeed while this one fails; also if there are no others."""
+    live = islice(live_workers(mill, worker.groups, now), _MAX_COMPARED)
+    others = [each for each in live if each.id != worker.id]
+    since = worker.failing_since or now
+    return not others or any(each.succeeded_time > since and not each.failures for each in others)
 
 
 def _fails_only_here(block: Block, rank: int, worker_id: str) -> bool:

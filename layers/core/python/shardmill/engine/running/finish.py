@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from shardmill.engine.conflict import Attempts
 from shardmill.engine.continuation import continue_soon
 from shardmill.engine.files.keys import files_of
 from shardmill.engine.mill import Mill
 from shardmill.engine.running import concurrency
+from shardmill.model.errors import Transient
 from shardmill.model.history import ENGINE, Change
 from shardmill.model.states import JobState, StepState, occasion_of
 from shardmill.model.timestamps import from_ms
@@ -99,13 +102,30 @@ def end_early(
 def announce(mill: Mill, job: JobRow, now: int) -> None:
     """Publish how a Job ended or that it is suspended, release its slot, and record that the event was sent.
 
-    The event notifies the dependent Jobs; if it is lost, the tick does.
+    The event notifies the dependent Jobs, if there are any; if it is lost, the tick does.
     """
     kind = JOB_ENDED if job.state.ended else JOB_SUSPENDED
-    mill.bus.publish(kind, detail_of(mill, job, kind, _state_since(job)))
+    detail = detail_of(mill, job, kind, _state_since(job))
+    alone = kind == JOB_ENDED and not _has_dependents(mill, job)
+    mill.bus.publish(kind, detail if alone or kind == JOB_SUSPENDED else {**detail, "dependents": True})
     concurrency.release_slot(mill, job, now)
     release_use(mill, job)
-    mill.jobs.event_published(job, due=now + DEPENDENTS_GRACE_MS)
+    mill.jobs.event_published(job, due=now + DEPENDENTS_GRACE_MS, notified=alone)
+
+
+def _has_dependents(mill: Mill, job: JobRow) -> bool:
+    """Return whether anything may depend on the end of a Job; also if that cannot be read now.
+
+    The end was written before: a Job that begins to wait for it after this sees the end itself.
+    """
+    if job.with_dependents or job.backfill or job.renews or job.owed:
+        return True
+    try:
+        if mill.runs.may_be_awaited(job.job_name, job.moment):
+            return True
+        return job.state is JobState.SUCCESS and mill.definitions.has_children(job.job_name)
+    except (ClientError, BotoCoreError, Transient):
+        return True
 
 
 def release_use(mill: Mill, job: JobRow) -> None:

@@ -155,7 +155,7 @@ def drain(mill: Mill, worker_id: str, actor: Actor, reason: str) -> WorkerRow:
 
 def resume(mill: Mill, worker_id: str, now: int) -> WorkerRow:
     """Let a worker take tasks again after it was suspended, manually or for failures, or drained."""
-    changes = dict.fromkeys(("suspended", "tired", "drain", "failures", "failing", "notes"))
+    changes = dict.fromkeys(("suspended", "tired", "drain", "failures", "failing", "failing_since", "notes"))
     worker = _change(mill, worker_id, **changes)
     _announce(mill, worker, now)
     return worker
@@ -235,7 +235,7 @@ def heartbeat(
     followed = sorted(worker.followed & worker.work) if worker.followed_until > now else []
     if len(followed) < len(worker.followed):
         mill.workers.remove_members(worker.id, "followed", set(worker.followed) - set(followed))
-    return Heartbeat(suspend_after_failures(mill, worker, tally or Tally()), drop, followed)
+    return Heartbeat(suspend_after_failures(mill, worker, tally or Tally(), now), drop, followed)
 
 
 def _progress(held: Iterable[HeldTask]) -> dict[str, Any]:

@@ -58,13 +58,15 @@ class EndedJobs(WaitingJobs):
         self._table.delete(keys.job(job.id))
         return True
 
-    def event_published(self, job: JobRow, *, due: int) -> None:
+    def event_published(self, job: JobRow, *, due: int, notified: bool = False) -> None:
         """Note that a job's event was published; the tick checks whether its dependents were notified.
 
-        No-op if the job is in another state now, whose event is still to be published.
+        `notified`: it has none. No-op if the job is in another state now, whose event is still to be
+        published.
         """
         pending = {"run": job.run, "state": job.state.value, "event_pending": True}
-        sent = Update(keys.job(job.id)).remove("event_pending").set_all(indexes.due_job(job.id, due))
+        sent = _notified(job) if notified else Update(keys.job(job.id))
+        sent.remove("event_pending").set_all(indexes.due_job(job.id, _expiry(job) if notified else due))
         try:
             self._table.update(sent.if_equal(**pending, heirs_pending=True))
         except ConditionFailed as changed:
