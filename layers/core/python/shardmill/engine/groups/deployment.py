@@ -18,7 +18,7 @@ _PAUSE_SECONDS = 10.0
 _OBJECTS = 1_000
 """Deleted by one call."""
 _CALLS = 100
-"""Executions of each state machine, or queues, between two looks at the time. Each takes a call; Step
+"""Executions of each state machine, or queues, between two checks of the time. Each takes a call; Step
 Functions allows 25 a second in most regions."""
 
 
