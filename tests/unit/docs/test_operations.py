@@ -36,31 +36,27 @@ def called(node: ast.Call) -> str:
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def actions(tree: ast.AST) -> Iterator[str]:
+def action_values(tree: ast.AST) -> Iterator[ast.expr]:
+    """The values of the key `action` in the dictionaries of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
-                if (
-                    isinstance(key, ast.Constant)
-                    and key.value == "action"
-                    and isinstance(value, ast.Constant)
-                ):
-                    yield str(value.value)
+                if isinstance(key, ast.Constant) and key.value == "action":
+                    yield value
+
+
+def actions(tree: ast.AST) -> Iterator[str]:
+    yield from (str(value.value) for value in action_values(tree) if isinstance(value, ast.Constant))
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and called(node) == "_best_effort":
             yield from (str(value.value) for value in node.args if isinstance(value, ast.Constant))
 
 
 def computed_actions(path: Path, tree: ast.AST) -> Iterator[str]:
     """The actions that are not literals, which the comparison with the page cannot see."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                if (
-                    isinstance(key, ast.Constant)
-                    and key.value == "action"
-                    and not isinstance(value, ast.Constant)
-                ):
-                    yield f"{path.name}: {ast.unparse(value)}"
+    for value in action_values(tree):
+        if not isinstance(value, ast.Constant):
+            yield f"{path.name}: {ast.unparse(value)}"
 
 
 def metrics(tree: ast.AST) -> Iterator[str]:
