@@ -96,7 +96,7 @@ def heartbeat(
 ) -> tuple[WorkerRow, list[str]]:
     """Record a heartbeat. Returns the client, and the ids of the workunits that it must discard.
 
-    `named`: the workunits that the client reports to hold; None if it reports none or some.
+    `named`: the workunits that the client lists as its own; None if it sends no list.
     """
     worker = own_client(mill, client_id, actor, now)
     lost = _lost(mill, worker, now) if named is None else set()
