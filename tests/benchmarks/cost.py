@@ -9,7 +9,7 @@ from random import Random
 from benchmarks.result import Result
 from shardmill.engine.groups.matching import WorkerSession
 from shardmill.engine.tasks.lease import lease
-from shardmill.model.cost.operations import StepLoad, operations
+from shardmill.model.cost.aws_operations import StepLoad, operations
 from shardmill.model.cost.prices import total
 from support.aws_rules.faults import Faults
 from support.moto.moto_cloud import moto_cloud

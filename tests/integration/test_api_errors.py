@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from shardmill.aws.queues import SendRefused
 from shardmill.engine import definitions
@@ -17,7 +18,7 @@ from shardmill.model.errors import Transient
 from shardmill.store.definitions import Definitions, VersionConflict
 from shardmill.store.shards import BlockChanged
 from shardmill.store.table import Contended, Throttled
-from support.aws_rules.faults import Faults
+from support.aws_rules.faults import Faults, How
 from support.moto.cloud import Cloud
 from support.scenarios.job_runner import JobRunner
 
@@ -199,6 +200,23 @@ def test_a_transient_error_returns_503_with_retry_after(
     monkeypatch.setattr(Definitions, "page", fail)
     response = cloud.http("GET", "/v1/definitions")
     assert (response.status, response.json["code"], response.headers["retry-after"]) == (503, "busy", "1")
+
+
+@pytest.mark.parametrize("how", ["before", "throttle"])
+def test_an_outage_of_aws_returns_503_with_retry_after(cloud: Cloud, faults: Faults, how: How) -> None:
+    faults.fail("dynamodb", "GetItem", how=how, times=10**6)
+    response = cloud.http("GET", "/v1/definitions/d")
+    assert (response.status, response.json["code"], response.headers["retry-after"]) == (503, "busy", "1")
+
+
+def test_a_call_that_aws_refuses_for_good_is_an_internal_error(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetItem")
+
+    monkeypatch.setattr(Definitions, "find", fail)
+    assert cloud.http("GET", "/v1/definitions/d").status == 500
 
 
 def test_the_log_of_an_internal_error_has_the_request_id_of_the_response(

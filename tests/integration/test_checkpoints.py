@@ -89,7 +89,7 @@ def test_a_save_that_is_repeated_after_a_lost_answer_changes_nothing(
     runner.submit()
     [first] = runner.take(1)
     faults.fail("s3", "PutObject", how="after")
-    ask(runner, first, b"one", status=500)
+    ask(runner, first, b"one", status=503)
     ask(runner, first, b"one")
     runner.worker.report([first], "failed")
     assert ask(runner, runner.take(1)[0])["data"] == b64encode(b"one").decode()

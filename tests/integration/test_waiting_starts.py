@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shardmill.engine.control.start import start_without_dependencies
+from shardmill.engine.control.start_waiting import start_without_dependencies
 from shardmill.engine.errors import JobEnded
 from shardmill.engine.jobs.dependencies import check_dependencies, runs
 from shardmill.engine.running import kill

@@ -161,7 +161,7 @@ def test_the_comparison_with_other_workers_is_read_only_at_every_fifth_failure(
     assert calls[4] == calls[9] == usual + 2  # the step, and the blocks of its tasks
 
 
-def test_series_within_one_tally_are_judged_like_single_reports(runner: JobRunner) -> None:
+def test_series_within_one_batch_are_counted_like_single_reports(runner: JobRunner) -> None:
     """A worker straight to AWS may write several reports at once, with a success among them."""
     broken, good = crew(runner, 2)
     start(runner, 30)

@@ -72,7 +72,7 @@ def post(runner: JobRunner, name: str, trigger: str) -> Any:
     return runner.cloud.http("POST", "/v1/jobs", {"jobName": name, "trigger": trigger})
 
 
-def test_an_application_has_so_many_definitions(runner: JobRunner, app: str) -> None:
+def test_the_definitions_of_an_application_are_limited(runner: JobRunner, app: str) -> None:
     for number in range(3):
         define(runner, app, name=f"{app}-{number}")
     define(runner, app, name=f"{app}-0", description="another version")
@@ -93,7 +93,7 @@ def test_an_application_has_so_many_definitions(runner: JobRunner, app: str) -> 
     assert used(runner.cloud, f"{app}-other") == {}
 
 
-def test_an_application_has_so_many_live_jobs(runner: JobRunner, app: str) -> None:
+def test_the_live_jobs_of_an_application_are_limited(runner: JobRunner, app: str) -> None:
     name = define(runner, app)
     for number in range(3):
         runner.submit(f"t{number}", name)
@@ -233,7 +233,7 @@ def test_tasks_whose_number_is_known_late_are_counted_when_the_step_opens(
     assert used(runner.cloud, app) == {"definitions": 1}
 
 
-def test_an_application_has_so_many_schedules(runner: JobRunner, app: str) -> None:
+def test_the_schedules_of_an_application_are_limited(runner: JobRunner, app: str) -> None:
     name = define(runner, app)
 
     def save(schedule: str) -> Any:

@@ -125,7 +125,7 @@ def test_a_request_that_is_not_valid_is_rejected(cloud: Cloud, fields: dict[str,
     assert (answer.status, answer.json["code"]) == (422, "invalid-request")
 
 
-def test_users_are_the_owners_of_tokens_whatever_a_body_says(cloud: Cloud) -> None:
+def test_users_are_the_owners_of_tokens_regardless_of_the_body(cloud: Cloud) -> None:
     token = create(cloud, "submit", "define", "operate", "read", owner="alice").json["token"]
     document = {"jobName": "mine", "steps": [{"stepName": "a", "content": "x"}]}
     assert cloud.http("PUT", "/v1/definitions/mine", document, token=token).json["submitUser"] == "alice"

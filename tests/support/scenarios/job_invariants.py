@@ -66,7 +66,7 @@ class JobInvariants:
         self.ends |= found
 
     def check_final_state(self) -> None:
-        """Check a Job of which nothing runs any more."""
+        """Check a Job that has ended or has no running task."""
         job = self.race.job()
         rows = self.race.rows()
         if not job:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from shardmill.model.cost.aws_operations import StepLoad
 from shardmill.model.cost.estimate import Quota, estimate, quotas
-from shardmill.model.cost.operations import StepLoad
 from shardmill.model.definition.fields import JobDefine
 from shardmill.model.definition.validation import check_definition
 

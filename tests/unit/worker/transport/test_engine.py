@@ -4,10 +4,10 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from shardmill.aws.queues import SendRefused
-from shardmill.engine.errors import MillError, StaleSession, WorkerNotFound
+from shardmill.engine.errors import JobEnded, MillError, StaleSession, WorkerNotFound
 from shardmill.model.errors import Transient
 from shardmill.store.shards import BlockChanged
-from shardmill.store.table import Contended, Throttled
+from shardmill.store.table import Contended, RowGone, Throttled
 from shardmill.worker.transport.base import Refused, Stale, TransportError, Unreachable
 from shardmill.worker.transport.engine import translate_errors
 
@@ -53,6 +53,13 @@ def test_other_errors_of_the_engine_are_refusals_with_their_code() -> None:
     refused = translated(error)
     assert isinstance(refused, Refused)
     assert (refused.code, refused.detail) == (error.code, "no")
+
+
+def test_a_job_that_was_deleted_meanwhile_does_not_end_the_worker() -> None:
+    """The API answers 409 in this case; the worker reports again, and the task is unknown then."""
+    refused = translated(RowGone(None))
+    assert isinstance(refused, Refused)
+    assert refused.code == JobEnded.code
 
 
 def test_unexpected_exceptions_are_not_translated() -> None:

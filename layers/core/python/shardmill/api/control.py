@@ -12,7 +12,7 @@ from shardmill.api.responses import NO_REASON, DryRun, ReasonBody, actor, job_re
 from shardmill.aws.clock import new_id
 from shardmill.engine.access.visible import check_groups, check_jobs
 from shardmill.engine.control import change as change_module
-from shardmill.engine.control import dependents, force, rerun, start, suspend
+from shardmill.engine.control import dependents, force, rerun, start_waiting, suspend
 from shardmill.engine.jobs.run_nodes import planned_step
 from shardmill.engine.mill import mill
 from shardmill.engine.running import changes, kill
@@ -66,7 +66,7 @@ def start_job(
     job = jobs.read_job(mill(), job_name, trigger)
     if dry_run:
         return effects.early_start(job)
-    return _view(start.start_without_dependencies(mill(), job, actor(), request.reason, now()))
+    return _view(start_waiting.start_without_dependencies(mill(), job, actor(), request.reason, now()))
 
 
 def kill_job(

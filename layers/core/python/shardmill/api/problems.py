@@ -44,21 +44,24 @@ def status_of(error: errors.MillError) -> HTTPStatus:
 
 def known_error(error: Exception) -> errors.MillError | None:
     """Translate an infrastructure error; return None if it is unexpected."""
+    from shardmill.aws.clients import is_temporary
     from shardmill.aws.secrets import SecretUnavailable
     from shardmill.store.table import RowGone  # imports botocore, which a request without errors may not need
 
     if isinstance(error, Transient):
         return errors.Busy("the rows are being modified concurrently or AWS throttled the call; retry")
+    if is_temporary(error):
+        return errors.Busy("AWS throttled a call or did not answer it; retry")
     if isinstance(error, SecretUnavailable):
         return errors.Busy(f"{error}; retry")
     if isinstance(error, RowGone):
-        return errors.JobEnded("the Job was deleted, with all its rows, while the request ran")
+        return errors.JobEnded(errors.JOB_DELETED)
     return None
 
 
 def internal_error(request_id: str) -> errors.Internal:
     error = errors.Internal(
-        "this is a defect in Shardmill, or AWS did not answer; see the function's log for the request id"
+        "this is a defect in Shardmill, or AWS refused a call; see the function's log for the request id"
     )
     error.extra = {"requestId": request_id}
     return error

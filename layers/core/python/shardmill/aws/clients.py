@@ -6,7 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
-from botocore.exceptions import NoCredentialsError
+from botocore.exceptions import ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import ConnectionError as NotConnected
 
 from shardmill.aws.credentials import new_session
 
@@ -26,6 +27,24 @@ _CONFIG = Config(
     tcp_keepalive=True,
     parameter_validation=False,  # tests cover the parameters; validating them takes a fifth of a call
 )
+
+_THROTTLES = {
+    "LimitExceededException",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "SlowDown",
+    "ThrottlingException",
+    "TooManyRequestsException",
+}
+
+
+def is_temporary(error: Exception) -> bool:
+    """Whether AWS throttled a call, failed it with a 5xx status, or did not answer, also after retries."""
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= 500 or error.response["Error"]["Code"] in _THROTTLES
+    return isinstance(error, NotConnected | HTTPClientError)
 
 
 @cache

@@ -70,7 +70,7 @@ class Sealer:
             raise SecretUnavailable(f"a secret cannot be decrypted: {reason_of(error)}") from error
         except (struct.error, binascii.Error, KeyError, ValueError) as error:
             raise SecretUnavailable(
-                "a secret cannot be decrypted: it is damaged, or not of this place"
+                "a secret cannot be decrypted: it is damaged, or was stored for another definition or job"
             ) from error
 
     def _decrypt_key(self, source: int, wrapped: bytes, bound: bytes) -> bytes:

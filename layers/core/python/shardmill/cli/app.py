@@ -31,7 +31,7 @@ from shardmill.cli.commands import (
     workers,
 )
 from shardmill.cli.commands.overview import cost, limits, open_page, top
-from shardmill.cli.commands.setup import completion, doctor, init
+from shardmill.cli.commands.setup import doctor, init, shell_completion
 from shardmill.cli.sections import Commands
 
 app = typer.Typer(
@@ -115,7 +115,7 @@ for _command in (
     cost.cost,
     cost.estimate,
     limits.limits,
-    completion.completion,
+    shell_completion.completion,
     init.init,
     doctor.doctor,
 ):

@@ -1,4 +1,4 @@
-"""Log lines on a terminal: colours are kept, and whatever else would control the terminal is removed.
+"""Log lines on a terminal: colours are kept, other control sequences are removed.
 
 A log is written by the programs of tasks. It must not clear the screen, set the title or the clipboard.
 """

@@ -30,7 +30,7 @@ _MAX_CACHED = 10_000
 
 
 def token_from(entropy: bytes) -> str:
-    """Return a new admin token. Its prefix tells it from a hash, and lets secret scanners find it."""
+    """Return a new admin token. Its prefix distinguishes it from a hash and lets secret scanners find it."""
     return TOKEN_PREFIX + base64.urlsafe_b64encode(entropy).decode().rstrip("=")
 
 

@@ -137,7 +137,7 @@ def validate(mill: Mill, document: object, visible: Visible) -> tuple[JobDefine 
 def _with_kept_values(mill: Mill, job_name: str, document: object, visible: Visible) -> object:
     """Replace the masks of private values by the values of the version that the document was read from.
 
-    `visible`: what the caller may define; the version may be one of a deleted definition of somebody else.
+    `visible`: what the caller may define; the version may belong to another owner's deleted definition.
     """
     if not isinstance(document, dict) or not has_masks(document):
         return document
@@ -243,7 +243,7 @@ def suspend(mill: Mill, job_name: str, actor: Actor, reason: str, now: int) -> D
 
 
 def resume(mill: Mill, job_name: str, now: int) -> Definition:
-    """Accept new Jobs of a definition again. The tick starts those that its parents asked for meanwhile."""
+    """Accept new Jobs of a definition again. The tick starts those that its parents requested meanwhile."""
     return _set_suspended(mill, job_name, None, now)
 
 

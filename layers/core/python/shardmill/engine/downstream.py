@@ -46,7 +46,7 @@ def complete_end(mill: Mill, job: JobRow, now: int, new_id: NewId) -> JobRow:
     """Notify the dependents of a Job before it is deleted or run again: its event may arrive only later.
 
     Returns the Job as it is then. Raises Busy if not all of them could be notified now: they must see the
-    Job's success. Children whose definitions are suspended are started later, whatever happens to the Job.
+    Job's success. Children whose definitions are suspended are started later, even if the Job is deleted.
     """
     if not job.state.ended or not job.heirs_pending:
         return job

@@ -212,6 +212,9 @@ class GroupInUse(Conflict):
     code = "group-in-use"
 
 
+JOB_DELETED = "the Job was deleted, with all its rows, while the request ran"
+
+
 class JobEnded(Conflict):
     """The Job has ended and cannot be changed."""
 

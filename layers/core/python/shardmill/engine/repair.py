@@ -17,7 +17,7 @@ from shardmill.engine.continuation import Budget, continue_soon, publish_due
 from shardmill.engine.control import delete
 from shardmill.engine.jobs import dependencies
 from shardmill.engine.mill import RECHECK_MS, Mill
-from shardmill.engine.running import close_step, concurrency, finish, kill, watch
+from shardmill.engine.running import close_step, concurrency, finish, kill, periodic_check
 from shardmill.engine.running.finish import announce
 from shardmill.engine.running.recover import Lookups, fail_if_not_planned, recover_run
 from shardmill.engine.tasks import park
@@ -32,7 +32,7 @@ CHUNK = 100
 MAX_PER_TICK = 100 * CHUNK
 _LEAST_LOOKUPS = 15
 _READ_AHEAD = 25
-_WATCHED = (JobState.WAITING, *watch.RUNS)
+_WATCHED = (JobState.WAITING, *periodic_check.RUNS)
 
 
 def repair_due_jobs(mill: Mill, now: int, new_id: Callable[[], str]) -> dict[str, int]:
@@ -100,9 +100,9 @@ def _look(
     if not job or not watched:
         mill.watches.end(due.job_id, seen=due.seen)
         return False
-    if job.state in watch.RUNS:
-        return watch.look(mill, job, row, now, lookups, budget)
-    again = now + watch.interval(job.update_time, now)
+    if job.state in periodic_check.RUNS:
+        return periodic_check.look(mill, job, row, now, lookups, budget)
+    again = now + periodic_check.interval(job.update_time, now)
     if job.unmet and job.expires is not None:
         again = min(again, max(job.expires, now + 1))
     if job.unmet and job.not_before is not None and job.not_before > now:
@@ -142,9 +142,9 @@ def repair(
             delete.continue_deletion(mill, job, now, budget)
     elif job.state in (JobState.INIT, JobState.WAITING):
         _repair_start(mill, job, now, budget)
-    elif job.state in watch.RUNS:
+    elif job.state in periodic_check.RUNS:
         found = recover_run(mill, job, now, lookups, budget)
-        watch.settle(mill, job, found, now + RECHECK_MS, now)
+        periodic_check.settle(mill, job, found, now + RECHECK_MS, now)
 
 
 def _repair_start(mill: Mill, job: JobRow, now: int, budget: Budget) -> None:

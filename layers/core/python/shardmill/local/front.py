@@ -106,7 +106,7 @@ def _raw(scope: Any, path: str) -> bytes:
 
 
 def _signed_in(method: str, headers: Mapping[str, str], folder: Path) -> tuple[int, bytes, dict[str, str]]:
-    """Give the admin token to a page of this address: not to other sites, nor under another host name."""
+    """Give the admin token to pages of this address only, not to other sites or host names."""
     host = headers.get("host", "").rpartition(":")[0]
     same_site = headers.get("sec-fetch-site", "same-origin") == "same-origin"
     if method != "POST" or host not in LOOPBACK_NAMES or not same_site or "x-shardmill" not in headers:

@@ -1,4 +1,4 @@
-"""The journal of the emulator: what changed since the last snapshot, written before it is answered.
+"""The journal of the emulator: what changed since the last snapshot, written before the request is answered.
 
 A snapshot begins a new file, and the older files are removed when it is complete. A record says what
 something is now, not how it changed, so records that a snapshot already contains may be applied again.

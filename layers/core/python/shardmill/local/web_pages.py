@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from urllib.parse import unquote_to_bytes, urlsplit
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost")
-_LOCAL_ENDINGS = (".localhost", ".docker.internal")  # nobody else can give these names an address
+_LOCAL_ENDINGS = (".localhost", ".docker.internal")  # these names cannot be registered by others
 _OWN_SITES = ("same-origin", "none")
 
 
@@ -37,7 +37,7 @@ def _host_and_port(url: str) -> tuple[str, int | None]:
         parts = urlsplit(url)
         return parts.hostname or "", parts.port
     except ValueError:
-        return ".", None  # like no name
+        return ".", None  # as without a name
 
 
 def _is_local(host: str) -> bool:

@@ -116,26 +116,11 @@ class Definitions:
             update_time=now,
             suspended=head.get("suspended", ""),
         )
-        listed = _listed(saved)
-        item: Item = {**listed.to_item(), "document": packed}
-        emptied = {name: None for name in Listed.names() if name not in item and name not in _OF_HEAD}
-        write_head = Update(keys.definition_head(job_name)).set_all(
-            {**item, **emptied, "deleted": None, **indexes.listed(indexes.DEFINITIONS, job_name)}
-        )
-        counted, application = head.get("counted_in", ""), listed.app_name
+        application = _listed(saved).app_name
+        counted = head.get("counted_in", "")
         counts = self._usage.reference(application, counted)
         moves = self._usage.moves(counted, counts, _ONE)
-        write_head.if_equal(version=newest or None)
-        if moves:
-            write_head.set(counted_in=counts).if_equal(counted_in=counted or None)
-        before = [] if head.get("deleted") else head.get("parents", [])
-        version = {**keys.definition_version(job_name, saved.version), **item}
-        requests = [
-            self._table.update_request(write_head),
-            self._table.put_request(version, new=True),
-            *self._edges(job_name, before, listed.parents, graph),
-            *moves,
-        ]
+        requests = [*self._writes(saved, packed, head, graph, counts if moves else None), *moves]
         try:
             self._table.transact(requests)
         except (TransactionRefused, Contended) as error:
@@ -143,6 +128,28 @@ class Definitions:
                 raise LimitExceeded(application, _ONE) from error
             raise VersionConflict from error
         return saved
+
+    def _writes(
+        self, saved: Definition, packed: bytes, head: Item, graph: int | None, counts: str | None
+    ) -> Iterator[Item]:
+        """The writes of a version on condition that `head` is the present head row.
+
+        `counts`: the application that counts the definition from now on, if that changes.
+        """
+        listed = _listed(saved)
+        item: Item = {**listed.to_item(), "document": packed}
+        emptied = {name: None for name in Listed.names() if name not in item and name not in _OF_HEAD}
+        write_head = Update(keys.definition_head(saved.job_name)).set_all(
+            {**item, **emptied, "deleted": None, **indexes.listed(indexes.DEFINITIONS, saved.job_name)}
+        )
+        write_head.if_equal(version=head.get("version"))
+        if counts is not None:
+            write_head.set(counted_in=counts).if_equal(counted_in=head.get("counted_in") or None)
+        yield self._table.update_request(write_head)
+        version = {**keys.definition_version(saved.job_name, saved.version), **item}
+        yield self._table.put_request(version, new=True)
+        before = [] if head.get("deleted") else head.get("parents", [])
+        yield from self._edges(saved.job_name, before, listed.parents, graph)
 
     def _edges(
         self, job_name: str, old: Sequence[str], new: Sequence[str], graph: int | None

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from shardmill.store.keys import Key, StepKey, parse_step_reference, prefix, step_reference
 
 EVERY_GROUP = "*"
-"""The name of the row that stands for all groups."""
+"""The name of the row that represents all groups."""
 
 EVERY_APP = ""
 """In place of a program: the workers of a group whatever they run."""

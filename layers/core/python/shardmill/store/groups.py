@@ -112,7 +112,7 @@ class Groups:
             return None
 
     def every_group(self) -> GroupRow:
-        """The row that stands for all groups; it has no queues."""
+        """The row that represents all groups; it has no queues."""
         item = self._table.get(group_keys.group(group_keys.EVERY_GROUP)) or {}
         return GroupRow(group_keys.EVERY_GROUP, "", 0, [], 0, 0, 0, suspended=item.get("suspended", ""))
 

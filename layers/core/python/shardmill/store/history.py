@@ -1,7 +1,7 @@
 """Write the history of jobs and steps: each entry goes with the change that it records.
 
 The history is a list in the row. A row has at most 400 KB, so the oldest entries after the first are removed
-when the list gets too long: an item that is too large could not be changed any more.
+when the list gets too long: an item that is too large could no longer be changed.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def counted(job_id: str, child: str) -> Key:
 
 
 def watch(job_id: str) -> Key:
-    """The row that says when the tick looks at a live job next."""
+    """The row with the time at which the tick checks a live job next."""
     return {"pk": f"{_JOB}{job_id}", "sk": "watch"}
 
 

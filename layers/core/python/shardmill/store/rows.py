@@ -218,7 +218,7 @@ class WorkerRow(Row):
     groups: Sequence[str] = field(default_factory=tuple)
     bound: Mapping[str, Sequence[int]] = json_field()  # when it joined and last registered with a group
     source_ip: str = ""
-    profile: Mapping[str, Any] = json_field()  # what a client of the AWE protocol says of itself
+    profile: Mapping[str, Any] = json_field()  # the description that a client of the AWE protocol sends
     receipts: Mapping[str, str] = json_field()  # of the tasks that such a client holds, by their ids
     owner: str = ""  # who registered it; empty for a worker that uses AWS directly
     owner_token: str = ""

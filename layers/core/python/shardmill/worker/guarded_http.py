@@ -67,7 +67,7 @@ def _host(parts: SplitResult) -> str:
 
 
 def forms_of(address: str) -> list[Address]:
-    """An IP address, and the IPv4 addresses that it may stand for."""
+    """An IP address, and the IPv4 addresses that it may embed."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv4Address):
         return [ip]

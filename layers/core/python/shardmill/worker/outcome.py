@@ -47,7 +47,7 @@ class ProcessExit:
 
 
 def outcome_of(ended: ProcessExit) -> AttemptOutcome:
-    """The outcome that an exit code stands for."""
+    """The outcome that an exit code means."""
     if ended.timed_out or ended.stopped:
         return AttemptOutcome("failed", TIMED_OUT if ended.timed_out else DISCARDED, ended.code)
     if ended.code == 0:

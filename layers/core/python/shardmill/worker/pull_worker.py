@@ -112,7 +112,7 @@ class PullWorker:
                 )
                 self._end(self.code or EXIT_FAILED, session_lost=True)
             except Stale as error:
-                if self._heartbeats.leaving:  # a pending lease call was told that the worker is leaving
+                if self._heartbeats.leaving:  # the announcement that it leaves ended its lease call
                     return
                 log.error(  # noqa: TRY400
                     "the session of this worker has ended: %s", error, extra={"action": "session-ended"}
@@ -295,7 +295,7 @@ class PullWorker:
                 )
 
     def _call(self, name: str, call: Callable[[], None], seconds: float) -> None:
-        """Call in a thread, so that a second signal takes effect however long the call takes."""
+        """Call in a thread, so that a second signal takes effect during a long call."""
         self._waits.join_or_abandon(self._start(call, name), seconds)
 
     def _hand_back(self, leases: Sequence[Lease], reason: str) -> None:

@@ -24,7 +24,7 @@ from shardmill.model.actor import Actor
 def check_access(route: Route, path: str, actor: Actor) -> None:
     """Raise Forbidden if the token lacks the scope, or NotFound if it may not see what the path names.
 
-    What the token may not read is answered as if it did not exist.
+    Resources that the token may not read are reported as missing.
     """
     if route.public:
         return

@@ -60,7 +60,7 @@ def change(request: AweRequest) -> str:
 
 
 def set_subclients(request: AweRequest) -> str:
-    """Record the number of clients that a proxy stands for."""
+    """Record the number of clients behind a proxy."""
     worker = own_client(mill(), request.ids["client_id"], request.actor, request.now)
     number = request.number("subclients", 0, least=0, most=100_000)
     clients.set_subclients(mill(), worker, number)

@@ -38,7 +38,7 @@ class AweAnswer:
 def listed(found: Iterable[Any], *, limit: int, offset: int, total: int, note: str = "") -> AweAnswer:
     """A list with its paging: as many documents as fit into one response, and at least one.
 
-    `note` says what the list leaves out, if there is more than a list looks at.
+    `note` says what the list leaves out, if there are more items than it reads.
     """
     data: list[Any] = []
     room = MAX_RESPONSE_BYTES

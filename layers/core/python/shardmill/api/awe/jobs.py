@@ -43,7 +43,7 @@ def read(request: AweRequest) -> Any:
 
 
 def _of_workunits(request: AweRequest, job: JobRow) -> AweAnswer:
-    """What is known of the workunits of a job, of so many at once; `limit` and `offset` choose."""
+    """The performance of the workunits of a job, one page selected by `limit` and `offset`."""
     most = logs.MAX_WORKUNITS
     limit = min(request.number("limit", most, least=1, most=10**9), most)
     wanted = logs.WorkRange(request.number("offset", 0, least=0, most=10**9), limit)

@@ -31,7 +31,7 @@ def read_parts(body: bytes, content_type: str) -> dict[str, Part]:
     if not isinstance(boundary, str) or not 0 < len(boundary) <= _MAX_BOUNDARY or not boundary.isascii():
         raise BadRequest("the content type of the multipart body has no valid boundary")
     delimiter = b"--" + boundary.encode()
-    # A delimiter stands at the beginning of a line; the line break before it belongs to it.
+    # A delimiter starts a line and includes the line break before it.
     pieces = (b"\r\n" + body).split(b"\r\n" + delimiter)
     if len(pieces) < 2:
         raise BadRequest("the multipart body does not contain its boundary")

@@ -169,7 +169,7 @@ def _ids(
 
 
 def _missing_ignored(everything: bool) -> AbstractContextManager[None]:
-    """With --all, somebody else may have redriven or deleted a letter since it was listed."""
+    """With --all, another user may have redriven or deleted a letter since it was listed."""
     from shardmill.client.errors import NotFound
 
     return suppress(NotFound) if everything else nullcontext()

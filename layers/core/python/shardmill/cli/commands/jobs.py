@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from shardmill.cli import output
-from shardmill.cli.bulk.requests import submit_requests
+from shardmill.cli.bulk.submit_file import submit_requests
 from shardmill.cli.commands.dependencies import show_dependencies
 from shardmill.cli.options import (
     After,

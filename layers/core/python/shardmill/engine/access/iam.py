@@ -21,7 +21,7 @@ def path_below(path: str, identity: Mapping[str, Any]) -> str:
 def actor_of(identity: Mapping[str, Any], scopes: Iterable[str]) -> Actor | None:
     """The actor of an IAM identity with these scopes; IAM policies limit its methods and paths.
 
-    Workers belong to the user or role, whichever of its sessions sends a request.
+    Workers belong to the user or role, not to one of its sessions.
     """
     arn = identity.get("userArn")
     if not isinstance(arn, str) or arn.count(":") < 5:

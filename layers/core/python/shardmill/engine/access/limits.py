@@ -40,7 +40,7 @@ def create_job(
 def limits_reported(mill: Mill, actor: Actor | None = None) -> Iterator[None]:
     """Raise LimitReached if a write would exceed a limit of an application; nothing was written then.
 
-    It says what the application uses only to an `actor` that may read all of the application.
+    Its message includes the usage only if the `actor` may read all of the application.
     """
     try:
         yield

@@ -47,7 +47,7 @@ class OidcTokens:
         )
 
     def _id_of(self, subject: str) -> str:
-        """Takes the place of a token's id: workers belong to the subject, whichever of its JWTs it sends."""
+        """Used like the id of a token: workers belong to the subject, not to one of its JWTs."""
         return "oidc-" + hashlib.sha256(f"{self._settings.issuer}\0{subject}".encode()).hexdigest()[:16]
 
 

@@ -27,7 +27,7 @@ MAX_UNITS = 100
 _RECEIVES = 10
 """How many messages of one queue may be outdated before the next queue is polled."""
 _ALL_QUEUES = "awe"
-"""The key under which the cache of empty queues remembers that no workunit waits."""
+"""The key under which the cache of empty queues records that no workunit waits."""
 
 
 def check_out(mill: Mill, worker: WorkerRow, space: int | None, clock: Callable[[], int]) -> Lease:
@@ -63,7 +63,7 @@ def _lease(
 
     Queues that were empty a moment ago are left out: most calls come from idle clients. For the same reason,
     the groups are read again only when there is a message; if the order of their queues has changed, a queue
-    of a higher priority may have one, so the queues are looked into `again`.
+    of a higher priority may have one, so the queues are checked `again`.
     """
     groups = _active_groups(mill, worker, clock())
     hide = {queue: group.lease_seconds for group in groups for queue in group.queues}

@@ -96,7 +96,7 @@ def heartbeat(
 ) -> tuple[WorkerRow, list[str]]:
     """Record a heartbeat. Returns the client, and the ids of the workunits that it must discard.
 
-    `named`: the workunits that the client says it has; None if it does not say.
+    `named`: the workunits that the client lists as its own; None if it sends no list.
     """
     worker = own_client(mill, client_id, actor, now)
     lost = _lost(mill, worker, now) if named is None else set()
@@ -189,7 +189,7 @@ def suspend_all(mill: Mill, actor: Actor) -> int:
 
 
 def resume_all(mill: Mill, now: int) -> int:
-    """Resume every suspended worker, whatever the reason of its suspension; returns their number."""
+    """Resume every suspended worker, regardless of why it was suspended; returns their number."""
     rows = [row for row in mill.workers.page(after=None, limit=MAX_CLIENTS) if row.suspended or row.tired]
     for row in rows:
         registry.resume(mill, row.id, now)

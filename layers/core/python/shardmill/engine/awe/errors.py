@@ -50,7 +50,7 @@ class ClientNotFound(_Fixed):
 
 
 class UnknownClient(NotFound):
-    """The same for those who look at clients, or control them."""
+    """The same for callers that read or control clients."""
 
     code = "worker-not-found"
 

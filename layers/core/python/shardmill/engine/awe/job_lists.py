@@ -49,7 +49,7 @@ class JobFilter:
 
     @property
     def by_state(self) -> frozenset[JobState] | None:
-        """The states of the jobs if nothing else decides: none means all. None if their fields decide."""
+        """The states to list if states alone decide; empty means all. None if other fields decide, too."""
         if self.start is not None or self.end is not None or self.fields.keys() - {"state"}:
             return None
         sets = [frozenset(self.states)] if self.states else []

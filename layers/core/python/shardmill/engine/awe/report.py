@@ -139,7 +139,7 @@ def _is_late(
 
 
 def _suspend_after_failures(mill: Mill, worker: WorkerRow | None) -> None:
-    """Suspend a client after five failures in a row, whatever failed."""
+    """Suspend a client after five failures in a row, of any kind."""
     if worker and worker.failures >= FAILURES_IN_A_ROW and not worker.tired:
         why = f"suspended after {worker.failures} failures in a row"
         mill.workers.suspend_after_failures(worker.id, why)

@@ -19,7 +19,7 @@ PURGE_BATCH = 2_000
 PURGE_GRACE_MS = 5 * STEP_CACHE_MS
 """How long the rows of tasks are kept after the end of their step.
 
-A worker that remembers the step as open would lease a task whose row is gone.
+A worker with a cached row of the open step would lease a task whose row was removed.
 """
 _STEPS = 100
 _ROWS_PER_CALL = 25

@@ -102,7 +102,7 @@ def rerun(
         present = mill.jobs.get(job.id) or job
         if tasks is None or present.counted_tasks == job.counted_tasks:
             raise _changed(mill, job)
-        # Its end was completed meanwhile, so that it does not count any more; that happens once for a run.
+        # Its end was completed meanwhile, so it no longer counts; that happens once for a run.
         again: dict[str, Any] = {"params": params, "with_dependents": with_dependents}
         return rerun(mill, present, scope, actor, reason, now, rerun_with=rerun_with, **again)
     if rerun_with:

@@ -30,7 +30,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """The upstream steps of a step and their outputs; each is read once, however many files use it."""
+    """The upstream steps of a step and their outputs; each is read once for all files."""
 
     mill: Mill
     step: StepRow
@@ -73,7 +73,7 @@ def _missing(file: File, why: str) -> list[Source]:
 
 
 def _check_allowed(mill: Mill, step: StepRow, place: Place) -> Place:
-    """Raise FileForbidden for an object that Shardmill stores for another Job, however its key is spelled."""
+    """Raise FileForbidden for an object that Shardmill stores for another Job, in any spelling of its key."""
     parts = place.key.split("/")
     if not {".", ".."}.isdisjoint(parts):
         raise FileForbidden(f"the S3 key {place.key!r} must not contain '.' or '..' as a path segment")

@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 10.0
 _OBJECTS = 1_000
 """Deleted by one call."""
 _CALLS = 100
-"""Executions of each state machine, or queues, between two looks at the time. Each takes a call; Step
+"""Executions of each state machine, or queues, between two checks of the time. Each takes a call; Step
 Functions allows 25 a second in most regions."""
 _PERMISSION_WAITS = (2.0, 5.0, 10.0, 20.0, 30.0)
 """Seconds until what was refused is repeated: the permissions of a new role take effect within a minute."""

@@ -166,7 +166,7 @@ def suspend_all(mill: Mill, actor: Actor, reason: str) -> None:
 
 
 def resume_all(mill: Mill) -> None:
-    """Undo suspend_all. A group that was suspended by name stays suspended."""
+    """Undo suspend_all. A group that was suspended individually stays suspended."""
     _set_all_suspended(mill, None)
 
 

@@ -156,7 +156,7 @@ def has_capable_worker(mill: Mill, group: GroupRow, need: str, now: int) -> bool
 
 
 def capable_workers(mill: Mill, step: StepRow, now: int) -> list[WorkerRow]:
-    """The live workers of a step's groups that can run its tasks, by name; of many, some."""
+    """The live workers of a step's groups that can run its tasks, sorted by name; at most a few."""
     active = [name for name, row in group_rows(mill, step.groups, now).items() if not row.suspended]
     workers = islice(live_workers(mill, active, now, need=required_program(step)), _MAX_LISTED)
     return sorted(workers, key=lambda worker: worker.name)

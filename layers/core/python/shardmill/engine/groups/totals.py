@@ -33,7 +33,7 @@ def record_totals(
 ) -> WorkerRow | None:
     """Add a tally to a worker's row. Returns the row; None if there is none, as for the Lambda runner."""
     if tally.before.count:
-        # The first success of the tally resets the stored failures: look at them before.
+        # The first success in the totals resets the stored failures, so read them before.
         failed = mill.workers.add_failures(worker_id, tally.before, now=now)
         if failed:
             series = Failures(failed.failures, frozenset(failed.failing))

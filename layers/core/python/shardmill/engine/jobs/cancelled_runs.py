@@ -1,4 +1,4 @@
-"""The runs of parents that a job expects, and those that will not come any more.
+"""The runs of parents that a job expects, and those that were cancelled.
 
 A run will not come if its dependency was removed, or if its schedule is off.
 """
@@ -30,7 +30,7 @@ class Run:
 
 
 class CancelledRuns:
-    """Tells whether an expected run without success will not be waited for any more.
+    """Decides whether the job stops waiting for an expected run that has not succeeded.
 
     Either the newest version of the Job's definition does not depend on the parent, or there is no Job and
     the schedule that would start it is off or deleted. Reads what it needs once.

@@ -130,9 +130,9 @@ class _Starter:
         return "UTC"
 
     def _count(self, parents: Sequence[str]) -> None:
-        """Count the parent's Job for the next start, once, however often it succeeds or this is repeated.
+        """Count the parent's Job once for the next start, even if it succeeds again or this is repeated.
 
-        When the row has as many successes as there can be parents, those of former parents are forgotten.
+        When the row has as many successes as there can be parents, those of former parents are removed.
         """
         parent = self._parent
         attempts = Attempts(f"the next start of {self._name!r}", _TRIES)

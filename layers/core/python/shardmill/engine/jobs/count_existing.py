@@ -1,6 +1,6 @@
 """Count what existed before the deployment had limits: definitions, schedules and live Jobs.
 
-Each is counted in a transaction that marks it, so it is counted once, however often this is repeated. The
+Each is counted in a transaction that marks it, so it is counted once, even if this is repeated. The
 tick does it when the limits changed, and once a day: while there were no limits, nothing was counted.
 """
 

@@ -217,7 +217,7 @@ def check_dependencies(mill: Mill, job: JobRow, now: int) -> bool:
 
 
 def missing_runs(mill: Mill, job: JobRow, cancelled: Callable[[Run], bool] | None = None) -> list[Run]:
-    """Return the runs that keep a Job waiting; those that will not come any more are left out."""
+    """Return the runs that keep a Job waiting, without cancelled ones."""
     cancelled = cancelled or CancelledRuns(mill, job)
     found = [[run for run in each if run.done or not cancelled(run)] for each in runs(mill, job)]
     return [run for each in found if not met(each) for run in each if not run.done]

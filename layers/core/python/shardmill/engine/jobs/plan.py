@@ -61,7 +61,7 @@ def copy_files(mill: Mill, job: JobRow, now: int) -> bool:
 
 
 def _continue_planning(mill: Mill, job: JobRow, now: int) -> None:
-    """Continue soon, unless the Job was suspended or has ended: then resuming it continues."""
+    """Have another call continue, unless the Job was suspended or has ended; a resume continues it."""
     noted = mill.jobs.note_planning(job, unfinished=True)
     if noted and noted.state in (JobState.INIT, JobState.WAITING):
         continue_soon(mill, job.id, now)

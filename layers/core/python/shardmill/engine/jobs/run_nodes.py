@@ -83,7 +83,7 @@ def _with_missing(mill: Mill, job: JobRow, present: Sequence[StepRow]) -> list[S
 
 
 def _superseded(job: JobRow) -> bool:
-    """Return whether `job` stands for an earlier run: what runs again in it is no longer known."""
+    """Return whether `job` is a row of an earlier run: what runs again in it is no longer known."""
     return bool(job.history) and Change.decode(job.history[-1]).run > job.run
 
 

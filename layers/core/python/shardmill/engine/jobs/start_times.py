@@ -13,7 +13,7 @@ from shardmill.store.rows import JobRow
 
 
 def start_due(job: JobRow, now: int) -> int:
-    """Return when the tick looks at a new Job that was not started by then."""
+    """Return when the tick checks a new Job that was not started by then."""
     start = _start_time(job, now)
     return now + START_GRACE_MS if start is None or job.files_pending else start
 

@@ -43,7 +43,7 @@ class Caller:
         return bool(self.actor.grants) or self.work is not None
 
     def held(self, mill: Mill) -> HeldAttempt:
-        """The attempt of the work token. Raises StaleAttempt if the worker does not hold it any more."""
+        """The attempt of the work token. Raises StaleAttempt if the worker no longer holds it."""
         assert self.work is not None
         work = self.work
         task = f"{work.job_id}_{work.step}_{work.rank}"

@@ -17,7 +17,7 @@ class NodeNotFound(NotFound):
 class NodeWithoutFile(Conflict):
     """The file of the node is not complete.
 
-    Clients of the AWE protocol compare this text, and ask again.
+    Clients of the AWE protocol compare this text, and retry.
     """
 
     code = "node-without-file"

@@ -224,6 +224,6 @@ def index(mill: Mill, row: NodeRow, kind: str, now: int) -> dict[str, Any]:
 
 
 def delete(mill: Mill, row: NodeRow) -> None:
-    """Delete a node and its file; jobs that were submitted with it cannot read it any more."""
+    """Delete a node and its file; jobs that were submitted with it can no longer read it."""
     mill.nodes.delete(row.id)
     mill.files.remove(keys.node(row.id))

@@ -224,7 +224,7 @@ def _runs(job: JobRow) -> bool:
 
 
 def _take(mill: Mill, job: JobRow) -> bool:
-    """Take a slot for a Job; a Job that ended meanwhile releases it at once, as its end will not."""
+    """Take a slot for a Job; if the Job ended meanwhile, release the slot, because its end did not."""
     assert job.concurrency
     if not mill.slots.take(job.job_name, _holder(job), most=job.concurrency):
         return False

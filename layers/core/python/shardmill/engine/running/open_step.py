@@ -61,7 +61,7 @@ def open_ahead(mill: Mill, step: StepRow, now: int) -> Opened | None:
     Return None if its execution must open it: it splits a file, reads many outputs, is being modified
     concurrently, or cannot be opened, which its execution records.
     """
-    if step.state is not StepState.WAITING or step.spec.get("partition"):
+    if step.state is not StepState.WAITING or step.settings.partition:
         return None
     sources = _referenced_rows(mill, step)
     values = _referenced_values(templates(step.spec))

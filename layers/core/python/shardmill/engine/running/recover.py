@@ -45,7 +45,7 @@ class Found:
     """What a check of a run found."""
 
     open: AbstractSet[int]
-    """The steps that wait for nothing more and have not ended; others change only when one of them ends."""
+    """The steps that are ready and have not ended; others change only when one of them ends."""
     changed: int
     """When something in the run changed last."""
     eager: bool
@@ -102,7 +102,7 @@ def found_in(job: JobRow, nodes: Sequence[StepRow], *, repaired: bool = False) -
 
 
 def is_open(node: StepRow) -> bool:
-    """Return whether a node is a step that waits for nothing more and has not ended."""
+    """Return whether a node is a step that is ready and has not ended."""
     return node.kind == "step" and not node.state.ended and not node.waiting
 
 
@@ -209,7 +209,7 @@ def _resend_messages(mill: Mill, step: StepRow, now: int, *, in_turn: bool) -> b
     if not group_rows(mill, step.groups, now):
         cause = f"its worker groups no longer exist: {', '.join(step.groups)}"
         close_step.fail_step(mill, step.job_id, step.run, step.index, cause, now)
-        mill.machines.abort(*step.key)  # it waits for a token that nobody will return
+        mill.machines.abort(*step.key)  # its token was lost and will never be returned
         return True
     served_groups = _groups_to_resend_to(mill, step, now)
     if served_groups:

@@ -1,4 +1,4 @@
-"""Release the steps that wait for a finished step: start, skip or end what waits for nothing more.
+"""Release the steps that wait for a finished step: start, skip or end those that are ready.
 
 A gate is a node without tasks: it lets a later phase start when every step before it has ended.
 """
@@ -69,7 +69,7 @@ def skipped_by_upstream(step: StepRow) -> bool:
 
 
 def advance(mill: Mill, job: JobRow, node: StepRow, now: int, start: Start | None = None) -> StepRow | None:
-    """Start, skip or end a node that waits for nothing more; return it if it is finished with that."""
+    """Start, skip or end a node whose dependencies have ended; return it if that finishes it."""
     if node.kind == "gate":
         return node if gate_open(mill.jobs.steps(job.id, job.run), node) else None
     if node.kind == "end":

@@ -1,4 +1,4 @@
-"""Start a planned Job: queue it and start the steps that wait for nothing."""
+"""Start a planned Job: queue it and start the steps without dependencies."""
 
 from __future__ import annotations
 

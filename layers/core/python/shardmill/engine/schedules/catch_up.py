@@ -32,7 +32,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A look at due schedules, in the tick that found them or in a later invocation that continues it.
+    """A pass over due schedules, in the tick that found them or in a later invocation that continues it.
 
     Times up to `now` are decided on. Times from `met` on were seen by a tick while they were on time, so they
     fire however late they are now. `until`: when the next tick is expected. `ahead`: the visit was handed

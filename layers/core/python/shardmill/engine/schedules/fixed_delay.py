@@ -25,7 +25,7 @@ def first_time(schedule: Schedule, now: int) -> int | None:
 
 
 def decide(schedule: Schedule, time: int, fired: int) -> Decision:
-    """Decide on the due time: it fires, however late. If it starts no Job, the delay counts from it."""
+    """Decide on the due time: it fires even if it is late. If it starts no Job, the delay counts from it."""
     return Decision(time, _after(schedule, time, fired))
 
 

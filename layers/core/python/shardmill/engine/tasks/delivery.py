@@ -125,7 +125,7 @@ class _Delivery:
     def is_quiet(self, queue: str, since: int) -> bool:
         """Whether a task of a queue waits, and none was leased or reported since a time."""
         if queue not in self._queues:
-            return False  # its group has no workers any more; the tick sends to the others
+            return False  # its group lost its workers; the tick sends to the others
         place = self._queues.index(queue)
         return self.last_activity(place) <= since and self._waits(place)
 

@@ -65,7 +65,7 @@ class _Return(Enum):
     CHANGED = "READY again"
     REPEATED = "was READY again before"
     KILLED = "its step is stopping"
-    NOT_HELD = "the worker does not hold it any more"
+    NOT_HELD = "the worker no longer holds it"
 
 
 def _return(mill: Mill, step: StepRow, rank: int, held: Shard, now: int) -> _Return:

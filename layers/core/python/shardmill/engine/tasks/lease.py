@@ -1,7 +1,7 @@
 """Lease tasks: turn received messages into leases, with one conditional write for each block.
 
 The rows are authoritative; a message only says that a task may be ready. A message is hidden while its task
-is leased or must wait, and deleted only when the task needs it no more.
+is leased or must wait, and deleted only when the task no longer needs it.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def _send_request(mill: Mill, step: StepRow, rank: int, now: int, *, delay: int 
 
 
 def request_wake(mill: Mill, step: StepRow, now: int) -> None:
-    """Request that a step which was stopped before its execution waits is woken a moment later."""
+    """Send a delayed message that wakes a step which was stopped before its execution waits."""
     with suppress(GroupNotFound):  # the tick wakes it
         request_resend(mill, step, now)
 

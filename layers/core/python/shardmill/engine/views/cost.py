@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardmill.engine.mill import Mill
-from shardmill.model.cost.operations import StepLoad, operations
+from shardmill.model.cost.aws_operations import StepLoad, operations
 from shardmill.model.cost.prices import Cost, bill
 from shardmill.model.job import Job, Step
 from shardmill.model.states import TaskState

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from shardmill.engine.control import change, dependents, force, rerun, start, suspend
+from shardmill.engine.control import change, dependents, force, rerun, start_waiting, suspend
 from shardmill.engine.jobs import unique
 from shardmill.engine.jobs.carry_over import ALL_TASKS, FAILED_TASKS, last_planned
 from shardmill.engine.jobs.run_nodes import run_nodes
@@ -60,7 +60,7 @@ def resumption(mill: Mill, job: JobRow, now: int) -> Effect:
 
 
 def early_start(job: JobRow) -> Effect:
-    if not start.check_start(job):
+    if not start_waiting.check_start(job):
         return _unchanged(job, f"{_name(job)} does not wait for other jobs: it is {job.state}.")
     text = f"{_name(job)} starts now, without the jobs that it waits for."
     return _effect(job, [text, job.notes and f"Now: {job.notes}."])

@@ -27,7 +27,7 @@ from shardmill.store.workers import Tally
 ROUND_SECONDS = 1
 _READ_MS = 5_000  # how often the worker's row is read while no messages arrive
 _MISSED_HEARTBEATS = (
-    1.5  # a caller that sent no heartbeat for this many intervals may be gone: lease it nothing
+    1.5  # a caller that sent no heartbeat for this many intervals may have exited: lease it no tasks
 )
 
 
@@ -198,7 +198,7 @@ class _Lanes:
         return self.mill.empty_queues.get(queues, lambda _: {}, self.clock())
 
     def _update_groups(self, worker: WorkerRow) -> bool:
-        """Read the groups again if they are not cached any more; return whether their lanes changed."""
+        """Read the groups again if they are no longer cached; return whether their lanes changed."""
         before = [group.lane_table.order() for group in self.groups]
         self.groups = _active(group_rows(self.mill, worker.groups, self.clock())) or self.groups
         return before != [group.lane_table.order() for group in self.groups]

@@ -87,7 +87,7 @@ def register(
 ) -> WorkerRow:
     """Register a worker; `source_ip`: where its request came from. `actor`: None if it uses AWS directly.
 
-    `profile`: what a client of the AWE protocol says of itself.
+    `profile`: the description that a client of the AWE protocol sends.
     """
     known = mill.workers.get(worker_id(registration.name))
     if actor:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shardmill.model.base import Answer
 from shardmill.model.blocks import MAX_SHARDS
-from shardmill.model.cost.operations import BATCH, DEFAULT_WINDOW, StepLoad, operations
+from shardmill.model.cost.aws_operations import BATCH, DEFAULT_WINDOW, StepLoad, operations
 from shardmill.model.cost.prices import Cost, bill
 from shardmill.model.definition.fields import JobDefine, StepDefine
 from shardmill.model.definition.task_count import total

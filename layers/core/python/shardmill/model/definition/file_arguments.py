@@ -17,7 +17,7 @@ from shardmill.model.files import fits, has_wildcard
 from shardmill.model.templates.render import split_placeholders
 
 SEPARATORS = frozenset(" \t\r\n,;:|&<>()\"'`$\\@")
-_VALUE = "\0"  # stands for a value that is not known yet
+_VALUE = "\0"  # placeholder of a value that is not known yet
 _WILDCARDS = "*?["
 
 

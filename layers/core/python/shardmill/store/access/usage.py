@@ -101,7 +101,7 @@ class Usage:
         return self._write([*requests, *([self.change(job.app_name, less)] if any(less) else [])])
 
     def claim_tasks(self, job: JobRow, step: StepRow, tasks: int) -> bool:
-        """Count the tasks of a step whose number was not known before; once, however often it is called.
+        """Count the tasks of a step whose number was not known before. Idempotent.
 
         False if the job or the step changed. Raises LimitExceeded.
         """

@@ -30,7 +30,7 @@ class WaitingJobs(Steps):
     def waive_dependencies(
         self, job: JobRow, *, now: int, due: int, actor: str, reason: str
     ) -> JobRow | None:
-        """End the wait of a job on request; None if it does not wait any more."""
+        """End the wait of a job on request; None if it no longer waits."""
         change = Change(now, JobState.WAITING.value, job.run, actor, reason)
         try:
             return JobRow.from_item(update_with_history(self._table, _end_wait(job, now, due), change))

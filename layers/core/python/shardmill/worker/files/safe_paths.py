@@ -99,7 +99,7 @@ def target(folder: Path, name: str, set_owner: Callable[[Path], None] | None = N
 def open_inside(folder: Path, name: str) -> BinaryIO:
     """Open a regular file for reading; links are followed as long as they stay in the folder.
 
-    A process that the task left behind may rename files at any time. The resolved path is therefore opened
+    A process that outlives the task may rename files at any time. The resolved path is therefore opened
     folder by folder, without following another link.
     """
     root = folder.resolve()

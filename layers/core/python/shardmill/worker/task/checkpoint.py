@@ -1,6 +1,6 @@
 """The checkpoint of a task: a small file that it writes, saved for the next attempt at the task.
 
-A task that writes none costs one look at its folder each second.
+A task without checkpoints costs one check of its folder each second.
 """
 
 from __future__ import annotations

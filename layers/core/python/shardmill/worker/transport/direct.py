@@ -210,7 +210,7 @@ class DirectTransport:
     def _groups_of(self, me: WorkerRow) -> list[GroupRow]:
         rows = group_rows(self._mill, me.groups, self._now())
         if not rows:
-            raise Refused(f"none of the worker groups {', '.join(me.groups)} exists any more")
+            raise Refused(f"none of the worker groups {', '.join(me.groups)} exists")
         groups = [row for row in rows.values() if not row.suspended]
         if not groups:
             raise Refused(f"worker {me.name!r} takes no tasks: {suspension_reasons(rows)}", WORKER_SUSPENDED)

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shardmill.engine.errors import MillError, StaleSession, WorkerNotFound
+from shardmill.engine.errors import JOB_DELETED, JobEnded, MillError, StaleSession, WorkerNotFound
 from shardmill.engine.files import checkpoints, presign
 from shardmill.engine.files.held_attempt import HeldAttempt, get_held_attempt
 from shardmill.engine.mill import Mill
 from shardmill.model.errors import Transient
 from shardmill.model.transfers import Prepared, StoreAnswer, StoreRequest
 from shardmill.model.worker import Lease
+from shardmill.store.table import RowGone
 from shardmill.worker.transport.base import Refused, Stale, Unreachable
 
 
@@ -26,6 +27,8 @@ def translate_errors() -> Iterator[None]:
         raise Stale(error.detail) from error
     except (BotoCoreError, ClientError, Transient) as error:
         raise Unreachable(str(error)) from error
+    except RowGone as error:
+        raise Refused(JOB_DELETED, JobEnded.code) from error
     except MillError as error:
         raise Refused(error.detail, error.code) from error
 

@@ -213,7 +213,7 @@ class Lanes(Generic[M]):
             return
         try:
             self._queues.hide((message, 0) for message in messages)
-        except Exception as error:  # whatever it is, the messages reappear by themselves
+        except Exception as error:  # after any error, the messages reappear
             log.warning(
                 "failed to release messages; they become visible again after their visibility timeout",
                 extra={"action": "release-failed", "messages": len(messages), "error": str(error)},
@@ -242,7 +242,7 @@ class Lanes(Generic[M]):
             return next((poll.error for poll in polls if poll.error and poll.failures >= FAILING), None)
 
     def close(self) -> None:
-        """Receive nothing more; messages that still arrive are released."""
+        """Stop receiving; messages that still arrive are released."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

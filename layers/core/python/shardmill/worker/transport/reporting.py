@@ -12,7 +12,7 @@ from shardmill.worker.transport.base import Refused
 log = logging.getLogger("shardmill.worker")
 
 PERMANENT_CODES = {"invalid-request", "output-too-large", "body-too-large"}
-"""Codes of a report that is refused however often it is sent."""
+"""Codes of reports that are refused permanently."""
 
 _OPTIONAL_FIELDS = ("stdout", "stderr", "output", "files")
 

@@ -7,8 +7,8 @@ import pytest
 from shardmill.engine.tasks.fair_share import DEFAULT_WINDOW as WINDOW_OF_A_STEP
 from shardmill.engine.views.cost import cost_of_steps
 from shardmill.local.sam_template import load_template
-from shardmill.model.cost import operations as counted
-from shardmill.model.cost.operations import StepLoad, operations
+from shardmill.model.cost import aws_operations as counted
+from shardmill.model.cost.aws_operations import StepLoad, operations
 from shardmill.model.cost.prices import PRICES, bill, total
 from shardmill.model.job import Job
 from support.fakes.api import job, step

@@ -1,6 +1,6 @@
-"""Watch live Jobs: check a Job again after as long as it has been quiet, and read only its open steps.
+"""Check live Jobs periodically: again after as long as one has been quiet, and only its open steps.
 
-A step that waits can only change when an open step ends. So a look reads the steps that were open at the last
+A waiting step changes only when an open step ends. So a check reads the steps that were open at the last
 look; only if one of them ended in a way that this module does not follow, it reads all steps of the run.
 """
 
