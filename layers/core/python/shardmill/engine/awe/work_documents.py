@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -152,8 +153,9 @@ def _rendered(leased: Lease, step: StepRow) -> dict[str, Any]:
     found: dict[str, Any] = {}
     script: dict[str, str] = {}
     if leased.command:
-        found["args"] = plain(leased.command.args or "")
-        found["args_array"] = [plain(word) for word in leased.command.args_array or []]
+        words = [plain(word) for word in leased.command.args_array or []]
+        found["args_array"] = words
+        found["args"] = plain(leased.command.args or "") or shlex.join(words)  # older clients read only this
     elif isinstance(leased.content, str):
         found |= shell_words(leased.content)
         if any(sign in leased.content for sign in _READ_BY_CLIENTS):
