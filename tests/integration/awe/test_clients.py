@@ -88,6 +88,21 @@ def test_a_report_without_logs(awe: AweCalls, kind: str) -> None:
     awe.wait(work["jobid"], "completed")
 
 
+def test_a_report_is_answered_with_the_state_of_the_workunit_in_the_words_of_the_protocol(
+    awe: AweCalls,
+) -> None:
+    one, two = awe.client(), awe.client(name="two")
+    job = awe.submit(task(), clientgroups="docker")["id"]
+    said = f"workunit {job}_0_0 reported: "
+    assert one.report(one.take(), "fail").json["data"] == f"{said}queued"
+    path = f"/work/{two.take()['id']}?status=done&client={two.id}&computetime=2.75&report"
+    assert awe.data("PUT", path) == f"{said}completed"
+    assert awe.wait(job, "completed")["tasks"][0]["computetime"] == 2
+    assert "computetime" in awe.error("PUT", path.replace("2.75", "soon"))
+    other = awe.submit(task(), clientgroups="docker", noretry=True)["id"]
+    assert two.report(two.take(), "fail").json["data"] == f"workunit {other}_0_0 reported: suspend"
+
+
 def test_three_attempts_then_suspend_with_lastfailed_and_notes(awe: AweCalls) -> None:
     job = awe.submit(task(), task("1", dependsOn=["0"]), clientgroups="docker")
     clients = [awe.client(name=f"c{at}") for at in range(3)]
@@ -97,7 +112,7 @@ def test_three_attempts_then_suspend_with_lastfailed_and_notes(awe: AweCalls) ->
         assert client.refused() in ("No eligible workunit found", "Server queue is empty")
     found = awe.wait(job["id"], "suspend")
     assert found["lastfailed"] == f"{job['id']}_0_0"
-    assert "no such file" in found["notes"] or "failed" in found["notes"]
+    assert found["notes"].endswith(": no such file"), found["notes"]
     assert [each["state"] for each in found["tasks"]] == ["suspend", "pending"]
     assert found["remaintasks"] == 2
     skipped = awe.data("GET", f"/client/{clients[0].id}")

@@ -210,6 +210,9 @@ def test_lists_of_jobs(awe: AweCalls) -> None:
     assert listed("query&info.user=u1") == [ids[3], ids[1]]
     assert listed("query&state=suspend") == [ids[0]]
     assert listed("query&info.name=n1,n2&direction=asc") == ids[1:3]
+    both = awe.submit(task(), clientgroups="red,blue")["id"]
+    assert listed("query&info.clientgroups=red,blue") == [both]
+    awe.data("DELETE", f"/job/{both}?full")
     assert listed("order=info.priority&direction=asc") == ids
     assert listed("date_start=2999-01-01") == []
     assert len(listed("date_start=2020-01-01&date_end=2999-01-01&registered")) == 4

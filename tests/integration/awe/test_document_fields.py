@@ -42,6 +42,16 @@ def test_attributes_of_a_task_come_before_those_of_the_job(awe: AweCalls) -> Non
     assert work["info"]["userattr"]["stage"] == "1"
 
 
+def test_a_list_of_arguments_is_also_a_text_for_clients_that_read_only_that(awe: AweCalls) -> None:
+    client = awe.client()
+    words = ["-a", "two words", "-i=@in", "me@host"]
+    command = {"name": "tool", "args_array": words}
+    awe.submit(task(cmd=command, inputs={"in": {"url": "http://d/in"}}), clientgroups="docker")
+    found = client.take()["cmd"]
+    assert found["args_array"] == words
+    assert found["args"] == "-a 'two words' -i=@in me@host"
+
+
 def test_an_output_in_a_directory_and_attributes_of_an_input(awe: AweCalls) -> None:
     client = awe.client()
     first = task(outputs={"out": {"host": "h", "directory": "sub/dir"}})

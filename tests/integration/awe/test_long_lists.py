@@ -97,6 +97,10 @@ def test_more_clients_than_a_list_looks_at(awe: AweCalls, monkeypatch: pytest.Mo
     assert (len(found), total, note) == (2, 3, "")
     monkeypatch.setattr(lists, "MAX_CLIENTS", 2)
     assert "2 clients" in page(awe, "/client")[2]
+    monkeypatch.setattr(job_lists, "MAX_SCANNED", 2)
+    last = [awe.submit(task(), clientgroups="none")["id"] for _ in range(3)][-1]
+    awe.wait(last, "queued")
+    assert "newest 2 jobs" in awe.data("GET", f"/job/{last}?position")["note"]
     monkeypatch.setattr(work_lists, "MAX_JOBS", 1)
     awe.submit(task(), clientgroups="docker")
     assert "jobid" in page(awe, "/work")[2]
@@ -147,5 +151,47 @@ def test_the_end_of_a_log_that_is_too_large_for_an_answer(
     assert text.endswith("the end")
     assert envelope.response_size(text) <= 500
     monkeypatch.setattr(logs, "MAX_BYTES", 400)
-    assert awe.data("GET", f"/job/{work['jobid']}?perf")["pworks"] == {}
-    assert awe.data("GET", f"/job/{work['jobid']}?report")["tasks"][0]["workunits"] == []
+    [measured] = awe.data("GET", f"/job/{work['jobid']}?perf")["pworks"].values()
+    assert measured["text"].endswith('yyy"}')
+    [unit] = awe.data("GET", f"/job/{work['jobid']}?report")["tasks"][0]["workunits"]
+    assert unit["logs"]["stdout"].endswith("the end")
+    assert len(unit["logs"]["stdout"]) < 100
+
+
+def test_a_log_of_several_megabytes_is_read_whole(awe: AweCalls) -> None:
+    client = awe.client()
+    awe.submit(task(), clientgroups="docker")
+    work = client.take()
+    text = "".join(f"line {at:07}\n" for at in range(200_000))
+    client.finish(work, stdout=text.encode(), worknotes=b"n" * 1_500_000)
+    assert awe.data("GET", f"/work/{work['id']}?report=stdout") == text
+    assert awe.data("GET", f"/work/{work['id']}?report=worknotes") == "n" * 1_500_000
+
+
+def test_a_report_ends_where_an_answer_is_full_and_says_how_to_continue(
+    awe: AweCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = awe.client()
+    job = awe.submit(*(task(str(at)) for at in range(3)), clientgroups="docker")["id"]
+    for _ in range(3):
+        text = b"x" * 100
+        client.finish(
+            client.take(), stdout=text, stderr=text, worknotes=text, perf=b'{"x": "' + text * 3 + b'"}'
+        )
+    assert awe.send("GET", f"/job/{job}?report").json["limit"] == logs.MAX_WORKUNITS
+    monkeypatch.setattr(logs, "MAX_BYTES", 700)
+    for what in ("report", "perf"):
+        units: list[str] = []
+        while len(units) < 3:
+            answer = awe.send("GET", f"/job/{job}?{what}&offset={len(units)}").json
+            data = answer["data"]
+            found = list(data.get("pworks", ())) or [
+                unit["id"] for each in data["tasks"] for unit in each["workunits"]
+            ]
+            assert answer["total_count"] == 3
+            assert len(found) == (1 if len(units) == 2 else 2)
+            if len(units) < 2:
+                assert answer["limit"] == 2
+                assert "by offset" in answer["note"]
+            units += found
+        assert units == [f"{job}_{at}_0" for at in range(3)], what

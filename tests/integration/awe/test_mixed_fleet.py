@@ -7,6 +7,7 @@ import pytest
 
 from support.moto.cloud import Cloud
 from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.file_worker import FileWorker
 from support.scenarios.job_runner import JobRunner
 
 
@@ -74,6 +75,58 @@ def test_a_client_leaves_other_step_types_to_workers(awe: AweCalls, runner: JobR
     runner.define(step, workerGroup="mixed")
     runner.submit()
     runner.cloud.run_until(lambda: runner.states() == {"py": "READY"})
+    assert client.refused() == "No eligible workunit found"
+
+
+def test_files_whose_names_depend_on_the_shard(awe: AweCalls, runner: JobRunner) -> None:
+    client = awe.client("mixed")
+    steps = (
+        {"stepName": "make", "content": "x", "sharding": 2, "outputs": [{"name": "p-{{ shard.index }}.txt"}]},
+        {
+            "stepName": "use",
+            "content": "x",
+            "dependentStep": "make",
+            "sharding": 2,
+            "inputs": [{"name": "p-{{ shard.index }}.txt", "origin": "make"}],
+        },
+    )
+    runner.define(*steps, workerGroup="mixed")
+    runner.submit()
+    nodes = set()
+    for _ in range(2):
+        work = client.take()
+        [output] = work["outputs"]
+        assert (output["name"], output["filename"]) == (f"p-{work['rank'] - 1}.txt",) * 2
+        nodes.add(output["node"])
+        content = f"of rank {work['rank']}\n".encode()
+        awe.data("PUT", f"/node/{output['node']}", **{str(work["rank"]): content})
+        client.finish(work)
+    [node] = nodes
+    for _ in range(2):
+        work = client.take()
+        [found] = work["inputs"]
+        assert (found["name"], found["node"]) == (f"p-{work['rank'] - 1}.txt", "-")
+        assert FileWorker(runner).read(found["url"]) == f"of rank {work['rank']}\n".encode()
+        client.finish(work)
+    runner.cloud.run_until(runner.ended)
+    assert runner.job()["state"] == "SUCCESS"
+    headers = {"authorization": f"OAuth {awe.token}", "user-agent": "Go-http-client/1.1"}
+    whole = awe.cloud.http("GET", f"/awe/node/{node}?download", token=None, headers=headers)
+    assert whole.text == "of rank 1\nof rank 2\n"
+
+
+@pytest.mark.parametrize("listed", ["inputs", "outputs"])
+def test_a_client_leaves_patterns_of_files_to_workers(awe: AweCalls, runner: JobRunner, listed: str) -> None:
+    client = awe.client("mixed")
+    file = {"name": "*.txt", "origin": "make"} if listed == "inputs" else {"name": "*.txt"}
+    steps = (
+        {"stepName": "make", "content": "x", "type": "shell"},
+        {"stepName": "use", "content": "x", "dependentStep": "make", listed: [file]},
+    )
+    runner.define(*steps, workerGroup="mixed")
+    runner.submit()
+    client.finish(client.take())
+    runner.cloud.run_until(lambda: runner.states().get("use") == "READY")
     assert client.refused() == "No eligible workunit found"
 
 

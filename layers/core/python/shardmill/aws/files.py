@@ -214,13 +214,7 @@ class Files:
 
         Return None if there are no chunks.
         """
-        sizes = [
-            (entry["Key"], entry["Size"])
-            for page in self._client.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=prefix
-            )
-            for entry in page.get("Contents", [])
-        ]
+        sizes = self._chunks(prefix)
         if not sizes:
             return None
         start, total, data, left = 0, sum(size for _, size in sizes), b"", MOST_CHUNKS
@@ -231,6 +225,22 @@ class Files:
                 data += self.read(self.own(key), first, min(size - first, most - len(data)))
             start += size
         return data, offset + len(data) < total
+
+    def read_end(self, prefix: str, *, most: int) -> bytes | None:
+        """Read up to the last `most` bytes of the chunks under a prefix; None if there are no chunks."""
+        sizes = self._chunks(prefix)
+        if not sizes:
+            return None
+        data = b""
+        for key, size in sizes[: -MOST_CHUNKS - 1 : -1]:
+            if length := min(size, most - len(data)):
+                data = self.read(self.own(key), size - length, length) + data
+        return data
+
+    def _chunks(self, prefix: str) -> list[tuple[str, int]]:
+        """The keys under a prefix in their order, each with the size of its object."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        return [(entry["Key"], entry["Size"]) for page in pages for entry in page.get("Contents", [])]
 
     def deny_writes(self) -> bool:
         """Make S3 reject new objects, from roles, workers and presigned URLs alike. Idempotent.

@@ -38,7 +38,7 @@ def read(request: AweRequest) -> Any:
     if request.has("perf") or request.has("report"):
         return _of_workunits(request, job)
     if request.has("position"):
-        return {"id": job.id, "position": job_lists.position(mill(), job)}
+        return _position(job)
     return job_answer(documents.job_document(mill(), job, request.base))
 
 
@@ -48,5 +48,18 @@ def _of_workunits(request: AweRequest, job: JobRow) -> AweAnswer:
     limit = min(request.number("limit", most, least=1, most=10**9), most)
     wanted = logs.WorkRange(request.number("offset", 0, least=0, most=10**9), limit)
     read = logs.performance if request.has("perf") else logs.report
-    data, total = read(mill(), job, wanted, request.now)
-    return AweAnswer(data, more={"limit": limit, "offset": wanted.offset, "total_count": total})
+    found = read(mill(), job, wanted, request.now)
+    paging: dict[str, Any] = {"limit": limit, "offset": wanted.offset, "total_count": found.total}
+    if found.taken is not None:
+        note = f"the logs of more than {found.taken} workunits are too large; ask for the next by offset"
+        paging |= {"limit": found.taken, "note": note}
+    return AweAnswer(found.document, more=paging)
+
+
+def _position(job: JobRow) -> dict[str, Any]:
+    found = job_lists.position(mill(), job)
+    answer = {"id": job.id, "position": found.place}
+    if not found.truncated:
+        return answer
+    note = f"only the newest {found.truncated} jobs in each state were compared; it may be further behind"
+    return {**answer, "note": note}

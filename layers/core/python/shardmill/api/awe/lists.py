@@ -53,8 +53,9 @@ def list_jobs(request: AweRequest) -> AweAnswer:
 
 
 def _fields(request: AweRequest) -> dict[str, frozenset[str]]:
+    """The values that match, by field: a text, or one of several between commas."""
     given = {name: value for name, value in request.query.items() if name not in _NO_FIELDS}
-    return {name: frozenset(value.split(",")) for name, value in given.items()}
+    return {name: frozenset((value, *value.split(","))) for name, value in given.items()}
 
 
 def _paging(request: AweRequest) -> tuple[int, int]:

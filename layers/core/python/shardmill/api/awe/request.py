@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from shardmill.model.actor import Actor
 from shardmill.model.awe.names import decode_id
 
 ROOT = "/awe"
+_SECONDS = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,18})?\Z")
 _ANONYMOUS = Actor("", ())
 
 
@@ -55,6 +57,19 @@ class AweRequest:
         if not least <= int(given) <= most:
             raise BadRequest(f"{name} must be between {least} and {most}, not {given[:64]}")
         return int(given)
+
+    def seconds(self, name: str, *, most: int) -> int | None:
+        """Whole seconds of the query, which may have decimals; None if they are missing or negative.
+
+        Raises BadRequest if they are no number.
+        """
+        given = self.text(name)
+        if not given:
+            return None
+        if not _SECONDS.match(given):
+            raise BadRequest(f"{name} must be a number of seconds, not {given[:64]!r}")
+        found = int(given.partition(".")[0])
+        return None if given.startswith("-") else min(found, most)
 
     def parts(self) -> dict[str, Part]:
         """The fields of a multipart body; none if the body is empty, or something else."""

@@ -71,14 +71,14 @@ def _held(request: AweRequest) -> Any:
 def report(request: AweRequest) -> str:
     """Record the result of a workunit, with the files `perf`, `stdout`, `stderr` and `worknotes`."""
     parts = request.parts()
-    seconds = request.number("computetime", -1, least=-1, most=MAX_SECONDS)
+    seconds = request.seconds("computetime", most=MAX_SECONDS)
     state = report_work(
         mill(),
         request.ids["work_id"],
         request.text("client"),
         request.actor,
         request.text("status"),
-        compute_seconds=seconds if seconds >= 0 else None,
+        compute_seconds=seconds,
         logs={name: parts[name].content for name in LOGS if name in parts},
         now=request.now,
     )

@@ -96,8 +96,10 @@ def minimal_document(job: JobRow, found: Steps) -> dict[str, Any]:
 
 def info_document(job: JobRow, steps: Sequence[StepRow]) -> dict[str, Any]:
     info = job.info
-    groups = list(dict.fromkeys(name for step in steps for name in step.groups)) or sorted(job.groups)
     named = {plain_name(name): name for name in (info.get("clientgroups") or "").split(",")}
+    place = {name: at for at, name in enumerate(named)}
+    of_steps = dict.fromkeys(name for step in steps for name in step.groups)
+    groups = of_steps or sorted(job.groups, key=lambda name: (place.get(name, len(place)), name))
     return {
         "name": info.get("name") or job.job_name,
         "project": info.get("project") or "",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardmill.engine.mill import Mill
-from shardmill.engine.views.files import input_files
+from shardmill.engine.views.files import input_files, output_files
 from shardmill.model.awe.files import INDEXES, NO_NODE
 from shardmill.model.awe.names import JobNode, task_name
 from shardmill.model.files import File, RunFile, fits
@@ -31,23 +31,26 @@ class Files:
         """Inputs or predata with the sizes of the files, as far as they are known."""
         return [self._input(file) for file in input_files(self._mill, step, rank, listed)]
 
-    def outputs(self, step: StepRow) -> list[dict[str, Any]]:
-        return [self._output(step, at, file) for at, file in enumerate(step.define.outputs)]
+    def outputs(self, step: StepRow, rank: int | None = None) -> list[dict[str, Any]]:
+        """Outputs as they are declared, or with the names that the task of a rank gives them."""
+        listed = step.define.outputs if rank is None else output_files(step, rank, step.define.outputs, ())
+        return [self._output(step, at, RunFile.of(file)) for at, file in enumerate(listed)]
 
     def _input(self, file: RunFile) -> dict[str, Any]:
         document = _document(file)
         producer = self._steps.get(file.origin or "")
         if producer:
             document["origin"] = task_name(producer.name)
-            return document | self._node(_node_of(producer, file))
+            node = _node_of(producer, file)
+            return document | self._node(node) if node else document
         if file.s3 and file.node:
             return document | self._node(file.node)
         if file.node and file.host:
             return document | {"host": file.host, "node": file.node, "url": file.url or ""}
         return document | {"node": NO_NODE, "url": file.url or ""}
 
-    def _output(self, step: StepRow, at: int, file: File) -> dict[str, Any]:
-        document = _document(RunFile.of(file)) | self._node(str(JobNode(step.job_id, step.index, at)))
+    def _output(self, step: StepRow, at: int, file: RunFile) -> dict[str, Any]:
+        document = _document(file) | self._node(str(JobNode(step.job_id, step.index, at)))
         directory, _, name = file.name.rpartition("/")
         named = {"name": name, "filename": name, "directory": directory}
         if directory and document["shockfilename"] == name:
@@ -59,10 +62,11 @@ class Files:
 
 
 def _node_of(producer: StepRow, file: File) -> str:
+    """The node of an input; empty for the output of a single task of several, which has no node."""
     wanted = file.pattern or file.name
     made = producer.define.outputs
-    at = next((at for at, each in enumerate(made) if fits(each.upload_name or each.name, wanted)), 0)
-    return str(JobNode(producer.job_id, producer.index, at))
+    at = next((at for at, each in enumerate(made) if fits(each.upload_name or each.name, wanted)), None)
+    return "" if at is None else str(JobNode(producer.job_id, producer.index, at))
 
 
 def _document(file: RunFile) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -143,10 +144,19 @@ def parse_date(text: str, name: str) -> int | None:
     return int(moment.timestamp() * 1000)
 
 
-def position(mill: Mill, job: JobRow) -> int:
-    """The place of a job in the queue, from 1: by priority, then by the time of its submission."""
+class Position(NamedTuple):
+    """The place of a job in the queue, from 1. If `truncated`, only so many jobs of a state were compared."""
+
+    place: int
+    truncated: int = 0
+
+
+def position(mill: Mill, job: JobRow) -> Position:
+    """The place of a job in the queue: by priority, then by the time of its submission."""
     if job.state not in ACTIVE:
         raise BadRequest(f"the job is not in the queue; its state is {states.JOB[job.state]}")
-    waiting = [each for each in _rows(mill, JobFilter(states=ACTIVE)) if each.id != job.id]
-    before = [each for each in waiting if (-each.priority, each.jid) < (-job.priority, job.jid)]
-    return len(before) + 1
+    place, read = 1, Counter[JobState]()
+    for each in _rows(mill, JobFilter(states=ACTIVE)):
+        read[each.state] += 1
+        place += (-each.priority, each.jid) < (-job.priority, job.jid)
+    return Position(place, MAX_SCANNED if max(read.values(), default=0) >= MAX_SCANNED else 0)

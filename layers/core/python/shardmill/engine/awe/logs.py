@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from shardmill.engine.awe.documents import is_done, read_steps, task_state
-from shardmill.engine.files import keys
-from shardmill.engine.files.logs import PAGE_BYTES
-from shardmill.engine.files.logs import read as read_log_page
+from shardmill.engine.files import logs
 from shardmill.engine.mill import Mill
 from shardmill.engine.views.tasks import first_index, read_task
 from shardmill.model.awe import states
@@ -20,21 +19,20 @@ from shardmill.store.rows import JobRow, StepRow
 MAX_WORKUNITS = 200
 """How many workunits one report of a job covers; further ones need an offset."""
 MAX_BYTES = 4_000_000
+"""The logs in one report of a job, as they are in a response."""
+MAX_LOG_BYTES = 5_000_000
 STREAMS = ("stdout", "stderr", "worknotes")
 
 
-def read_log(mill: Mill, job: JobRow, step: StepRow, rank: int, stream: str, now: int) -> str:
-    """A log of the latest attempt at a workunit; empty if there is none."""
+def read_log(
+    mill: Mill, job: JobRow, step: StepRow, rank: int, stream: str, now: int, *, most: int = MAX_LOG_BYTES
+) -> str:
+    """The log of the latest attempt at a workunit, or its end; empty if there is none."""
     if stream in ("stdout", "stderr"):
         task = read_task(mill, job, step, rank + first_index(step))
-        return read_log_page(mill, step, task, stream, 0, None, now).text
-    shard = _shard(mill, step, rank)
-    for run in range(step.run, 0, -1):
-        prefix = keys.log(step.job_id, run, step.index, rank, shard.attempt, stream)
-        found = mill.files.read_chunks(prefix, offset=0, most=PAGE_BYTES)
-        if found is not None:
-            return found[0].decode(errors="replace")
-    return ""
+        return logs.read_end(mill, step, task, stream, now, most=most)
+    attempt = _shard(mill, step, rank).attempt
+    return logs.stored_end(mill, logs.prefixes(step, rank, attempt, stream), most) or ""
 
 
 def _shard(mill: Mill, step: StepRow, rank: int) -> Shard:
@@ -55,39 +53,59 @@ class WorkRange(NamedTuple):
         return range(max(0, first), max(0, min(step.total, end)))
 
 
-def report(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[dict[str, Any], int]:
-    """The logs of workunits of a job, and how many workunits there are."""
-    found = read_steps(mill, job)
-    room, total, tasks = MAX_BYTES, 0, []
-    for step in found.steps:
-        works = []
-        for rank in wanted.ranks(total, step):
-            logs = {name: text for name in STREAMS if (text := _log(mill, job, step, rank, name, now))}
-            room -= sum(map(_size, logs.values()))
-            if room < 0:
+class Found(NamedTuple):
+    """What is known of workunits of a job, and how many workunits the job has.
+
+    `taken`: how many of those that were wanted fit into an answer; None if all do.
+    """
+
+    document: dict[str, Any]
+    total: int
+    taken: int | None = None
+
+
+class _Logs:
+    """The logs of workunits of a job, step by step, of as many as fit into an answer."""
+
+    def __init__(self, mill: Mill, job: JobRow, wanted: WorkRange, streams: Sequence[str], now: int) -> None:
+        self._mill, self._job, self._now = mill, job, now
+        self._wanted, self._streams = wanted, streams
+        self._room, self._full = MAX_BYTES, False
+        self._taken = self.total = 0
+
+    @property
+    def taken(self) -> int | None:
+        return self._taken if self._full else None
+
+    def of_step(self, step: StepRow) -> list[tuple[int, dict[str, str]]]:
+        """The ranks of the next step, each with its logs that are not empty."""
+        found = []
+        for rank in self._wanted.ranks(self.total, step):
+            texts = {} if self._full else self._read(step.home, rank)
+            self._room -= sum(map(_size, texts.values()))
+            self._full = self._full or self._room < 0
+            if self._full:
                 break
-            identity = work_id(job.id, step.name, rank, step.total)
-            shown = rank + 1 if step.total > 1 else 0
-            works.append({"wuid": identity, "id": identity, "rank": shown, "logs": logs})
-        total += step.total
-        tasks.append(
-            {
-                "taskid": task_name(step.name),
-                "id": f"{job.id}_{task_name(step.name)}",
-                "state": task_state(step),
-                "totalwork": max(1, step.total),
-                "completeddate": awe_time(step.completed_time if is_done(step) else None),
-                "workunits": works,
-            }
-        )
-    document = {
-        "id": job.id,
-        "state": states.JOB[job.state],
-        "updatetime": awe_time(job.update_time),
-        "notes": job.notes,
-        "tasks": tasks,
-    }
-    return document, total
+            self._taken += 1
+            found.append((rank, texts))
+        self.total += step.total
+        return found
+
+    def _read(self, step: StepRow, rank: int) -> dict[str, str]:
+        if not _shard(self._mill, step, rank).attempt:
+            return {}
+        most = MAX_BYTES // len(self._streams)
+        texts = {
+            name: read_log(self._mill, self._job, step, rank, name, self._now, most=logs.PAGE_BYTES)
+            for name in self._streams
+        }
+        return {name: _end(text, most) for name, text in texts.items() if text}
+
+
+def _end(text: str, most: int) -> str:
+    while _size(text) > most:
+        text = text[len(text) // 2 :]
+    return text
 
 
 def _size(text: str) -> int:
@@ -95,31 +113,45 @@ def _size(text: str) -> int:
     return len(json.dumps(json.dumps(text)))
 
 
-def _log(mill: Mill, job: JobRow, step: StepRow, rank: int, stream: str, now: int) -> str:
-    return read_log(mill, job, step.home, rank, stream, now) if _shard(mill, step.home, rank).attempt else ""
+def report(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> Found:
+    """The logs of workunits of a job."""
+    read = _Logs(mill, job, wanted, STREAMS, now)
+    document = {
+        "id": job.id,
+        "state": states.JOB[job.state],
+        "updatetime": awe_time(job.update_time),
+        "notes": job.notes,
+        "tasks": [_reported_task(step, read) for step in read_steps(mill, job).steps],
+    }
+    return Found(document, read.total, read.taken)
 
 
-def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[dict[str, Any], int]:
-    """The times of a job and its tasks, what clients measured, and how many workunits there are."""
-    found = read_steps(mill, job)
-    works: dict[str, Any] = {}
-    room, total = MAX_BYTES, 0
-    for step in found.steps:
-        for rank in wanted.ranks(total, step):
-            text = _log(mill, job, step, rank, "perf", now)
-            room -= _size(text)
-            if room < 0:
-                break
-            if text:
-                works[work_id(job.id, step.name, rank, step.total)] = _parsed(text)
-        total += step.total
-    ended = job.completed_time or now
+def _reported_task(step: StepRow, read: _Logs) -> dict[str, Any]:
+    works = []
+    for rank, texts in read.of_step(step):
+        identity = work_id(step.job_id, step.name, rank, step.total)
+        shown = rank + 1 if step.total > 1 else 0
+        works.append({"wuid": identity, "id": identity, "rank": shown, "logs": texts})
+    return {
+        "taskid": task_name(step.name),
+        "id": f"{step.job_id}_{task_name(step.name)}",
+        "state": task_state(step),
+        "totalwork": max(1, step.total),
+        "completeddate": awe_time(step.completed_time if is_done(step) else None),
+        "workunits": works,
+    }
+
+
+def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> Found:
+    """The times of a job and its tasks, and what clients measured."""
+    steps = read_steps(mill, job).steps
+    read = _Logs(mill, job, wanted, ("perf",), now)
     document = {
         "id": job.id,
         "queued": job.create_time // 1000,
         "start": (job.started_time or 0) // 1000,
         "end": (job.completed_time or 0) // 1000,
-        "resp": (ended - job.create_time) // 1000,
+        "resp": ((job.completed_time or now) - job.create_time) // 1000,
         "ptasks": {
             f"{job.id}_{task_name(step.name)}": {
                 "queued": (step.queued_time or 0) // 1000,
@@ -127,11 +159,16 @@ def performance(mill: Mill, job: JobRow, wanted: WorkRange, now: int) -> tuple[d
                 "end": (step.completed_time or 0) // 1000,
                 "computetime": step.compute_ms // 1000,
             }
-            for step in found.steps
+            for step in steps
         },
-        "pworks": works,
+        "pworks": {
+            work_id(job.id, step.name, rank, step.total): _parsed(texts["perf"])
+            for step in steps
+            for rank, texts in read.of_step(step)
+            if texts
+        },
     }
-    return document, total
+    return Found(document, read.total, read.taken)
 
 
 def _parsed(text: str) -> Any:

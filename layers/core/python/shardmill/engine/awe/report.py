@@ -17,6 +17,7 @@ from shardmill.engine.tasks.attempts import list_attempts
 from shardmill.engine.tasks.report import report
 from shardmill.engine.tasks.retry import Outcome
 from shardmill.model.actor import Actor
+from shardmill.model.awe import states
 from shardmill.model.awe.names import parse_work_id
 from shardmill.model.blocks import Shard, block_of
 from shardmill.model.states import TaskState
@@ -62,7 +63,7 @@ def report_work(
     logs: Mapping[str, bytes],
     now: int,
 ) -> str:
-    """Record the result of a workunit; returns the state that its task now has, or DISCARDED.
+    """Record the result of a workunit; returns the word for its state, or DISCARDED.
 
     A repeated report of the same outcome is accepted, because clients repeat reports whose answer was lost.
     """
@@ -85,7 +86,7 @@ def report_work(
         _suspend_after_failures(mill, record_totals(mill, worker.id, tally, now))
     if reported.status not in ("ok", "already") or not reported.state:
         return DISCARDED
-    return reported.state.value
+    return states.WORK[reported.state]
 
 
 def _result(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from shardmill.engine.awe.documents import command_document, info_document, part_document, plain, shell_words
 from shardmill.engine.awe.file_documents import Files
+from shardmill.engine.errors import FileUnavailable, MillError
+from shardmill.engine.files.held_attempt import HeldAttempt
+from shardmill.engine.files.sources import Upstream, sources
 from shardmill.engine.mill import Mill
 from shardmill.engine.nodes.work_token import WorkToken, mint
 from shardmill.engine.workers.registry import worker_id
@@ -15,6 +19,7 @@ from shardmill.model.awe.files import NO_NODE
 from shardmill.model.awe.names import task_name, work_id
 from shardmill.model.awe.times import awe_time
 from shardmill.model.blocks import Shard
+from shardmill.model.files import File
 from shardmill.model.states import TaskState
 from shardmill.model.worker import Lease
 from shardmill.store.rows import JobRow, StepRow
@@ -56,7 +61,7 @@ def work_document(
         "info": info_document(job, [step]),
         "cmd": command_document(spec.command, str(spec.type), spec.content),
         "inputs": inputs,
-        "outputs": files.outputs(step),
+        "outputs": files.outputs(step, rank),
         "predata": predata,
         "part": part,
         "partinfo": part,
@@ -85,6 +90,8 @@ def leased_document(mill: Mill, leased: Lease, client: str, base: str) -> dict[s
     step = next(each for each in steps if each.index == index)
     files = Files(mill, steps, base)
     document = work_document(files, job, step, rank, receipt.shard, client=client, sized=True)
+    document["inputs"] = _with_addresses(mill, step, rank, step.define.inputs, document["inputs"])
+    document["predata"] = _with_addresses(mill, step, rank, step.define.predata, document["predata"])
     document["cmd"] |= _rendered(leased, step)
     has_files = bool(document["inputs"] or document["outputs"] or document["predata"])
     document["info"]["auth"] = document["info"]["auth"] or has_files
@@ -92,6 +99,32 @@ def leased_document(mill: Mill, leased: Lease, client: str, base: str) -> dict[s
     key = mint(mill.settings.token_key, work)
     document["predata"] = [_plain_predata(file, base, key) for file in document["predata"]]
     return document
+
+
+def _with_addresses(
+    mill: Mill, step: StepRow, rank: int, listed: Sequence[File], documents: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Give files that have neither a node nor an address, as definitions of `/v1` name them, one in S3."""
+    if all(document["url"] for document in documents):
+        return documents
+    try:
+        rendered = HeldAttempt(step, rank, 0).files(listed)
+    except FileUnavailable:
+        return documents
+    upstream = Upstream(mill, step)
+    return [
+        document if document["url"] else {**document, "url": _address(upstream, rank, file)}
+        for file, document in zip(rendered, documents, strict=True)
+    ]
+
+
+def _address(upstream: Upstream, rank: int, file: File) -> str:
+    """The address of the object of a file; empty if there is not exactly one."""
+    try:
+        found = sources(upstream, rank, file)
+    except MillError:
+        return ""
+    return upstream.mill.files.get_url(found[0].place) if len(found) == 1 else ""
 
 
 def _plain_predata(file: dict[str, Any], base: str, key: str) -> dict[str, Any]:
@@ -120,8 +153,9 @@ def _rendered(leased: Lease, step: StepRow) -> dict[str, Any]:
     found: dict[str, Any] = {}
     script: dict[str, str] = {}
     if leased.command:
-        found["args"] = plain(leased.command.args or "")
-        found["args_array"] = [plain(word) for word in leased.command.args_array or []]
+        words = [plain(word) for word in leased.command.args_array or []]
+        found["args_array"] = words
+        found["args"] = plain(leased.command.args or "") or shlex.join(words)  # older clients read only this
     elif isinstance(leased.content, str):
         found |= shell_words(leased.content)
         if any(sign in leased.content for sign in _READ_BY_CLIENTS):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from shardmill.engine.files import keys
@@ -36,23 +36,50 @@ def read(
     Reading the log of a running task asks its worker, in the next heartbeat, to upload the log frequently.
     """
     number = attempt or task.attempt
-    if task.state is TaskState.RUNNING and number == task.attempt and task.worker:
-        mill.workers.follow(task.worker, task.id, until=now + FOLLOW_MS)
+    _follow(mill, task, number, now)
     ended = task.state.ended or number < task.attempt or step.state.ended
     stored = None
-    for run in range(step.run, 0, -1):  # attempt numbers continue over reruns; a log is in the attempt's run
-        prefix = keys.log(step.job_id, run, step.index, task.rank, number, stream)
+    for prefix in prefixes(step, task.rank, number, stream):
         stored = mill.files.read_chunks(prefix, offset=offset, most=PAGE_BYTES)
         if stored is not None:
             break
-    if stored is None:
-        texts = [getattr(kept, stream) or "" for kept in task.attempts if kept.attempt == number]
-        data, more = (texts[-1].encode()[offset:] if texts else b""), False
-    else:
-        data, more = stored
+    data, more = stored or (_kept(task, number, stream).encode()[offset:], False)
     last = ended and not more
     text, used = fitting_page(data, final=last)
     return LogPage(text, offset + used, last and used == len(data))
+
+
+def read_end(mill: Mill, step: StepRow, task: Task, stream: str, now: int, *, most: int) -> str:
+    """Read the last `most` bytes of the log of the latest attempt."""
+    _follow(mill, task, task.attempt, now)
+    found = stored_end(mill, prefixes(step, task.rank, task.attempt, stream), most)
+    return _kept(task, task.attempt, stream) if found is None else found
+
+
+def stored_end(mill: Mill, places: Iterable[str], most: int) -> str | None:
+    """The last `most` bytes of the first log that is stored under one of the prefixes."""
+    for prefix in places:
+        found = mill.files.read_end(prefix, most=most)
+        if found is not None:
+            return found.decode(errors="replace")
+    return None
+
+
+def prefixes(step: StepRow, rank: int, attempt: int, stream: str) -> Iterator[str]:
+    """Where the log of an attempt may be: attempts are counted over all reruns, a log stays in its run."""
+    for run in range(step.run, 0, -1):
+        yield keys.log(step.job_id, run, step.index, rank, attempt, stream)
+
+
+def _follow(mill: Mill, task: Task, attempt: int, now: int) -> None:
+    if task.state is TaskState.RUNNING and attempt == task.attempt and task.worker:
+        mill.workers.follow(task.worker, task.id, until=now + FOLLOW_MS)
+
+
+def _kept(task: Task, attempt: int, stream: str) -> str:
+    """The log as it is in the attempt's row; empty if it is not there."""
+    texts = [getattr(kept, stream) or "" for kept in task.attempts if kept.attempt == attempt]
+    return texts[-1] if texts else ""
 
 
 def fitting_page(data: bytes, *, final: bool) -> tuple[str, int]:

@@ -40,10 +40,25 @@ class Output(NamedTuple):
     job: JobRow
     step: StepRow | None
     file: File | None
+    number: int = 0
 
     @property
     def name(self) -> str:
-        return (self.file.upload_name or self.file.name) if self.file else ""
+        return _stored_as(self.file) if self.file else ""
+
+    def name_of(self, rank: int) -> str:
+        """The name of the file that a task makes; the names of outputs can contain templates."""
+        if not self.step or "{{" not in _stored_as(self.step.define.outputs[self.number]):
+            return self.name
+        return _stored_as(_rendered(self.step, rank)[self.number])
+
+
+def _stored_as(file: File) -> str:
+    return file.upload_name or file.name
+
+
+def _rendered(step: StepRow, rank: int) -> list[File]:
+    return HeldAttempt(step, rank, 0).files(step.define.outputs)
 
 
 def find(mill: Mill, node: JobNode, run: int | None = None) -> Output:
@@ -56,10 +71,10 @@ def find(mill: Mill, node: JobNode, run: int | None = None) -> Output:
         if job.state.ended or mill.jobs.step(job.id, run or job.run, 0):
             raise NodeNotFound(str(node))
         return Output(job, None, None)
-    files = HeldAttempt(step, 0, 0).files(step.define.outputs) if step.kind == "step" else []
+    files = _rendered(step, 0) if step.kind == "step" else []
     if node.output >= len(files):
         raise NodeNotFound(str(node))
-    return Output(job, step, files[node.output])
+    return Output(job, step, files[node.output], node.output)
 
 
 def describe(mill: Mill, caller: Caller, node: JobNode, now: int) -> dict[str, Any]:
@@ -134,7 +149,9 @@ def _made(mill: Mill, output: Output) -> list[AttemptOutput]:
 
 def _parts(mill: Mill, output: Output, made: Sequence[AttemptOutput]) -> list[Source]:
     step = output.step
-    return [source for each in made for source in matching(mill, step, each, output.name)] if step else []
+    if not step:
+        return []
+    return [source for each in made for source in matching(mill, step, each, output.name_of(each.rank))]
 
 
 def _attributes(output: Output, made: Sequence[AttemptOutput]) -> Any:
@@ -213,7 +230,7 @@ def _writer(mill: Mill, caller: Caller, node: JobNode, field: str, now: int) -> 
     if not 0 <= rank < total:
         raise BadRequest(f"the file has no part {field}; it has {total}")
     held = upload_attempt(mill, caller, output.job, output.step, rank, str(node), now)
-    return held, output.name
+    return held, output.name_of(rank)
 
 
 def index(mill: Mill, caller: Caller, node: JobNode, kind: str, now: int) -> dict[str, Any]:
@@ -221,7 +238,7 @@ def index(mill: Mill, caller: Caller, node: JobNode, kind: str, now: int) -> dic
     output = find(mill, node)
     check_reads_job(mill, caller, output.job, str(node), now)
     if caller.work and output.step and output.step.index == caller.work.step:
-        found = mill.files.own(caller.held(mill).output_key(output.name))
+        found = mill.files.own(caller.held(mill).output_key(output.name_of(caller.work.rank)))
     else:
         found = place(mill, output)
     head = mill.files.head(found)
