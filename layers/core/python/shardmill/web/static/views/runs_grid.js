@@ -20,7 +20,7 @@ export function runsGrid(context, jobName, state) {
   const longest = Math.max(...runs.map(took), 1);
   const grid = h(
     "div",
-    { class: "card scroll-x", tabindex: "0" },
+    { class: "card scroll-x", tabindex: "0", mount: showNewest },
     controls,
     h(
       "table",
@@ -36,6 +36,11 @@ export function runsGrid(context, jobName, state) {
   );
   return h("div", { class: "runs-and-list" }, grid, h("section", { class: "card" }, h("h2", {}, "Last jobs"), h("ul", { class: "list" }, newestFirst.map(({ job }) => entry(job)))));
 }
+
+/** Scroll to the newest job, which is at the right. */
+const showNewest = (el) => {
+  el.scrollLeft = el.scrollWidth;
+};
 
 /** A job in the list beside the grid. */
 const entry = (job) =>

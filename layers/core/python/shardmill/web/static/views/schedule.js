@@ -41,7 +41,7 @@ export default function schedule(context) {
           backfills.data?.items.length > 0 && h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Backfills"), list(backfills.data.items, parts)),
           h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Past firings"), history(data, jobName)),
         ),
-        h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Coming times"), coming.data && !coming.data.items.length ? empty("No time is to come.") : times(coming.data?.items || [])),
+        h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Coming times"), pending(coming, "the coming times") || (coming.data.items.length ? times(coming.data.items) : empty("No time is to come."))),
       ),
     ];
   };
