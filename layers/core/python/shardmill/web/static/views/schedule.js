@@ -87,7 +87,14 @@ function header(data, parts) {
   );
 }
 
-const times = (items) => h("ol", { class: "list times" }, items.slice(0, 12).map((item) => h("li", { key: item.utc }, h("span", {}, item.local.replace("T", " ")), h("span", { class: "muted" }, `${clock(item.utc)} here, ${relative(item.utc)}`))));
+const times = (items) => h("ol", { class: "list times" }, items.slice(0, 12).map((item) => h("li", { key: item.utc }, h("span", {}, item.local.replace("T", " ")), h("span", { class: "muted" }, hereAndWhen(item)))));
+
+/** The time of this page, if it differs from that of the schedule's zone, and how far away it is. */
+function hereAndWhen({ local, utc }) {
+  const here = clock(utc, { date: "always" });
+  const same = local.replace("T", " ").startsWith(here);
+  return same ? relative(utc) : `${here} here, ${relative(utc)}`;
+}
 
 const history = (data, jobName) =>
   data.history?.length
