@@ -54,7 +54,9 @@ def _data(site: Site) -> None:
     site.call("PUT", "/v1/schedules/nightly-load/main", {"cron": "0 5 * * *"})
     site.wait_for("nightly-load", "n1", "FAILED")
     site.wait_for("balance-report", "d1", "SUCCESS")
-    site.call("PUT", f"/v1/definitions/{LONG}", {"jobName": LONG, "steps": [{"stepName": LONG, "type": "noop"}]})
+    site.call(
+        "PUT", f"/v1/definitions/{LONG}", {"jobName": LONG, "steps": [{"stepName": LONG, "type": "noop"}]}
+    )
     site.submit(LONG, LONG)
     site.wait_for(LONG, LONG, "SUCCESS")
 

@@ -44,7 +44,7 @@ def test_a_newcomer_submits_finds_why_it_failed_fixes_the_parameter_and_reruns_t
         expect(page.get_by_text("Run 2")).to_be_attached()
         expect(page.get_by_text("Success", exact=True).first).to_be_visible(timeout=60_000)
         page.get_by_role("link", name="Tasks", exact=True).click()
-        page.get_by_label("Step").select_option("greet (SUCCESS, 4)")
+        page.get_by_label("Step", exact=True).select_option("greet (SUCCESS, 4)")
         page.get_by_text("As a list").click()
         expect(page.get_by_role("link", name="Task 2")).to_be_visible()
         page.get_by_role("link", name="my-first-job", exact=True).click()

@@ -55,7 +55,10 @@ def test_not_found_exits_3(api: FakeApi, run: Run, command: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value", "words"),
-    [("--state", "BLA", "'--state': 'BLA' is not one of 'init'"), ("--limit", "0", "'--limit': it must be greater")],
+    [
+        ("--state", "BLA", "'--state': 'BLA' is not one of 'init'"),
+        ("--limit", "0", "'--limit': it must be greater"),
+    ],
 )
 def test_a_wrong_value_of_an_option_exits_2_in_plain_words(
     run: Run, option: str, value: str, words: str

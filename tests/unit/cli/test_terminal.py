@@ -54,6 +54,16 @@ def test_colour(
     assert terminal.coloured(Terminal() if on_terminal else io.StringIO()) is wanted
 
 
+def test_the_duration_of_what_runs_is_that_until_now_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "terminal_columns", lambda _: 80)
+    assert (output.elapsed(MOMENT, None, running=True) or 0) > 60
+    assert output.elapsed(datetime.max.replace(tzinfo=UTC), None, running=True) == 0, "clocks differ"
+    assert output.elapsed(MOMENT, MOMENT, running=True) == 0
+    assert output.elapsed(MOMENT, None) is None
+    monkeypatch.setattr(output, "terminal_columns", lambda _: None)
+    assert output.elapsed(MOMENT, None, running=True) is None
+
+
 @pytest.mark.usefixtures("berlin")
 def test_times_are_in_the_users_zone_unless_utc_is_asked_for(
     api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,9 @@ Verdict = Literal["ok", "warning", "problem", "skipped"]
 MIN_PYTHON = (3, 11)
 PACKAGES = {"cli": ("typer", "rich", "httpx", "PyYAML", "pydantic"), "local": ("ministack",)}
 MAX_SKEW_SECONDS = 60.0
-OVERVIEW_ADVICE = "the API may be overloaded: try again, then read the log of its function (docs/operations.md)"
+OVERVIEW_ADVICE = (
+    "the API may be overloaded: try again, then read the log of its function (docs/operations.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)

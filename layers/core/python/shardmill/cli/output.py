@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import IO, Any, TypeVar
 
@@ -181,8 +181,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def elapsed(start: datetime | None, end: datetime | None) -> float | None:
-    return (end - start).total_seconds() if start and end else None
+def elapsed(start: datetime | None, end: datetime | None, *, running: bool = False) -> float | None:
+    """The seconds from `start` to `end`; on a terminal, until now for what is still running."""
+    if end is None and running and terminal_columns(sys.stdout) is not None:
+        end = datetime.now(UTC)
+    return max(0.0, (end - start).total_seconds()) if start and end else None
 
 
 def printable(text: str) -> str:

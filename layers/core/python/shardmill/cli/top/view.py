@@ -117,9 +117,7 @@ def _job_table(
     for job in shown:
         state, ended, total = job["state"], *progress.get(job["id"], (0, 0))
         bar: RenderableType = (
-            ProgressBar(total, ended, complete_style="cyan")
-            if total and state == "RUNNING"
-            else ""
+            ProgressBar(total, ended, complete_style="cyan") if total and state == "RUNNING" else ""
         )
         table.add_row(
             Text(state, style=_STYLES.get(state, "")),
