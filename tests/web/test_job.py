@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from playwright.sync_api import expect
@@ -69,7 +69,7 @@ def test_the_timeline_of_a_suspended_job_ends_with_its_last_step(pages: Pages, s
     site.submit("stops", "s1")
     site.wait_for("stops", "s1", "SUSPENDED")
     with pages.open() as page:
-        page.clock.set_fixed_time(datetime.now() + timedelta(days=1))
+        page.clock.set_fixed_time(datetime.now(UTC) + timedelta(days=1))
         page.goto(f"{site.url}/#/jobs/stops/s1?tab=timeline")
         expect(page.locator(".gantt .span.tone-failed")).to_be_visible()
         expect(page.locator(".gantt-axis")).not_to_contain_text("24 h")

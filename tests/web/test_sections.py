@@ -119,6 +119,19 @@ def test_a_schedule_shows_coming_times_clock_changes_and_the_times_of_a_backfill
         expect(page).to_have_url(re.compile("#/jobs/balance-report/"))
 
 
+def test_the_last_hour_does_not_count_suspended_jobs_as_running(pages: Pages, site: Site) -> None:
+    answer = site.call("GET", "/v1/now")
+    job = site.call("GET", "/v1/jobs/try-twice/r1")
+    suspended = {**job, "state": "SUSPENDED", "startedTime": job["createTime"], "completedTime": None}
+    answer["live"] = {state: {"items": [], "more": False} for state in answer["live"]}
+    answer["live"]["SUSPENDED"]["items"] = [suspended]
+    with pages.open("#/none") as page:
+        page.route("**/v1/now", lambda route: route.fulfill(json=answer))
+        page.goto(f"{site.url}/#/")
+        expect(page.get_by_text("0 running")).to_be_visible()
+        expect(page.get_by_text("0 waiting to start")).to_be_visible()
+
+
 def test_now_the_job_graph_and_workers(pages: Pages, site: Site) -> None:
     site.wait_for("nightly-load", "n1", "FAILED")
     child = {"jobName": "child", "type": "noop", "dependencies": [{"jobName": "balance-report"}]}
