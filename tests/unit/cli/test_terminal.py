@@ -121,6 +121,10 @@ def test_fitted_columns_fit_and_never_grow(columns: list[tuple[int, int]], room:
     assert all(new <= old for new, old in zip(fitted, widths, strict=False))
 
 
+def test_a_column_that_is_left_out_gives_its_room_to_the_others() -> None:
+    assert output.fit([27, 6, 13, 5, 14, 9], [5, 4, 13, 5, 7, 9], 70) == [24, 6, 13, 5, 14]
+
+
 @given(st.text(), st.integers(1, 40))
 def test_a_cut_text_has_at_most_the_width(text: str, width: int) -> None:
     assert terminal.text_width(terminal.cut(text, width)) <= max(width, 1)

@@ -101,7 +101,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def fit(widths: Sequence[int], headings: Sequence[int], room: int) -> list[int]:
     """Narrow the widest columns until the table fits; triggers, in the second column, shrink last.
 
-    Short columns, such as states and times, stay. Columns at the end that still do not fit are left out.
+    Short columns, such as states and times, stay. Columns at the end that still do not fit are left out, and
+    the others get their room.
     """
     fitted = list(widths)
     count = len(widths)
@@ -120,8 +121,8 @@ def fit(widths: Sequence[int], headings: Sequence[int], room: int) -> list[int]:
             if not wide:
                 break
             fitted[max(wide, key=lambda at: fitted[at])] -= 1
-    while _total(fitted) > room and len(fitted) > 1:
-        fitted.pop()
+    if _total(fitted) > room and count > 1:
+        return fit(widths[:-1], headings[:-1], room)
     return fitted
 
 
