@@ -37,10 +37,11 @@ export function runsGrid(context, jobName, state) {
   return h("div", { class: "runs-and-list" }, grid, h("section", { class: "card" }, h("h2", {}, "Last jobs"), h("ul", { class: "list" }, newestFirst.map(({ job }) => entry(job)))));
 }
 
-/** Scroll to the newest job, which is at the right. */
-const showNewest = (el) => {
-  el.scrollLeft = el.scrollWidth;
-};
+/** Scroll to the newest job, which is at the right, once the elements around the grid have their sizes. */
+const showNewest = (el) =>
+  requestAnimationFrame(() => {
+    el.scrollLeft = el.scrollWidth;
+  });
 
 /** A job in the list beside the grid. */
 const entry = (job) =>
