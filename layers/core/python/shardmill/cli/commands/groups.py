@@ -9,6 +9,7 @@ import typer
 
 from shardmill.cli import complete, output
 from shardmill.cli.options import Force, Json, SuspensionReason, Token, Url, pass_to_subcommand
+from shardmill.cli.sections import Listing
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ _COLUMNS: dict[str, Callable[[WorkerGroup], object]] = {
     "SUSPENDED": lambda group: group.suspended and group.suspended.removeprefix("suspended "),
 }
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(cls=Listing, invoke_without_command=True)
 
 
 @app.callback()

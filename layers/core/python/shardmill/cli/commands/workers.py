@@ -9,6 +9,7 @@ import typer
 
 from shardmill.cli import complete, output
 from shardmill.cli.options import Force, Json, Token, Url, pass_to_subcommand
+from shardmill.cli.sections import Listing
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ COLUMNS: dict[str, Callable[[Worker], object]] = {
     "LAST SEEN": lambda worker: worker.update_time,
 }
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(cls=Listing, invoke_without_command=True)
 
 
 @app.callback()
