@@ -18,9 +18,6 @@ export function costTab(context) {
 
 const usd = (value) => `${value.toFixed(value < 0.01 ? 6 : 4)} USD`;
 
-/** What was counted, without the service: its column says that already. */
-const operation = ({ service, what }) => (what.startsWith(`${service} `) ? what.slice(service.length + 1) : what);
-
 const content = (cost) =>
   h(
     "div",
@@ -29,7 +26,7 @@ const content = (cost) =>
       "table",
       {},
       h("thead", {}, h("tr", {}, ["Service", "Operation", "Number", "Cost"].map((name) => h("th", { scope: "col", class: { Service: "hide-small", Number: "number", Cost: "number" }[name] || "" }, name)))),
-      h("tbody", {}, cost.items.map((item) => h("tr", { key: item.what }, h("td", { class: "muted hide-small" }, item.service), h("td", {}, operation(item)), h("td", { class: "number" }, number(Math.round(item.count * 10) / 10)), h("td", { class: "number" }, usd(item.usd)))), h("tr", { key: "total" }, h("th", { scope: "row" }, "Together"), h("td", { class: "hide-small" }), h("td", {}), h("td", { class: "number" }, h("strong", {}, usd(cost.usd)), cost.usdAtMost > cost.usd && h("div", { class: "hint" }, `at most ${usd(cost.usdAtMost)}`)))),
+      h("tbody", {}, cost.items.map((item) => h("tr", { key: item.what }, h("td", { class: "muted hide-small" }, item.service), h("td", {}, item.what), h("td", { class: "number" }, number(Math.round(item.count * 10) / 10)), h("td", { class: "number" }, usd(item.usd)))), h("tr", { key: "total" }, h("th", { scope: "row" }, "Together"), h("td", { class: "hide-small" }), h("td", {}), h("td", { class: "number" }, h("strong", {}, usd(cost.usd)), cost.usdAtMost > cost.usd && h("div", { class: "hint" }, `at most ${usd(cost.usdAtMost)}`)))),
     ),
     h("p", { class: "hint" }, `An estimate of what has run so far, in list prices for ${cost.region} as of ${cost.pricesAsOf}, without free tiers. Requests that read, polling workers and their machines, logs and stored data are not included.`),
   );
