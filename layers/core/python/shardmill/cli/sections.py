@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperGroup
-
 from shardmill.cli.exits import CommandGroup
 
 SECTIONS = {
@@ -36,10 +34,3 @@ class Commands(CommandGroup):
             ]
             with formatter.section(heading):
                 formatter.write_dl(rows)
-
-
-class Listing(TyperGroup):
-    """A group that prints its list without a command; `list` says the same, as in the other groups."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args[1:] if args[:1] == ["list"] else args)

@@ -10,8 +10,7 @@ import typer
 
 from shardmill.cli import complete, output
 from shardmill.cli.exits import OTHER
-from shardmill.cli.options import JobName, Json, SuspensionReason, Token, Url, pass_to_subcommand
-from shardmill.cli.sections import Listing
+from shardmill.cli.options import JobName, Json, Listing, SuspensionReason, Token, Url, pass_to_subcommand
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:

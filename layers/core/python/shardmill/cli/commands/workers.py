@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from shardmill.cli import complete, output
-from shardmill.cli.options import Force, Json, Token, Url, pass_to_subcommand
-from shardmill.cli.sections import Listing
+from shardmill.cli.options import Force, Json, Listing, Token, Url, pass_to_subcommand
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
