@@ -10,11 +10,14 @@ from playwright.sync_api import Page, expect
 from web.conftest import Pages
 from web.site import Site
 
+LONG = "a_name_as_long_as_a_name_may_be_".ljust(64, "x")
 VIEWS = {
     "now": "#/",
     "jobs": "#/jobs",
     "job": "#/jobs/nightly-load/n1",
     "steps": "#/jobs/nightly-load/n1?tab=steps",
+    "long-names": f"#/jobs/{LONG}/{LONG}",
+    "long-names-of-a-task": f"#/jobs/{LONG}/{LONG}/steps/{LONG}/0",
     "timeline": "#/jobs/nightly-load/n1?tab=timeline&step=load",
     "tasks": "#/jobs/nightly-load/n1?tab=tasks&step=extract",
     "durations": "#/jobs/nightly-load/n1?tab=durations&step=load",
@@ -51,6 +54,11 @@ def _data(site: Site) -> None:
     site.call("PUT", "/v1/schedules/nightly-load/main", {"cron": "0 5 * * *"})
     site.wait_for("nightly-load", "n1", "FAILED")
     site.wait_for("balance-report", "d1", "SUCCESS")
+    site.call(
+        "PUT", f"/v1/definitions/{LONG}", {"jobName": LONG, "steps": [{"stepName": LONG, "type": "noop"}]}
+    )
+    site.submit(LONG, LONG)
+    site.wait_for(LONG, LONG, "SUCCESS")
 
 
 @pytest.mark.parametrize("first", range(0, len(VIEWS), PART))

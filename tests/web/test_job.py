@@ -2,8 +2,10 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from playwright.sync_api import expect
 
 from web.conftest import Pages
@@ -30,7 +32,7 @@ def test_the_graph_shows_each_step_with_its_state(pages: Pages, site: Site) -> N
         graph = page.get_by_role("group", name="Graph of the steps")
         expect(graph.get_by_role("link", name="extract: SUCCESS, 100 / 100 tasks")).to_be_visible()
         expect(graph.get_by_role("link", name=re.compile("^load: FAILED"))).to_be_visible()
-        expect(graph.get_by_role("link", name=re.compile("^publish: SKIPPED"))).to_be_visible()
+        expect(graph.get_by_role("link", name=re.compile("^publish: SKIPPED"))).to_contain_text("0 / 1 task")
         page.get_by_role("button", name="Zoom in").click()
         expect(page.locator(".graph-content")).to_have_attribute("transform", re.compile(r"scale\(1\.25\)"))
         page.get_by_role("button", name="Show all").click()
@@ -60,6 +62,19 @@ def test_the_timeline_shows_steps_and_their_tasks(pages: Pages, site: Site) -> N
         page.get_by_role("button", name="load").click()
         expect(page.get_by_role("link", name="Task 2", exact=True)).to_be_visible()
         expect(page.locator(".gantt .span.tone-failed").first).to_be_visible()
+
+
+def test_the_timeline_of_a_suspended_job_ends_with_its_last_step(pages: Pages, site: Site) -> None:
+    stops = {"jobName": "stops", "type": "shell", "content": "exit 1", "onFailure": "suspend"}
+    site.call("PUT", "/v1/definitions/stops", stops)
+    site.submit("stops", "s1")
+    site.wait_for("stops", "s1", "SUSPENDED")
+    with pages.open() as page:
+        page.clock.set_fixed_time(datetime.now(UTC) + timedelta(days=1))
+        page.goto(f"{site.url}/#/jobs/stops/s1?tab=timeline")
+        expect(page.locator(".gantt .span.tone-failed")).to_be_visible()
+        expect(page.locator(".gantt-axis")).not_to_contain_text("24 h")
+    site.call("POST", "/v1/jobs/stops/s1:kill")
 
 
 def test_the_timeline_shows_earlier_attempts_and_the_values_tab_what_tasks_returned(
@@ -230,6 +245,19 @@ def test_many_steps_are_shown_in_pages_and_found_by_name(pages: Pages, site: Sit
         expect(page.get_by_role("button", name="s120")).to_have_attribute("aria-expanded", "true")
         expect(page.get_by_role("button", name="s12", exact=True)).to_have_count(0)
     site.call("POST", "/v1/jobs/long/l1:kill")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_grid_of_runs_starts_with_the_newest_job(pages: Pages, site: Site, width: int) -> None:
+    answer = site.call("GET", "/v1/definitions/nightly-load/runs?limit=1")
+    [run] = answer["runs"]
+    answer["runs"] = [
+        {**run, "job": {**run["job"], "id": str(at), "trigger": f"run-{at}"}} for at in range(25, 0, -1)
+    ]
+    with pages.open(width=width) as page:
+        page.route("**/v1/definitions/nightly-load/runs?*", lambda route: route.fulfill(json=answer))
+        page.goto(f"{site.url}/#/definitions/nightly-load")
+        expect(page.get_by_role("link", name="load of run-25")).to_be_in_viewport()
 
 
 def test_the_runs_of_a_definition_with_many_steps_are_shown_in_pages(pages: Pages, site: Site) -> None:

@@ -24,6 +24,18 @@ def test_jobs_are_searched_and_filtered_in_the_address(pages: Pages, site: Site)
         expect(page.get_by_role("button", name="Failed")).to_have_attribute("aria-pressed", "false")
 
 
+def test_a_job_that_no_longer_passes_a_filter_leaves_the_list(pages: Pages, site: Site) -> None:
+    site.submit("wait-for-me", "leaves")
+    site.wait_for("wait-for-me", "leaves", "RUNNING")
+    with pages.open("#/jobs?state=RUNNING&q=leaves") as page:
+        expect(page.get_by_role("listitem")).to_have_count(1)
+        site.call("POST", "/v1/jobs/wait-for-me/leaves:kill")
+        expect(page.get_by_text("No job matches these filters.")).to_be_visible(timeout=40_000)
+        page.get_by_role("link", name="Clear the filters").click()
+        expect(page).to_have_url(f"{site.url}/#/jobs")
+        expect(page.get_by_role("listitem").filter(has_text="leaves")).to_contain_text("Killed")
+
+
 def test_selected_jobs_are_killed_after_a_preview(pages: Pages, site: Site) -> None:
     for trigger in ("bulk-1", "bulk-2"):
         site.submit("wait-for-me", trigger)

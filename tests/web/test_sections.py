@@ -45,7 +45,7 @@ def test_a_newcomer_submits_finds_why_it_failed_fixes_the_parameter_and_reruns_t
         expect(page.get_by_text("Run 2")).to_be_attached()
         expect(page.get_by_text("Success", exact=True).first).to_be_visible(timeout=60_000)
         page.get_by_role("link", name="Tasks", exact=True).click()
-        page.get_by_label("Step").select_option("greet (SUCCESS, 4)")
+        page.get_by_label("Step", exact=True).select_option("greet (SUCCESS, 4)")
         page.get_by_text("As a list").click()
         expect(page.get_by_role("link", name="Task 2")).to_be_visible()
         page.get_by_role("link", name="my-first-job", exact=True).click()
@@ -132,6 +132,19 @@ def test_a_schedule_with_a_delay_says_that_it_waits_for_its_job(pages: Pages, si
         expect(page.get_by_text("after the running job")).to_be_visible()
     site.call("DELETE", path)
     site.call("POST", f"/v1/jobs/wait-for-me/{trigger}:kill")
+
+
+def test_the_last_hour_does_not_count_suspended_jobs_as_running(pages: Pages, site: Site) -> None:
+    answer = site.call("GET", "/v1/now")
+    job = site.call("GET", "/v1/jobs/try-twice/r1")
+    suspended = {**job, "state": "SUSPENDED", "startedTime": job["createTime"], "completedTime": None}
+    answer["live"] = {state: {"items": [], "more": False} for state in answer["live"]}
+    answer["live"]["SUSPENDED"]["items"] = [suspended]
+    with pages.open("#/none") as page:
+        page.route("**/v1/now", lambda route: route.fulfill(json=answer))
+        page.goto(f"{site.url}/#/")
+        expect(page.get_by_text("0 running")).to_be_visible()
+        expect(page.get_by_text("0 waiting to start")).to_be_visible()
 
 
 def test_now_the_job_graph_and_workers(pages: Pages, site: Site) -> None:

@@ -53,6 +53,21 @@ def test_not_found_exits_3(api: FakeApi, run: Run, command: list[str]) -> None:
         assert result.stderr.startswith("shardmill: there is no ")
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--state", "BLA", "'--state': 'BLA' is not one of 'init'"),
+        ("--limit", "0", "'--limit': it must be greater"),
+    ],
+)
+def test_a_wrong_value_of_an_option_exits_2_in_plain_words(
+    run: Run, option: str, value: str, words: str
+) -> None:
+    result = run("jobs", option, value)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
 def test_other_errors_exit_1_with_their_faults(api: FakeApi, run: Run) -> None:
     fault = {"pointer": "/params/x", "code": "bad-value", "message": "is bad"}
     api.on("POST", "/v1/jobs", problem(422, "invalid-request", "the request is not valid", faults=[fault]))

@@ -4,7 +4,7 @@ import io
 import os
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -52,6 +52,17 @@ def test_colour(
     monkeypatch.setattr("os.environ", environ)
     monkeypatch.setattr(terminal.display, "no_color", no_color)
     assert terminal.coloured(Terminal() if on_terminal else io.StringIO()) is wanted
+
+
+def test_the_duration_of_what_runs_is_that_until_now_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "terminal_columns", lambda _: 80)
+    start = datetime.now(UTC) - timedelta(minutes=5)
+    assert (output.elapsed(start, None, running=True) or 0) >= 300
+    assert output.elapsed(datetime.max.replace(tzinfo=UTC), None, running=True) == 0, "clocks differ"
+    assert output.elapsed(MOMENT, MOMENT, running=True) == 0
+    assert output.elapsed(MOMENT, None) is None
+    monkeypatch.setattr(output, "terminal_columns", lambda _: None)
+    assert output.elapsed(MOMENT, None, running=True) is None
 
 
 @pytest.mark.usefixtures("berlin")
@@ -108,6 +119,10 @@ def test_fitted_columns_fit_and_never_grow(columns: list[tuple[int, int]], room:
     fitted = output.fit(widths, headings, room)
     assert sum(fitted) + 2 * (len(fitted) - 1) <= max(room, widths[0])
     assert all(new <= old for new, old in zip(fitted, widths, strict=False))
+
+
+def test_a_column_that_is_left_out_gives_its_room_to_the_others() -> None:
+    assert output.fit([27, 6, 13, 5, 14, 9], [5, 4, 13, 5, 7, 9], 70) == [24, 6, 13, 5, 14]
 
 
 @given(st.text(), st.integers(1, 40))

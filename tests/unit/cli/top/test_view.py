@@ -1,6 +1,7 @@
 """The screen of `shardmill top`: what it shows, and that it fits."""
 
 import io
+import re
 from datetime import UTC, datetime
 
 import pytest
@@ -55,6 +56,18 @@ def test_it_fits_the_terminal(width: int, lines: int) -> None:
     assert len(found) <= max(lines, 14)
     assert max(map(len, found)) <= width
     assert sum("more" in line for line in found) == 3
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_long_notes_leave_the_state_the_name_and_the_time_readable(width: int) -> None:
+    started = {"startedTime": "2026-11-16T02:17:19Z"}
+    jobs = [
+        job("RUNNING", id="1", jobName="balance-report", trigger="20261119T215500Z-nightly", **started),
+        job("SUSPENDED", id="2", jobName="load", trigger="n1", notes="step work failed; " * 9, **started),
+    ]
+    found = "\n".join(drawn(Snapshot(overview(jobs), [], {"1": (0, 2)}, 1.0), width))
+    assert re.search(r"^RUNNING +balance-report +2026\S+ +1:00 min", found, re.MULTILINE)
+    assert re.search(r"^SUSPENDED +load +n1 +1:00 min", found, re.MULTILINE)
 
 
 def test_an_error_says_how_old_the_data_is() -> None:

@@ -21,6 +21,9 @@ Verdict = Literal["ok", "warning", "problem", "skipped"]
 MIN_PYTHON = (3, 11)
 PACKAGES = {"cli": ("typer", "rich", "httpx", "PyYAML", "pydantic"), "local": ("ministack",)}
 MAX_SKEW_SECONDS = 60.0
+OVERVIEW_ADVICE = (
+    "the API may be overloaded: try again, then read the log of its function (docs/operations.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ def address_check(url: str | None, token: str | None) -> Finding:
 
 def api_checks(client: Client, now: datetime | None = None) -> Iterator[Finding]:
     """The API, its version, the clock, the token and the worker groups; ends with the first that fails."""
-    from shardmill.client.errors import ShardmillError
+    from shardmill.client.errors import Forbidden, ShardmillError, Unauthorized
 
     try:
         health = client.poll_health()
@@ -86,8 +89,11 @@ def api_checks(client: Client, now: datetime | None = None) -> Iterator[Finding]
     yield _clock(health.date, now or datetime.now(UTC))
     try:
         overview = client.poll_now().content
-    except ShardmillError as error:
+    except (Unauthorized, Forbidden) as error:
         yield Finding("token", "problem", error.detail, "set a token with the scope read in SHARDMILL_TOKEN")
+        return
+    except ShardmillError as error:
+        yield Finding("overview", "problem", error.detail, OVERVIEW_ADVICE)
         return
     yield Finding("token", "ok", "accepted")
     yield from _groups(overview)

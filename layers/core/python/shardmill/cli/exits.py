@@ -56,10 +56,18 @@ def handle_errors() -> Iterator[None]:
     except ModuleNotFoundError as error:
         message(f"this command needs {error.name}; install it with pip install 'shardmill[cli,local]'")
         raise typer.Exit(OTHER) from None
+    except typer.BadParameter as error:
+        error.message = _plain(error.message)
+        raise
     except Exception as error:
         if isinstance(error, (typer.Exit, typer.Abort, typer.TyperException)):
             raise
         raise typer.Exit(report_error(error)) from None
+
+
+def _plain(text: str) -> str:
+    """A message of pydantic about an option without its technical words."""
+    return text.removeprefix("Value error, ").replace("Input should be", "it must be")
 
 
 def report_error(error: Exception) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from shardmill.cli import complete
 from shardmill.cli.parsing import Moment, parse_moment
@@ -205,3 +206,10 @@ def pass_to_subcommand(ctx: typer.Context, url: str | None, token: str | None, a
     shared = {"url": url, "token": token, "as_json": as_json}
     given = {name: value for name, value in shared.items() if value}
     ctx.default_map = {str(ctx.invoked_subcommand): given}
+
+
+class Listing(TyperGroup):
+    """A group that prints its list without a command; `list` says the same, as in the other groups."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args[1:] if args[:1] == ["list"] else args)

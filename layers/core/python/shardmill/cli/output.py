@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import IO, Any, TypeVar
 
@@ -101,7 +101,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 def fit(widths: Sequence[int], headings: Sequence[int], room: int) -> list[int]:
     """Narrow the widest columns until the table fits; triggers, in the second column, shrink last.
 
-    Short columns, such as states and times, stay. Columns at the end that still do not fit are left out.
+    Short columns, such as states and times, stay. Columns at the end that still do not fit are left out, and
+    the others get their room.
     """
     fitted = list(widths)
     count = len(widths)
@@ -120,8 +121,8 @@ def fit(widths: Sequence[int], headings: Sequence[int], room: int) -> list[int]:
             if not wide:
                 break
             fitted[max(wide, key=lambda at: fitted[at])] -= 1
-    while _total(fitted) > room and len(fitted) > 1:
-        fitted.pop()
+    if _total(fitted) > room and count > 1:
+        return fit(widths[:-1], headings[:-1], room)
     return fitted
 
 
@@ -181,8 +182,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def elapsed(start: datetime | None, end: datetime | None) -> float | None:
-    return (end - start).total_seconds() if start and end else None
+def elapsed(start: datetime | None, end: datetime | None, *, running: bool = False) -> float | None:
+    """The seconds from `start` to `end`; on a terminal, until now for what is still running."""
+    if end is None and running and terminal_columns(sys.stdout) is not None:
+        end = datetime.now(UTC)
+    return max(0.0, (end - start).total_seconds()) if start and end else None
 
 
 def printable(text: str) -> str:

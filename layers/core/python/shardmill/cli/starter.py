@@ -95,17 +95,21 @@ A job for Shardmill: [`job.yaml`](job.yaml) defines it, [`program.py`](program.p
 Start Shardmill on this machine, in another terminal: `shardmill dev`. Then, in this folder:
 
 ```sh
-shardmill validate job.yaml          # check the definition; needs no server
-shardmill define job.yaml            # save it
-shardmill submit @NAME@ first --wait     # run it, and show its progress
-shardmill logs @NAME@ first report 0     # what the last task printed
-shardmill open @NAME@ first --print      # the address of the job in the dashboard
-shardmill cost @NAME@ first              # what this run would have cost on AWS
+@COMMANDS@
 ```
 
 Next: change `sharding`, make a task fail, and see what `shardmill why` and `shardmill rerun` do.
 If something does not work, run `shardmill doctor`.
 """
+
+_COMMANDS = {
+    "shardmill validate job.yaml": "check the definition; needs no server",
+    "shardmill define job.yaml": "save it",
+    "shardmill submit @NAME@ first --wait": "run it, and show its progress",
+    "shardmill logs @NAME@ first report 0": "what the last task printed",
+    "shardmill open @NAME@ first --print": "the address of the job in the dashboard",
+    "shardmill cost @NAME@ first": "what this run would have cost on AWS",
+}
 
 
 def starter_files(name: str, folder: Path) -> dict[str, str]:
@@ -114,9 +118,12 @@ def starter_files(name: str, folder: Path) -> dict[str, str]:
     def filled(text: str) -> str:
         return text.replace("@NAME@", name).replace("@FOLDER@", json.dumps(str(folder)))
 
+    commands = {filled(command): what for command, what in _COMMANDS.items()}
+    width = max(map(len, commands))
+    lines = "\n".join(f"{command:<{width}}  # {what}" for command, what in commands.items())
     return {
         DEFINITION: filled(_DEFINITION),
         PROGRAM: filled(_PROGRAM),
         "text.txt": _TEXT,
-        README: filled(_README),
+        README: filled(_README).replace("@COMMANDS@", lines),
     }

@@ -82,6 +82,15 @@ def test_a_rejected_token_is_a_problem(api: FakeApi, run: Run) -> None:
     assert "problem  token: the token is not valid" in found.stdout
 
 
+def test_an_api_that_does_not_answer_in_time_is_not_called_a_wrong_token(api: FakeApi, run: Run) -> None:
+    api.on("GET", "/v1/health", healthy())
+    api.on("GET", "/v1/now", problem(500, "internal", "the overview failed"))
+    found = run("doctor")
+    assert found.exit_code == 1
+    assert "problem  overview: the overview failed" in found.stdout
+    assert "SHARDMILL_TOKEN" not in found.stdout
+
+
 def test_no_address_and_no_answer_are_problems() -> None:
     found = offline("doctor")
     assert (found.exit_code, "problem  address: not set" in found.stdout) == (1, True)

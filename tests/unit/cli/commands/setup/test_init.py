@@ -36,6 +36,14 @@ def test_the_project_is_valid_and_its_program_runs(tmp_path: Path) -> None:
     assert report.stdout == f"{words} words in 4 parts\n"
 
 
+def test_the_comments_of_the_commands_in_its_readme_are_aligned(tmp_path: Path) -> None:
+    output_of(offline("init", "a-project-with-a-longer-name"))
+    readme = (tmp_path / "a-project-with-a-longer-name" / "README.md").read_text()
+    commands = [line for line in readme.splitlines() if line.startswith("shardmill ")]
+    assert len(commands) == 6
+    assert len({line.index("# ") for line in commands}) == 1
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("mine")
     found = offline("init", "--name", "mine")

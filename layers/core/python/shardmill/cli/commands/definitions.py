@@ -10,7 +10,7 @@ import typer
 
 from shardmill.cli import complete, output
 from shardmill.cli.exits import OTHER
-from shardmill.cli.options import JobName, Json, SuspensionReason, Token, Url, pass_to_subcommand
+from shardmill.cli.options import JobName, Json, Listing, SuspensionReason, Token, Url, pass_to_subcommand
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _COLUMNS: dict[str, Callable[[ListedDefine], object]] = {
     "DESCRIPTION": _describe,
 }
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(cls=Listing, invoke_without_command=True)
 
 
 def validate(file: File, as_json: Json = False) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 
 from shardmill.cli import complete, output
-from shardmill.cli.options import Force, Json, SuspensionReason, Token, Url, pass_to_subcommand
+from shardmill.cli.options import Force, Json, Listing, SuspensionReason, Token, Url, pass_to_subcommand
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _COLUMNS: dict[str, Callable[[WorkerGroup], object]] = {
     "SUSPENDED": lambda group: group.suspended and group.suspended.removeprefix("suspended "),
 }
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(cls=Listing, invoke_without_command=True)
 
 
 @app.callback()

@@ -139,7 +139,7 @@ _COLUMNS: dict[str, Callable[[Job], object]] = {
     "TRIGGER": lambda job: job.trigger,
     "STATE": lambda job: job.state.value,
     "SUBMITTED": lambda job: job.create_time,
-    "DURATION": lambda job: output.elapsed(job.started_time, job.completed_time),
+    "DURATION": lambda job: output.elapsed(job.started_time, job.completed_time, running=job.registered),
     "USER": lambda job: job.submit_user,
 }
 

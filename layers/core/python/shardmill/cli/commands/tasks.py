@@ -73,7 +73,9 @@ def _columns(name_of: _WorkerNames) -> dict[str, Callable[[Task], object]]:
         "ATTEMPT": lambda task: task.attempt,
         "WORKER": lambda task: name_of(task.worker),
         "STARTED": lambda task: task.execute_time,
-        "DURATION": lambda task: output.elapsed(task.execute_time, task.completed_time),
+        "DURATION": lambda task: output.elapsed(
+            task.execute_time, task.completed_time, running=task.state is TaskState.RUNNING
+        ),
         "PROGRESS": _progress,
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from shardmill.cli import complete, output
-from shardmill.cli.options import Force, Json, Token, Url, pass_to_subcommand
+from shardmill.cli.options import Force, Json, Listing, Token, Url, pass_to_subcommand
 from shardmill.cli.watch import Watch, show_list
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ COLUMNS: dict[str, Callable[[Worker], object]] = {
     "LAST SEEN": lambda worker: worker.update_time,
 }
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(cls=Listing, invoke_without_command=True)
 
 
 @app.callback()

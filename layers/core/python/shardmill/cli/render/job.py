@@ -24,7 +24,7 @@ def show_job(job: Job) -> None:
             "submitted": f"{output.cell(job.create_time)} by {output.cell(job.submit_user)}",
             "started": job.started_time,
             "ended": job.completed_time,
-            "duration": output.elapsed(job.started_time, job.completed_time),
+            "duration": output.elapsed(job.started_time, job.completed_time, running=job.registered),
             "deadline": output.cell(job.deadline) + (" (late)" if job.late else "") if job.deadline else "",
             "params": " ".join(f"{name}={value}" for name, value in job.params.items()),
             "notes": "" if job.notes in job.waiting_for else job.notes,
@@ -52,7 +52,7 @@ def _row(step: Step) -> tuple[object, ...]:
         step.total_work,
         step.total_work - step.remain_work,
         step.counts.get(TaskState.FAILED, 0),
-        output.elapsed(step.started_time, step.completed_time),
+        output.elapsed(step.started_time, step.completed_time, running=step.state is StepState.RUNNING),
         step.notes,
     )
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from shardmill.cli.output import printable, seconds
+from shardmill.cli.output import fit, printable, seconds
+from shardmill.cli.terminal import text_width
 from shardmill.cli.top.feed import Snapshot
 
-BAR_WIDTH = 20
+BAR_WIDTH = 14
 MIN_LIST = 2
 PLAIN_LINES = 100_000
 _STYLES = {
@@ -82,24 +83,41 @@ def _jobs(now: dict[str, Any]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _table(*headings: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
-    return table
+class _List:
+    """A table that fits the terminal as those of the other commands do: states and times stay readable."""
+
+    def __init__(self, *headings: str) -> None:
+        self._headings = headings
+        self._rows: list[tuple[RenderableType, ...]] = []
+
+    def add_row(self, *cells: RenderableType) -> None:
+        self._rows.append(cells)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        headings = [len(each) for each in self._headings]
+        columns = zip(headings, *(map(_width, row) for row in self._rows), strict=True)
+        widths = fit([max(column) for column in columns], headings, options.max_width)
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+        for heading, width in zip(self._headings, widths, strict=False):
+            table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
+        for row in self._rows:
+            table.add_row(*row[: len(widths)])
+        yield table
+
+
+def _width(cell: RenderableType) -> int:
+    return text_width(str(cell)) if isinstance(cell, (str, Text)) else BAR_WIDTH
 
 
 def _job_table(
     jobs: list[dict[str, Any]], room: int, progress: dict[str, tuple[int, int]], now: datetime
 ) -> RenderableType:
-    table = _table("STATE", "JOB", "TRIGGER", "TIME", "TASKS", "NOTES")
+    table = _List("STATE", "JOB", "TRIGGER", "TIME", "TASKS", "NOTES")
     shown, hidden = _first(jobs, room)
     for job in shown:
         state, ended, total = job["state"], *progress.get(job["id"], (0, 0))
         bar: RenderableType = (
-            ProgressBar(total, ended, BAR_WIDTH, complete_style="cyan")
-            if total and state == "RUNNING"
-            else ""
+            ProgressBar(total, ended, complete_style="cyan") if total and state == "RUNNING" else ""
         )
         table.add_row(
             Text(state, style=_STYLES.get(state, "")),
@@ -119,7 +137,7 @@ def _notes(job: dict[str, Any], ended: int, total: int) -> str:
 
 
 def _group_table(groups: list[dict[str, Any]], room: int) -> RenderableType:
-    table = _table("GROUP", "KIND", "WORKERS", "SLOTS", "HELD", "NOTES")
+    table = _List("GROUP", "KIND", "WORKERS", "SLOTS", "HELD", "NOTES")
     shown, hidden = _first(groups, room)
     for group in shown:
         idle = group["kind"] == "pull" and not group["online"]
@@ -136,7 +154,7 @@ def _group_table(groups: list[dict[str, Any]], room: int) -> RenderableType:
 
 
 def _worker_table(workers: list[dict[str, Any]], room: int) -> RenderableType:
-    table = _table("WORKER", "STATUS", "GROUPS", "SLOTS", "TASKS", "DONE", "FAILED")
+    table = _List("WORKER", "STATUS", "GROUPS", "SLOTS", "TASKS", "DONE", "FAILED")
     busy_first = sorted(workers, key=lambda each: (-each["status"], -each["remainTasks"], each["name"]))
     shown, hidden = _first(busy_first, room)
     for worker in shown:
@@ -161,7 +179,7 @@ def _first(items: list[dict[str, Any]], room: int) -> tuple[list[dict[str, Any]]
     return shown, len(items) - len(shown)
 
 
-def _with_rest(table: Table, hidden: int, noun: str) -> RenderableType:
+def _with_rest(table: _List, hidden: int, noun: str) -> RenderableType:
     return Group(table, Text(f"… {hidden} more {noun}", style="dim")) if hidden else table
 
 

@@ -14,7 +14,7 @@ from shardmill.cli.options import Json, Token, Url
 if TYPE_CHECKING:
     from shardmill.cli.checks import Finding
 
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 15.0
 _COLOURS = {"ok": 32, "warning": 33, "problem": 31, "skipped": 2}
 
 

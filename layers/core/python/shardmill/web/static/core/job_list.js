@@ -32,8 +32,17 @@ export function jobList(context) {
     const resource = context.live(path, { every: path === first ? 5 : 20 });
     if (!resource.data || seen.get(path) === resource.data) return;
     seen.set(path, resource.data);
+    for (const job of gone(resource.data, path === first)) known.delete(job.id);
     for (const job of resource.data.items) known.set(job.id, job);
     sorted = [...known.values()].sort((a, b) => b.jid - a.jid);
+  }
+
+  /** The known jobs that a page covers and no longer has: they left the filter, or were deleted. */
+  function gone({ items, cursor }, isFirst) {
+    const has = new Set(items.map((job) => job.id));
+    const newest = isFirst ? Infinity : (items[0]?.jid ?? -1);
+    const oldest = cursor ? (items.at(-1)?.jid ?? Infinity) : -1;
+    return sorted.filter((job) => job.jid >= oldest && job.jid <= newest && !has.has(job.id));
   }
 
   const watched = () => [...new Set([first, ...pages.slice(-2)])];

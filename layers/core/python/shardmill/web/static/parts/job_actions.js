@@ -40,7 +40,7 @@ export const ACTIONS = {
   },
   start: {
     label: "Start without dependencies", icon: "play", done: "started",
-    when: (job) => job.state === "WAITING",
+    when: (job) => job.state === "WAITING" && !job.waitingFor?.some((sentence) => /^waits for a free slot/.test(sentence)),
   },
   priority: {
     label: "Change the priority", icon: "up", done: "changed",

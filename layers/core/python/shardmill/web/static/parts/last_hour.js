@@ -1,4 +1,4 @@
-// The last hour as a chart: how many jobs ended, and how many were queued and running at each time.
+// The last hour as a chart: how many jobs ended, and how many were queued and running at each time. Suspended jobs are neither.
 
 import { h } from "../core/vdom.js";
 import { ms, number, plural } from "../core/format.js";
@@ -34,7 +34,8 @@ function count(jobs, from) {
   for (const job of jobs) {
     const [created, started, completed] = [ms(job.createTime), ms(job.startedTime), ms(job.completedTime)];
     if (completed !== null && completed >= from && completed < to) bin[job.state === "SUCCESS" ? "good" : "bad"] += 1;
-    if (created >= to || (completed !== null && completed < to)) continue;
+    const left = job.state === "SUSPENDED" ? ms(job.updateTime) : completed;
+    if (created >= to || (left !== null && left < to)) continue;
     if (started !== null && started < to) bin.running += 1;
     else bin.queued += 1;
   }

@@ -9,11 +9,11 @@ import { coloured } from "./log.js";
 const PARTS = /task (\d+) of step ([\w-]+)|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
 const LOG = /^(Its last lines on (\w+)):\n([^]*)$/;
 
-/** A sentence without what the view shows already: the name and the state of the job. */
+/** A sentence without what the view shows already: the name and the state of the job. A name at its beginning stays as it is. */
 function short(sentence, job) {
   const known = `${job.jobName}/${job.trigger} is ${job.state}. `;
   const text = sentence.startsWith(known) ? sentence.slice(known.length) : sentence;
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return /^\S*\//.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** Sentences without the end of the first, if the second says the same with more details. */

@@ -2,7 +2,7 @@
 
 import { h } from "../core/vdom.js";
 import { action, del, post, url } from "../core/api.js";
-import { clock, plural, relative } from "../core/format.js";
+import { clock, number, plural, relative } from "../core/format.js";
 import { refreshAll } from "../core/live.js";
 import { go, href, setQuery } from "../core/router.js";
 import { allows } from "../core/permissions.js";
@@ -72,7 +72,7 @@ function header(define, parts, next) {
     h("p", { class: "crumbs" }, h("a", { href: "#/definitions" }, "Definitions")),
     h("div", { class: "title" }, h("h1", {}, define.jobName), define.suspended && badge("SUSPENDED", define.suspended), h("div", { class: "actions" }, buttons)),
     define.description && h("p", {}, define.description),
-    h("dl", { class: "facts" }, [["Version", String(define.version)], ["Steps", String(define.steps.length)], ["Changed", clock(define.updateTime)], ["By", define.updateUser], next && ["Next run", next], define.appName && ["Application", define.appName]].filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+    h("dl", { class: "facts" }, [["Version", String(define.version)], ["Steps", number(define.steps.length)], ["Changed", clock(define.updateTime)], ["By", define.updateUser], next && ["Next run", next], define.appName && ["Application", define.appName]].filter(Boolean).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
   );
 }
 

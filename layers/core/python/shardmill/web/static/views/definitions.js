@@ -2,7 +2,7 @@
 
 import { h } from "../core/vdom.js";
 import { url } from "../core/api.js";
-import { clock, plural, relative } from "../core/format.js";
+import { clock, number, plural, relative } from "../core/format.js";
 import { href, setQuery } from "../core/router.js";
 import { allows } from "../core/permissions.js";
 import { badge, icon } from "../core/states.js";
@@ -12,6 +12,7 @@ import { empty, pending } from "../parts/messages.js";
 export const title = () => "Definitions";
 
 const LESS = ["Description", "Changed", "By"];
+const NUMBERS = ["Steps", "Version"];
 /** Among how many of the newest jobs the last one of each definition is looked for. */
 const RECENT = 500;
 
@@ -39,6 +40,6 @@ const table = (items, last) =>
   h(
     "table",
     { class: "table-definitions" },
-    h("thead", {}, h("tr", {}, ["Name", "Last job", "Description", "Steps", "Version", "Changed", "By", ""].map((name) => h("th", { scope: "col", class: LESS.includes(name) ? "hide-small" : "" }, name || h("span", { class: "visually-hidden" }, "Actions"))))),
-    h("tbody", {}, items.map((item) => h("tr", { key: item.jobName }, h("td", { class: "nowrap" }, h("a", { href: href(["definitions", item.jobName]) }, item.jobName), item.suspended && [" ", badge("SUSPENDED")]), h("td", { class: "nowrap" }, lastJob(last.get(item.jobName))), h("td", { class: "wide muted hide-small", title: item.description }, item.description || ""), h("td", {}, String(item.stepCount)), h("td", {}, String(item.version)), h("td", { class: "nowrap muted hide-small" }, clock(item.updateTime, { seconds: false })), h("td", { class: "muted hide-small" }, item.updateUser), h("td", {}, allows("submit", { definition: item.jobName, application: item.appName || "" }) && h("a", { class: "button", href: href(["definitions", item.jobName, "submit"]), "aria-label": `Submit ${item.jobName}` }, glyph("play"), "Submit"))))),
+    h("thead", {}, h("tr", {}, ["Name", "Last job", "Description", "Steps", "Version", "Changed", "By", ""].map((name) => h("th", { scope: "col", class: LESS.includes(name) ? "hide-small" : NUMBERS.includes(name) ? "number" : "" }, name || h("span", { class: "visually-hidden" }, "Actions"))))),
+    h("tbody", {}, items.map((item) => h("tr", { key: item.jobName }, h("td", { class: "nowrap" }, h("a", { href: href(["definitions", item.jobName]) }, item.jobName), item.suspended && [" ", badge("SUSPENDED")]), h("td", { class: "nowrap" }, lastJob(last.get(item.jobName))), h("td", { class: "wide muted hide-small", title: item.description }, item.description || ""), h("td", { class: "number" }, number(item.stepCount)), h("td", { class: "number" }, String(item.version)), h("td", { class: "nowrap muted hide-small" }, clock(item.updateTime, { seconds: false })), h("td", { class: "muted hide-small" }, item.updateUser), h("td", {}, allows("submit", { definition: item.jobName, application: item.appName || "" }) && h("a", { class: "button", href: href(["definitions", item.jobName, "submit"]), "aria-label": `Submit ${item.jobName}` }, glyph("play"), "Submit"))))),
   );

@@ -28,7 +28,7 @@ export function ganttTab(context) {
       const steps = tab.job.steps.filter((step) => step.startedTime);
       const now = LIVE.has(tab.job.state) ? Date.now() : (ms(tab.job.completedTime) ?? ms(tab.job.updateTime));
       const start = Math.min(...steps.map((step) => ms(step.startedTime)), ms(tab.job.startedTime) ?? Infinity, ms(tab.job.createTime));
-      const end = Math.max(...steps.map((step) => ms(step.completedTime) ?? now), LIVE.has(tab.job.state) ? now : 0, start + 1);
+      const end = Math.max(...steps.map((step) => ms(step.completedTime) ?? now), goesOn(tab.job) ? now : 0, start + 1);
       const scale = (time) => (100 * (time - start)) / (end - start);
       const { shown, controls } = paged(pages, tab.job.steps, { what: "Steps", text: (step) => `${step.stepName} ${step.state}`, first: tab.job.steps.find((step) => step.stepName === context.query.step), redraw: context.redraw });
       return h(
@@ -41,6 +41,9 @@ export function ganttTab(context) {
     },
   };
 }
+
+/** Whether the axis ends now: a suspended job ends with its last step, unless one still runs. */
+const goesOn = (job) => LIVE.has(job.state) && job.state !== "SUSPENDED";
 
 /** The distance of the ticks of an axis: a round time. */
 const tick = (span) => TICKS.find((size) => span / size <= MOST_TICKS) || span / MOST_TICKS;

@@ -15,6 +15,7 @@ import { listState, rows, rowsHead } from "../parts/rows.js";
 export const title = () => "Jobs";
 
 const SINCE = { hour: 3_600_000, day: 86_400_000, week: 7 * 86_400_000 };
+const FILTERS = ["q", "name", "owner", "since", "state"];
 const BULK = ["suspend", "resume", "kill", "rerun", "remove"];
 const WIDE = "26px 100px minmax(140px, 1.2fr) minmax(150px, 1.3fr) 76px 80px minmax(80px, 0.8fr) minmax(0, 2.6fr)";
 const SMALL = "26px 20px minmax(120px, 2fr) minmax(80px, 1fr) 72px";
@@ -47,7 +48,7 @@ export default function jobs(context) {
       selected.size > 0 ? bulk(selected, context.redraw) : null,
       answer.error ? problem(answer.error) : answer.loading ? waiting("Loading jobs") : null,
       !answer.loading && !answer.error && !found.length
-        ? h("div", { class: "card" }, empty(answer.items.length ? "No loaded job matches these filters." : "There are no jobs here yet.", answer.items.length && !reachedEnd ? h("button", { onclick: list.more }, "Search older jobs") : h("a", { href: "#/definitions" }, "Choose a definition and submit it")))
+        ? h("div", { class: "card" }, nothing(query, reachedEnd ? null : list.more))
         : null,
       found.length > 0
         ? h("div", { class: "card", key: "list" }, head(small, found, selected, context.redraw), rows(state, found, {
@@ -58,6 +59,13 @@ export default function jobs(context) {
         : null,
     ];
   };
+}
+
+/** What is shown in place of jobs; `more` loads older ones, if there are. */
+function nothing(query, more) {
+  if (more) return empty("No loaded job matches these filters.", h("button", { onclick: more }, "Search older jobs"));
+  if (FILTERS.some((name) => query[name])) return empty("No job matches these filters.", h("a", { href: "#/jobs" }, "Clear the filters"));
+  return empty("There are no jobs yet.", h("a", { href: "#/definitions" }, "Choose a definition and submit it"));
 }
 
 const text = (job) => (job.searchText ??= `${job.jobName} ${job.trigger} ${job.submitUser} ${job.scheduleId || ""} ${job.state} ${job.notes}`.toLowerCase());

@@ -20,7 +20,7 @@ export function runsGrid(context, jobName, state) {
   const longest = Math.max(...runs.map(took), 1);
   const grid = h(
     "div",
-    { class: "card scroll-x", tabindex: "0" },
+    { class: "card scroll-x", tabindex: "0", mount: showNewest },
     controls,
     h(
       "table",
@@ -31,11 +31,17 @@ export function runsGrid(context, jobName, state) {
         h("tr", { class: "bars" }, h("th", { scope: "col" }, "Duration", longest > 1 && h("small", { class: "muted" }, ` up to ${duration(longest)}`)), runs.map(({ job }) => h("td", { key: job.id, title: duration(took({ job })) }, h("i", { class: `run-bar tone-${job.state.toLowerCase()}`, style: { height: `${Math.max(3, (56 * took({ job })) / longest)}px` } })))),
         h("tr", {}, h("th", { scope: "row" }, "Job"), runs.map(({ job }) => h("th", { key: job.id, scope: "col" }, h("a", { href: href(["jobs", job.jobName, job.trigger]), title: `${job.trigger}, ${clock(job.createTime)}` }, icon(job.state, `${job.trigger}: ${job.state}`))))),
       ),
-      h("tbody", {}, shown.map(({ name, row }) => h("tr", { key: name }, h("th", { scope: "row" }, name), runs.map(({ job, states }) => h("td", { key: job.id }, states[row] && h("a", { href: href(["jobs", job.jobName, job.trigger], { tab: "tasks", step: name }) }, icon(states[row], `${name} of ${job.trigger}: ${states[row]}`))))))),
+      h("tbody", {}, shown.map(({ name, row }) => h("tr", { key: name }, h("th", { scope: "row", title: name }, name), runs.map(({ job, states }) => h("td", { key: job.id }, states[row] && h("a", { href: href(["jobs", job.jobName, job.trigger], { tab: "tasks", step: name }) }, icon(states[row], `${name} of ${job.trigger}: ${states[row]}`))))))),
     ),
   );
   return h("div", { class: "runs-and-list" }, grid, h("section", { class: "card" }, h("h2", {}, "Last jobs"), h("ul", { class: "list" }, newestFirst.map(({ job }) => entry(job)))));
 }
+
+/** Scroll to the newest job, which is at the right, once the elements around the grid have their sizes. */
+const showNewest = (el) =>
+  requestAnimationFrame(() => {
+    el.scrollLeft = el.scrollWidth;
+  });
 
 /** A job in the list beside the grid. */
 const entry = (job) =>

@@ -41,7 +41,7 @@ export default function schedule(context) {
           backfills.data?.items.length > 0 && h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Backfills"), list(backfills.data.items, parts)),
           h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Past firings"), history(data, jobName)),
         ),
-        h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Coming times"), coming.data && !coming.data.items.length ? empty("No time is to come.") : times(coming.data?.items || [])),
+        h("section", { class: "card scroll-x", tabindex: "0" }, h("h2", {}, "Coming times"), pending(coming, "the coming times") || (coming.data.items.length ? times(coming.data.items) : empty("No time is to come."))),
       ),
     ];
   };
@@ -87,7 +87,14 @@ function header(data, parts) {
   );
 }
 
-const times = (items) => h("ol", { class: "list times" }, items.slice(0, 12).map((item) => h("li", { key: item.utc }, h("span", {}, item.local.replace("T", " ")), h("span", { class: "muted" }, `${clock(item.utc)} here, ${relative(item.utc)}`))));
+const times = (items) => h("ol", { class: "list times" }, items.slice(0, 12).map((item) => h("li", { key: item.utc }, h("span", {}, item.local.replace("T", " ")), h("span", { class: "muted" }, hereAndWhen(item)))));
+
+/** The time of this page, if it differs from that of the schedule's zone, and how far away it is. */
+function hereAndWhen({ local, utc }) {
+  const here = clock(utc, { date: "always" });
+  const same = local.replace("T", " ").startsWith(here);
+  return same ? relative(utc) : `${here} here, ${relative(utc)}`;
+}
 
 const history = (data, jobName) =>
   data.history?.length

@@ -111,7 +111,7 @@ function streams(stream, attempt, task) {
 }
 
 const attempts = (task, nameOf) =>
-  h("table", { class: "table-attempts" }, h("thead", {}, h("tr", {}, ["", "Worker", "Started", "Duration", "Result"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Attempt"))))), h("tbody", {}, task.attempts.map((each, at) => h("tr", { key: at }, h("td", {}, String(each.attempt)), h("td", { class: "nowrap" }, nameOf(each.worker)), h("td", { class: "nowrap muted" }, clock(each.startTime)), h("td", { class: "nowrap" }, each.endTime ? duration(between(each.startTime, each.endTime)) : "–"), h("td", {}, each.outcome === "success" ? badge("SUCCESS") : each.outcome || each.reason ? h("span", { class: "error" }, [each.reason || each.outcome, each.message].filter(Boolean).join(", ")) : badge("RUNNING"))))));
+  h("table", { class: "table-attempts" }, h("thead", {}, h("tr", {}, ["", "Worker", "Started", "Duration", "Result"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Attempt"))))), h("tbody", {}, task.attempts.map((each, at) => h("tr", { key: at }, h("td", {}, String(each.attempt)), h("td", { class: "nowrap" }, nameOf(each.worker)), h("td", { class: "nowrap muted" }, clock(each.startTime)), h("td", { class: "nowrap" }, each.endTime || (task.state === "RUNNING" && each.attempt === task.attempt) ? duration(between(each.startTime, each.endTime)) : "–"), h("td", {}, each.outcome === "success" ? badge("SUCCESS") : each.outcome || each.reason ? h("span", { class: "error" }, [each.reason || each.outcome, each.message].filter(Boolean).join(", ")) : badge("RUNNING"))))));
 
 function files(task) {
   const made = new Map(task.files.map((file) => [file.name, file]));
