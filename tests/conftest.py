@@ -3,6 +3,7 @@
 import gc
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -56,19 +57,26 @@ def _remove_developer_settings() -> None:
     time.tzset()
 
 
+def _keep_bytecode() -> None:
+    """Hundreds of child processes import the package; without bytecode, each of them compiles it."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 _remove_developer_settings()
+_keep_bytecode()
 gc.set_threshold(100_000, 20, 20)  # with the default of 700, the collector takes a sixth of all time
 
 from support.browser import WHY_NOT  # noqa: E402
 from support.failed_tests import pytest_runtest_logreport  # noqa: E402
 from support.fidelity.suite import TESTS as FIDELITY_TESTS  # noqa: E402
-from support.fixtures import cloud, faults, laptop  # noqa: E402  after the environment is clean
+from support.fixtures import cloud, faults  # noqa: E402  after the environment is clean
 from support.permission_use import PermissionUse  # noqa: E402
 from support.processes import restore_signals  # noqa: E402
 
 restore_signals()
 
-__all__ = ["cloud", "faults", "laptop", "pytest_runtest_logreport"]
+__all__ = ["cloud", "faults", "pytest_runtest_logreport"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -122,8 +122,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
             try:
                 yield laptop
             finally:
-                for worker in laptop.workers:
-                    worker.kill()
+                laptop.end_workers()
     finally:
         process.stop()
 

@@ -9,7 +9,6 @@ import pytest
 
 if TYPE_CHECKING:
     from support.aws_rules.faults import Faults
-    from support.laptop import Laptop
     from support.moto.cloud import Cloud
 
 
@@ -29,12 +28,3 @@ def faults() -> Iterator[Faults]:
 
     with Faults() as rules:
         yield rules
-
-
-@pytest.fixture(scope="session")
-def laptop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laptop]:
-    """`shardmill dev`, one for each process that runs tests, with one worker."""
-    from support.laptop import start_laptop
-
-    with start_laptop(tmp_path_factory.mktemp("laptop")) as started:
-        yield started

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -111,8 +112,8 @@ class Laptop:
         return self.client.request(method, self.url.rstrip("/") + path, json=body, **options)
 
     def worker(self, *options: str) -> Process:
-        """Start `shardmill worker …`; it is ended with the laptop cloud if the test does not."""
-        log = self.state.parent / f"worker-{len(self.workers)}.log"
+        """Start `shardmill worker …`; `end_workers` ends it if the test does not."""
+        log = self.state.parent / f"worker-{uuid.uuid4()}.log"
         environ = {"SHARDMILL_URL": self.url, "SHARDMILL_TOKEN": self.token}
         environ["XDG_CACHE_HOME"] = str(self.state.parent / "cache")
         if "--aws" in options:
@@ -120,6 +121,13 @@ class Laptop:
         started = Process(["worker", *options], log, environ).start()
         self.workers.append(started)
         return started
+
+    def end_workers(self) -> None:
+        """Kill the workers that were started so far, with their tasks."""
+        while self.workers:
+            worker = self.workers.pop()
+            assert worker.popen is not None
+            kill_tree(worker.popen)
 
     def aws_environ(self) -> dict[str, str]:
         """The environment with its AWS endpoint and the names of the deployed resources."""
@@ -160,8 +168,7 @@ def start_laptop(
             try:
                 yield laptop
             finally:
-                for worker in laptop.workers:
-                    worker.kill()
+                laptop.end_workers()
     finally:
         children |= descendants(process.pid)
         process.stop()

@@ -76,6 +76,7 @@ def items_all_or_nothing() -> Iterator[None]:
         patch.object(DynamoDBBackend, "transact_write_items", transact_write_items),
         patch.object(LimitedSizeDict, "__setitem__", dict.__setitem__),
         _without_copies(),
+        _sizes_computed_once(),
     ):
         yield
 
@@ -164,4 +165,19 @@ def _without_copies() -> Iterator[None]:
         patch.object(responses, "copy", cheap),
         patch.object(tables, "copy", cheap),
     ):
+        yield
+
+
+@contextmanager
+def _sizes_computed_once() -> Iterator[None]:
+    """moto adds up the bytes of each item twice for each query. A copy of an item does not have its size."""
+    compute: Method = Item.size
+
+    def size(self: Item) -> int:
+        kept = vars(self)
+        if "kept_size" not in kept:
+            kept["kept_size"] = compute(self)
+        return int(kept["kept_size"])
+
+    with patch.object(Item, "size", size):
         yield

@@ -15,6 +15,8 @@ from botocore import endpoint
 from botocore.auth import SIGV4_TIMESTAMP, SigV4Auth
 from botocore.awsrequest import AWSPreparedRequest
 from botocore.compat import get_current_datetime
+from botocore.regions import EndpointRulesetResolver
+from botocore.useragent import UserAgentString
 from moto import backend_index, backends
 from moto.core import DEFAULT_ACCOUNT_ID, responses
 from moto.core.base_backend import BackendDict
@@ -34,6 +36,8 @@ def quick_calls() -> Iterator[None]:
         services_found_once(),
         requests_without_forms(),
         requests_without_signatures(),
+        user_agents_built_once(),
+        endpoints_resolved_once(),
         requests_with_counted_ids(),
         texts_compared_directly(),
         partitions_queried_alone(),
@@ -124,6 +128,39 @@ def requests_without_signatures() -> Iterator[None]:
         request.headers["Authorization"] = f"{credential}, {_SIGNED_BY_NOBODY}"
 
     with patch.object(SigV4Auth, "add_auth", add_auth):
+        yield
+
+
+@contextmanager
+def user_agents_built_once() -> Iterator[None]:
+    """botocore joins the parts of the User-Agent header, and checks each character, for each call."""
+    build: Method = UserAgentString.to_string
+
+    def to_string(self: UserAgentString) -> str:
+        if "kept" not in vars(self):
+            vars(self)["kept"] = build(self)
+        return str(vars(self)["kept"])
+
+    with patch.object(UserAgentString, "to_string", to_string):
+        yield
+
+
+@contextmanager
+def endpoints_resolved_once() -> Iterator[None]:
+    """botocore applies the rules for endpoints to the parameters of each call.
+
+    Those of these services depend on the client alone: no client here has the id of an account."""
+    resolve: Method = EndpointRulesetResolver.construct_endpoint
+
+    def construct_endpoint(self: Any, operation_model: Any, *args: Any, **asked: Any) -> Any:
+        if operation_model.service_model.service_name not in ("dynamodb", "sqs", "stepfunctions"):
+            return resolve(self, operation_model, *args, **asked)
+        kept = vars(self).setdefault("kept", {})
+        if operation_model.name not in kept:
+            kept[operation_model.name] = resolve(self, operation_model, *args, **asked)
+        return kept[operation_model.name]
+
+    with patch.object(EndpointRulesetResolver, "construct_endpoint", construct_endpoint):
         yield
 
 

@@ -53,6 +53,10 @@ _SQS_MOVES = (
     "change_message_visibility_batch",
 )
 
+_ClientsByRegion = dict[tuple[str, str | None], BaseClient]
+_clients_of_executions: _ClientsByRegion = {}
+_creation = RLock()
+
 
 @contextmanager
 def repaired_moto() -> Iterator[None]:
@@ -195,22 +199,25 @@ def errors_that_nothing_catches() -> Iterator[None]:
 
 @contextmanager
 def executions_that_keep_their_clients() -> Iterator[None]:
-    """Each task creates its own client, which is slow and not thread-safe."""
-    made: dict[str, BaseClient] = {}
-    lock = RLock()
+    """Each task creates its own client, which is slow and not thread-safe.
+
+    Only the endpoint of Lambda is another in the next test."""
+    own: _ClientsByRegion = {}
 
     class KeptClients:
         @staticmethod
         def client(service_name: str, **kwargs: Any) -> BaseClient:
-            with lock:
-                if service_name not in made:
-                    made[service_name] = boto3.client(service_name, **kwargs)  # type: ignore[call-overload]
-                    belongs_to_aws(made[service_name])
-                return made[service_name]
+            made = own if service_name == "lambda" else _clients_of_executions
+            key = service_name, kwargs.get("region_name")
+            with _creation:
+                if key not in made:
+                    made[key] = boto3.client(service_name, **kwargs)  # type: ignore[call-overload]
+                    belongs_to_aws(made[key])
+                return made[key]
 
     with patch.object(boto_client, "boto3", KeptClients):
         yield
-    for client in made.values():
+    for client in own.values():
         client.close()
 
 

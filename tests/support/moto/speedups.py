@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 import jsonpath_ng.ext
 from antlr4 import RuleContext
-from botocore import useragent
 from botocore.parsers import BaseJSONParser
 from moto.core import models, responses
 from moto.core.serialize import ResponseSerializer
@@ -38,7 +37,6 @@ def faster_moto() -> Iterator[None]:
     with (
         boto_calls_only(),
         action_names_cached(),
-        user_agents_cached(),
         attribute_values_serialized_directly(),
         attribute_values_parsed_directly(),
         update_expressions_traversed_by_type(),
@@ -73,16 +71,6 @@ def action_names_cached() -> Iterator[None]:
         patch.object(responses, "camelcase_to_underscores", _underscores),
         patch.object(queues, "camelcase_to_underscores", _underscores),
     ):
-        yield
-
-
-_sanitized: Method = cache(useragent.sanitize_user_agent_string_component)
-
-
-@contextmanager
-def user_agents_cached() -> Iterator[None]:
-    """botocore checks each character of each part of the User-Agent header for each call."""
-    with patch.object(useragent, "sanitize_user_agent_string_component", _sanitized):
         yield
 
 

@@ -1,18 +1,26 @@
-"""How many processes run the Lambda functions of the laptop cloud.
+"""The processes that run the Lambda functions of the laptop cloud: how many there are, and their layer.
 
 MiniStack starts a process for every concurrent invocation, as AWS does: about a second of CPU time and 55 MB
 each, which two cores do not have for fifty steps that open together. Here an invocation first waits for a
 process of its function to become free. Another one is started only if waiting does not help: there are few,
 or none became free for a while because all are in long calls, such as a worker that waits for work over HTTP.
+
+MiniStack also unpacks the five hundred files of the layer for each process. Here the first process unpacks
+them into a folder, and the others get a link to it. As on AWS, functions do not change a layer.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
 import threading
 import time
+import zipfile
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 FEW = min(4, max(2, os.cpu_count() or 1))
@@ -21,6 +29,7 @@ PATIENCE_SECONDS = 0.1
 STUCK_SECONDS = 1.0
 """After this time without a process that became free, more are started."""
 _POLL_SECONDS = 0.1
+_LAYER = "layer_"
 
 
 def share_processes(functions: Any, runtime: Any) -> None:
@@ -98,3 +107,52 @@ class _Pools:
         with self._runtime._lock:
             self._last_free[key] = time.time()
             self._call_next(key)
+
+
+def share_layers(runtime: Any) -> None:
+    """Patch MiniStack's module that starts the processes of functions."""
+    runtime.zipfile = _Zipfile(runtime.zipfile)
+
+
+@dataclass(slots=True)
+class _Folders:
+    """The unpacked layers of this run, by a hash. What an earlier run left is being removed."""
+
+    known: dict[str, str] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class _Zipfile:
+    """The module `zipfile`, with another class for the archives of layers."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._folders = _Folders()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def ZipFile(self, path: str) -> zipfile.ZipFile:  # noqa: N802 - a name of the module
+        return _Layer(path, self._folders) if Path(path).name.startswith(_LAYER) else zipfile.ZipFile(path)
+
+
+class _Layer(zipfile.ZipFile):
+    def __init__(self, path: str, folders: _Folders) -> None:
+        super().__init__(path)
+        self._path = path
+        self._folders = folders
+
+    def namelist(self) -> list[str]:
+        """Nothing: MiniStack would look up each name, and `extractall` stays within its folder anyway."""
+        return []
+
+    def extractall(self, path: Any = None, members: Any = None, pwd: Any = None) -> None:
+        """Replace the empty folder `path` by a link to the unpacked files."""
+        digest = hashlib.sha256(Path(self._path).read_bytes()).hexdigest()
+        with self._folders.lock:
+            if digest not in self._folders.known:
+                folder = tempfile.mkdtemp(prefix="layer-")
+                super().extractall(folder, members or super().namelist(), pwd)
+                self._folders.known[digest] = folder
+        os.rmdir(path)
+        os.symlink(self._folders.known[digest], path, target_is_directory=True)
