@@ -122,14 +122,13 @@ def test_two_giant_jobs_share_a_group(runner: JobRunner) -> None:
         wait_until_open(runner, name)
     taken: list[Lease] = []
 
-    def work() -> None:
-        leases = runner.worker.take(4)
+    def work(count: int = 4) -> None:
+        leases = runner.worker.take(count)
         runner.worker.report(leases)
         taken.extend(leases)
 
-    runner.cloud.run_until(
-        lambda: not runner.row(0, name="one").resend, 30, meanwhile=lambda: runner.worker.take(1)
-    )
+    runner.cloud.run_until(lambda: not runner.row(0, name="one").resend, 30, meanwhile=lambda: work(1))
+    taken.clear()
     runner.cloud.run_until(lambda: len(taken) >= 60, 50, meanwhile=work)
     shares = Counter(held.job_name for held in taken[:60])
     assert min(shares["one"], shares["two"]) >= 15

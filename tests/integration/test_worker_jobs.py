@@ -164,12 +164,14 @@ def test_a_lease_before_registration_is_rejected(cloud: Cloud) -> None:
 def test_a_worker_suspended_by_failures_gets_no_tasks_before_its_next_heartbeat(
     runner: JobRunner, transport: Transport
 ) -> None:
+    assert runner.cloud.http("PUT", "/v1/groups/alone", {}).status == 201  # no other worker to compare it with
     runner.define(
         *({"stepName": f"bad{number}", "content": "exit 1"} for number in range(FAILURES_IN_A_ROW)),
         failedRetries=0,
+        workerGroup="alone",
     )
     runner.submit()
-    transport.register(Registration(name="w", groups=["default"]))
+    transport.register(Registration(name="w", groups=["alone"]))
     leases: list[Lease] = []
     while len(leases) < FAILURES_IN_A_ROW:
         leases += transport.lease(FAILURES_IN_A_ROW - len(leases), 1)

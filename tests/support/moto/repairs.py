@@ -239,6 +239,7 @@ def join_execution_threads(timeout: float) -> list[Thread]:
     threads = cast(list[Thread], parser_utils.TMP_THREADS)
     deadline = time.monotonic() + timeout
     for thread in list(threads):
-        thread.join(max(0.0, deadline - time.monotonic()))
-    threads[:] = [thread for thread in threads if thread.is_alive()]
+        if thread.ident is not None:  # the parser lists a thread before it starts it
+            thread.join(max(0.0, deadline - time.monotonic()))
+    threads[:] = [thread for thread in threads if thread.is_alive() or thread.ident is None]
     return list(threads)
