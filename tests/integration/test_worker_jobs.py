@@ -164,7 +164,8 @@ def test_a_lease_before_registration_is_rejected(cloud: Cloud) -> None:
 def test_a_worker_suspended_by_failures_gets_no_tasks_before_its_next_heartbeat(
     runner: JobRunner, transport: Transport
 ) -> None:
-    assert runner.cloud.http("PUT", "/v1/groups/alone", {}).status == 201  # no other worker to compare it with
+    alone = runner.cloud.http("PUT", "/v1/groups/alone", {})  # with no other worker to compare with
+    assert alone.status == 201
     runner.define(
         *({"stepName": f"bad{number}", "content": "exit 1"} for number in range(FAILURES_IN_A_ROW)),
         failedRetries=0,
