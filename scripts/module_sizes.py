@@ -1,12 +1,15 @@
-"""Check the sizes of the modules under layers/: not too long, not too short, not too many in a folder."""
+"""Check the sizes of modules under layers/, and that no folder of the project has too many modules."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-CORE = Path(__file__).parents[1] / "layers/core/python/shardmill"
+PROJECT = Path(__file__).parents[1]
+CORE = PROJECT / "layers/core/python/shardmill"
+SOURCES = ("layers/core/python", "functions", "scripts", "tests")
 MAX_LINES = 320
 MIN_LINES = 30
 MAX_MODULES = 20
@@ -41,10 +44,21 @@ def faults() -> Iterator[str]:
     for name in SHORT_FOR_A_REASON:
         if sizes.get(name, MIN_LINES) >= MIN_LINES:
             yield f"{name} is not a short module; remove it from SHORT_FOR_A_REASON"
-    folders = [name.rpartition("/")[0] for name in sizes]
-    for folder in dict.fromkeys(folders):
-        if folders.count(folder) > MAX_MODULES:
-            yield f"{folder}/ has {folders.count(folder)} modules, more than {MAX_MODULES}; make packages"
+    yield from crowded_folders(path.relative_to(PROJECT) for path in modules(PROJECT))
+
+
+def modules(project: Path) -> Iterator[Path]:
+    """The Python and JavaScript modules of the package, the dashboard, the functions, scripts and tests."""
+    for folder in SOURCES:
+        for path in sorted((project / folder).rglob("*")):
+            if path.suffix in (".py", ".js") and path.name != "__init__.py":
+                yield path
+
+
+def crowded_folders(paths: Iterable[Path]) -> Iterator[str]:
+    for folder, count in Counter(path.parent for path in paths).items():
+        if count > MAX_MODULES:
+            yield f"{folder.as_posix()}/ has {count} modules, more than {MAX_MODULES}; split it by subject"
 
 
 def main() -> int:

@@ -14,10 +14,10 @@ from shardmill.engine.continuation import Budget
 from shardmill.model.states import JobState, StepState
 from shardmill.store.rows import JobRow
 from support.moto.cloud import Cloud
-from support.scenarios.interrupter import Interruption
-from support.scenarios.job_invariants import JobInvariants
-from support.scenarios.race import Action, Race, race_factory
-from support.scenarios.race_environment import ID
+from support.scenarios.races.interrupter import Interruption
+from support.scenarios.races.job_invariants import JobInvariants
+from support.scenarios.races.race import Action, Race, race_factory
+from support.scenarios.races.race_environment import ID
 
 STEPS = {"steps": [{"stepName": name} for name in "ab"]}
 PRIORITIES = (1, 20, -5, 2)

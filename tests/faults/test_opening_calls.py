@@ -16,9 +16,9 @@ from shardmill.engine.running import end_tasks
 from shardmill.model.states import JobState
 from shardmill.store.rows import StepRow
 from support.moto.cloud import Cloud
-from support.scenarios.interrupter import Interruption, Moment
-from support.scenarios.job_invariants import JobInvariants
-from support.scenarios.race import Action, Begin, Race, race_factory
+from support.scenarios.races.interrupter import Interruption, Moment
+from support.scenarios.races.job_invariants import JobInvariants
+from support.scenarios.races.race import Action, Begin, Race, race_factory
 
 STEPS: dict[str, Any] = {
     "steps": [

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from shardmill.engine import continuation
 from shardmill.model.states import JobState
 from support.moto.cloud import Cloud
-from support.scenarios.job_invariants import JobInvariants
-from support.scenarios.race import Action, Event, PlannedInterruption, Race, race_factory
+from support.scenarios.races.job_invariants import JobInvariants
+from support.scenarios.races.race import Action, Event, PlannedInterruption, Race, race_factory
 
 EXAMPLES = int(os.environ.get("CONTROL_EXAMPLES", "30"))
 SEED = int(os.environ.get("CONTROL_SEED", "0"))

@@ -60,8 +60,8 @@ from support.moto.cloud import Cloud
 from support.moto.moto_cloud import shuffle_queues
 from support.moto.stack import ACCOUNT, REGION
 from support.scenarios.job_runner import JobRunner
-from support.scenarios.lease_model import LEASE, Limits, Model, Task, Worker
-from support.scenarios.lease_model_worker import ModelWorker, RecordingQueues
+from support.scenarios.leases.lease_model import LEASE, Limits, Model, Task, Worker
+from support.scenarios.leases.lease_model_worker import ModelWorker, RecordingQueues
 from support.scenarios.manual_clock import BEGIN, ManualClock, queue_clock
 from support.scenarios.manual_worker import ManualWorker
 

@@ -5,7 +5,8 @@ Run it with the sources of that release, from a folder with its files:
     git archive <commit> | tar x -C old && cd old
     PYTHONPATH=layers/core/python:tests python record_release.py <commit> > release-<commit>.json
 
-tests/integration/test_upgrade.py puts the recording into a stack of this release and finishes the Jobs.
+tests/integration/deployment/test_upgrade.py puts the recording into a stack of this release and finishes the
+Jobs.
 """
 
 from __future__ import annotations

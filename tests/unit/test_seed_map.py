@@ -1,6 +1,6 @@
 """Every field of the three seeds has a counterpart in the API.
 
-`tests/integration/test_seed_values.py` checks the values of a run.
+`tests/integration/definitions/test_seed_values.py` checks the values of a run.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
 from support.scenarios.application_use import used
-from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.awe.awe_calls import AweCalls, task
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from shardmill.aws.clock import now_ms
 from shardmill.engine.mill import mill
 from support.aws_rules.faults import Faults
 from support.moto.cloud import Cloud
-from support.scenarios.awe_calls import AweCalls, task
-from support.scenarios.node_client import BOUNDARY
+from support.scenarios.awe.awe_calls import AweCalls, task
+from support.scenarios.awe.node_client import BOUNDARY
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 from support.moto.cloud import Cloud
 from support.scenarios.access import Callers
-from support.scenarios.awe_calls import AweCalls, task
-from support.scenarios.node_client import NodeClient
+from support.scenarios.awe.awe_calls import AweCalls, task
+from support.scenarios.awe.node_client import NodeClient
 
 HOST = "http://test.execute-api.us-east-1.amazonaws.com/awe"
 SPLIT = b"".join(b">r%d\nACGT\n" % at for at in range(10))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.moto.cloud import Cloud
-from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.awe.awe_calls import AweCalls, task
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from shardmill.api.routes import ROUTES
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.awe_calls import AweCalls, task
-from support.scenarios.node_client import BOUNDARY, multipart
+from support.scenarios.awe.awe_calls import AweCalls, task
+from support.scenarios.awe.node_client import BOUNDARY, multipart
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.just("\ud800"),

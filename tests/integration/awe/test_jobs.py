@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from support.moto.cloud import Cloud
-from support.scenarios.awe_calls import AweCalls
-from support.scenarios.node_client import BOUNDARY, multipart
+from support.scenarios.awe.awe_calls import AweCalls
+from support.scenarios.awe.node_client import BOUNDARY, multipart
 
 MULTIPART = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"}
 

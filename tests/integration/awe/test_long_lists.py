@@ -11,8 +11,8 @@ from shardmill.api.awe import envelope, lists
 from shardmill.engine.awe import job_lists, logs, work_lists
 from support.aws_rules.faults import Faults
 from support.moto.cloud import Cloud
-from support.scenarios.awe_calls import AweCalls, task
-from support.scenarios.node_client import NodeClient
+from support.scenarios.awe.awe_calls import AweCalls, task
+from support.scenarios.awe.node_client import NodeClient
 
 HOST = "http://test.execute-api.us-east-1.amazonaws.com/awe"
 

@@ -9,7 +9,7 @@ import pytest
 
 from shardmill.api.awe import request, work
 from support.moto.cloud import Cloud
-from support.scenarios.awe_calls import IDLE, AweCalls, task
+from support.scenarios.awe.awe_calls import IDLE, AweCalls, task
 from support.scenarios.manual_clock import SkewedClock, queue_clock
 
 

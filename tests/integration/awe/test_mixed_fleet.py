@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from support.moto.cloud import Cloud
-from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.awe.awe_calls import AweCalls, task
 from support.scenarios.file_worker import FileWorker
 from support.scenarios.job_runner import JobRunner
 

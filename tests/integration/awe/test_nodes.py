@@ -20,9 +20,9 @@ from shardmill.model.awe.nodes import NO_TIME
 from support.aws_rules.faults import Faults
 from support.moto.cloud import Cloud
 from support.scenarios.access import Callers
+from support.scenarios.awe.node_client import NodeClient
 from support.scenarios.file_worker import place
-from support.scenarios.interrupter import Interrupter, Interruption
-from support.scenarios.node_client import NodeClient
+from support.scenarios.races.interrupter import Interrupter, Interruption
 
 LINES = b"".join(b"line %d\n" % number for number in range(1, 11))
 FASTA = b"".join(b">r%d\nAC\nGT\n" % number for number in range(1, 5))

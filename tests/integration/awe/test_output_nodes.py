@@ -22,9 +22,9 @@ from shardmill.model.transfers import as_stored
 from shardmill.model.worker import Lease
 from support.moto.cloud import Cloud
 from support.scenarios.access import Callers
+from support.scenarios.awe.node_client import NodeClient
 from support.scenarios.file_worker import FileWorker, place
 from support.scenarios.job_runner import JobRunner
-from support.scenarios.node_client import NodeClient
 
 LINES = b"".join(b"line %d\n" % number for number in range(1, 11))
 HOST = "http://test.execute-api.us-east-1.amazonaws.com/awe"

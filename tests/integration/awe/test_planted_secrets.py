@@ -10,9 +10,9 @@ import pytest
 from shardmill.api.routes import ROUTES
 from support.moto.cloud import Cloud
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.awe.awe_calls import AweCalls, task
+from support.scenarios.awe.node_client import BOUNDARY, multipart
 from support.scenarios.job_runner import JobRunner
-from support.scenarios.node_client import BOUNDARY, multipart
 from support.scenarios.secret_search import recorded_answers, recorded_calls, rows_with, stored_elsewhere
 
 PRIVATE, MISSPELT, AT_SUBMIT, LATER = (f"{door}-s3cret" for door in ("env", "fault", "submit", "settoken"))

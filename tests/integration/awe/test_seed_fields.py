@@ -7,7 +7,7 @@ import re
 import pytest
 
 from support.moto.cloud import Cloud
-from support.scenarios.awe_calls import AweCalls, task
+from support.scenarios.awe.awe_calls import AweCalls, task
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\Z")
 JOB = "id jid info tasks state registered remaintasks updatetime notes lastfailed"

@@ -6,9 +6,9 @@ import { watchPermissions } from "./permissions.js";
 import { parse } from "./router.js";
 import { isSignedIn, onSession, signInOnLaptop, signInWithCode } from "./session.js";
 import { applyTheme } from "./theme.js";
-import { bindGlobalKeys, shell } from "../parts/shell.js";
+import { bindGlobalKeys, shell } from "../frame/shell.js";
 import { problem, waiting } from "../parts/messages.js";
-import { signInForm, showSignInError } from "../parts/sign_in.js";
+import { signInForm, showSignInError } from "../frame/sign_in.js";
 
 const root = document.getElementById("app");
 let current = null;

@@ -5,7 +5,7 @@ import { action, del, get, post, url } from "../core/api.js";
 import { bytes, clock, plural, relative } from "../core/format.js";
 import { refreshAll } from "../core/live.js";
 import { allows } from "../core/permissions.js";
-import { confirm } from "../parts/confirm.js";
+import { confirm } from "../actions/confirm.js";
 import { heading, openDialog } from "../parts/dialog.js";
 import { glyph } from "../parts/icons.js";
 import { empty, pending, problem, waiting } from "../parts/messages.js";

@@ -4,9 +4,9 @@ import { h } from "../core/vdom.js";
 import { post, send, url } from "../core/api.js";
 import { plural } from "../core/format.js";
 import { go, href } from "../core/router.js";
+import { graph, graphState } from "../charts/graph.js";
 import { documentOf, stepNode } from "../parts/definition_document.js";
 import { diff } from "../parts/diff.js";
-import { graph, graphState } from "../parts/graph.js";
 import { faults, problem, waiting } from "../parts/messages.js";
 import { toast } from "../parts/toast.js";
 

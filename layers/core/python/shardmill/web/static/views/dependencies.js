@@ -4,7 +4,7 @@ import { h } from "../core/vdom.js";
 import { url } from "../core/api.js";
 import { clock, plural } from "../core/format.js";
 import { href } from "../core/router.js";
-import { graph, graphState } from "../parts/graph.js";
+import { graph, graphState } from "../charts/graph.js";
 import { empty, pending } from "../parts/messages.js";
 
 export const title = () => "Job graph";

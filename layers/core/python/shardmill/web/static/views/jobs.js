@@ -6,9 +6,9 @@ import { jobList } from "../core/job_list.js";
 import { go, href, setQuery } from "../core/router.js";
 import { allows, ofJob } from "../core/permissions.js";
 import { badge, icon, JOB_STATES, LIVE, tone, word } from "../core/states.js";
-import { confirmJobs } from "../parts/actions.js";
+import { confirmJobs } from "../actions/actions.js";
+import { ACTIONS } from "../actions/job_actions.js";
 import { glyph } from "../parts/icons.js";
-import { ACTIONS } from "../parts/job_actions.js";
 import { empty, problem, waiting } from "../parts/messages.js";
 import { listState, rows, rowsHead } from "../parts/rows.js";
 

@@ -5,7 +5,7 @@ import { action, url } from "../core/api.js";
 import { between, clock, duration, number, plural, relative } from "../core/format.js";
 import { href } from "../core/router.js";
 import { icon, tone, word } from "../core/states.js";
-import { lastHour } from "../parts/last_hour.js";
+import { lastHour } from "../charts/last_hour.js";
 import { empty, pending } from "../parts/messages.js";
 import { brief } from "../parts/sentences.js";
 import { inUse } from "../parts/slots.js";

@@ -7,11 +7,11 @@ import { refreshAll } from "../core/live.js";
 import { go, href } from "../core/router.js";
 import { allows } from "../core/permissions.js";
 import { badge } from "../core/states.js";
-import { calendar } from "../parts/calendar.js";
-import { confirm } from "../parts/confirm.js";
+import { confirm } from "../actions/confirm.js";
+import { calendar } from "../charts/calendar.js";
+import { bar } from "../charts/progress.js";
 import { glyph } from "../parts/icons.js";
 import { empty, pending } from "../parts/messages.js";
-import { bar } from "../parts/progress.js";
 import { expression, outcomeBadge, unplanned } from "./schedules.js";
 
 export const title = ({ jobName, id }) => `Schedule ${id} of ${jobName}`;

@@ -6,10 +6,10 @@ import { between, bytes, clock, duration, number } from "../core/format.js";
 import { href, setQuery } from "../core/router.js";
 import { allows } from "../core/permissions.js";
 import { badge, LIVE } from "../core/states.js";
+import { confirmPart } from "../actions/step_actions.js";
 import { glyph } from "../parts/icons.js";
 import { append, log, logState } from "../parts/log.js";
 import { pending } from "../parts/messages.js";
-import { confirmPart } from "../parts/step_actions.js";
 import { keyValues, show } from "../parts/values.js";
 
 export const title = ({ jobName, trigger, step, index }) => `${step} ${index} of ${jobName} ${trigger}`;

@@ -5,10 +5,10 @@ import { action, del, post, url } from "../core/api.js";
 import { clock, plural, relative } from "../core/format.js";
 import { refreshAll } from "../core/live.js";
 import { badge } from "../core/states.js";
-import { confirm } from "../parts/confirm.js";
+import { confirm } from "../actions/confirm.js";
+import { createToken, showSecret } from "../actions/token_form.js";
 import { glyph } from "../parts/icons.js";
 import { empty, pending } from "../parts/messages.js";
-import { createToken, showSecret } from "../parts/token_form.js";
 
 export const title = () => "Tokens";
 

@@ -6,7 +6,7 @@ import { duration, number, plural, relative } from "../core/format.js";
 import { refreshAll } from "../core/live.js";
 import { allows } from "../core/permissions.js";
 import { badge } from "../core/states.js";
-import { confirm } from "../parts/confirm.js";
+import { confirm } from "../actions/confirm.js";
 import { empty, pending } from "../parts/messages.js";
 import { inUse } from "../parts/slots.js";
 
