@@ -159,7 +159,7 @@ def account(tmp_path: Path) -> Iterator[Account]:
         yield Account(laptop, tmp_path)
 
 
-def test_from_nothing_to_a_job_and_back_to_nothing(account: Account) -> None:
+def test_a_stack_is_deployed_runs_a_job_is_updated_and_deleted(account: Account) -> None:
     assert account.left() == []
     said = account.deploy("WhenDeleted=Delete", "LogRetentionDays=7")
     [token] = set(re.findall(r"sm_[\w-]{43}", said))

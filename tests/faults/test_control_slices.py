@@ -78,7 +78,7 @@ class SlicedRace(Race):
 
 
 @pytest.mark.parametrize("place", ["request", "slice"])
-def test_what_crashes_at_any_call_is_completed_by_the_tick(
+def test_the_tick_completes_an_action_that_crashed_at_any_call(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, place: Literal["request", "slice"]
 ) -> None:
     monkeypatch.setattr(continuation, "REQUEST_CALLS", 1)

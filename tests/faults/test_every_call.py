@@ -90,7 +90,7 @@ def prepare(cloud: Cloud) -> JobRunner:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
-def test_a_job_succeeds_whatever_call_fails(part: int) -> None:
+def test_a_job_succeeds_when_any_single_call_fails(part: int) -> None:
     """A third of the calls fails in each of three ways; with SHARDMILL_EVERY_FAULT=1 all fail in all ways."""
     numbers, reads = count(), count()
 

@@ -89,7 +89,7 @@ def is_for_files(call: Call) -> bool:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("how", ["before", "after"])
-def test_a_job_with_files_succeeds_whatever_call_fails(how: Any) -> None:
+def test_a_job_with_files_succeeds_when_any_single_call_fails(how: Any) -> None:
     seen: Counter[str] = Counter()
 
     def only(call: Call) -> bool:

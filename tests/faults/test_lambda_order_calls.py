@@ -64,7 +64,7 @@ class Scene:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
-def test_every_task_ends_once_whatever_sqs_call_fails(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_task_ends_once_when_any_sqs_call_fails(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A third of the calls fails in each of three ways."""
     monkeypatch.setattr(lambda_runner, "execute", succeed)
     numbers = count()

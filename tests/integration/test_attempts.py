@@ -134,7 +134,7 @@ def test_a_task_that_waits_for_its_retry_keeps_the_times_of_its_last_attempt(
     assert runner.task("a", 0)["checkoutTime"] == attempt["startTime"]
 
 
-def test_a_forced_task_has_the_time_of_that(runner: JobRunner) -> None:
+def test_a_forced_task_has_the_time_of_the_force(runner: JobRunner) -> None:
     start_tasks(runner, 1, failedRetries=1, failedInterval=600)
     runner.worker.report(runner.take(1), "failed")
     waiting = runner.task("a", 0)

@@ -319,7 +319,7 @@ GONE: dict[str, tuple[str, str, Any]] = {
 
 @pytest.mark.parametrize("parents", [("b",), ("a", "b")])
 @pytest.mark.parametrize("gone", GONE)
-def test_the_success_of_a_parent_that_goes_while_its_child_is_suspended_counts(
+def test_the_success_of_a_parent_that_is_removed_while_its_child_is_suspended_counts(
     schedules: ScheduleClock, gone: str, parents: tuple[str, ...]
 ) -> None:
     family(schedules, *parents)

@@ -83,7 +83,7 @@ def test_a_definition_that_depends_on_its_own_last_run_has_no_other_dependents(
     assert "dependents" not in ended_event(schedules)
 
 
-def test_the_end_is_published_as_one_with_dependents_if_they_cannot_be_read(
+def test_the_end_is_published_as_having_dependents_if_they_cannot_be_read(
     schedules: ScheduleClock, faults: Faults
 ) -> None:
     define(schedules, "parent")

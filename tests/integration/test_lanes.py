@@ -133,7 +133,7 @@ def test_a_message_in_a_removed_lane_is_sent_again_by_the_tick(runner: JobRunner
 
 
 @pytest.mark.parametrize("how", ["before", "after", "throttle", "crash"])
-def test_a_lane_is_added_whatever_happens_to_the_write(runner: JobRunner, faults: Faults, how: str) -> None:
+def test_a_lane_is_added_when_its_write_fails(runner: JobRunner, faults: Faults, how: str) -> None:
     def adds_lane(call: Call) -> bool:
         return "lanes" in call.params.get("ExpressionAttributeNames", {}).values()
 

@@ -163,7 +163,7 @@ def test_a_bad_limit_is_rejected(cloud_with_data: Cloud, path: str, limit: str) 
 
 
 @pytest.mark.parametrize("path", [path for path in LISTS if "{" in path])
-def test_a_list_of_something_with_an_impossible_name_is_not_found(cloud_with_data: Cloud, path: str) -> None:
+def test_a_list_below_an_invalid_name_is_not_found(cloud_with_data: Cloud, path: str) -> None:
     for parameter in re.findall(r"{(\w+)}", path):
         place = path.format(**{**PLACES, parameter: "-0"})
         assert _get(cloud_with_data, place, 404)["code"].endswith("-not-found")

@@ -200,7 +200,7 @@ def test_a_task_that_waits_for_its_retry_does_not_delay_lower_ones(runner: JobRu
 
 
 @pytest.mark.usefixtures("no_caches")
-def test_lower_priorities_run_whatever_stops_the_higher_one(runner: JobRunner) -> None:
+def test_lower_priorities_run_when_a_higher_job_is_stopped_or_moved(runner: JobRunner) -> None:
     """It is suspended, killed, deleted or moved to another group; nothing has to be released after that."""
     runner.cloud.http("PUT", "/v1/groups/elsewhere", {})
     define_jobs(runner)
@@ -303,7 +303,7 @@ def test_a_task_over_http_costs_no_call_for_each_higher_priority(runner: JobRunn
     assert faults.meter.calls["sqs.ReceiveMessage"] <= 3 + 7  # a second may have passed
 
 
-def test_a_worker_over_http_looks_into_queues_that_were_empty_if_the_others_are(runner: JobRunner) -> None:
+def test_a_worker_over_http_polls_recently_empty_queues_if_the_others_are_empty(runner: JobRunner) -> None:
     define_jobs(runner)
     for priority in (3, 5):
         submit(runner, priority)

@@ -166,7 +166,7 @@ def test_an_event_that_fails_is_queued_again_once(runner: JobRunner, token: Any)
     assert [name for name, _ in runner.cloud.functions.invoked].count("submit") in (3, 4)
 
 
-def test_an_event_with_a_data_token_submits_one_job_whatever_call_fails() -> None:
+def test_an_event_with_a_data_token_submits_one_job_when_any_call_fails() -> None:
     def of_submit(call: Call) -> bool:
         return call.service in ("dynamodb", "ssm", "lambda", "stepfunctions")
 
@@ -262,7 +262,7 @@ def test_values_that_an_earlier_release_stored_plainly_are_still_used(runner: Jo
     assert is_sealed(saved.document["steps"][0]["command"]["environ"]["private"]["KEY"])
 
 
-def test_a_sealed_value_opens_only_where_it_belongs(
+def test_a_sealed_value_can_be_decrypted_only_in_its_own_place(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also after the stack got a KMS key, or a new version of the key in the parameter."""

@@ -69,7 +69,7 @@ def test_the_tick_starts_a_job_whose_start_failed(waiting: ScheduleClock, faults
 
 @pytest.mark.parametrize("rival", ["parent", "kill", "expire"])
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_of_a_start_and_its_rival_one_wins(
+def test_only_one_of_a_start_and_a_concurrent_action_succeeds(
     waiting: ScheduleClock, faults: Faults, rival: str, moment: Any
 ) -> None:
     """The rival acts before and after the write that ends the wait; the Job runs once, or ends once."""
@@ -109,7 +109,7 @@ def test_a_removed_dependency_is_no_longer_waited_for(waiting: ScheduleClock) ->
     assert waiting.runner.run(trigger="d", name="child")["state"] == "SUCCESS"
 
 
-def test_the_tick_releases_jobs_after_a_failed_look(waiting: ScheduleClock, faults: Faults) -> None:
+def test_the_tick_releases_jobs_after_a_failed_check(waiting: ScheduleClock, faults: Faults) -> None:
     fault = faults.fail("dynamodb", "Query", when=lambda call: "EDGE#" in str(call.params))
     define(waiting, "child")
     assert fault.hits == 1

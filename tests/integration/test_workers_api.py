@@ -41,7 +41,7 @@ def test_worker_counts_are_consistent_after_each_call(runner: JobRunner) -> None
     assert restarted["createTime"] == me["createTime"]
 
 
-def test_a_task_took_as_long_as_its_worker_says_not_until_the_report(runner: JobRunner) -> None:
+def test_the_duration_of_a_task_is_what_its_worker_measured(runner: JobRunner) -> None:
     start_tasks(runner, 1)
     me = register(runner)
     tasks = lease(runner, me)

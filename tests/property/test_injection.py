@@ -125,7 +125,7 @@ def run(text: str, environ: Mapping[str, str] | None = None) -> list[str]:
     return [word.decode() for word in ran.stdout.split(b"\0")[:-1]]
 
 
-def test_what_templates_refer_to_is_known() -> None:
+def test_every_template_variable_is_known_to_these_tests() -> None:
     """A new variable is either tested below, or has names of checked characters."""
     assert set(FOREIGN) == {"params.given", "params.list[0]", "params.map.k", "item", "steps.up.output"}
 

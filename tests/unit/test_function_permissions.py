@@ -76,7 +76,7 @@ def test_a_role_is_allowed_nothing_that_its_code_cannot_call(graph: CallGraph, r
     assert allowed(role) - reached - by_mapping == set()
 
 
-def test_what_no_test_uses_is_needed_by_the_code(graph: CallGraph) -> None:
+def test_permissions_that_no_test_uses_are_needed_by_the_code(graph: CallGraph) -> None:
     """An exception from the comparison with recorded calls is no permission that could be removed."""
     for role in {role for role, _ in EXCEPTIONS}:
         excepted = {action for owner, action in EXCEPTIONS if owner == role}

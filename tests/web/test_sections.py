@@ -147,7 +147,7 @@ def test_the_last_hour_does_not_count_suspended_jobs_as_running(pages: Pages, si
         expect(page.get_by_text("0 waiting to start")).to_be_visible()
 
 
-def test_now_the_job_graph_and_workers(pages: Pages, site: Site) -> None:
+def test_the_overview_the_job_graph_and_the_workers_are_shown(pages: Pages, site: Site) -> None:
     site.wait_for("nightly-load", "n1", "FAILED")
     child = {"jobName": "child", "type": "noop", "dependencies": [{"jobName": "balance-report"}]}
     site.call("PUT", "/v1/definitions/child", child)

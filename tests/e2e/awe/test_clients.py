@@ -85,7 +85,7 @@ def test_a_suspended_client_gets_no_work_until_it_is_resumed(
     assert serve(client, completed(submitter, job)) == ["done"]
 
 
-def test_tokens_of_groups(submitter: Submitter, make_client: MakeClient) -> None:
+def test_a_client_is_rejected_with_the_token_of_another_group(submitter: Submitter, make_client: MakeClient) -> None:
     mine, other = make_client(Worker20, "tokens-a"), make_client(Worker20, "tokens-b")
     job = submitter.submit(document("tokens-a", task(0, "true", "")))
     work = mine.take()
@@ -103,7 +103,7 @@ def test_tokens_of_groups(submitter: Submitter, make_client: MakeClient) -> None
     submitter.wait(job, "completed")
 
 
-def test_quirks_of_the_wire(submitter: Submitter, make_client: MakeClient) -> None:
+def test_http_variants_of_awe_clients_are_accepted(submitter: Submitter, make_client: MakeClient) -> None:
     """Trailing slashes, header case, `Expect: 100-continue`, unknown parameters and empty forms."""
     client = make_client(Client09, "quirks")
     job = submitter.submit(document("quirks", task(0, "true", ""), some_new_field="x"))

@@ -57,7 +57,7 @@ def test_a_document_does_not_replace_a_definition_that_the_token_may_not_define(
 
 
 @pytest.mark.parametrize("app", ["", "hr"])
-def test_who_saves_first_keeps_a_definition_from_those_who_may_not_define_it(
+def test_a_token_without_define_does_not_overwrite_a_concurrently_saved_definition(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
     """The definition is saved by somebody else between the check of the route and the write."""
@@ -91,7 +91,7 @@ def test_a_backfill_uses_no_groups_that_a_firing_may_not_use(cloud: Cloud, calle
     assert cloud.http("POST", "/v1/schedules/nightly/s1:backfill", body).status == 202
 
 
-def test_a_group_of_another_scope_is_not_used_with_this_definition(cloud: Cloud) -> None:
+def test_a_definition_and_a_group_of_different_scopes_are_not_combined(cloud: Cloud) -> None:
     """Two scopes do not add up: one of them must cover the definition and the group."""
     runner = JobRunner(cloud)
     runner.define({"stepName": "a", "content": "x", "workerGroup": "own"}, name="narrow")

@@ -82,7 +82,7 @@ def weak(callers: Callers) -> Caller:
 
 
 @pytest.mark.parametrize("fields", [{}, {"params": {"a": "b"}}, {"steps": [{"stepName": "nope"}]}], ids=str)
-def test_a_batch_answers_for_hidden_definitions_as_for_missing_ones(
+def test_a_batch_reports_hidden_definitions_as_missing(
     weak: Caller, fields: dict[str, Any]
 ) -> None:
     requests = [{"jobName": name, "trigger": "t1", **fields} for name in ("secret", "absent")]
@@ -97,7 +97,7 @@ def test_a_batch_answers_for_hidden_definitions_as_for_missing_ones(
     [{}, {"trigger": "t1"}, {"steps": [{"stepName": "a", "workerGroups": ["default"]}]}],
     ids=str,
 )
-def test_a_request_for_a_hidden_definition_is_answered_as_for_a_missing_one(
+def test_a_request_reports_a_hidden_definition_as_missing(
     callers: Callers, limit: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     """Also if the request would move all of its steps to groups that the token may use."""
@@ -120,7 +120,7 @@ def test_a_request_for_a_definition_that_the_token_may_only_read_gets_403(
     assert [each["problem"]["code"] for each in items] == answers
 
 
-def test_a_group_to_which_a_type_is_bound_is_enough_to_submit_and_is_not_named_to_others(
+def test_a_bound_group_is_enough_to_submit_and_its_name_is_hidden_from_others(
     cloud: Cloud, callers: Callers
 ) -> None:
     JobRunner(cloud).define({"stepName": "a", "type": "hive", "content": "x"}, name="own-hive")
@@ -146,7 +146,7 @@ def test_a_definition_with_hidden_dependents_is_not_deleted_and_they_are_not_nam
     assert not HIDDEN.search(answer.text)
 
 
-def test_a_dependency_on_a_hidden_definition_is_answered_like_one_on_a_missing_one(weak: Caller) -> None:
+def test_a_dependency_on_a_hidden_definition_is_reported_as_missing(weak: Caller) -> None:
     answers = []
     for parent in ("secret", "absent"):
         document = {"steps": [{"stepName": "a", "content": "x"}], "dependencies": [{"jobName": parent}]}
@@ -219,7 +219,7 @@ def test_versions_of_another_application_stay_hidden_when_a_name_is_used_again(
     assert cloud.http("GET", "/v1/definitions/reused?version=1").json["description"] == "zebra"
 
 
-def test_a_job_of_another_application_is_not_shown_to_who_requests_it_again(
+def test_a_repeated_request_does_not_show_a_job_of_another_application(
     cloud: Cloud, finance: Caller
 ) -> None:
     """The definition moved to another application; its jobs did not."""

@@ -94,7 +94,7 @@ def stage(cloud: Cloud, runner: JobRunner, request: pytest.FixtureRequest) -> St
     return Stage(honest, liar, held, name)
 
 
-def test_a_worker_cannot_report_what_another_holds(stage: Stage, runner: JobRunner) -> None:
+def test_a_worker_cannot_report_a_task_that_another_worker_holds(stage: Stage, runner: JobRunner) -> None:
     answer = stage.liar.report(stage.held)
     assert (answer.status, answer.json["code"]) == (409, "foreign-attempt")
     assert stage.liar.report(stage.held, attempt=stage.held["attempt"] + 1).status == 409
@@ -118,7 +118,7 @@ def test_a_worker_cannot_act_as_another(stage: Stage) -> None:
     assert stage.liar.call("POST", "/v1/workers", about).status == 403
 
 
-def test_a_worker_cannot_take_the_name_of_a_live_one_and_its_tasks_with_it(
+def test_a_worker_cannot_take_over_the_name_and_tasks_of_a_live_worker(
     stage: Stage, cloud: Cloud
 ) -> None:
     """Its token covers the group, so that it may replace a worker that is gone."""
@@ -275,7 +275,7 @@ def test_a_worker_that_sends_too_much_is_rejected(
         assert worker.call("POST", f"/v1/workers/{worker.id}:heartbeat", beat).status == 422
 
 
-def test_presigned_addresses_are_for_one_object_and_a_quarter_of_an_hour(stage: Stage) -> None:
+def test_presigned_addresses_are_for_one_object_and_fifteen_minutes(stage: Stage) -> None:
     [item] = stage.honest.urls(stage.held, stream="stdout").json["items"]
     parts = urlsplit(item["url"])
     query = parse_qs(parts.query)

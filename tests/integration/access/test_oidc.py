@@ -162,7 +162,7 @@ def test_a_jwt_is_valid_for_a_minute_after_its_time_because_clocks_differ(
     assert status(cloud, issuer.token(exp=int(time.time()) - 5)) == 200
 
 
-def test_the_page_gets_the_way_to_sign_in_and_may_call_the_issuer(cloud: Cloud, issuer: OidcIssuer) -> None:
+def test_the_page_gets_the_sign_in_settings_and_may_call_the_issuer(cloud: Cloud, issuer: OidcIssuer) -> None:
     answer = cloud.http("GET", "/v1/sign-in", token=None)
     assert answer.json["oidc"] == {
         "authorizationEndpoint": f"{issuer.url}/authorize",

@@ -103,7 +103,7 @@ def test_a_repeated_upload_changes_nothing_and_other_content_is_refused(nodes: N
 
 
 @pytest.mark.parametrize("call", [1, 2], ids=["before the object", "before the row"])
-def test_of_two_uploads_at_the_same_time_one_wins_as_a_whole(cloud: Cloud, faults: Faults, call: int) -> None:
+def test_one_of_two_concurrent_uploads_is_kept_as_a_whole(cloud: Cloud, faults: Faults, call: int) -> None:
     interrupter = Interrupter()
     faults.add_rule(interrupter.around)
     deployment, caller = mill(), Caller(Actor("ann"))
@@ -248,7 +248,7 @@ def test_a_deleted_node_is_gone_with_its_file(cloud: Cloud, nodes: NodeClient) -
     assert listed["KeyCount"] == 0
 
 
-def test_inputs_of_documents_are_found_once_and_only_by_those_who_may_read_them(
+def test_document_inputs_are_looked_up_once_and_only_for_callers_who_may_read_them(
     cloud: Cloud, nodes: NodeClient
 ) -> None:
     made, empty = nodes.upload(b"content"), nodes.data("POST", "")

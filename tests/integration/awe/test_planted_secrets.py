@@ -34,7 +34,7 @@ def submit(awe: AweCalls, private: object, token: str) -> dict[str, object]:
     return {"status": answer.status, **(answer.json["data"] or {})}
 
 
-def test_secrets_of_documents_and_of_data_tokens(
+def test_secrets_of_documents_and_data_tokens_reach_only_the_holder(
     runner: JobRunner, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     cloud = runner.cloud

@@ -22,7 +22,7 @@ def test_table_is_aligned_with_one_line_per_row(monkeypatch: pytest.MonkeyPatch)
     assert lines == ["A             LONG", "one line      1", "xxxxxxxxxxxx  -", "-             a,b"]
 
 
-def test_table_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_of_many_rows_is_printed_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = ((index,) for index in range(10_000))
     assert len(printed(monkeypatch, ("N",), rows)) == 10_001
 

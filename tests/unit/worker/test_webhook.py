@@ -99,7 +99,7 @@ def test_no_notation_of_an_address_reaches_this_machine(
     assert hook.requests == []
 
 
-def test_an_answer_that_changes_after_the_check_does_not_count(
+def test_a_dns_answer_that_changes_after_the_check_is_not_used(
     hook: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DNS rebinding: the name is resolved once, and the address that was checked is the one that is used."""

@@ -136,7 +136,7 @@ def test_a_worker_waits_at_sqs_and_brings_what_it_received(start: Start) -> None
     assert {url.partition("?")[2].partition("&")[0] for url in fakes.urls} == {"Max=3"}, "at most 4"
 
 
-def test_while_there_is_nothing_no_request_reaches_the_api(start: Start, monkeypatch: Any) -> None:
+def test_no_request_reaches_the_api_while_the_queues_are_empty(start: Start, monkeypatch: Any) -> None:
     fakes = start(addresses("high", "low"))
     monkeypatch.setattr("shardmill.worker.transport.http.WAIT_SECONDS", 1)
     assert fakes.transport.lease(4, 1) == []
