@@ -15,7 +15,7 @@ from support.aws_rules.faults import How, Rerun, everywhere_once
 from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.hostile_aws import bad_day, hostile_aws
+from support.scenarios.hostile_aws import hostile_aws, hostile_calls
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.manual_clock import SkewedClock
 from support.scenarios.schedule_clock import ScheduleClock, ms
@@ -60,7 +60,7 @@ def _fires_each_time_once(run: Rerun) -> bool:
 
         def tick() -> None:
             minute = next(minutes)
-            with suppress(*FAULTS), bad_day(cloud, minute):
+            with suppress(*FAULTS), hostile_calls(cloud, minute):
                 schedules.tick(f"2026-01-01 02:{minute % 60:02d}")
 
         cloud.run_until(lambda: states(schedules) == {"QUEUED", "WAITING"}, 30, meanwhile=tick)
@@ -89,7 +89,7 @@ def _starts_one_child(run: Rerun) -> bool:
 
         def tick() -> None:
             minute = next(minutes)
-            with suppress(*FAULTS), bad_day(cloud, minute):
+            with suppress(*FAULTS), hostile_calls(cloud, minute):
                 runner.tick(minute)
 
         place = ("child", ms("2026-01-01 00:00"), ms("2026-01-01 00:01"))

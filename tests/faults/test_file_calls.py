@@ -121,6 +121,6 @@ def _prepare(cloud: Cloud) -> JobRunner:
     runner = JobRunner(cloud)
     runner.quick_group()
     runner.worker.clock = SkewedClock(runner.worker.clock, SKEW_MS)
-    # The worker sends no heartbeats, and on a bad day a task can take longer than a lease of a second.
+    # The worker sends no heartbeats, and with these faults a task can take longer than a lease of a second.
     runner.define(COUNT, JOIN, workerGroup="quick", lostRetries=100)
     return runner

@@ -13,7 +13,7 @@ from support.aws_rules.faults import How, Rerun, everywhere_once
 from support.aws_rules.lambda_concurrency import TooManyRequests
 from support.fakes.lambda_server import FunctionError
 from support.moto.moto_cloud import moto_cloud
-from support.scenarios.hostile_aws import bad_day, hostile_aws
+from support.scenarios.hostile_aws import hostile_aws, hostile_calls
 from support.scenarios.job_runner import JobRunner
 from support.scenarios.schedule_clock import ScheduleClock
 
@@ -44,7 +44,7 @@ def _fires_each_time_once(run: Rerun) -> bool:
 
         def tick() -> None:
             second = next(seconds)
-            with suppress(*FAULTS), bad_day(cloud, second):
+            with suppress(*FAULTS), hostile_calls(cloud, second):
                 schedules.tick(f"2026-01-01 00:01:{second % 60:02}")
 
         cloud.run_until(

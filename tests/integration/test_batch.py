@@ -1,4 +1,4 @@
-"""POST /v1/jobs:batch: each request is answered by itself."""
+"""POST /v1/jobs:batch: each request has its own answer."""
 
 from typing import Any
 

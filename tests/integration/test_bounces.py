@@ -70,7 +70,7 @@ def test_a_direct_worker_leases_the_tasks_behind_those_that_it_skips(runner: Job
 def test_every_lane_is_checked_each_round_while_a_worker_over_http_waits(
     runner: JobRunner, priority: int
 ) -> None:
-    """A retry waits for the second round, whatever its lane, and although the worker skips another task."""
+    """A retry in any lane waits for the second round, although the worker skips another task."""
     runner.define({"stepName": "a", "sharding": 2}, failedRetries=2, failedInterval=0, priority=priority)
     runner.submit()
     runner.cloud.run_until(lambda: runner.job()["steps"] and runner.row(0).token)

@@ -1,4 +1,4 @@
-"""Children without a schedule: their parents start one, however these run and end."""
+"""Children without a schedule: their parents start one, for any order in which these run and end."""
 
 from contextlib import suppress
 from functools import partial
@@ -129,7 +129,7 @@ def test_a_job_of_a_parent_counts_once_however_often_it_is_rerun(schedules: Sche
 
 def test_a_parent_that_failed_counts_when_its_rerun_succeeds(schedules: ScheduleClock) -> None:
     family(schedules, "a", "b")
-    finish(schedules, "a", dataTime="2026-01-05T01:00:00Z", judge=fail_shards(0))
+    finish(schedules, "a", dataTime="2026-01-05T01:00:00Z", outcome_of=fail_shards(0))
     finish(schedules, "b", dataTime="2026-01-05T03:00:00Z")
     assert listed(schedules, "child") == []
     schedules.runner.post("/v1/jobs/a/t1:rerun")

@@ -1,4 +1,4 @@
-"""Data tokens: they reach the tasks of their Job, and nothing else that the system writes or answers."""
+"""Data tokens reach the tasks of their Job, and appear in nothing else that is written or answered."""
 
 from __future__ import annotations
 

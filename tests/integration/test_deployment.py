@@ -280,9 +280,7 @@ def test_a_permanently_missing_permission_is_reported_in_time(
     assert 60_000 <= refusals.time.waited < 120_000
 
 
-def test_a_permanent_error_is_reported_at_once(
-    runner: JobRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_permanent_error_is_reported_at_once(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     refusals = Refusals(monkeypatch, "ParameterLimitExceeded", seconds=1_000)
     with pytest.raises(ClientError, match="ParameterLimitExceeded"):
         set_up(runner.mill, refusals.time)

@@ -128,9 +128,7 @@ def test_overlapping_ticks_and_repeated_messages_fire_each_time_once(schedules: 
 
 
 @pytest.mark.usefixtures("no_starts")
-def test_the_next_tick_replaces_a_lost_continuation(
-    schedules: ScheduleClock, faults: Faults
-) -> None:
+def test_the_next_tick_replaces_a_lost_continuation(schedules: ScheduleClock, faults: Faults) -> None:
     schedules.save("2026-01-01 00:00", everySeconds=2, catchUp="none")
     faults.fail("sqs", "SendMessageBatch", how="before", times=9)
     assert schedules.tick(MINUTES[0])["failed"] == 1

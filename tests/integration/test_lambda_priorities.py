@@ -24,7 +24,7 @@ from support.scenarios.job_runner import JobRunner
 
 
 class Started:
-    """The priorities of the tasks that Lambda workers started, in order, and what becomes of them."""
+    """The priorities of the tasks that Lambda workers started, in order, and the results of these tasks."""
 
     def __init__(self) -> None:
         self.priorities: list[int] = []
@@ -40,7 +40,7 @@ class Started:
 
 @pytest.fixture
 def started(runner: JobRunner, monkeypatch: pytest.MonkeyPatch) -> Started:
-    """Without the caches of a moment: a step accepts its old messages, a queue counts as empty."""
+    """Disable short-lived caches: a step accepts its old messages, a queue counts as empty."""
     tasks = Started()
     monkeypatch.setattr(lambda_runner, "execute", tasks)
     for cache in (runner.mill.recent_steps, runner.mill.empty_queues):
@@ -188,7 +188,9 @@ def test_a_waiting_job_uses_its_changed_priority(runner: JobRunner, started: Sta
     assert run_all(runner, started, 6) == [4, 4, 5, 5, 6, 6]
 
 
-def test_lower_priorities_run_when_a_higher_job_is_suspended_or_killed(runner: JobRunner, started: Started) -> None:
+def test_lower_priorities_run_when_a_higher_job_is_suspended_or_killed(
+    runner: JobRunner, started: Started
+) -> None:
     define(runner)
     for priority in (20, 9, 8):
         submit(runner, priority, 2)

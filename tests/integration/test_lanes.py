@@ -81,7 +81,7 @@ def test_one_worker_checks_the_lanes_once_a_minute(runner: JobRunner, faults: Fa
     assert faults.meter.calls["sqs.GetQueueAttributes"] == len(priorities(runner))
 
 
-def test_a_sender_claims_a_lane_again_that_was_marked_as_unused(runner: JobRunner) -> None:
+def test_a_sender_reclaims_a_lane_that_was_marked_as_unused(runner: JobRunner) -> None:
     use(runner, 5)
     beat_each_minute(runner, first=0, minutes=1)
     assert group_of(runner).lane_table.lanes[5].unused_since

@@ -1,4 +1,4 @@
-"""However many Jobs and definitions depend on a Job: each is notified, in calls of bounded length."""
+"""All Jobs and definitions that depend on a Job are notified, in calls of bounded length."""
 
 from __future__ import annotations
 

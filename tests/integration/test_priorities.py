@@ -1,4 +1,4 @@
-"""Priorities: a free slot gets a task of the highest priority that waits, and no task waits for ever."""
+"""Priorities: a free slot gets a waiting task of the highest priority, and no task waits indefinitely."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def submit(runner: JobRunner, priority: int, name: str = "small", **more: Any) -
     return trigger
 
 
-def take_bands(runner: JobRunner) -> None:
+def use_two_more_lanes(runner: JobRunner) -> None:
     """Use two more priorities, so that the next one gets a queue that workers do not poll yet."""
     for priority in (5, 6):
         queue_for(runner.mill, groups.read(runner.mill, "default"), priority)
@@ -147,7 +147,7 @@ def test_an_idle_worker_serves_a_new_lane_before_those_in_which_it_waits(
         mill = slot._mill if isinstance(slot, DirectTransport) else runner.mill
         pending = thread.submit(slot.lease, 1, 15)
         time.sleep(1)
-        take_bands(runner)
+        use_two_more_lanes(runner)
         submit(runner, 9)
         monkeypatch.setattr(mill.recent_groups, "_keep_ms", -1)  # as after five seconds
         submit(runner, 1)
@@ -273,10 +273,10 @@ def test_the_task_of_a_lost_worker_is_taken_again_from_its_lane(runner: JobRunne
     runner.cloud.run_until(lambda: again == {5, 6, 7, 8}, 30, meanwhile=take)
 
 
-def test_a_lane_that_is_added_during_a_look_is_served_first_in_the_next(runner: JobRunner) -> None:
+def test_a_lane_that_is_added_during_a_poll_is_served_first_in_the_next(runner: JobRunner) -> None:
     """The queue in which the worker found a message meanwhile does not count as empty."""
     define_jobs(runner)
-    take_bands(runner)
+    use_two_more_lanes(runner)
     submit(runner, 1, params={"n": 2})
     queues, receive = runner.mill.queues, Queues.receive
 

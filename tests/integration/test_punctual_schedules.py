@@ -1,4 +1,4 @@
-"""Firings at their time: what is due before the next tick is handed over, and the row decides."""
+"""Firings at their time: times before the next tick are handed over to a queue; the row decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rerun a Job with its dependents: each once, after its parents, whatever crashes."""
+"""Rerun a Job with its dependents: each once, after its parents, even after a crash."""
 
 from contextlib import suppress
 from functools import partial
@@ -77,7 +77,7 @@ def test_a_rerun_without_dependents_does_not_rerun_them(diamond: ScheduleClock) 
     assert {state for name, state in states(diamond).items() if name != "root"} == {("SUCCESS", 1)}
 
 
-def test_a_repeated_event_reruns_nothing_again(diamond: ScheduleClock) -> None:
+def test_a_repeated_event_reruns_nothing(diamond: ScheduleClock) -> None:
     diamond.runner.post(RERUN, {"dependents": True})
     for name in NAMES:
         work(diamond, name)

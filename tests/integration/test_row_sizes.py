@@ -1,4 +1,4 @@
-"""Rows stay below the 400 KB of an item, whatever happens to a job, a step or a worker."""
+"""Rows stay below the 400 KB of an item after any number of changes to a job, a step or a worker."""
 
 from __future__ import annotations
 

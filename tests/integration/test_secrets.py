@@ -1,4 +1,4 @@
-"""Secrets that enter by every door are found nowhere but where they are used."""
+"""Secrets from every input are found only where they are used."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _submits_one_job(run: Rerun) -> bool:
     return True
 
 
-def test_a_redriven_event_has_its_data_token_again(runner: JobRunner) -> None:
+def test_a_redriven_event_gets_its_data_token_back(runner: JobRunner) -> None:
     runner.define({"stepName": "a", "content": ":"}, **AUTH)
     event = an_event("orders", TOKENS[3])
     put_into_dead_letters(runner.cloud, event)

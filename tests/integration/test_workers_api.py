@@ -65,7 +65,7 @@ def test_a_disconnected_worker_is_idle_without_current_work(runner: JobRunner) -
     assert (busy.status, busy.activity, busy.current_work) == (3, "busy", [held[0].task_id])
     assert (gone.status, gone.activity, gone.current_work, gone.remain_tasks) == (2, "idle", [], 0)
     assert (busy.idle_time, gone.idle_time) == (0, 61)
-    runner.worker.beat(held)  # it was only cut off
+    runner.worker.beat(held)  # it was only disconnected
     assert view(0).activity == "busy"
 
 

@@ -55,7 +55,7 @@ NUMBERS = {"shard.index", "shard.total"}
 
 
 def step_with(value: Any, **spec: Any) -> StepRow:
-    """A step all of whose values come from somebody else: parameters, items, and outputs of another step."""
+    """A step with values from other users only: parameters, items, and outputs of another step."""
     return StepRow(
         job_id="j",
         run=1,

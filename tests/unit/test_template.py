@@ -59,7 +59,7 @@ def test_no_arn_has_a_fixed_partition() -> None:
 
 
 def test_the_stack_name_alone_grants_no_access_to_queues() -> None:
-    """`shardmill-*` would match the queues of a stack `shardmill-prod`, too."""
+    """`shardmill-*` would also match the queues of a stack `shardmill-prod`."""
     text = json.dumps(TEMPLATE)
     named = re.findall(r"arn:\$\{AWS::Partition\}:sqs:[^\"]*", text)
     assert named
@@ -74,7 +74,7 @@ _LANES = "${AWS::StackName}-${Api}-????????-*"  # the names of queues of pull gr
 
 @pytest.mark.parametrize("function", ["ApiFunction", "LeaseFunction"])
 def test_only_lanes_of_pull_groups_can_be_received_by_presigned_requests(function: str) -> None:
-    """Whoever signs a request needs the permission; a wider one could reach further queues."""
+    """The signer of a request needs the permission; a wider one would allow other queues."""
     allowed = [
         resource
         for statement in FUNCTIONS[function]["Policies"][0]["Statement"]

@@ -1,4 +1,4 @@
-"""Now, definitions, the form to submit, schedules, the job graph and workers; and the way of a newcomer."""
+"""The overview, definitions, the form to submit, schedules, the job graph, workers, and first use."""
 
 import re
 
@@ -18,7 +18,7 @@ GREETING = (
 def test_a_newcomer_submits_finds_why_it_failed_fixes_the_parameter_and_reruns_the_failed_shards(
     pages: Pages, site: Site
 ) -> None:
-    """By what is visible only: no address but that of the page, and no name but those on the screen."""
+    """Uses only what the screen shows: the address of the page and visible names."""
     with pages.open("") as page:
         page.get_by_role("link", name="Definitions").click()
         page.get_by_role("link", name="New definition").click()

@@ -85,16 +85,18 @@ def test_a_suspended_client_gets_no_work_until_it_is_resumed(
     assert serve(client, completed(submitter, job)) == ["done"]
 
 
-def test_a_client_is_rejected_with_the_token_of_another_group(submitter: Submitter, make_client: MakeClient) -> None:
+def test_a_client_is_rejected_with_the_token_of_another_group(
+    submitter: Submitter, make_client: MakeClient
+) -> None:
     mine, other = make_client(Worker20, "tokens-a"), make_client(Worker20, "tokens-b")
     job = submitter.submit(document("tokens-a", task(0, "true", "")))
     work = mine.take()
     for name, value in [("token", other.token), ("token", "sm_wrong"), ("id", "unknown")]:
-        thief = Worker20(mine.url, mine.token, mine.group, mine.folder, mine.programs, id=mine.id)
-        setattr(thief, name, value)
-        answer = thief.heartbeat().get("error", "")
+        impostor = Worker20(mine.url, mine.token, mine.group, mine.folder, mine.programs, id=mine.id)
+        setattr(impostor, name, value)
+        answer = impostor.heartbeat().get("error", "")
         assert answer, name
-        assert thief.report(work["id"], "done").status in (400, 401, 403, 404), name
+        assert impostor.report(work["id"], "done").status in (400, 401, 403, 404), name
     assert other.checkout() in ("Server queue is empty", "No eligible workunit found")
     unknown = Worker20(mine.url, mine.token, mine.group, mine.folder, mine.programs)
     assert unknown.heartbeat() == {"error": "Client not found"}

@@ -25,7 +25,9 @@ def chain(group: str, counts: Path) -> str:
     return document(group, *map(link, range(3)))
 
 
-def test_recompute_and_resubmit_repeat_the_expected_tasks(submitter: Submitter, make_client: MakeClient, tmp_path: Path) -> None:
+def test_recompute_and_resubmit_repeat_the_expected_tasks(
+    submitter: Submitter, make_client: MakeClient, tmp_path: Path
+) -> None:
     client = make_client(Worker20, "recompute")
     job = submitter.submit(chain("recompute", tmp_path))
 
@@ -67,7 +69,9 @@ def test_a_client_is_suspended_and_resumed(submitter: Submitter, make_client: Ma
     assert (found["total_checkout"], found["total_completed"], found["total_failed"]) == (1, 1, 0)
 
 
-def test_a_client_registers_with_the_token_of_its_group(submitter: Submitter, make_client: MakeClient) -> None:
+def test_a_client_registers_with_the_token_of_its_group(
+    submitter: Submitter, make_client: MakeClient
+) -> None:
     group = submitter.call("POST", "/cgroup/labs").data
     token = submitter.call("PUT", f"/cgroup/{group['id']}/token").data["token"]
     other = make_client(Worker20, "others")

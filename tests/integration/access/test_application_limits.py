@@ -266,7 +266,7 @@ def test_files_of_ended_jobs_count_until_they_are_deleted(
     runner.cloud.http("DELETE", f"/v1/jobs/{name}/t1?full=true")
     assert used(runner.cloud, app) == {"definitions": 1}
     assert post(runner, name, "t2").status == 202
-    runner.run(trigger="t2", name=name, judge=fail_shards(0))
+    runner.run(trigger="t2", name=name, outcome_of=fail_shards(0))
 
 
 def test_a_firing_beyond_a_limit_is_recorded_and_a_backfill_waits(

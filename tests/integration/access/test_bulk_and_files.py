@@ -1,4 +1,4 @@
-"""Many jobs in one request, and files: what a token may not see is answered like what does not exist."""
+"""Many jobs in one request, and files: hidden items are reported as missing."""
 
 from __future__ import annotations
 
@@ -72,9 +72,7 @@ def test_a_dry_run_of_many_jobs_reports_hidden_jobs_as_missing(
     assert tried(reader, action, "secret")["problem"]["code"] == "forbidden"
 
 
-def test_the_upload_of_another_user_is_reported_as_missing(
-    cloud: Cloud, callers: Callers
-) -> None:
+def test_the_upload_of_another_user_is_reported_as_missing(cloud: Cloud, callers: Callers) -> None:
     eve, bob = (callers.with_scopes("submit", "read", owner=owner) for owner in ("eve", "bob"))
     data = b"salaries"
     wanted = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}

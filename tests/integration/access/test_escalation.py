@@ -1,4 +1,4 @@
-"""A limited token that tries to get more than its scopes."""
+"""A limited token that tries to exceed its scopes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture(scope="module")
 def caller(cloud: Cloud) -> Caller:
-    """A token for everything in one group."""
+    """A token with every scope for one group."""
     return Callers(cloud).with_scopes(*({"scope": scope, "groups": ["own"]} for scope in SCOPES))
 
 
@@ -60,7 +60,7 @@ def test_a_document_does_not_replace_a_definition_that_the_token_may_not_define(
 def test_a_token_without_define_does_not_overwrite_a_concurrently_saved_definition(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch, app: str
 ) -> None:
-    """The definition is saved by somebody else between the check of the route and the write."""
+    """Another caller saves the definition between the check of the route and the write."""
     name = f"raced-{app}"
     actor = Actor("eve", (Grant("define", applications=("finance",)),), "t")
     plain = {"jobName": name, "appName": "finance", "steps": [{"stepName": "a", "content": "x"}]}

@@ -103,7 +103,7 @@ def test_an_audience_may_be_one_of_several_or_a_client_id(cloud: Cloud, issuer: 
 
 
 def forged(issuer: OidcIssuer) -> dict[str, str]:
-    """JWTs that only look like ones of the issuer, by how they were forged."""
+    """JWTs that resemble those of the issuer, by how they were forged."""
     claims = issuer.claims(scope="shardmill:admin")
     good = issuer.token(scope="shardmill:read")
     head, body, signature = good.split(".")

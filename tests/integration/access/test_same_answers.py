@@ -1,4 +1,4 @@
-"""A limited token gets the same answers whether or not there is something that it may not see.
+"""A limited token gets the same answers whether or not hidden items exist.
 
 Every route that reads is compared, those of the AWE protocol too, so that a count, a cursor or an order
 that depends on hidden things is found without a list of them. The routes come from the table.
@@ -102,7 +102,7 @@ def test_hidden_items_change_no_answer(answers: tuple[Answers, Answers], limit: 
 
 
 def test_most_answers_are_not_errors(answers: tuple[Answers, Answers]) -> None:
-    """The comparison would be worth nothing if everything were an error."""
+    """A comparison of errors only would prove nothing."""
     before, _ = answers
     succeeded = [path for (_, path), (status, _) in before.items() if status == 200]
     assert len(succeeded) > 3 * 30

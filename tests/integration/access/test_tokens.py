@@ -1,4 +1,4 @@
-"""/v1/tokens: created, listed without the secret, rotated with an overlap and revoked; who did what."""
+"""/v1/tokens: created, listed without the secret, rotated with an overlap and revoked; recorded owners."""
 
 from __future__ import annotations
 

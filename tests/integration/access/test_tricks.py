@@ -32,7 +32,7 @@ def cloud() -> Iterator[Cloud]:
             runner.define({"stepName": "a", "content": "x"}, name=name)
             assert started.http("PUT", f"/v1/schedules/{name}/s1", {"cron": "0 0 * * *"}).status == 201
             runner.submit(name=name)
-        # Some tests look at all calls, which must be their own.
+        # Some tests count all calls of the cloud, so it is not shared.
         started.run_until(lambda: all(runner.states(name=name) == {"a": "READY"} for name in names), 20)
         yield started
 
@@ -140,7 +140,7 @@ def test_a_token_in_the_query_or_the_body_is_ignored(cloud: Cloud) -> None:
 
 
 def cursor(path: str, place: Any, **filters: str) -> str:
-    """A cursor as the API makes it: it is a position, not a secret, and anybody can make one."""
+    """A cursor as the API makes it: it is a position, not a secret, and every caller can make one."""
     checksum = zlib.crc32(json.dumps([path, filters], sort_keys=True).encode())
     return base64.urlsafe_b64encode(json.dumps([place, checksum]).encode()).decode().rstrip("=")
 

@@ -1,4 +1,4 @@
-"""Clients register, check workunits out, report them, and are told to discard."""
+"""Clients register, check workunits out, report them, and get instructions to discard them."""
 
 import base64
 import json
@@ -210,7 +210,7 @@ def test_heartbeats_of_both_generations_say_what_to_discard(awe: AweCalls) -> No
 
 
 def test_a_report_that_does_not_count_is_not_an_error(awe: AweCalls) -> None:
-    """Newer clients repeat a report that is answered with an error, for ever, and take no other work."""
+    """Newer clients repeat a report that is answered with an error indefinitely, and take no other work."""
     client, other = awe.client(), awe.client(name="other")
     job = awe.submit(task(), clientgroups="docker")["id"]
     work = client.take()

@@ -58,7 +58,7 @@ def test_recover_continues_a_suspended_failed_or_killed_job(awe: AweCalls) -> No
     work = client.take()
     assert work["id"] == f"{job}_1_0"
     assert awe.data("PUT", f"/job/{job}?recover") == recovered
-    assert awe.job(job)["state"] == "in-progress", "a job that runs is left alone"
+    assert awe.job(job)["state"] == "in-progress", "a running job is not changed"
     v1 = f"/v1/jobs/{awe.job(job)['definition']}/{job}"
     assert awe.cloud.http("POST", f"{v1}:kill", {}).status in (200, 202)
     awe.wait(job, "suspend")

@@ -81,6 +81,8 @@ def test_output_directories_and_input_attributes_reach_the_client(awe: AweCalls)
         ({"directory": "../x"}, "tasks[0].outputs.o.directory: must be a relative path"),
     ],
 )
-def test_a_document_that_would_run_with_other_files_is_rejected(awe: AweCalls, file: dict[str, Any], fault: str) -> None:
+def test_a_document_that_would_run_with_other_files_is_rejected(
+    awe: AweCalls, file: dict[str, Any], fault: str
+) -> None:
     document = {"info": {}, "tasks": [task(outputs={"o": file})]}
     assert fault in awe.error("POST", "/job", upload=json.dumps(document).encode())

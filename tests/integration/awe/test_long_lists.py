@@ -58,7 +58,9 @@ def test_jobs_beyond_the_limit_are_listed_and_counted(
     assert faults.meter.calls["dynamodb.Query"] <= 9, "one for each partition of the index, and the steps"
 
 
-def test_workunits_and_reports_beyond_one_answer_are_paged(awe: AweCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workunits_and_reports_beyond_one_answer_are_paged(
+    awe: AweCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logs, "MAX_WORKUNITS", 3)
     client = awe.client()
     node = NodeClient(awe.cloud).upload(b"".join(b"%d\n" % at for at in range(70)))["id"]

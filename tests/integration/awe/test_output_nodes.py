@@ -345,7 +345,7 @@ def test_the_nodes_of_a_deleted_job_are_gone(runner: JobRunner) -> None:
 def test_a_definition_does_not_name_nodes_that_its_author_may_not_read(
     runner: JobRunner, cloud: Cloud
 ) -> None:
-    """Ids of jobs are no secret; whoever may define and run tasks would read outputs of any job by them."""
+    """Ids of jobs are no secret: a caller with define and submit could read outputs of any job by id."""
     [client] = start(runner, ONE)
     client.nodes.data("PUT", f"/{client.node(1)}", {"upload": ("out.txt", b"hidden")})
     client.done()

@@ -163,7 +163,7 @@ class Faults:
                 taken, finish = part_of(call)
                 return finish(self._make(taken))
         answer = self._make(call)
-        _throw_away(answer)
+        _close_body(answer)
         match how:
             case "crash" if not is_of_aws(call.client):
                 raise ProcessKilled(call.name)
@@ -185,7 +185,7 @@ class Faults:
         return lambda call: around[-1](call, inner)
 
 
-def _throw_away(answer: dict[str, Any]) -> None:
+def _close_body(answer: dict[str, Any]) -> None:
     """Close a response body that is not read, to return its connection."""
     for value in answer.values():
         if isinstance(value, StreamingBody):

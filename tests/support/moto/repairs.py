@@ -225,17 +225,17 @@ def executions_that_keep_their_clients() -> Iterator[None]:
 def executions_that_retry_at_once() -> Iterator[None]:
     """A retrier sleeps for at least a second; here, for a fiftieth of its interval."""
 
-    class HurriedTime:
+    class ShortenedTime:
         @staticmethod
         def sleep(seconds: float) -> None:
             time.sleep(seconds / 50)
 
-    with patch.object(retrier_decl, "time", HurriedTime):
+    with patch.object(retrier_decl, "time", ShortenedTime):
         yield
 
 
 def join_execution_threads(timeout: float) -> list[Thread]:
-    """Wait for the threads of executions, so that none outlives the mock; return those left."""
+    """Wait for the threads of executions, so that none outlives the mock; return those still running."""
     threads = cast(list[Thread], parser_utils.TMP_THREADS)
     deadline = time.monotonic() + timeout
     for thread in list(threads):

@@ -51,7 +51,9 @@ def test_json_has_one_line_for_each_change(api: FakeApi, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("three_rounds")
-def test_watch_waits_for_an_api_that_does_not_answer(api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_waits_for_an_api_that_does_not_answer(
+    api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from shardmill.client import client
     from shardmill.client.errors import Unreachable
 

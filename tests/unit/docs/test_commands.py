@@ -1,4 +1,4 @@
-"""Every shell command of the documentation is run by a test, or is marked with a reason that holds."""
+"""Every shell command of the documentation is run by a test, or marked with a valid reason."""
 
 import re
 

@@ -78,7 +78,7 @@ def test_internal_addresses_are_rejected_before_anything_is_sent(
 ) -> None:
     resolve_to(monkeypatch, "8.8.8.8", address)
     with pytest.raises(NotDelivered, match=r"not a public address|link-local"):
-        post("https://innocent.example.com/", loopback=False)
+        post("https://public.example.com/", loopback=False)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -130,4 +130,4 @@ def test_a_name_that_resolves_to_the_metadata_service_is_rejected_everywhere(
 ) -> None:
     resolve_to(monkeypatch, "169.254.169.254")
     with pytest.raises(NotDelivered, match="link-local"):
-        post("http://innocent.example.com/")
+        post("http://public.example.com/")

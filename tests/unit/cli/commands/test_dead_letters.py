@@ -59,7 +59,9 @@ def test_a_dead_letter_is_shown_with_its_payload(api: FakeApi, run: Run) -> None
         (["delete", "--all", "--source", "task"], ["3-c deleted"]),
     ],
 )
-def test_redrive_and_delete_handle_the_chosen_letters(api: FakeApi, run: Run, arguments: list[str], expected: list[str]) -> None:
+def test_redrive_and_delete_handle_the_chosen_letters(
+    api: FakeApi, run: Run, arguments: list[str], expected: list[str]
+) -> None:
     lines = output_of(run("dlq", *arguments)).splitlines()
     assert lines == [f"dead letter {each}" for each in expected]
     done = [f"{request.method} {request.path}" for request in api.requests if request.method != "GET"]

@@ -95,7 +95,9 @@ def test_a_token_is_shown_with_its_scopes(run: Run) -> None:
     ("options", "body"),
     [([], {}), (["--overlap", "1h"], {"overlapSeconds": 3600}), (["--overlap", "0"], {"overlapSeconds": 0})],
 )
-def test_rotate_prints_only_the_new_token(api: FakeApi, run: Run, options: list[str], body: dict[str, int]) -> None:
+def test_rotate_prints_only_the_new_token(
+    api: FakeApi, run: Run, options: list[str], body: dict[str, int]
+) -> None:
     assert run("tokens", "rotate", ID, *options).stdout == TOKEN + "\n"
     assert api.requests[0].document == body
 

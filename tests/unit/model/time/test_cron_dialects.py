@@ -142,7 +142,7 @@ def test_ranges_of_hours_wrap_in_eventbridge() -> None:
     assert found == times("cron(0/30 0-2,20-23 ? * MON-FRI *)", BEGIN, BEGIN + timedelta(days=7))
 
 
-def test_years_end() -> None:
+def test_expressions_end_with_their_last_year() -> None:
     assert days("quartz(0 0 0 1 1 ? 2027)") == ["01.01"]
     assert Timetable(cron="quartz(0 0 0 1 1 ? 2027)").after(BEGIN) is None
     assert Timetable(cron="cron(0 0 1 1 ? 2020)").after(BEGIN) is None

@@ -31,7 +31,9 @@ from support.scenarios.schedule_clock import at
         ("year", -1, 0, "UTC", "2025-01-01 00:00", "2027-01-01 00:00"),
     ],
 )
-def test_a_window_begins_and_ends_with_its_units(unit: str, start: int, end: int, zone: str, begins: str, ends: str) -> None:
+def test_a_window_begins_and_ends_with_its_units(
+    unit: str, start: int, end: int, zone: str, begins: str, ends: str
+) -> None:
     window = Window.model_validate({"unit": unit, "from": start, "to": end})
     assert bounds(window, at("2026-03-29 10:20"), zone) == (at(begins), at(ends))
 

@@ -106,7 +106,9 @@ def test_times_are_correct_in_berlin_in_autumn(cron: str, times: list[str]) -> N
         (APIA, "0 */8 30 12 *", "2011-12-28T00:00", "2012-12-30T03:00", "29 10:00, 29 18:00, 30 02:00"),
     ],
 )
-def test_clock_changes_are_respected_in_other_zones(zone: str, cron: str, start: str, end: str, times: str) -> None:
+def test_clock_changes_are_respected_in_other_zones(
+    zone: str, cron: str, start: str, end: str, times: str
+) -> None:
     assert ", ".join(fired(Timetable(cron=cron, timezone=zone), start, end)) == times
 
 
@@ -207,7 +209,9 @@ def test_the_first_and_last_day_limit_all_times() -> None:
         (5_400, date(2024, 10, 26), "2024-10-25T22:00", "2024-10-25T23:30"),
     ],
 )
-def test_every_seconds_counts_elapsed_time(seconds: int, start: date | None, moment: str, following: str) -> None:
+def test_every_seconds_counts_elapsed_time(
+    seconds: int, start: date | None, moment: str, following: str
+) -> None:
     table = Timetable(every_seconds=seconds, timezone=BERLIN, start_date=start)
     assert table.after(when(moment)) == when(following)
 

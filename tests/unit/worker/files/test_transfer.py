@@ -799,11 +799,11 @@ def test_a_file_that_changes_during_the_upload_is_rejected(
     path.write_bytes(b"before")
     real: Callable[..., Any] = FakeFileUrls.store
 
-    def meddling(self: FakeFileUrls, *args: Any) -> Any:
+    def change_during_store(self: FakeFileUrls, *args: Any) -> Any:
         path.write_bytes(b"after!")
         return real(self, *args)
 
-    with patch.object(FakeFileUrls, "store", meddling):
+    with patch.object(FakeFileUrls, "store", change_during_store):
         assert "400 Bad Request (BadDigest) (tried 3 times)" in upload_error(
             [File(name="o")], tmp_path, file_urls
         )

@@ -1,4 +1,4 @@
-"""A worker over HTTP that waits at SQS: its requests, its fallbacks, and what it tells in its log."""
+"""A worker over HTTP that waits at SQS: its requests, its fallbacks and its log lines."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ def test_large_requests_are_compressed(start: Start) -> None:
     assert int(fakes.headers[-2]["content-length"]) < 500
 
 
-def test_a_request_that_is_not_understood_compressed_is_sent_plain_from_then_on(start: Start) -> None:
+def test_a_worker_stops_compressing_after_a_compressed_request_is_rejected(start: Start) -> None:
     fakes = start(addresses("high"))
 
     def plain_only(request: httpx.Request) -> Any:
