@@ -87,7 +87,7 @@ class ManualWorker:
         return beat.drop
 
     def work(self, outcome_of: Callable[[Lease], str] = lambda _: "success") -> int:
-        """Lease tasks and report each with the outcome that `outcome_of` returns for it; return their number."""
+        """Lease tasks and report each with its `outcome_of`; return their number."""
         leases = self.take()
         for outcome in sorted({outcome_of(held) for held in leases}):
             self.report([held for held in leases if outcome_of(held) == outcome], outcome)
