@@ -33,7 +33,7 @@ SKEW_MS = 3_000
 class RestartedWorker:
     """A worker that is replaced by another at any fault; each round advances the clock of the tick.
 
-    The clocks of the workers are ahead and behind in turn."""
+    The clocks of the workers are alternately ahead and behind."""
 
     def __init__(self, runner: JobRunner) -> None:
         self.runner = runner

@@ -1,4 +1,4 @@
-"""A Job succeeds under all of AWS's faults, with a worker whose clock is wrong; each task ends once."""
+"""A Job succeeds with stale reads, throttles, unreliable queues and a wrong clock; each task ends once."""
 
 import os
 import time

@@ -74,7 +74,7 @@ def test_a_worker_says_why_it_returns_tasks(runner: JobRunner, form: str, tmp_pa
 
 @pytest.mark.parametrize("how", ["before", "after", "crash", "throttle"])
 @pytest.mark.parametrize("call", [("sqs", "ChangeMessageVisibilityBatch"), ("dynamodb", "BatchWriteItem")])
-def test_a_hand_back_that_fails_halfway_is_completed_by_its_repetition(
+def test_a_partial_hand_back_is_completed_by_its_repetition(
     runner: JobRunner, faults: Faults, call: tuple[str, str], how: How
 ) -> None:
     start_tasks(runner, 1)

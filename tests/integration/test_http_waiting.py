@@ -280,7 +280,7 @@ def test_a_worker_that_is_killed_before_it_leases_delays_its_messages_by_a_lease
 
 
 def refuses(runner: JobRunner, me: Item, *messages: Item, **more: Any) -> None:
-    """Check that messages lead to no lease, and that rows and queues stay as they are."""
+    """Check that messages lead to no lease, and that rows and queues do not change."""
     row, before, count = runner.row(0), states(runner), visible(runner)
     assert leased(runner, me, list(messages), **more) == []
     assert states(runner) == before

@@ -64,7 +64,7 @@ def submit(runner: JobRunner, priority: int, tasks: int = 1, name: str = "small"
 
 
 def run_all(runner: JobRunner, started: Started, count: int, batch: int = 1) -> list[int]:
-    """Serve the queue with one runner, `batch` messages at a time, until so many more tasks were started.
+    """Serve the queue with one runner, `batch` messages at a time, until `count` more tasks were started.
 
     Returns their priorities; the tasks of an invocation start at the same time.
     """

@@ -274,7 +274,7 @@ def test_the_task_of_a_lost_worker_is_taken_again_from_its_lane(runner: JobRunne
 
 
 def test_a_lane_that_is_added_during_a_poll_is_served_first_in_the_next(runner: JobRunner) -> None:
-    """The queue in which the worker found a message meanwhile does not count as empty."""
+    """The queue in which the worker found a message in the meantime does not count as empty."""
     define_jobs(runner)
     use_two_more_lanes(runner)
     submit(runner, 1, params={"n": 2})

@@ -146,7 +146,7 @@ def test_the_run_of_the_same_time_is_not_waited_for_if_its_schedule_is_off(waiti
     assert waiting.runner.run(trigger="c", name="child")["state"] == "SUCCESS"
 
 
-def test_why_names_parents_that_do_not_run_by_themselves(waiting: ScheduleClock) -> None:
+def test_why_names_parents_that_no_schedule_runs(waiting: ScheduleClock) -> None:
     assert "parent has no schedule that is on: submit its job" in why(waiting)
     assert "`shardmill start child c --without-dependencies`" in why(waiting)
     waiting.runner.post("/v1/definitions/parent:suspend", {"reason": "broken"})

@@ -1,4 +1,4 @@
-"""Every route of the table: no token, tokens that are not valid, too weak, or limited to something else.
+"""Every route of the table: requests without a token, and with invalid, insufficient or limited tokens.
 
 The cases derive from the table of routes, so that a new route is tested without a change here.
 """

@@ -119,7 +119,7 @@ def test_a_worker_cannot_act_as_another(stage: Stage) -> None:
 
 
 def test_a_worker_cannot_take_over_the_name_and_tasks_of_a_live_worker(stage: Stage, cloud: Cloud) -> None:
-    """Its token covers the group, so that it may replace a worker that is gone."""
+    """Its token covers the group, so it may replace a worker that is offline."""
     known = cloud.http("GET", f"/v1/workers/{stage.honest.id}").json
     about = {"groups": known["groups"], "host": "h", "cores": 1, "apps": ["*"], "slots": 1}
     answer = stage.hostile.call("POST", "/v1/workers", {"name": known["name"], **about})

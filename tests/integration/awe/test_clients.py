@@ -226,7 +226,7 @@ def test_a_report_that_does_not_count_is_not_an_error(awe: AweCalls) -> None:
     assert (unknown.status, unknown.json["error"]) == (400, ["Client not found"])
 
 
-def test_a_drained_client_gets_the_instruction_to_stop(awe: AweCalls) -> None:
+def test_a_drained_client_is_instructed_to_stop(awe: AweCalls) -> None:
     client = awe.client()
     [worker] = awe.cloud.http("GET", "/v1/workers").json["items"]
     awe.cloud.http("POST", f"/v1/workers/{worker['id']}:drain", {})

@@ -183,7 +183,7 @@ def test_a_deleted_job_is_readable_until_its_full_deletion(awe: AweCalls) -> Non
     assert awe.error("DELETE", f"/job/{job}?full") == f"job not found: {job}"
 
 
-def test_a_client_discards_the_unit_of_a_job_whose_rows_are_gone(awe: AweCalls) -> None:
+def test_a_client_discards_the_unit_of_a_job_that_was_deleted_in_full(awe: AweCalls) -> None:
     client = awe.client()
     job = awe.submit(task(), clientgroups="docker")["id"]
     work = client.take()

@@ -240,7 +240,7 @@ def test_nodes_are_private_to_their_owner(cloud: Cloud, nodes: NodeClient) -> No
     assert reader.download(made["id"]) == b"private"
 
 
-def test_a_deleted_node_is_gone_with_its_file(cloud: Cloud, nodes: NodeClient) -> None:
+def test_a_node_is_deleted_with_its_file(cloud: Cloud, nodes: NodeClient) -> None:
     made = nodes.upload(b"content")
     assert nodes.data("DELETE", f"/{made['id']}") == "node deleted"
     assert nodes.error("GET", f"/{made['id']}")[0] == 404

@@ -131,7 +131,7 @@ def test_the_parts_of_a_split_are_read_by_index_and_joined_in_the_order_of_ranks
     assert [part.count(b"\n") for part in parts] == [4, 3, 3]
     assert b"".join(parts) == LINES.upper()
     other = readers[2].nodes.download(readers[0].node(0, step=0), "&index=line&part=1-2")
-    assert other == b"LINE 1\nLINE 2\n", "any part of the file, not only the own one"
+    assert other == b"LINE 1\nLINE 2\n", "any part of the file, not only that of its own task"
     read = readers[0].nodes.data("GET", f"/{readers[0].node(0, step=0)}")
     assert (read["type"], read["parts"]["count"], read["parts"]["length"]) == ("parts", 4, 4)
 
@@ -257,7 +257,7 @@ def test_attributes_may_follow_the_file_and_the_client_reads_what_it_uploaded(ru
     assert (read["file"]["size"], read["attributes"]) == (4, {"quality": 7})
 
 
-def test_attributes_are_stored_although_the_file_is_uploaded_again_meanwhile(
+def test_attributes_are_stored_even_if_the_file_is_uploaded_concurrently(
     runner: JobRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [client] = start(runner, ONE)
@@ -331,7 +331,7 @@ def test_long_attributes_survive_the_report(runner: JobRunner) -> None:
     assert stored.attributes == {"k": text}
 
 
-def test_the_nodes_of_a_deleted_job_are_gone(runner: JobRunner) -> None:
+def test_the_nodes_of_a_deleted_job_are_not_found(runner: JobRunner) -> None:
     [client] = start(runner, ONE)
     client.nodes.data("PUT", f"/{client.node(1)}", {"upload": ("out.txt", b"x")})
     client.done()

@@ -236,7 +236,7 @@ class Rerun:
 def everywhere_once(
     hows: Sequence[How] = ("before", "after"), only: Callable[[Call], bool] = lambda call: True
 ) -> Iterator[Rerun]:
-    """Run a scenario again and again, and fail each of its calls in turn.
+    """Run a scenario once for each of its calls, and fail that call.
 
     for run in everywhere_once():
         with run, moto_cloud() as cloud:

@@ -94,7 +94,7 @@ def one_request_at_a_time() -> Iterator[None]:
 
 @contextmanager
 def one_queue_move_at_a_time() -> Iterator[None]:
-    """The same for queues, where a waiting receive must not block the others."""
+    """Serialize the moves of messages; a waiting receive must not block the others."""
     lock = RLock()
     receive: Method = SQSBackend.receive_message
 

@@ -248,7 +248,7 @@ def test_finding_a_session_imports_little() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_a_killed_process_is_not_alive_even_if_its_parent_has_not_noticed() -> None:
+def test_a_killed_process_is_not_alive_even_if_its_parent_has_not_reaped_it() -> None:
     with child_process([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         assert alive(process.pid)
         os.kill(process.pid, signal.SIGKILL)

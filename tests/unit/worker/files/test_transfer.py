@@ -149,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body[:most])
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Log nothing, to keep the output of tests clean."""
 
 
 @contextmanager
