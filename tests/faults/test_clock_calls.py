@@ -21,7 +21,7 @@ from support.scenarios.manual_clock import SkewedClock
 from support.scenarios.schedule_clock import ScheduleClock, ms
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 EVERY_FAULT = bool(os.environ.get("SHARDMILL_EVERY_FAULT"))
 SEED = 5
 SKEW_MS = 3_000
@@ -32,7 +32,7 @@ def faults_of_part(part: int) -> Iterator[Rerun]:
     """Fail a third of the calls in each of three ways; with SHARDMILL_EVERY_FAULT=1 all calls in all ways."""
     numbers = count()
     return everywhere_once(
-        hows=(HOWS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(HOWS) == part
+        ways=(WAYS[part],), only=lambda _: EVERY_FAULT or next(numbers) % len(WAYS) == part
     )
 
 
@@ -43,7 +43,7 @@ def states(schedules: ScheduleClock) -> set[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
+@pytest.mark.parametrize("part", range(len(WAYS)), ids=WAYS)
 def test_each_time_of_a_schedule_gets_one_job(part: int) -> None:
     assert sum(1 for run in faults_of_part(part) if _fires_each_time_once(run)) > 5
 
@@ -71,7 +71,7 @@ def _fires_each_time_once(run: Rerun) -> bool:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("part", range(len(HOWS)), ids=HOWS)
+@pytest.mark.parametrize("part", range(len(WAYS)), ids=WAYS)
 def test_each_parent_gets_one_child(part: int) -> None:
     assert sum(1 for run in faults_of_part(part) if _starts_one_child(run)) > 5
 

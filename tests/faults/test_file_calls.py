@@ -98,7 +98,7 @@ def test_a_job_with_files_succeeds_when_any_single_call_fails(how: Any) -> None:
         seen[call.name] += 1
         return seen[call.name] <= CALLS_OF_A_KIND
 
-    assert sum(1 for run in everywhere_once(hows=(how,), only=only) if _succeeds(run)) > 3
+    assert sum(1 for run in everywhere_once(ways=(how,), only=only) if _succeeds(run)) > 3
 
 
 def _succeeds(run: Rerun) -> bool:

@@ -19,14 +19,14 @@ from support.scenarios.schedule_clock import ScheduleClock
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled, TooManyRequests)
 SEED = 5
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 TIMES = ["2026-01-01 00:00:10", "2026-01-01 00:00:20"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", WAYS)
 def test_each_handed_over_time_gets_one_job(how: How) -> None:
-    assert sum(1 for run in everywhere_once(hows=(how,)) if _fires_each_time_once(run)) > 8
+    assert sum(1 for run in everywhere_once(ways=(how,)) if _fires_each_time_once(run)) > 8
 
 
 def _fires_each_time_once(run: Rerun) -> bool:

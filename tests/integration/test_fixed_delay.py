@@ -199,13 +199,13 @@ def test_a_window_over_a_parent_with_a_fixed_delay_waits_for_its_runs(schedules:
 
 
 FAULTS = (ClientError, BotoCoreError, FunctionError, ProcessKilled)
-HOWS: tuple[How, ...] = ("before", "after", "crash")
+WAYS: tuple[How, ...] = ("before", "after", "crash")
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", WAYS)
 def test_the_end_of_a_job_is_followed_by_one_job_when_any_call_fails(how: How) -> None:
-    assert sum(1 for run in everywhere_once(hows=(how,)) if _one_follows(run)) > 4
+    assert sum(1 for run in everywhere_once(ways=(how,)) if _one_follows(run)) > 4
 
 
 def _one_follows(run: Rerun) -> bool:

@@ -30,7 +30,7 @@ from support.scenarios.secret_search import recorded_answers, recorded_calls, ro
 from support.scenarios.worker_threads import connect, wait_for_end, worker_thread
 
 PRIVATE, SIGNING, PARAMETER, MANAGED = "pr1vate-5f21", "s1gning-9a02", "par4meter-77c1", "man4ged-30be"
-TOKENS = [f"t0ken-{door}-c4d1" for door in ("request", "batch", "event", "dead-letter")]
+TOKENS = [f"t0ken-{entry}-c4d1" for entry in ("request", "batch", "event", "dead-letter")]
 PLANTED = [PRIVATE, SIGNING, PARAMETER, MANAGED, *TOKENS]
 SHOW = 'printf %s "$A $B $C $SHARDMILL_DATA_TOKEN" | sha256sum | cut -c1-8; exit 3'
 AUTH = {"info": {"auth": True}}
@@ -170,7 +170,7 @@ def test_an_event_with_a_data_token_submits_one_job_when_any_call_fails() -> Non
     def of_submit(call: Call) -> bool:
         return call.service in ("dynamodb", "ssm", "lambda", "stepfunctions")
 
-    runs = everywhere_once(hows=("before", "after"), only=of_submit)
+    runs = everywhere_once(ways=("before", "after"), only=of_submit)
     assert sum(_submits_one_job(run) for run in runs) >= 10
 
 

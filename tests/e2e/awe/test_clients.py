@@ -61,8 +61,8 @@ def test_a_client_discards_the_units_of_a_suspended_job(
     beat = client.heartbeat()
     assert beat.keys() == {"server-uuid"}
     control(laptop, submitter.job(job), "suspend")
-    told = run_until(lambda: client.heartbeat().get("discard"), 10, interval=0.2)
-    assert told == work["id"]
+    discarded = run_until(lambda: client.heartbeat().get("discard"), 10, interval=0.2)
+    assert discarded == work["id"]
     client.work.clear()
     assert "discard" not in client.heartbeat()
     late = client.report(work["id"], "done")

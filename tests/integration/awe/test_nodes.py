@@ -230,10 +230,10 @@ def test_nodes_are_private_to_their_owner(cloud: Cloud, nodes: NodeClient) -> No
         assert bob.error(method, f"/{made['id']}{path}") == (404, f"Node not found: '{made['id']}'")
     assert bob.error("PUT", f"/{made['id']}", {"upload": ("a", b"x")})[0] == 404
     for authorization in (None, "OAuth wrong", "OAuth smw_abc.def", "Bearer", "Basic YTpi"):
-        nobody = NodeClient(cloud, authorization)
-        assert nobody.error("GET", f"/{made['id']}?download")[0] == 401
-        assert nobody.error("POST", "", {"upload": ("a", b"x")})[0] == 401
-        answers = {nobody.error("GET", f"/{node}") for node in (made["id"], "none", UNKNOWN_OUTPUT)}
+        anonymous = NodeClient(cloud, authorization)
+        assert anonymous.error("GET", f"/{made['id']}?download")[0] == 401
+        assert anonymous.error("POST", "", {"upload": ("a", b"x")})[0] == 401
+        answers = {anonymous.error("GET", f"/{node}") for node in (made["id"], "none", UNKNOWN_OUTPUT)}
         assert [status for status, _ in answers] == [401], "also for nodes that do not exist"
     reader = NodeClient(cloud, f"Bearer {callers.with_scopes('read').token}")
     assert reader.error("POST", "", {"upload": ("a", b"x")})[0] == 401, "it may read, but not store"
@@ -264,9 +264,9 @@ def test_document_inputs_are_looked_up_once_and_only_for_callers_who_may_read_th
         own(HOST, empty["id"])
     with pytest.raises(DocumentFault, match="there is no node 'missing'"):
         own(HOST, "missing")
-    stranger = OwnNodes(mill(), Actor("eve", ()), HOST, 1)
+    other_user = OwnNodes(mill(), Actor("eve", ()), HOST, 1)
     with pytest.raises(DocumentFault, match="that you may read"):
-        stranger(HOST, made["id"])
+        other_user(HOST, made["id"])
 
 
 @pytest.mark.parametrize(

@@ -174,14 +174,14 @@ def test_nodes_of_a_job_are_private_to_it(runner: JobRunner, cloud: Cloud) -> No
     callers = Callers(cloud)
     groups = {"scope": "worker", "groups": ["default"]}
     group = NodeClient(cloud, f"CG_TOKEN {callers.with_scopes(groups).token}")
-    stranger = NodeClient(cloud, f"OAuth {callers.with_scopes('submit', owner='eve').token}")
+    other_user = NodeClient(cloud, f"OAuth {callers.with_scopes('submit', owner='eve').token}")
     [client] = start(runner, ONE)
     node, files = client.node(1), {"upload": ("out.txt", b"x")}
     wrong_key = work_token.mint("another key", client.work)
-    for nobody in (NodeClient(cloud, None), NodeClient(cloud, f"OAuth {wrong_key}")):
-        assert nobody.error("GET", f"/{node}")[0] == 401
-        assert nobody.error("PUT", f"/{node}", files)[0] == 401
-    for other in (group, stranger):
+    for anonymous in (NodeClient(cloud, None), NodeClient(cloud, f"OAuth {wrong_key}")):
+        assert anonymous.error("GET", f"/{node}")[0] == 401
+        assert anonymous.error("PUT", f"/{node}", files)[0] == 401
+    for other in (group, other_user):
         assert other.error("GET", f"/{node}")[0] == 404
         assert other.error("PUT", f"/{node}", files)[0] == 404
     runner.submit("t2")

@@ -15,7 +15,7 @@ from support.scenarios.job_runner import JobRunner
 from support.scenarios.node_client import BOUNDARY, multipart
 from support.scenarios.secret_search import recorded_answers, recorded_calls, rows_with, stored_elsewhere
 
-PRIVATE, MISSPELT, AT_SUBMIT, LATER = (f"{door}-s3cret" for door in ("env", "fault", "submit", "settoken"))
+PRIVATE, MISSPELT, AT_SUBMIT, LATER = (f"{entry}-s3cret" for entry in ("env", "fault", "submit", "settoken"))
 
 
 @pytest.fixture

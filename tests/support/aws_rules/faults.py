@@ -234,7 +234,7 @@ class Rerun:
 
 
 def everywhere_once(
-    hows: Sequence[How] = ("before", "after"), only: Callable[[Call], bool] = lambda call: True
+    ways: Sequence[How] = ("before", "after"), only: Callable[[Call], bool] = lambda call: True
 ) -> Iterator[Rerun]:
     """Run a scenario once for each of its calls, and fail that call.
 
@@ -253,5 +253,5 @@ def everywhere_once(
     for call in first.faults.calls:
         numbers[call.name] += 1
         if only(call):
-            for how in hows:
+            for how in ways:
                 yield Rerun(Fault(how, call.service, call.operation, numbers[call.name]))

@@ -234,9 +234,9 @@ def test_interrupted_downloads_are_exact(
         etag=etag_of(DATA) if etag else None,
         sha256=hashlib.sha256(DATA).hexdigest() if sha else None,
     )
-    patient = TransferSettings(Backoff(len(breaks) + 1, 0, 0))
+    with_more_attempts = TransferSettings(Backoff(len(breaks) + 1, 0, 0))
     with tempfile.TemporaryDirectory() as folder:
-        [path] = download(file, Path(folder), settings=patient)
+        [path] = download(file, Path(folder), settings=with_more_attempts)
         assert path.read_bytes() == DATA
     if ranges and (etag or etags or sha):
         starts = [
