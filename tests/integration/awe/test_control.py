@@ -282,9 +282,7 @@ def test_a_group_token_serves_its_group_only(awe: AweCalls) -> None:
     work = client.take()
     outside = AweCalls(awe.cloud, Callers(awe.cloud).with_scopes("worker").token)
     assert outside.error("GET", f"/work?client={client.id}&available=1") == "Client not found"
-    assert (
-        other_worker.error("PUT", f"/work/{work['id']}?status=done&client={client.id}") == "Client not found"
-    )
+    assert outside.error("PUT", f"/work/{work['id']}?status=done&client={client.id}") == "Client not found"
     client.finish(work)
     awe.wait(job, "completed")
     known = {group["name"]: group["has_token"] for group in awe.data("GET", "/cgroup")}
