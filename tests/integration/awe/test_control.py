@@ -167,7 +167,6 @@ def test_a_job_expires_after_its_end(awe: AweCalls) -> None:
 
 
 def test_a_deleted_job_is_readable_until_its_full_deletion(awe: AweCalls) -> None:
-    """A job that was deleted stays readable until it is deleted in full."""
     client = awe.client()
     job = awe.submit(task(), clientgroups="docker")["id"]
     work = client.take()
